@@ -1,0 +1,54 @@
+"""The registry: every method by name, found without importing it.
+
+Third parties add methods through the entry-point group ``bert_bench.methods``; their names have the form
+``package/method``. Listing reads metadata only.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from importlib.metadata import entry_points
+
+GROUP = "bert_bench.methods"
+
+TABLE: dict[str, tuple[str, str]] = {
+    "finetune": ("methods.finetune:FineTune", "a small BERT on the labels alone: the floor, no teacher"),
+    "kd": ("methods.kd:KD", "soft labels of the teacher (Hinton et al. 2015)"),
+    "tinybert": ("methods.tinybert:TinyBERT", "embedding, hidden, attention; then prediction (Jiao et al. 2020)"),
+    "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
+}
+
+
+def names() -> dict[str, str]:
+    """Every known method and one line about it, in a fixed order. Imports no method.
+
+    Raises:
+        ValueError: two packages claim one name, or a name lacks its package prefix.
+    """
+    found = {name: summary for name, (_, summary) in TABLE.items()}
+    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
+        if "/" not in point.name:
+            raise ValueError(f"the method name {point.name!r} of {point.value} needs the form package/method")
+        if point.name in found:
+            raise ValueError(f"two packages provide a method called {point.name!r}; uninstall one of them")
+        found[point.name] = f"from {point.value}"
+    return found
+
+
+def get(name: str) -> type:
+    """The method's class.
+
+    Raises:
+        KeyError: no such method; the message offers the nearest name.
+    """
+    if name in TABLE:
+        module, _, attribute = TABLE[name][0].partition(":")
+        return getattr(import_module(module), attribute)
+    for point in entry_points(group=GROUP):
+        if point.name == name and name in names():
+            return point.load()
+    known = list(names())
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise KeyError(f"no method is called {name!r}; {hint}known: {', '.join(known)}")

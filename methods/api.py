@@ -1,0 +1,211 @@
+"""The contract between a compression method and whatever runs it, on one page.
+
+A method *says* what it minimises (stages of weighted terms); one loop, the same for every method, minimises
+it. Nothing here knows the harness, so a method can be lifted out and used alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+    from methods.packed import Layout
+
+
+class MethodError(ValueError):
+    """A setting or a combination that a method cannot honour; the message says what to type instead."""
+
+
+class UndeclaredNeed(RuntimeError):
+    """A term read something of a model that its Needs do not name."""
+
+
+class EmptyAttention(RuntimeError):
+    """A model's attention did not run through the packed kernel: its scores would be empty or mix sequences."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a term reads of a model. Layers are 1-based; hidden 0 is the embedding output."""
+
+    logits: bool = False
+    hidden: frozenset[int] = frozenset()
+    scores: frozenset[int] = frozenset()
+    """Attention scores before the softmax."""
+
+    def __or__(self, other: Needs) -> Needs:
+        return Needs(self.logits or other.logits, self.hidden | other.hidden, self.scores | other.scores)
+
+    def __bool__(self) -> bool:
+        return self.logits or bool(self.hidden) or bool(self.scores)
+
+
+class Out:
+    """One forward pass over a packed batch. Reading what nobody declared raises UndeclaredNeed."""
+
+    def __init__(
+        self, layout: Layout, logits: Tensor | None, hidden: Mapping[int, Tensor], scores: Mapping[int, Tensor]
+    ) -> None:
+        self.layout, self._logits, self._hidden, self._scores = layout, logits, hidden, scores
+
+    @property
+    def logits(self) -> Tensor:
+        """[B, C]; regression has C = 1."""
+        if self._logits is None:
+            raise UndeclaredNeed("a term read logits; add Needs(logits=True) to it")
+        return self._logits
+
+    def hidden(self, layer: int) -> Tensor:
+        """[T, W] states after encoder layer ``layer`` (0: embedding output)."""
+        if layer not in self._hidden:
+            raise UndeclaredNeed(f"a term read hidden {layer}; declared: {sorted(self._hidden)}")
+        return self._hidden[layer]
+
+    def scores(self, layer: int) -> Tensor:
+        """[B, H, L, L] scaled attention scores before the softmax; mask with ``layout.mask_BL``."""
+        if layer not in self._scores:
+            raise UndeclaredNeed(f"a term read scores {layer}; declared: {sorted(self._scores)}")
+        return self._scores[layer]
+
+    def detached(self) -> Out:
+        """The same values cut from the graph: what a player other than ``main`` may see of the student."""
+        return Out(
+            self.layout,
+            None if self._logits is None else self._logits.detach(),
+            {layer: value.detach() for layer, value in self._hidden.items()},
+            {layer: value.detach() for layer, value in self._scores.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One packed mini-batch: tensors on the device, texts for methods with a vocabulary of their own."""
+
+    example_ids: Sequence[int]
+    token_ids: Tensor
+    """[T] int64"""
+    segment_ids: Tensor
+    """[T] int64: 0 in the first sentence, 1 in the second"""
+    layout: Layout
+    labels: Tensor | None
+    """[B] int64 classes, or float32 targets of a regression; None for unlabelled text"""
+    task: int = 0
+    """Position of this batch's task in Setup.tasks"""
+    texts: Sequence[tuple[str, str | None]] = ()
+
+
+TermFunction = Callable[[Batch, Out, Out, nn.ModuleDict], Tensor]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One summand of an objective: ``weight * fn(batch, student, teacher, aux)``, a scalar."""
+
+    fn: TermFunction
+    weight: float | Callable[[float], float] = 1.0
+    """A number, or a function of the stage's progress in [0, 1)."""
+    student: Needs = Needs()
+    teacher: Needs = Needs()
+    player: str = "main"
+    """Whose optimiser minimises it. Players other than ``main`` see a detached student."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Terms that are minimised together, with a fresh optimiser and schedule."""
+
+    name: str
+    terms: Mapping[str, Term]
+    share: float = 1.0
+    """Part of the common recipe's examples (the shares of a method's stages sum to 1)."""
+    preparatory_steps: int = 0
+    """If positive, the stage comes before the counted ones: one epoch, at most so many steps, at its own cost."""
+    paper: Mapping[str, Any] = field(default_factory=dict)
+    """What ``--recipe paper`` changes in the recipe: epochs, learning_rate, schedule, warmup, batch_size ..."""
+
+
+@dataclass
+class Student:
+    """What a method builds. ``aux`` (projections, discriminator) learns with it and is never shipped."""
+
+    model: nn.Module
+    aux: nn.ModuleDict = field(default_factory=nn.ModuleDict)
+    players: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Other players and the aux modules each owns, in the order they move: ``{"disc": ("disc",)}``."""
+
+
+class TaskHead(nn.Module):
+    """A classification head that is also told the task: ``forward(pooled_BW, task) -> [B, C]``."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Width and depth of a BERT encoder."""
+
+    layers: int
+    hidden: int
+    heads: int
+    ffn: int
+
+    def __str__(self) -> str:
+        return f"{self.layers}x{self.hidden}"
+
+
+@dataclass(frozen=True)
+class GeneralStart:
+    """Request for encoder weights of this shape, distilled from the un-tuned teacher on unlabelled text.
+
+    Whoever runs the method makes them once per shape and puts them into ``Setup.artefacts[name]``: the tensors of a
+    ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` from its width to the teacher's.
+    """
+
+    shape: Shape
+    name: ClassVar[str] = "general_start"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a method may know before it builds: the task's form, the teacher's shape, what was prepared."""
+
+    teacher: PretrainedConfig
+    num_labels: int
+    """1 for a regression."""
+    tasks: tuple[str, ...]
+    artefacts: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+
+    @property
+    def regression(self) -> bool:
+        return self.num_labels == 1
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A frozen dataclass whose fields are its settings.
+
+    ``version`` goes up whenever the same settings would train other weights. ``terms`` names every term that a
+    row may drop; ``ablations`` maps the label of a paper's row to the spelling that makes it.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int]
+    terms: ClassVar[tuple[str, ...]]
+    ablations: ClassVar[Mapping[str, str]]
+    needs_teacher: ClassVar[bool]
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[GeneralStart]:
+        """What must exist before ``build``; shared by tasks, seeds and methods."""
+
+    def build(self, setup: Setup) -> Student:
+        """The student's shape and where it starts. Randomness comes from torch's global generator."""
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        """What it minimises, in order."""
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        """What is scored and shipped: one model per operating point, usually ``{"": model}``."""

@@ -1,0 +1,39 @@
+"""Plain fine-tuning on the labels: the floor that every distillation method has to clear.
+
+Reproduces the "no distillation" rows of the field (BERT_TINY of Jiao et al. 2020, table 1, when the start is
+a pre-trained one). ``start=random`` is the same shape from random weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from methods import losses
+from methods.api import Needs, Setup, Stage, Student, Term
+from methods.parts import OwnShape
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTune(OwnShape):
+    name: ClassVar[str] = "finetune"
+    version: ClassVar[int] = 1
+    terms: ClassVar[tuple[str, ...]] = ("hard",)
+    ablations: ClassVar[Mapping[str, str]] = {}
+    needs_teacher: ClassVar[bool] = False
+
+    def build(self, setup: Setup) -> Student:
+        return Student(self.student_model(setup))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        hard = Term(
+            lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels), student=Needs(logits=True)
+        )
+        # Turc et al. 2019 tune compact BERTs over 3e-5 ... 3e-4 for four epochs.
+        return (Stage("finetune", {"hard": hard}, paper={"epochs": 4.0, "learning_rate": 1e-4}),)
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        return {"": student.model}

@@ -1,0 +1,64 @@
+"""Knowledge distillation by soft labels, Hinton, Vinyals and Dean 2015 (arXiv 1503.02531), section 2.
+
+The paper's: softened teacher and student outputs, the factor T^2 that keeps the two gradients comparable,
+a weighted sum with the labels' loss. Ours: weight 0.5 and T = 1 as defaults (the paper names no number for
+text), KL instead of cross-entropy (same gradient), the teacher in evaluation mode. A regression has no
+softmax: there the teacher's prediction is the target of a squared error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from methods import losses
+from methods.api import MethodError, Needs, Setup, Stage, Student, Term
+from methods.parts import OwnShape
+
+
+@dataclass(frozen=True, kw_only=True)
+class KD(OwnShape):
+    name: ClassVar[str] = "kd"
+    version: ClassVar[int] = 1
+    terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
+    ablations: ClassVar[Mapping[str, str]] = {"w/o hard": ":-hard"}
+    needs_teacher: ClassVar[bool] = True
+
+    alpha: float = 0.5
+    """Weight of the soft loss; the hard loss has 1 - alpha."""
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.alpha <= 1:
+            raise MethodError(f"alpha={self.alpha} should lie between 0 and 1")
+        if self.temperature <= 0:
+            raise MethodError(f"temperature={self.temperature} should be above 0")
+
+    def build(self, setup: Setup) -> Student:
+        return Student(self.student_model(setup))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        logits = Needs(logits=True)
+        terms = {
+            "soft": Term(
+                lambda batch, student, teacher, aux: losses.soft_kl_batchmean(
+                    student.logits, teacher.logits, self.temperature
+                ),
+                weight=self.alpha,
+                student=logits,
+                teacher=logits,
+            ),
+            "hard": Term(
+                lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels),
+                weight=1 - self.alpha,
+                student=logits,
+            ),
+        }
+        return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 1e-4}),)
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        return {"": student.model}

@@ -1,0 +1,132 @@
+"""Loss functions, pure, each with its reduction in its name or first line.
+
+Shape legend: see ``methods/packed.py``. Reductions differ between papers by factors of C, L or W; a weight
+tuned with one is wrong for another, so none is implied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from methods.packed import Layout
+
+
+def hard(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:
+    """Mean over B of the cross-entropy with the labels; for C = 1 the mean squared error.
+
+    Raises:
+        ValueError: the batch has no labels.
+    """
+    if labels_B is None:
+        raise ValueError("a loss on labels met text without labels")
+    if logits_BC.size(1) == 1:
+        return F.mse_loss(logits_BC[:, 0].float(), labels_B.float())
+    return F.cross_entropy(logits_BC.float(), labels_B)
+
+
+def soft_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
+    """T^2 * mean over B of KL(teacher || student), both softened by T (Hinton et al. 2015, section 2).
+
+    For C = 1 there is nothing to soften: the mean squared error of the two predictions.
+    """
+    if student_BC.size(1) == 1:
+        return F.mse_loss(student_BC.float(), teacher_BC.float())
+    student = F.log_softmax(student_BC.float() / temperature, -1)
+    teacher = F.log_softmax(teacher_BC.float() / temperature, -1)
+    return temperature**2 * F.kl_div(student, teacher, reduction="batchmean", log_target=True)
+
+
+def soft_cross_entropy_elementmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
+    """-p_teacher * log p_student, mean over B*C: TinyBERT's prediction loss (equation 10; the code's mean).
+
+    For C = 1: the mean squared error against the teacher, as the paper's numbers used.
+    """
+    if student_BC.size(1) == 1:
+        return F.mse_loss(student_BC.float(), teacher_BC.float())
+    teacher = F.softmax(teacher_BC.float() / temperature, -1)
+    return (-teacher * F.log_softmax(student_BC.float() / temperature, -1)).mean()
+
+
+def hidden_mse_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
+    """Mean over real tokens and width (TinyBERT equations 8 and 9, without the [PAD] rows of the code)."""
+    return F.mse_loss(student_TW.float(), teacher_TW.float())
+
+
+def scores_mse_realmean(student_BHLL: Tensor, teacher_BHLL: Tensor, layout: Layout) -> Tensor:
+    """Squared difference of pre-softmax attention scores, mean over heads and real (query, key) pairs.
+
+    TinyBERT equation 7; the authors' code also zeroes masked key columns but divides by all B*H*L*L places and
+    lets [PAD] queries train. Here padding neither adds nor divides.
+
+    Raises:
+        ValueError: the two models have different numbers of heads.
+    """
+    if student_BHLL.size(1) != teacher_BHLL.size(1):
+        raise ValueError(
+            f"attention distillation needs equal numbers of heads; the student has {student_BHLL.size(1)}, "
+            f"the teacher {teacher_BHLL.size(1)}: choose heads={teacher_BHLL.size(1)} or drop the term with :-attn"
+        )
+    mask_BL = layout.mask_BL
+    mask_B1LL = (mask_BL[:, :, None] & mask_BL[:, None, :])[:, None]
+    squared = (student_BHLL.float() - teacher_BHLL.float()).square().masked_fill(~mask_B1LL, 0.0)
+    return squared.sum() / (student_BHLL.size(1) * layout.lengths_B.square().sum())
+
+
+def _normalised_mse(student: Tensor, teacher: Tensor) -> Tensor:
+    return F.mse_loss(F.normalize(student, dim=-1), F.normalize(teacher, dim=-1), reduction="none").sum(-1).mean()
+
+
+def _cosine(student: Tensor, teacher: Tensor) -> Tensor:
+    return (1 - F.cosine_similarity(student, teacher, dim=-1)).mean()
+
+
+def _kl(student: Tensor, teacher: Tensor) -> Tensor:
+    log_student, log_teacher = F.log_softmax(student, -1), F.log_softmax(teacher, -1)
+    return F.kl_div(log_student, log_teacher, reduction="batchmean", log_target=True)
+
+
+DISTANCES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mse": F.mse_loss,
+    "cosine": _cosine,
+    "normalised_mse": _normalised_mse,
+    "kl": _kl,
+}
+"""Distance of two [B, W] features, mean over B: ``mse`` also over W; ``normalised_mse`` sums W after scaling
+each row to length 1; ``kl`` takes softmax over W on both sides; ``cosine`` is 1 - cos."""
+
+POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {"cls": Layout.first, "mean": Layout.mean, "max": Layout.max}
+
+
+def feature_alignment(
+    student_TW: Tensor, teacher_TW: Tensor, layout: Layout, features: tuple[str, ...], distance: str = "mse"
+) -> Tensor:
+    """MicroBERT's FAL: sum over the features (cls, mean, max over real tokens) of the distance of the two sides."""
+    compare = DISTANCES[distance]
+    total = student_TW.new_zeros((), dtype=torch.float32)
+    for feature in features:
+        pool = POOLS[feature]
+        total = total + compare(pool(layout, student_TW).float(), pool(layout, teacher_TW).float())
+    return total
+
+
+def discriminator_loss(real_B: Tensor, fake_B: Tensor, kind: str) -> Tensor:
+    """What the discriminator minimises, from its logits on teacher (real) and student (fake) outputs.
+
+    -E[log D(o_T)] - E[log(1 - D(o_S))] (Goodfellow et al. 2014, equation 1); ``least_squares``: Mao et al. 2017.
+    """
+    if kind == "least_squares":
+        return (real_B - 1).square().mean() + fake_B.square().mean()
+    return F.softplus(-real_B).mean() + F.softplus(fake_B).mean()
+
+
+def adversarial_loss(fake_B: Tensor, kind: str) -> Tensor:
+    """What the student minimises to look like the teacher: -E[log D(o_S)], or E[log(1 - D(o_S))] if saturating."""
+    if kind == "least_squares":
+        return (fake_B - 1).square().mean()
+    if kind == "saturating":
+        return -F.softplus(fake_B).mean()
+    return F.softplus(-fake_B).mean()

@@ -1,0 +1,271 @@
+"""MicroBERT, Zheng et al. 2024: rows of the accuracy, reappearance, loss-comparison and ablation tables.
+
+The equations of the paper are in no public copy, and no code was released. Stated in the text: a 4 x 312
+student; each student layer learns from the average of the teacher layers it stands for; feature alignment
+(FAL) on [CLS], mean and max pooling after mapping the widths, for the embedding and the encoder layers; a
+layer of prediction experts routed by task; soft and hard prediction loss; a discriminator that is trained
+first and then plays against the student. Everything below that the text leaves open is a setting; its default
+is our reading, with the reason beside it. Departures: the teacher is the one shared model, without expert
+layer of its own (figure 1 seems to give it one); optimiser and epochs are the recipe's; the start is the
+shared general start. Padding never enters a mean or a maximum, because packed batches have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import BertForSequenceClassification
+
+from methods import losses
+from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TaskHead, Term
+from methods.parts import OwnShape, averaged_layers, nearest_layers
+
+
+class TaskExperts(TaskHead):
+    """E linear prediction layers, mixed by a router that reads a learned embedding of the task.
+
+    Within one task the mixture z = sum_e g_e (W_e x + b_e) is linear in x, so it fuses exactly into one layer.
+    Each expert has its own initialisation and, in training, its own dropout: otherwise all would be equal.
+    """
+
+    def __init__(self, width: int, num_labels: int, experts: int, tasks: int, dropout: float) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(_expert(width, num_labels) for _ in range(experts))
+        self.task_embedding = nn.Embedding(tasks, 16)
+        self.router = nn.Linear(16, experts)
+        self.dropout = dropout
+
+    def gates(self, task: int) -> Tensor:
+        """[E] weights of the experts for this task; they sum to 1."""
+        return self.router(self.task_embedding.weight[task]).softmax(-1)
+
+    def forward(self, pooled_BW: Tensor, task: int) -> Tensor:
+        answers = [expert(nn.functional.dropout(pooled_BW, self.dropout, self.training)) for expert in self.experts]
+        return torch.einsum("e,ebc->bc", self.gates(task).to(answers[0].dtype), torch.stack(answers))
+
+    @torch.no_grad()
+    def fused(self, task: int) -> nn.Linear:
+        """The one linear layer equal to this mixture for ``task``."""
+        gates = self.gates(task)
+        experts = [cast(nn.Linear, expert) for expert in self.experts]
+        layer = nn.Linear(experts[0].in_features, experts[0].out_features).to(gates.device)
+        layer.weight.copy_(torch.einsum("e,ecw->cw", gates, torch.stack([e.weight for e in experts])))
+        layer.bias.copy_(torch.einsum("e,ec->c", gates, torch.stack([e.bias for e in experts])))
+        return layer
+
+
+def _expert(width: int, num_labels: int) -> nn.Linear:
+    expert = nn.Linear(width, num_labels)
+    nn.init.normal_(expert.weight, std=0.02)  # BERT's own initialisation of a classifier
+    nn.init.zeros_(expert.bias)
+    return expert
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicroBERT(OwnShape):
+    name: ClassVar[str] = "microbert"
+    version: ClassVar[int] = 1
+    terms: ClassVar[tuple[str, ...]] = ("hidn", "embd", "attn", "pred", "hard", "dis.adv", "dis.disc")
+    ablations: ClassVar[Mapping[str, str]] = {"w/o Dis": ":-dis", "w/o Hidn": ":-hidn", "w/o Pred": ":-pred"}
+    needs_teacher: ClassVar[bool] = True
+
+    projection: Literal["student", "teacher", "common"] = "student"
+    """Which side is mapped. A trainable teacher-side map could collapse to 0, hence the student's."""
+    projection_per_layer: bool = False
+    """One matrix for the embedding and all layers, as TinyBERT's code has it, or one for each."""
+    order: Literal["map_then_pool", "pool_then_map"] = "map_then_pool"
+    """Differs for the maximum only; the text maps first."""
+    features: str = "cls+mean+max"
+    distance: Literal["mse", "cosine", "normalised_mse", "kl"] = "mse"
+    teacher_layers: Literal["average", "nearest"] = "average"
+    attention: bool = False
+    """Adds TinyBERT's attention loss: a control, the paper mentions none."""
+    hidn_weight: float = 1.0
+    embd_weight: float = 1.0
+    alpha: float = 0.5
+    """Weight of the soft loss; the hard loss has 1 - alpha."""
+    gamma: float = 0.1
+    """Weight of the adversarial loss; at 1 it is unstable."""
+    temperature: float = 1.0
+    discriminator_input: Literal["probabilities", "logits", "features"] = "probabilities"
+    """``features``: the last layer's [CLS], the student's after projection. Logits would give the scale away."""
+    discriminator_width: int = 64
+    discriminator_steps: int = 500
+    """At most one epoch and so many steps on the discriminator alone ("trained first"); 0 for none."""
+    gan: Literal["non_saturating", "saturating", "least_squares"] = "non_saturating"
+    experts: int = 4
+    expert_dropout: float = 0.1
+    schedule: Literal["joint", "tinybert"] = "joint"
+    """``tinybert``: features first, for two thirds of the examples, then predictions."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen = self.features.split("+")
+        if not set(chosen) <= set(losses.POOLS) or len(set(chosen)) != len(chosen):
+            raise MethodError(f"features={self.features} should join some of {', '.join(losses.POOLS)} with +")
+        if not 0 <= self.alpha <= 1:
+            raise MethodError(f"alpha={self.alpha} should lie between 0 and 1")
+        if self.temperature <= 0:
+            raise MethodError(f"temperature={self.temperature} should be above 0")
+        if self.experts < 1 or self.discriminator_width < 1:
+            raise MethodError("experts and discriminator_width should be at least 1")
+        if not 0 <= self.expert_dropout < 1:
+            raise MethodError(f"expert_dropout={self.expert_dropout} should lie in [0, 1)")
+        if self.discriminator_input == "features" and self.projection != "student":
+            raise MethodError(
+                "discriminator_input=features compares at the teacher's width: it needs projection=student"
+            )
+        if self.discriminator_steps < 0:
+            raise MethodError(f"discriminator_steps={self.discriminator_steps} should not be negative")
+
+    def build(self, setup: Setup) -> Student:
+        model = self.student_model(setup)
+        model.dropout = nn.Dropout(0.0)  # each expert has a dropout of its own
+        model.classifier = TaskExperts(  # type: ignore[assignment]
+            self.hidden, setup.num_labels, self.experts, len(setup.tasks), self.expert_dropout
+        )
+        width = setup.teacher.hidden_size
+        mapped = range(self.layers + 1) if self.projection_per_layer else [0]
+        aux = nn.ModuleDict()
+        if self.projection in ("student", "common"):
+            aux["student_projection"] = nn.ModuleList(self.start_projection(setup) for _ in mapped)
+        if self.projection in ("teacher", "common"):
+            common = width if self.projection == "common" else self.hidden
+            aux["teacher_projection"] = nn.ModuleList(nn.Linear(width, common) for _ in mapped)
+        seen = setup.num_labels if self.discriminator_input != "features" else width
+        aux["disc"] = nn.Sequential(
+            nn.Linear(seen, self.discriminator_width), nn.LeakyReLU(0.2), nn.Linear(self.discriminator_width, 1)
+        )
+        return Student(model, aux, {"disc": ("disc",)})
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        depth = setup.teacher.num_hidden_layers
+        nearest = nearest_layers(self.layers, depth)
+        layer_weights = (
+            averaged_layers(self.layers, depth)
+            if self.teacher_layers == "average"
+            else {m: {nearest[m]: 1.0} for m in range(1, self.layers + 1)}
+        )
+        layer_weights[0] = {0: 1.0}
+        features = tuple(self.features.split("+"))
+
+        def mapped(side: str, x: Tensor, m: int, aux: nn.ModuleDict) -> Tensor:
+            if side not in aux:
+                return x
+            maps = cast(nn.ModuleList, aux[side])
+            return maps[m if len(maps) > 1 else 0](x)
+
+        def teacher_states(teacher: Out, m: int) -> Tensor:
+            parts = (weight * teacher.hidden(n) for n, weight in layer_weights[m].items())
+            return sum(parts)  # type: ignore[return-value]
+
+        def align(m: int, batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            ours, theirs, layout = student.hidden(m), teacher_states(teacher, m), batch.layout
+            if self.order == "map_then_pool":
+                ours, theirs = mapped("student_projection", ours, m, aux), mapped("teacher_projection", theirs, m, aux)
+                return losses.feature_alignment(ours, theirs, layout, features, self.distance)
+            compare = losses.DISTANCES[self.distance]
+            parts = (
+                compare(
+                    mapped("student_projection", losses.POOLS[f](layout, ours), m, aux).float(),
+                    mapped("teacher_projection", losses.POOLS[f](layout, theirs), m, aux).float(),
+                )
+                for f in features
+            )
+            return sum(parts)  # type: ignore[return-value]
+
+        def hidn(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            return sum(align(m, batch, student, teacher, aux) for m in range(1, self.layers + 1))  # type: ignore[return-value]
+
+        def attn(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            parts = (
+                losses.scores_mse_realmean(student.scores(m), teacher.scores(nearest[m]), batch.layout)
+                for m in range(1, self.layers + 1)
+            )
+            return sum(parts)  # type: ignore[return-value]
+
+        def shown(side: str, out: Out, aux: nn.ModuleDict) -> Tensor:
+            """What the discriminator sees of one model."""
+            if self.discriminator_input == "features":
+                if side == "teacher":
+                    return out.layout.first(teacher_states(out, self.layers))
+                return mapped("student_projection", out.layout.first(out.hidden(self.layers)), self.layers, aux)
+            if self.discriminator_input == "logits" or setup.regression:
+                return out.logits
+            return out.logits.float().softmax(-1)
+
+        def adversarial(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            return losses.adversarial_loss(aux["disc"](shown("student", student, aux))[:, 0].float(), self.gan)
+
+        def discriminate(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            real = aux["disc"](shown("teacher", teacher, aux))[:, 0].float()
+            fake = aux["disc"](shown("student", student, aux).detach())[:, 0].float()
+            return losses.discriminator_loss(real, fake, self.gan)
+
+        logits = Needs(logits=True)
+        of_last_teacher = Needs(hidden=frozenset(layer_weights[self.layers]))
+        of_last_student = Needs(hidden=frozenset({self.layers}))
+        student_seen = of_last_student if self.discriminator_input == "features" else logits
+        teacher_seen = of_last_teacher if self.discriminator_input == "features" else logits
+        encoder_layers = frozenset(range(1, self.layers + 1))
+        of_teacher = frozenset(n for m in encoder_layers for n in layer_weights[m])
+        disc = Term(discriminate, student=student_seen, teacher=teacher_seen, player="disc")
+        embedding_only = Needs(hidden=frozenset({0}))
+        alignment = {
+            "hidn": Term(hidn, self.hidn_weight, Needs(hidden=encoder_layers), Needs(hidden=of_teacher)),
+            "embd": Term(
+                lambda batch, student, teacher, aux: align(0, batch, student, teacher, aux),
+                self.embd_weight,
+                embedding_only,
+                embedding_only,
+            ),
+        }
+        if self.attention:
+            of_heads = frozenset(nearest[m] for m in encoder_layers)
+            alignment["attn"] = Term(attn, 1.0, Needs(scores=encoder_layers), Needs(scores=of_heads))
+        prediction = {
+            "pred": Term(
+                lambda batch, student, teacher, aux: losses.soft_kl_batchmean(
+                    student.logits, teacher.logits, self.temperature
+                ),
+                self.alpha,
+                logits,
+                logits,
+            ),
+            "hard": Term(
+                lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels),
+                1 - self.alpha,
+                logits,
+            ),
+            "dis.adv": Term(adversarial, self.gamma, student_seen, Needs()),
+            "dis.disc": disc,
+        }
+        # Nothing is stated; ten epochs on small tasks, three to five on large ones is TinyBERT-like.
+        paper = {"epochs": 10.0, "learning_rate": 5e-5}
+        first = (
+            (Stage("discriminator", {"dis.disc": disc}, preparatory_steps=self.discriminator_steps),)
+            if self.discriminator_steps
+            else ()
+        )
+        if self.schedule == "tinybert":
+            return (
+                *first,
+                Stage("alignment", alignment, share=2 / 3, paper={**paper, "epochs": 20 / 3}),
+                Stage("prediction", prediction, share=1 / 3, paper={**paper, "epochs": 10 / 3}),
+            )
+        return (*first, Stage("joint", {**alignment, **prediction}, paper=paper))
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        """The experts fused into one layer: what is scored has TinyBERT4's size."""
+        trained = cast(BertForSequenceClassification, student.model)
+        experts = cast(TaskExperts, trained.classifier)
+        weights = {name: value for name, value in trained.state_dict().items() if not name.startswith("classifier.")}
+        head = experts.fused(task=0)
+        shipped = BertForSequenceClassification(trained.config)
+        shipped.load_state_dict({**weights, "classifier.weight": head.weight, "classifier.bias": head.bias})
+        shipped.set_attn_implementation("packed")
+        return {"": nn.Module.to(shipped, head.weight.device)}

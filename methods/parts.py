@@ -1,0 +1,127 @@
+"""What several methods build from: students of a given shape, layer maps, shared settings, checks of settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, get_args, get_origin, get_type_hints
+
+from torch import Tensor, nn
+from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
+
+from methods.api import GeneralStart, MethodError, Setup, Shape
+
+
+def nearest_layers(student_layers: int, teacher_layers: int) -> dict[int, int]:
+    """Student layer m of M stands at m*N/M of the teacher's N layers; the nearest one, halves up. 0 -> 0.
+
+    12 -> 4 gives 3, 6, 9, 12, the uniform map of TinyBERT's section 3.2.
+    """
+    return {m: math.floor(m * teacher_layers / student_layers + 0.5) for m in range(student_layers + 1)}
+
+
+def averaged_layers(student_layers: int, teacher_layers: int) -> dict[int, dict[int, float]]:
+    """Student layer m averages the teacher's layers over the interval ((m-1)*N/M, m*N/M], weighted by length.
+
+    12 -> 4 gives the mean of three consecutive layers (MicroBERT: "the average taken every third layer");
+    6 -> 4 gives {1: {1: 2/3, 2: 1/3}, 2: {2: 1/3, 3: 2/3}, ...}. The weights of each m sum to 1.
+    """
+    step = teacher_layers / student_layers
+    weights: dict[int, dict[int, float]] = {}
+    for m in range(1, student_layers + 1):
+        low, high = (m - 1) * step, m * step
+        overlaps = {n: min(high, n) - max(low, n - 1) for n in range(1, teacher_layers + 1)}
+        weights[m] = {n: overlap / step for n, overlap in overlaps.items() if overlap > 1e-9}
+    return weights
+
+
+def bert_config(shape: Shape, teacher: PretrainedConfig, num_labels: int = 2) -> BertConfig:
+    """A BERT of this shape that reads the teacher's vocabulary."""
+    config = BertConfig(
+        vocab_size=teacher.vocab_size,
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        intermediate_size=shape.ffn,
+        max_position_embeddings=teacher.max_position_embeddings,
+        type_vocab_size=teacher.type_vocab_size,
+        pad_token_id=teacher.pad_token_id,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+    )
+    config.num_labels = num_labels
+    return config
+
+
+def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) -> BertForSequenceClassification:
+    """A classifier of this configuration; ``encoder`` are weights for its BERT (pooler excepted)."""
+    model = BertForSequenceClassification(config)
+    model.set_attn_implementation("packed")
+    if encoder is not None:
+        missing, unexpected = model.bert.load_state_dict(dict(encoder), strict=False)
+        if unexpected or any(not name.startswith("pooler.") for name in missing):
+            raise MethodError(f"the start does not fit the student: missing {missing}, unexpected {unexpected}")
+    return model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Checks that every field has a value of its declared type, and that a choice is one of those offered."""
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for field in fields(self):
+            check_setting(field.name, getattr(self, field.name), hints[field.name])
+
+
+def check_setting(name: str, value: object, hint: object) -> None:
+    """Raises MethodError, naming what would have been right."""
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise MethodError(f"{name}={value} is not offered; choose one of: {', '.join(map(str, get_args(hint)))}")
+    elif not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):  # type: ignore[arg-type]
+        raise MethodError(f"{name}={value} should be {'a number' if hint is float else f'of type {hint.__name__}'}")  # type: ignore[attr-defined]
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise MethodError(f"{name}={value} is not a finite number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnShape(Settings):
+    """Settings shared by students with a shape of their own (default: 4 x 312 of TinyBERT, table 1)."""
+
+    layers: int = 4
+    hidden: int = 312
+    heads: int = 12
+    ffn: int = 1200
+    start: Literal["general", "random"] = "general"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("layers", "hidden", "heads", "ffn"):
+            if getattr(self, name) < 1:
+                raise MethodError(f"{name}={getattr(self, name)} should be at least 1")
+        if self.hidden % self.heads:
+            raise MethodError(f"hidden={self.hidden} should be a multiple of heads={self.heads}")
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.layers, self.hidden, self.heads, self.ffn)
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[GeneralStart]:
+        return (GeneralStart(self.shape),) if self.start == "general" else ()
+
+    def student_model(self, setup: Setup) -> BertForSequenceClassification:
+        encoder = None
+        if self.start == "general":
+            made = setup.artefacts[GeneralStart.name]
+            encoder = {name: value for name, value in made.items() if not name.startswith("projection.")}
+        return classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder)
+
+    def start_projection(self, setup: Setup) -> nn.Linear:
+        """The student's way up to the teacher's width: the one learned with the general start, as TinyBERT keeps it."""
+        layer = nn.Linear(self.hidden, setup.teacher.hidden_size)
+        if self.start == "general":
+            made = setup.artefacts[GeneralStart.name]
+            layer.load_state_dict({"weight": made["projection.weight"], "bias": made["projection.bias"]})
+        return layer

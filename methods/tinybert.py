@@ -1,0 +1,115 @@
+"""TinyBERT, Jiao et al. 2020 (Findings of EMNLP): rows TinyBERT4 of tables 1 to 4, task distillation.
+
+The paper's: two stages. First the embedding, every layer's hidden states (through one learned projection to
+the teacher's width) and attention scores before the softmax are matched by mean squared error; then the
+teacher's predictions by soft cross-entropy. Uniform layer map, all weights 1, no label loss.
+As in the authors' code: one projection shared by the embedding and all layers; prediction loss averaged over
+B*C; scores, not probabilities.
+Ours: no [PAD] positions in any mean (the code averages over them, so its balance of the two losses depends on
+the padding length); the standard BERT head, dropout before it (the code's relu head would corrupt a teacher
+that was fine-tuned with the usual one); the teacher in evaluation mode (the code leaves its dropout on);
+STS-B learns from the teacher's score, as the paper's numbers did; no data augmentation; the general stage is
+the shared general start (hidden states only). Teacher depths that do not divide by the student's follow the
+nearest-layer rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from methods import losses
+from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.parts import OwnShape, nearest_layers
+
+
+@dataclass(frozen=True, kw_only=True)
+class TinyBERT(OwnShape):
+    name: ClassVar[str] = "tinybert"
+    version: ClassVar[int] = 1
+    terms: ClassVar[tuple[str, ...]] = ("embd", "hidn", "attn", "pred")
+    ablations: ClassVar[Mapping[str, str]] = {
+        "w/o Embd": ":-embd",
+        "w/o Hidn": ":-hidn",
+        "w/o Attn": ":-attn",
+        "w/o Pred": ":prediction=labels",
+    }
+    needs_teacher: ClassVar[bool] = True
+
+    temperature: float = 1.0
+    prediction: Literal["soft", "labels"] = "soft"
+    """``soft``: the teacher's predictions; ``labels``: plain cross-entropy, the paper's row "w/o Pred"."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.temperature <= 0:
+            raise MethodError(f"temperature={self.temperature} should be above 0")
+
+    def build(self, setup: Setup) -> Student:
+        model = self.student_model(setup)
+        return Student(model, nn.ModuleDict({"projection": self.start_projection(setup)}))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        layer_map = nearest_layers(self.layers, setup.teacher.num_hidden_layers)
+        encoder_layers = range(1, self.layers + 1)
+        of_teacher = frozenset(layer_map[m] for m in encoder_layers)
+        of_student = frozenset(encoder_layers)
+
+        def hidden_mse(layers: Sequence[int], student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            parts = (
+                losses.hidden_mse_tokenmean(aux["projection"](student.hidden(m)), teacher.hidden(layer_map[m]))
+                for m in layers
+            )
+            return sum(parts)  # type: ignore[return-value]
+
+        def attention(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            parts = (
+                losses.scores_mse_realmean(student.scores(m), teacher.scores(layer_map[m]), batch.layout)
+                for m in encoder_layers
+            )
+            return sum(parts)  # type: ignore[return-value]
+
+        def prediction(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            if self.prediction == "labels":
+                return losses.hard(student.logits, batch.labels)
+            return losses.soft_cross_entropy_elementmean(student.logits, teacher.logits, self.temperature)
+
+        embedding_only = Needs(hidden=frozenset({0}))
+        return (
+            Stage(
+                "intermediate",
+                {
+                    "embd": Term(
+                        lambda batch, student, teacher, aux: hidden_mse([0], student, teacher, aux),
+                        student=embedding_only,
+                        teacher=embedding_only,
+                    ),
+                    "hidn": Term(
+                        lambda batch, student, teacher, aux: hidden_mse(encoder_layers, student, teacher, aux),
+                        student=Needs(hidden=of_student),
+                        teacher=Needs(hidden=of_teacher),
+                    ),
+                    "attn": Term(attention, student=Needs(scores=of_student), teacher=Needs(scores=of_teacher)),
+                },
+                share=2 / 3,
+                paper={"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"},
+            ),
+            Stage(
+                "prediction",
+                {
+                    "pred": Term(
+                        prediction,
+                        student=Needs(logits=True),
+                        teacher=Needs(logits=self.prediction == "soft"),
+                    )
+                },
+                share=1 / 3,
+                paper={"epochs": 3.0, "learning_rate": 3e-5},
+            ),
+        )
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        return {"": student.model}
