@@ -1,0 +1,65 @@
+"""The verbs of the command line as functions; each imports what it needs when it is called.
+
+from bench import api
+outcome = api.run(api.Request(methods="kd,microbert", tasks="rte", data="sample", teacher="embedded"))
+print(outcome.reports)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.plan.request import Request
+from bench.record.schema import Record, Sizes
+from bench.record.store import Store
+
+if TYPE_CHECKING:
+    from bench.plan.build import Plan
+    from bench.progress import Progress
+    from bench.run import Outcome
+
+__all__ = ["Record", "Request", "Sizes", "Store", "plan", "profile", "report", "run"]
+
+
+def plan(request: Request) -> Plan:
+    """What ``run`` would do. Trains nothing.
+
+    Raises:
+        InputError: anything wrong with the request.
+    """
+    from bench.plan.build import build
+
+    return build(request)
+
+
+def run(request: Request, progress: Progress | None = None, confirm: Callable[[str], bool] | None = None) -> Outcome:
+    """Do what is missing and write the report; see :func:`bench.run.run`."""
+    from bench.run import run as carry_out
+
+    return carry_out(request, progress, confirm)
+
+
+def report(results: Path | str, reports: Path | str) -> list[Path]:
+    """Write the reports of a folder of records; returns the Markdown files.
+
+    Raises:
+        NothingMeasured: there is no record.
+    """
+    from bench.report.write import write_reports
+
+    return write_reports(Store(Path(results)), Path(reports))
+
+
+def profile(
+    methods: str = "finetune,kd,tinybert,microbert", teacher: str = "bert-base-uncased"
+) -> list[tuple[str, Sizes]]:
+    """(name, Sizes) of the teacher and of each method's student, from configurations alone.
+
+    Raises:
+        InputError: an unknown method or teacher.
+    """
+    from bench.measure.students import profile_rows
+
+    return profile_rows(methods, teacher)

@@ -1,0 +1,307 @@
+"""The command line: strings in, exit code out. Heavy libraries are imported inside the verbs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from bench.errors import BAD_INPUT, INTERRUPTED, BenchError, InputError
+
+app = typer.Typer(
+    name="bench",
+    help="Compare BERT compression methods: fine-tune the teacher, distil the students, measure, report.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start here: python -m bench run --methods microbert,tinybert --tasks glue",
+)
+
+Methods = Annotated[str, typer.Option(help="Rows: name:setting=value:-term:ablate, separated by commas; see `list`.")]
+Tasks = Annotated[str, typer.Option(help="Tasks or groups, separated by commas; a task of your own as FILE.toml.")]
+Seeds = Annotated[str, typer.Option(help="Seeds of the students, like 0,1,2.")]
+Data = Annotated[str, typer.Option(help="hub, sample, auto, or a folder with <task>/<split>-00000-of-00001.parquet.")]
+Teacher = Annotated[str, typer.Option(help="A hub name, a folder, embedded, or auto.")]
+Results = Annotated[Path, typer.Option(help="Folder of the records.")]
+Reports = Annotated[Path, typer.Option(help="Folder of the reports.")]
+RecipeOption = Annotated[
+    str, typer.Option("--recipe", help="common (one for all) or paper (each paper's own schedule).")
+]
+Precision = Annotated[str, typer.Option(help="fp32 or bf16.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps ...")]
+MaxRows = Annotated[int | None, typer.Option("--max-train-rows", help="Train on so many rows, drawn once.")]
+Epochs = Annotated[float | None, typer.Option(help="Passes over the training rows, over all stages of a method.")]
+Corpus = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Unlabelled text for the general start: one document a line, or parquet with a text column. Repeat for more files."
+    ),
+]
+CorpusTokens = Annotated[
+    int | None, typer.Option("--corpus-tokens", help="Tokens of it to train the general start on.")
+]
+Threads = Annotated[int, typer.Option(help="CPU threads; part of a result's identity.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Ask no hub; use what is cached.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start long plans without asking.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the answer as JSON to this file.")]
+
+
+def main() -> NoReturn:
+    """Run the command line; never shows a traceback for something a person can mend."""
+    try:
+        code = app(standalone_mode=False)
+    except BenchError as error:
+        fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        fail("interrupted; the same command takes up what is missing", INTERRUPTED)
+    except BrokenPipeError:
+        sys.exit(1)
+    except Exception as error:
+        usage = _usage_error(error)
+        if usage is None:
+            raise
+        fail(usage, BAD_INPUT)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage_error(error: Exception) -> str | None:
+    """One line for what the argument parser found wrong, or None for anything else."""
+    if isinstance(error, typer.Abort):
+        return "not started"
+    # typer carries its own copy of click, so its usage errors are known by what they can do
+    show = getattr(error, "format_message", None)
+    return str(show()) if show else None
+
+
+def fail(message: str, code: int) -> NoReturn:
+    print(f"bench: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _request(**given: Any) -> Any:
+    from bench.plan.request import Request, parse_seeds
+
+    given["seeds"] = parse_seeds(given["seeds"])
+    given["corpus"] = tuple(str(path) for path in given["corpus"] or ())
+    return Request(**given)
+
+
+def _write_json(path: Path | None, body: Any) -> None:
+    if path is not None:
+        from bench.record.store import write_atomically
+
+        write_atomically(path, (json.dumps(body, indent=1) + "\n").encode())
+
+
+@app.command(epilog="Example: python -m bench run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
+def run(
+    methods: Methods = "finetune,kd,tinybert,microbert",
+    tasks: Tasks = "glue",
+    seeds: Seeds = "0",
+    data: Data = "auto",
+    teacher: Teacher = "auto",
+    results: Results = Path("results/runs"),
+    reports: Reports = Path("reports/runs"),
+    recipe: RecipeOption = "common",
+    precision: Precision = "fp32",
+    device: Device = "auto",
+    max_train_rows: MaxRows = None,
+    epochs: Epochs = None,
+    corpus: Corpus = None,
+    corpus_tokens: CorpusTokens = None,
+    threads: Threads = 2,
+    offline: Offline = False,
+    yes: Yes = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Run everything again; old attempts are kept.")] = False,
+) -> int:
+    """Train what is missing, score it, and write the report."""
+    request = _request(**locals())
+    from bench.run import run as carry_out
+
+    confirm: Callable[[str], bool] | None = typer.confirm if sys.stdin.isatty() else None
+    outcome = carry_out(request, confirm=confirm)
+    for line in outcome.failed:
+        print(f"failed: {line}", file=sys.stderr)
+    return outcome.exit_code
+
+
+@app.command(
+    epilog="Example: python -m bench plan --methods microbert:ablate --tasks rte --data sample --teacher embedded"
+)
+def plan(
+    methods: Methods = "finetune,kd,tinybert,microbert",
+    tasks: Tasks = "glue",
+    seeds: Seeds = "0",
+    data: Data = "auto",
+    teacher: Teacher = "auto",
+    results: Results = Path("results/runs"),
+    recipe: RecipeOption = "common",
+    precision: Precision = "fp32",
+    device: Device = "auto",
+    max_train_rows: MaxRows = None,
+    epochs: Epochs = None,
+    corpus: Corpus = None,
+    corpus_tokens: CorpusTokens = None,
+    threads: Threads = 2,
+    offline: Offline = False,
+    json_file: Json = None,
+) -> None:
+    """Show what run would do: cells, what they share, time and disk. Starts nothing."""
+    given = {name: value for name, value in locals().items() if name != "json_file"}
+    request = _request(**given)
+    from bench.plan.build import build
+    from bench.plan.show import as_json, describe
+    from bench.run import quiet
+
+    quiet()
+    made = build(request)
+    print(describe(made))
+    _write_json(json_file, as_json(made))
+
+
+@app.command("list", epilog="Example: python -m bench list --check")
+def list_(
+    check: Annotated[bool, typer.Option("--check", help="Also import every method and show what fails.")] = False,
+    json_file: Json = None,
+) -> int:
+    """The methods and tasks there are. Imports no method unless asked to."""
+    import methods as registry
+    from bench.data.tasks import GLUE, GROUPS
+
+    try:
+        known = registry.names()
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    wrong = {}
+    print("methods")
+    for name, summary in known.items():
+        state = ""
+        if check:
+            try:
+                registry.get(name)
+                state = "  ok"
+            except Exception as error:
+                wrong[name] = f"{type(error).__name__}: {error}"
+                state = f"  FAILS: {wrong[name]}"
+        print(f"  {name:12} {summary}{state}")
+    print("tasks")
+    for task in GLUE.values():
+        kind = "regression" if task.regression else ", ".join(task.labels)
+        print(f"  {task.name:12} {' + '.join(task.columns)} -> {kind}; {', '.join(task.metrics)}")
+    for group, members in GROUPS.items():
+        print(f"  {group:12} {', '.join(members)}")
+    _write_json(
+        json_file,
+        {"methods": known, "tasks": list(GLUE), "groups": {k: list(v) for k, v in GROUPS.items()}, "failing": wrong},
+    )
+    return 1 if wrong else 0
+
+
+@app.command(epilog="Example: python -m bench show 3f2a")
+def show(
+    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
+    results: Results = Path("results/runs"),
+) -> None:
+    """Print one record as JSON."""
+    from bench.record.store import Store
+
+    found = [r for r in Store(results).records() if r.key.startswith(key) or r.train_key.startswith(key)]
+    if not found:
+        raise InputError(f"no record in {results} has a key that begins with {key}; `report` lists what is there")
+    if len(found) > 1:
+        lines = "".join(f"\n  {r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in found)
+        raise InputError(f"{len(found)} records begin with {key}; type more of one:{lines}")
+    print(found[0].model_dump_json(indent=1))
+
+
+@app.command(epilog="Example: python -m bench profile --methods tinybert,microbert --teacher bert-base-uncased")
+def profile(
+    methods: Methods = "finetune,kd,tinybert,microbert",
+    teacher: Teacher = "bert-base-uncased",
+    json_file: Json = None,
+) -> None:
+    """Parameters, MACs and FLOPs from configurations alone: no weights, no network."""
+    from bench.measure.students import profile_rows
+    from bench.report.tables import sizes
+    from bench.report.write import grid
+    from bench.run import quiet
+
+    quiet()
+    rows = profile_rows(methods, teacher)
+    print(grid(sizes(rows)))
+    print("\nOne sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels.")
+    _write_json(json_file, {name: size.model_dump() for name, size in rows})
+
+
+@app.command(epilog="Example: python -m bench report --results results/reference --reports reports")
+def report(
+    results: Results = Path("results/runs"), reports: Reports = Path("reports/runs"), json_file: Json = None
+) -> None:
+    """Write the reports of a folder of records: Markdown, CSV and a picture. Same records, same bytes."""
+    from bench.record.store import Store
+    from bench.report.write import write_reports
+
+    written = write_reports(Store(results), reports)
+    for path in written:
+        print(path)
+    _write_json(json_file, [str(path) for path in written])
+
+
+@app.command(epilog="Example: python -m bench data --data sample --tasks rte,mnli --out sample-suite")
+def data(
+    tasks: Tasks = "glue",
+    data: Data = "sample",
+    offline: Offline = False,
+    out: Annotated[Path | None, typer.Option(help="Also write the splits there, as parquet in GLUE's layout.")] = None,
+    json_file: Json = None,
+) -> None:
+    """Show and check what a source has: rows, labels, fingerprints."""
+    from bench.data.inspect import export, inspect
+
+    rows = inspect(tasks, data, offline)
+    width = max(len(f"{row['task']}/{row['split']}") for row in rows)
+    for row in rows:
+        print(
+            f"{row['task'] + '/' + row['split']:{width}}  {row['rows']:>8,} rows  {row['fingerprint'][:12]}  {row['labels']}"
+        )
+    if out is not None:
+        print(f"written: {export(tasks, data, offline, out)} files below {out}")
+    _write_json(json_file, rows)
+
+
+@app.command(epilog="Example: python -m bench teacher --tasks rte --data sample --teacher embedded")
+def teacher(
+    tasks: Tasks = "glue",
+    data: Data = "auto",
+    teacher: Teacher = "auto",
+    results: Results = Path("results/runs"),
+    reports: Reports = Path("reports/runs"),
+    recipe: RecipeOption = "common",
+    precision: Precision = "fp32",
+    device: Device = "auto",
+    max_train_rows: MaxRows = None,
+    epochs: Epochs = None,
+    threads: Threads = 2,
+    offline: Offline = False,
+    yes: Yes = False,
+) -> int:
+    """Fine-tune the teachers of some tasks (or take them as given) and score them; no student."""
+    from bench.plan.request import Request
+    from bench.run import run as carry_out
+
+    request = Request(methods="", **locals_without(locals(), "Request", "carry_out"))
+    outcome = carry_out(request, confirm=typer.confirm if sys.stdin.isatty() else None)
+    for line in outcome.failed:
+        print(f"failed: {line}", file=sys.stderr)
+    return outcome.exit_code
+
+
+def locals_without(names: dict[str, Any], *unwanted: str) -> dict[str, Any]:
+    return {name: value for name, value in names.items() if name not in unwanted}

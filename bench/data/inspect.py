@@ -1,0 +1,67 @@
+"""What a source has, checked: the work of ``bench data``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.data.sources import Source, Split, source_for
+from bench.data.tasks import EvaluationSet, Task, expand
+from bench.errors import InputError
+
+
+def _splits(tasks: str, data: str, offline: bool) -> Iterator[tuple[Task, Source, str | EvaluationSet]]:
+    if data == "auto":
+        raise InputError("--data auto is for run; say which source to look at: hub, sample or a folder")
+    for task, by_name in expand(tasks):
+        source = source_for(task, data, offline)
+        splits: list[str | EvaluationSet] = ["train", *task.evaluation]
+        for wanted in splits:
+            if source.has(task, wanted) or by_name:
+                yield task, source, wanted
+
+
+def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
+    """One row a split: rows, class counts or range, fingerprint.
+
+    Raises:
+        InputError: data that cannot be used, or nothing there at all.
+    """
+    rows = [_row(task, wanted, source.load(task, wanted)) for task, source, wanted in _splits(tasks, data, offline)]
+    if not rows:
+        raise InputError(f"--data {data} has none of the tasks {tasks}")
+    return rows
+
+
+def _row(task: Task, wanted: str | EvaluationSet, split: Split) -> dict[str, Any]:
+    if split.labels is None:
+        labels = "no labels: predictions only"
+    elif task.regression:
+        labels = f"{split.labels.min():g} to {split.labels.max():g}"
+    else:
+        counts = Counter(split.labels.tolist())
+        labels = ", ".join(f"{name} {counts[code]}" for code, name in enumerate(task.labels))
+    name = wanted if isinstance(wanted, str) else wanted.name
+    return {"task": task.name, "split": name, "rows": len(split), "labels": labels, "fingerprint": split.fingerprint()}
+
+
+def export(tasks: str, data: str, offline: bool, out: Path) -> int:
+    """Write every split as ``<config>/<split>-00000-of-00001.parquet``; returns how many files."""
+    import pandas
+
+    count = 0
+    for task, source, wanted in _splits(tasks, data, offline):
+        split = source.load(task, wanted)
+        config, name = (task.name, wanted) if isinstance(wanted, str) else (wanted.config, wanted.split)
+        columns: dict[str, Any] = {task.columns[0]: list(split.first)}
+        if split.second is not None:
+            columns[task.columns[1]] = list(split.second)
+        columns["label"] = [-1] * len(split) if split.labels is None else split.labels
+        columns["idx"] = list(split.ids)
+        file = out / config / f"{name}-00000-of-00001.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pandas.DataFrame(columns).to_parquet(file, index=False)
+        count += 1
+    return count

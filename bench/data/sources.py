@@ -1,0 +1,269 @@
+"""Where examples come from: the hub, a folder in the hub's layout, the sample suite, a user's files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from bench.data import sample
+from bench.data.tasks import EvaluationSet, Task
+from bench.errors import InputError
+
+HUB_REPOSITORY = "nyu-mll/glue"
+READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json"}
+
+
+@dataclass(frozen=True)
+class Split:
+    """Examples in their source's order. ``labels``: int64 codes, float32 targets, or None where not public."""
+
+    first: Sequence[str]
+    second: Sequence[str] | None
+    labels: np.ndarray | None
+    ids: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def example_hashes(self) -> np.ndarray:
+        """[n] uint64, from each example's id and texts: pairs predictions of different runs without text."""
+        second = self.second or [""] * len(self)
+        digests = (
+            hashlib.sha256(f"{i}\x1f{a}\x1f{b}".encode()).digest()[:8]
+            for i, a, b in zip(self.ids, self.first, second, strict=True)
+        )
+        return np.frombuffer(b"".join(digests), dtype=np.uint64)
+
+    def fingerprint(self) -> str:
+        """sha256 of the content: the same rows from the hub, a folder or a re-encoded file agree."""
+        digest = hashlib.sha256()
+        second = self.second or [""] * len(self)
+        labels = [""] * len(self) if self.labels is None else [repr(label) for label in self.labels.tolist()]
+        for row in zip(self.first, second, labels, strict=True):
+            digest.update("\x1f".join(row).encode() + b"\x1e")
+        return digest.hexdigest()
+
+    def take(self, rows: Sequence[int]) -> Split:
+        return Split(
+            [self.first[i] for i in rows],
+            None if self.second is None else [self.second[i] for i in rows],
+            None if self.labels is None else self.labels[list(rows)],
+            [self.ids[i] for i in rows],
+        )
+
+    def limited(self, count: int | None) -> Split:
+        """At most ``count`` rows, drawn once with a fixed seed and kept in their order."""
+        if count is None or count >= len(self):
+            return self
+        chosen = np.random.default_rng(0).permutation(len(self))[:count]
+        return self.take(sorted(chosen.tolist()))
+
+
+class Source(Protocol):
+    """``name`` stands in report titles; ``slug`` in file names; ``epochs`` is the common recipe's length here."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def slug(self) -> str: ...
+
+    @property
+    def epochs(self) -> float: ...
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        """Whether the split ("train") or evaluation set is there."""
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        """Raises InputError naming file, column or row when the data cannot be used."""
+
+
+def _place(task: Task, wanted: str | EvaluationSet) -> tuple[str, str, bool]:
+    if isinstance(wanted, EvaluationSet):
+        return wanted.config, wanted.split, wanted.labelled
+    return task.name, wanted, True
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The generated suite; never called GLUE."""
+
+    name: str = f"sample suite {sample.VERSION}"
+    slug: str = f"sample-{sample.VERSION}"
+    epochs: float = sample.EPOCHS
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        return not task.files and (_place(task, wanted)[0], _place(task, wanted)[1]) in sample.SPLITS
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        config, split, labelled = _place(task, wanted)
+        rows = sample.generate(config, split)
+        return Split(
+            [row.first for row in rows],
+            [row.second or "" for row in rows] if len(task.columns) == 2 else None,
+            np.array([row.label for row in rows], dtype=np.float32 if task.regression else np.int64)
+            if labelled
+            else None,
+            list(range(len(rows))),
+        )
+
+
+@dataclass(frozen=True)
+class Folder:
+    """``<config>/<split>-00000-of-00001.parquet`` below a folder, as the hub's glue repository keeps them."""
+
+    root: Path
+    name: str
+    slug: str
+    epochs: float = 3.0
+
+    def file(self, config: str, split: str) -> list[Path]:
+        return sorted((self.root / config).glob(f"{split}-*-of-*.parquet"))
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        config, split, _ = _place(task, wanted)
+        return bool(self.file(config, split))
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        config, split, labelled = _place(task, wanted)
+        files = self.file(config, split)
+        if not files:
+            raise InputError(
+                f"{self.name} has no {config}/{split}-00000-of-00001.parquet; "
+                f"leave {task.name} out of --tasks, or name a folder that has it with --data"
+            )
+        return read(files, task, labelled)
+
+
+@dataclass(frozen=True)
+class OwnFiles:
+    """The files that a user's task names itself."""
+
+    name: str
+    slug: str
+    epochs: float = 3.0
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        return _place(task, wanted)[1] in dict(task.files)
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        _, split, labelled = _place(task, wanted)
+        return read([Path(dict(task.files)[split])], task, labelled)
+
+
+def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
+    """Rows of one split through ``datasets``, checked.
+
+    Raises:
+        InputError: unreadable file (with the parser's row), missing column, no rows, a text that is not
+            text, a label outside the task's codes (-1 marks labels that are not public).
+    """
+    import datasets
+
+    datasets.disable_progress_bars()
+    kind = READERS.get(files[0].suffix)
+    if kind is None:
+        raise InputError(f"{files[0]} has no ending that can be read; known: {', '.join(READERS)}")
+    options = {"sep": "\t", "quoting": 3} if files[0].suffix == ".tsv" else {}
+    try:
+        table = datasets.load_dataset(
+            kind, data_files=[str(file) for file in files], split="train", keep_in_memory=True, **options
+        )
+    except Exception as error:  # datasets raises many kinds; the innermost one names the row
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise InputError(f"{files[0]} cannot be read as {kind}: {str(cause).strip() or type(cause).__name__}") from None
+    where = str(files[0])
+    wanted = [*task.columns, *([task.label_column] if labelled else [])]
+    for column in wanted:
+        if column not in table.column_names:
+            raise InputError(
+                f"{where} has no column {column!r} for {task.name}; it has: {', '.join(table.column_names)}"
+            )
+    if len(table) == 0:
+        raise InputError(f"{where} has no rows; {task.name} needs at least one")
+    texts = [list(table[column]) for column in task.columns]
+    for column, values in zip(task.columns, texts, strict=True):
+        for row, value in enumerate(values):
+            if not isinstance(value, str):
+                raise InputError(f"{where}, row {row}: {column} should be text, found {value!r}")
+    ids = list(table["idx"]) if "idx" in table.column_names else list(range(len(table)))
+    labels = labels_of(list(table[task.label_column]), task, where) if labelled else None
+    return Split(texts[0], texts[1] if len(texts) == 2 else None, labels, ids)
+
+
+def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
+    """Codes or targets; names of classes are translated to their codes."""
+    codes = {name: code for code, name in enumerate(task.labels)}
+    cleaned: list[float] = []
+    for row, value in enumerate(values):
+        if isinstance(value, str) and value in codes:
+            cleaned.append(codes[value])
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+            expected = "a number" if task.regression else f"one of 0..{task.num_labels - 1} or {', '.join(task.labels)}"
+            raise InputError(f"{where}, row {row}: the label of {task.name} should be {expected}, found {value!r}")
+        if not task.regression and value == -1:
+            raise InputError(
+                f"{where}, row {row}: label -1 marks a test split whose labels are not public; scores on it would "
+                f"mean nothing. Use the validation split"
+            )
+        if not task.regression and value not in range(task.num_labels):
+            raise InputError(f"{where}, row {row}: label {value!r} of {task.name} is outside 0..{task.num_labels - 1}")
+        cleaned.append(value)
+    return np.array(cleaned, dtype=np.float32 if task.regression else np.int64)
+
+
+@lru_cache
+def hub_folder(configs: tuple[str, ...], offline: bool) -> Folder:
+    """The hub's parquet files of these configurations, downloaded once into the hub's own cache.
+
+    Raises:
+        InputError: the hub cannot be reached and the cache lacks the files.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        root = snapshot_download(
+            HUB_REPOSITORY,
+            repo_type="dataset",
+            allow_patterns=[f"{config}/*.parquet" for config in configs],
+            local_files_only=offline,
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        raise InputError(
+            f"GLUE could not be read from the hub ({HUB_REPOSITORY}: {type(error).__name__}); "
+            f"use --data sample, or --data FOLDER with files like rte/train-00000-of-00001.parquet"
+        ) from None
+    return Folder(Path(root), f"GLUE ({HUB_REPOSITORY})", "glue-hub")
+
+
+def source_for(task: Task, data: str, offline: bool) -> Source:
+    """The source that ``--data`` names, for this task.
+
+    Args:
+        data: "hub", "sample" or a folder; "auto" is resolved before (bench.plan.request).
+
+    Raises:
+        InputError: no such folder.
+    """
+    if task.files:
+        return OwnFiles(f"own files ({task.name})", f"own-{task.name}")
+    if data == "sample":
+        return Sample()
+    if data == "hub":
+        return hub_folder(tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline)
+    root = Path(data).expanduser()
+    if not root.is_dir():
+        raise InputError(
+            f"--data {data}: no such folder; choose hub, sample, auto or a folder with GLUE's parquet files"
+        )
+    return Folder(root, f"GLUE files from the folder {root.resolve().name}", f"folder-{root.resolve().name}")

@@ -1,0 +1,42 @@
+"""The errors a person sees, and the exit code of each.
+
+BenchError               exit code
+├── InputError           2   bad input or usage; nothing was started or written
+├── CellError            -   one cell cannot go on; it becomes a failed record, the others continue
+└── NothingMeasured      4   there was nothing to read
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+OK, REGRESSED, BAD_INPUT, INCONCLUSIVE, NOTHING_MEASURED, NOT_COMPARABLE, CELLS_FAILED, INTERRUPTED = (
+    0, 1, 2, 3, 4, 5, 6, 130,
+)  # fmt: skip
+
+
+class BenchError(Exception):
+    """Says what happened, what was expected and what to type next."""
+
+    exit_code = 1
+
+
+class InputError(BenchError):
+    exit_code = BAD_INPUT
+
+
+class NothingMeasured(BenchError):
+    exit_code = NOTHING_MEASURED
+
+
+class CellError(BenchError):
+    """A guard stopped one training: loss not a number, a term without gradient, empty attention ..."""
+
+
+def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
+    """The error for a name that does not exist, with the nearest one that does."""
+    known = list(known)
+    near = difflib.get_close_matches(given, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return InputError(f"no {kind} is called {given!r}; {hint}known: {', '.join(known)}")

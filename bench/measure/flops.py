@@ -1,0 +1,60 @@
+"""Multiply-accumulates of one forward pass: fvcore's count, and a closed form beside it.
+
+fvcore counts one per multiply-add and has no handle for scaled_dot_product_attention, the default attention of
+transformers: at length 128 that loses 6.5 % of a 4 x 312 BERT. So models are counted with eager attention, and
+an operation of the matmul family that nobody counted is an error.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+from torch import nn
+
+from bench.errors import BenchError
+
+MATMUL_FAMILY = ("mm", "matmul", "linear", "conv", "einsum", "attention", "dot")
+
+
+def macs(model: nn.Module, length: int, batch: int = 1) -> int:
+    """fvcore's count for ``batch`` sequences of ``length`` tokens, without padding.
+
+    Raises:
+        BenchError: an operation that multiplies matrices was not counted.
+    """
+    from fvcore.nn import FlopCountAnalysis
+
+    device = next(model.parameters()).device
+    ids = torch.ones(batch, length, dtype=torch.long, device=device)
+    was_training = model.training
+    model.eval()
+    logging.getLogger("fvcore").setLevel(logging.ERROR)
+    analysis = FlopCountAnalysis(_Logits(model), (ids,))
+    analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings("none")
+    total = int(
+        sum(analysis.by_operator().values())
+        - sum(analysis.by_operator()[op] for op in NOT_MATMUL if op in analysis.by_operator())
+    )
+    missed = [op for op in analysis.unsupported_ops() if any(word in op.split("::")[1] for word in MATMUL_FAMILY)]
+    model.train(was_training)
+    if missed:
+        raise BenchError(
+            f"fvcore has no count for {', '.join(missed)}: the total would be too small. Count with eager attention"
+        )
+    return total
+
+
+NOT_MATMUL = ("layer_norm", "batch_norm", "group_norm")
+"""fvcore also gives normalisations a count (5 an element); the papers' FLOPs leave them out."""
+
+
+class _Logits(nn.Module):
+    """A classifier that takes only token ids: tracing wants tensors in and tensors out."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.model(input_ids=ids).logits

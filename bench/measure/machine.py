@@ -1,0 +1,79 @@
+"""What a record says of the machine, the libraries and the code that made it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "evaluate", "numpy", "scipy", "accelerate", "fvcore")
+
+
+@lru_cache
+def environment(device: str) -> dict[str, Any]:
+    """Python, libraries, processor, memory; names no host and no user."""
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "processor": _processor(),
+    }
+    found["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found["device"] = device
+    for library in LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            found[library] = None
+    return found
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+@lru_cache
+def revision() -> dict[str, Any]:
+    """Commit of the checkout this package runs from, and whether files of it were changed; None outside git."""
+    root = Path(__file__).resolve().parents[2]
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10, check=True
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip()
+
+    if git("rev-parse", "--show-toplevel") != str(root):
+        return {"commit": None, "dirty": None}
+    changed = git("status", "--porcelain", "--", "bench", "methods", "pyproject.toml")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changed)}
+
+
+def source_hash(cls: type) -> str:
+    """sha256 of the file that defines a method."""
+    import inspect
+
+    return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()
+
+
+def peak_memory_bytes() -> int | None:
+    """The largest resident size of this process so far; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    scale = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale

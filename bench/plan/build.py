@@ -1,0 +1,330 @@
+"""From a request to a plan: every cell with its key, what is there already, who shares what, time and disk.
+
+Heavy libraries are imported where they are needed, so that reading a plan's types costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from bench.data.tasks import EvaluationSet, Task, expand
+from bench.errors import InputError
+from bench.plan.cell import TEACHER, Cell, DataIdentity, Numeric, TeacherIdentity, record_key
+from bench.plan.keys import SCHEMA, digest
+from bench.plan.recipe import START, TEACHER_LEARNING_RATES, Recipe
+from bench.plan.request import Request, recipe_of, resolve_auto
+from bench.plan.spelling import MethodRow, parse_methods
+from bench.record.schema import Record
+from bench.record.store import Store
+
+if TYPE_CHECKING:
+    from bench.data.checkpoints import Checkpoint
+    from bench.data.corpus import Corpus
+    from bench.data.sources import Source, Split
+    from methods.api import Shape
+
+START_VERSION = 1
+TEACHER_VERSION = 1
+SAMPLE_PASSES = 2
+"""How often the sample suite's own sentences are seen by a general start, unless --corpus-tokens says else."""
+
+
+@dataclass
+class TaskPlan:
+    """One task: its examples and its teacher."""
+
+    task: Task
+    source: Source
+    train: Split
+    evaluation: dict[str, Split]
+    checkpoint: Checkpoint
+    teacher: TeacherIdentity
+    teacher_recipe: Recipe
+    recipe: Recipe
+    mean_tokens: float
+    data: DataIdentity
+
+
+@dataclass
+class StartPlan:
+    """One general start, shared by every cell of its shape."""
+
+    shape: Shape
+    key: str
+    checkpoint: Checkpoint
+    corpus: Corpus
+    budget: int
+    recipe: Recipe
+    cached: bool
+
+
+@dataclass
+class Planned:
+    """One cell and what the store knows of it."""
+
+    cell: Cell
+    row: MethodRow | None
+    """None for the teacher's own cell"""
+    record: Record | None
+    todo: bool
+
+
+@dataclass
+class Plan:
+    request: Request
+    tasks: list[TaskPlan]
+    starts: dict[str, StartPlan]
+    cells: list[Planned]
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    disk_bytes: int = 0
+
+    @property
+    def todo(self) -> list[Planned]:
+        return [planned for planned in self.cells if planned.todo]
+
+    def of_task(self, task: str) -> list[Planned]:
+        return [planned for planned in self.cells if planned.cell.tasks == (task,)]
+
+
+def build(request: Request) -> Plan:
+    """Resolve everything that identity needs. Trains nothing; a hub teacher or data set is downloaded to its cache.
+
+    Raises:
+        InputError: anything wrong with what was asked for, before anything starts.
+    """
+    request = request.checked()
+    rows = parse_methods(request.methods) if request.methods else []  # none: teachers only
+    wanted = expand(request.tasks)
+    request = _without_auto(request)
+    notes = list(request.notes)
+    tasks, absent = _tasks(request, wanted)
+    if absent:
+        notes.append(f"not in {tasks[0].source.name}: {', '.join(absent)}")
+    notes += sorted({t.checkpoint.note for t in tasks if t.checkpoint.note and t.task.name in ("mnli", "qqp")})
+    store = Store(request.results)
+    numeric = Numeric(precision=request.precision, threads=request.threads)
+    starts: dict[str, StartPlan] = {}
+    cells: list[Planned] = []
+    for task in tasks:
+        tokenizer = _tokenizer_hash(task.checkpoint)
+        cells.append(_teacher_cell(task, tokenizer, numeric, request, store))
+        for row in rows:
+            artefacts = {}
+            for wish in row.method.prepare(task.checkpoint.config):
+                start = _start(request, task.checkpoint, wish.shape, tokenizer, numeric, starts)
+                artefacts[wish.name] = start.key
+            _check_stages(row, task)
+            for seed in request.seeds:
+                cell = Cell(
+                    label=row.label,
+                    method=_name(row),
+                    version=row.method.version,
+                    settings=row.settings,
+                    dropped=row.dropped,
+                    ablation_of=row.ablation_of,
+                    tasks=(task.task.name,),
+                    data=task.data,
+                    teacher=task.teacher,
+                    tokenizer=tokenizer,
+                    artefacts=artefacts,
+                    recipe=task.recipe.as_dict(),
+                    seed=seed,
+                    numeric=numeric,
+                )
+                cells.append(_planned(cell, row, request, store))
+    plan = Plan(request, tasks, starts, cells, notes)
+    from bench.plan.estimate import estimate
+
+    plan.seconds, plan.disk_bytes = estimate(plan)
+    return plan
+
+
+def _name(row: MethodRow) -> str:
+    """The registered name, which for a third party's method has its package before it."""
+    return row.spelling.split(":")[0]
+
+
+def _without_auto(request: Request) -> Request:
+    if "auto" not in (request.data, request.teacher):
+        return request
+    import torch
+
+    accelerator = request.device != "cpu" and torch.accelerator.is_available()
+    return resolve_auto(request, accelerator, accelerator and not request.offline and _hub_answers())
+
+
+def _hub_answers() -> bool:
+    """One small question to the hub, three seconds at most."""
+    import urllib.error
+    import urllib.request
+
+    from huggingface_hub import constants
+
+    question = urllib.request.Request(constants.ENDPOINT, method="HEAD")
+    try:
+        with urllib.request.urlopen(question, timeout=3.0) as answer:
+            return bool(answer.status < 400)
+    except (urllib.error.URLError, OSError, ValueError):
+        return False
+
+
+def _tasks(request: Request, wanted: list[tuple[Task, bool]]) -> tuple[list[TaskPlan], list[str]]:
+    from bench.data.checkpoints import find
+    from bench.data.sources import source_for
+
+    planned: list[TaskPlan] = []
+    absent: list[str] = []
+    for task, by_name in wanted:
+        source = source_for(task, request.data, request.offline)
+        labelled = [e for e in task.evaluation if e.labelled]
+        splits: list[str | EvaluationSet] = ["train", *labelled]
+        lacking = [s for s in splits if not source.has(task, s)]
+        if lacking and not by_name:
+            absent.append(task.name)
+            continue
+        train = source.load(task, "train").limited(request.max_train_rows)
+        evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
+        checkpoint = find(request.teacher, task, request.offline)
+        recipe = recipe_of(request, source.epochs)
+        tuned = replace(recipe, name="common", learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < 512])
+        data = DataIdentity(
+            name=source.name,
+            slug=source.slug,
+            train=train.fingerprint(),
+            max_train_rows=request.max_train_rows,
+            evaluation={name: split.fingerprint() for name, split in evaluation.items()},
+            rows={"train": len(train), **{name: len(split) for name, split in evaluation.items()}},
+        )
+        planned.append(
+            TaskPlan(
+                task,
+                source,
+                train,
+                evaluation,
+                checkpoint,
+                _teacher_identity(request, checkpoint, task, data, tuned),
+                tuned,
+                recipe,
+                _mean_tokens(checkpoint, train, recipe.max_length),
+                data,
+            )
+        )
+    if not planned:
+        raise InputError(
+            f"--data {request.data} has none of the tasks {request.tasks}; it needs folders like rte/ with parquet files"
+        )
+    return planned, absent
+
+
+def _teacher_identity(
+    request: Request, checkpoint: Checkpoint, task: Task, data: DataIdentity, recipe: Recipe
+) -> TeacherIdentity:
+    if checkpoint.finetuned:
+        return TeacherIdentity(name=checkpoint.name, base=checkpoint.sha256, origin="given", key=checkpoint.sha256)
+    key = digest(
+        {
+            "schema": SCHEMA,
+            "version": TEACHER_VERSION,
+            "base": checkpoint.sha256,
+            "task": task.name,
+            "labels": task.num_labels,
+            "data": data.train,
+            "recipe": recipe.as_dict(),
+            "seed": 0,
+            "numeric": {"precision": request.precision, "attention": "packed", "threads": request.threads},
+        }
+    )
+    return TeacherIdentity(name=checkpoint.name, base=checkpoint.sha256, origin="fine-tuned", key=key)
+
+
+def _tokenizer_hash(checkpoint: Checkpoint) -> str:
+    from bench.data.checkpoints import tokenizer_of
+    from bench.data.encode import tokenizer_hash
+
+    return tokenizer_hash(tokenizer_of(checkpoint))
+
+
+def _mean_tokens(checkpoint: Checkpoint, split: Split, max_length: int) -> float:
+    """Tokens of an average training example, from at most 256 of them."""
+    from bench.data.checkpoints import tokenizer_of
+    from bench.data.encode import encode
+
+    some = split.limited(256)
+    return encode(tokenizer_of(checkpoint), some, max_length).total_tokens / len(some)
+
+
+def _start(
+    request: Request,
+    checkpoint: Checkpoint,
+    shape: Shape,
+    tokenizer: str,
+    numeric: Numeric,
+    known: dict[str, StartPlan],
+) -> StartPlan:
+    from bench.data.corpus import read_corpus, sample_corpus
+    from bench.train.artefacts import is_cached
+
+    for start in known.values():
+        if start.shape == shape and start.checkpoint == checkpoint:
+            return start
+    corpus = next((s.corpus for s in known.values()), None)
+    if corpus is None:
+        corpus = read_corpus(request.corpus) if request.corpus else sample_corpus()
+    budget = request.corpus_tokens or (4_000_000 if request.corpus else SAMPLE_PASSES * 250_000)
+    key = digest(
+        {
+            "schema": SCHEMA,
+            "version": START_VERSION,
+            "shape": [shape.layers, shape.hidden, shape.heads, shape.ffn],
+            "base": checkpoint.sha256,
+            "tokenizer": tokenizer,
+            "corpus": corpus.fingerprint(),
+            "tokens": budget,
+            "recipe": START.as_dict(),
+            "seed": 0,
+            "numeric": numeric.model_dump(),
+        }
+    )
+    known[key] = StartPlan(shape, key, checkpoint, corpus, budget, START, is_cached("starts", key))
+    return known[key]
+
+
+def _check_stages(row: MethodRow, task: TaskPlan) -> None:
+    """Ask a method for its stages now, so that a combination it cannot do is bad input and not a failed cell."""
+    from bench.errors import CellError
+    from bench.train.loop import legs_of
+    from methods.api import Setup
+
+    setup = Setup(task.checkpoint.config, task.task.num_labels, (task.task.name,))
+    try:
+        legs_of(row.method.stages(setup), row.dropped, task.recipe, len(task.train))
+    except (ValueError, CellError) as error:
+        raise InputError(f"{row.spelling} on {task.task.name}: {error}") from None
+
+
+def _teacher_cell(task: TaskPlan, tokenizer: str, numeric: Numeric, request: Request, store: Store) -> Planned:
+    settings: dict[str, Any] = {"origin": task.teacher.origin}
+    cell = Cell(
+        label=TEACHER,
+        method=TEACHER,
+        version=TEACHER_VERSION,
+        settings=settings,
+        tasks=(task.task.name,),
+        data=task.data,
+        teacher=task.teacher,
+        tokenizer=tokenizer,
+        recipe=task.teacher_recipe.as_dict(),
+        seed=0,
+        numeric=numeric,
+    )
+    return _planned(cell, None, request, store)
+
+
+def _planned(cell: Cell, row: MethodRow | None, request: Request, store: Store) -> Planned:
+    record = store.find(cell)
+    if record is not None and record.key != record_key(cell):
+        raise InputError(f"the record in {store.folder(cell)} belongs to another cell; remove that folder")
+    done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
+    return Planned(cell, row, record, todo=request.rerun or not done)

@@ -1,0 +1,98 @@
+"""A cell: one question. Its key is the hash of what determines the trained weights, and of nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bench.plan.keys import SCHEMA, digest
+
+TEACHER = "teacher"
+"""The reserved name of the row that the others are compared with."""
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataIdentity(Frozen):
+    """Which examples. Names are for people; fingerprints (of the content) are identity."""
+
+    name: str
+    slug: str
+    train: str
+    """sha256 of the training rows that are used, after the row limit"""
+    max_train_rows: int | None = None
+    evaluation: dict[str, str]
+    """sha256 of each evaluation set"""
+    rows: dict[str, int]
+    """examples of each split, for people"""
+
+
+class TeacherIdentity(Frozen):
+    """Which teacher. ``base`` is the hash of weights given from outside; ``key`` that of what was made of them."""
+
+    name: str
+    base: str
+    origin: str
+    """``fine-tuned`` by the harness, or ``given`` as it is"""
+    key: str
+
+
+class Numeric(Frozen):
+    """What changes the arithmetic without changing the question."""
+
+    precision: str = "fp32"
+    attention: str = "packed"
+    threads: int = 2
+
+
+class Cell(Frozen):
+    """One training: method x settings x dropped terms x tasks x data x teacher x recipe x seed."""
+
+    label: str
+    """The row's name in a table; not part of the key."""
+    method: str
+    version: int
+    settings: dict[str, Any]
+    """all of them, defaults filled in"""
+    dropped: tuple[str, ...] = ()
+    ablation_of: str | None = None
+    """for a row ``w/o X``: the spelling of the full row; not part of the key"""
+    tasks: tuple[str, ...]
+    data: DataIdentity
+    teacher: TeacherIdentity
+    tokenizer: str
+    artefacts: dict[str, str] = Field(default_factory=dict)
+    """keys of what was prepared: ``general_start``"""
+    recipe: dict[str, Any]
+    seed: int
+    numeric: Numeric
+
+
+def train_key(cell: Cell) -> str:
+    """The same from a cell about to run and from one read back from a record."""
+    return digest(
+        {
+            "schema": SCHEMA,
+            "method": cell.method,
+            "version": cell.version,
+            "settings": cell.settings,
+            "dropped": sorted(cell.dropped),
+            "tasks": cell.tasks,
+            "data": cell.data.train,
+            "max_train_rows": cell.data.max_train_rows,
+            "teacher": {"base": cell.teacher.base, "key": cell.teacher.key},
+            "tokenizer": cell.tokenizer,
+            "artefacts": cell.artefacts,
+            "recipe": cell.recipe,
+            "seed": cell.seed,
+            "numeric": cell.numeric.model_dump(),
+        }
+    )
+
+
+def record_key(cell: Cell, point: str = "") -> str:
+    """Train key, operating point and evaluation sets."""
+    return digest({"train": train_key(cell), "point": point, "evaluation": cell.data.evaluation})

@@ -1,0 +1,49 @@
+"""How long and how fast everything trains: one recipe for all methods, or each paper's own schedule."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The numbers of a training; all of them are part of a result's identity.
+
+    ``common`` holds everything still but the method: AdamW (betas 0.9, 0.999; eps 1e-8; no decay on biases and
+    LayerNorm), warm-up then linear decay, clipping of the gradient's norm, the last checkpoint. Its two learning
+    rates were fixed once on held-back training rows (reports/LOG.md). ``paper`` lets each stage say its own
+    epochs, learning rate and schedule.
+    """
+
+    name: str = "common"
+    epochs: float = 3.0
+    """Over all of a method's counted stages."""
+    batch_size: int = 32
+    learning_rate: float = 3e-4
+    """Of students. The teacher's and the general start's are in their own recipes."""
+    schedule: str = "linear"
+    """``linear``: to 0 after the warm-up; ``constant``: no warm-up, no decay."""
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    max_length: int = 128
+
+    def for_stage(self, paper: dict[str, Any]) -> Recipe:
+        """This recipe with a stage's own numbers, where the paper's schedule was asked for."""
+        return replace(self, **paper) if self.name == "paper" else self
+
+    def factor(self, step: int, steps: int) -> float:
+        """What the learning rate is multiplied with at ``step`` (0-based) of ``steps``."""
+        if self.schedule == "constant":
+            return 1.0
+        warm = max(1, round(self.warmup * steps))
+        return (step + 1) / warm if step < warm else max(0.0, (steps - step) / max(1, steps - warm))
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+TEACHER_LEARNING_RATES = {True: 1.5e-4, False: 3e-5}
+"""Of teachers narrower than 512 (True) and wider: small encoders need larger steps."""
+START = Recipe(name="general start", epochs=1.0, batch_size=32, learning_rate=1e-3, max_length=128)

@@ -1,0 +1,102 @@
+"""What a person asked for, with ``auto`` and defaults resolved and the reasons kept for the title of a report."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bench.errors import InputError
+from bench.plan.recipe import Recipe
+
+PRECISIONS = ("fp32", "bf16")
+RECIPES = ("common", "paper")
+EMBEDDED, SAMPLE = "embedded", "sample"
+HUB_TEACHER = "bert-base-uncased"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of ``bench run``; also those of ``bench.run`` in Python."""
+
+    methods: str = "finetune,kd,tinybert,microbert"
+    tasks: str = "glue"
+    seeds: tuple[int, ...] = (0,)
+    data: str = "auto"
+    teacher: str = "auto"
+    results: Path = Path("results/runs")
+    reports: Path = Path("reports")
+    recipe: str = "common"
+    precision: str = "fp32"
+    device: str = "auto"
+    max_train_rows: int | None = None
+    epochs: float | None = None
+    corpus: tuple[str, ...] = ()
+    corpus_tokens: int | None = None
+    threads: int = 2
+    offline: bool = False
+    yes: bool = False
+    retry_failed: bool = False
+    rerun: bool = False
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def checked(self) -> Request:
+        """This request, if every number makes sense.
+
+        Raises:
+            InputError: naming the option.
+        """
+        if self.recipe not in RECIPES:
+            raise InputError(f"--recipe {self.recipe}: choose one of {', '.join(RECIPES)}")
+        if self.precision not in PRECISIONS:
+            raise InputError(f"--precision {self.precision}: choose one of {', '.join(PRECISIONS)}")
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
+            raise InputError("--seeds: give different whole numbers from 0 on, like 0,1,2")
+        for name, value in (
+            ("max-train-rows", self.max_train_rows),
+            ("corpus-tokens", self.corpus_tokens),
+            ("threads", self.threads),
+        ):
+            if value is not None and value < 1:
+                raise InputError(f"--{name} {value}: should be at least 1")
+        if self.epochs is not None and not 0 < self.epochs < 10_000:
+            raise InputError(f"--epochs {self.epochs:g}: should be above 0")
+        if self.epochs is not None and self.recipe == "paper":
+            raise InputError("--epochs goes with --recipe common; each paper's schedule has its own")
+        return self
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise InputError(f"--seeds {text}: give whole numbers, like 0,1,2") from None
+
+
+def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Request:
+    """Replace ``auto`` for data and teacher: the real thing where it is there, else the offline pair; say which.
+
+    Raises:
+        InputError: under CI (the variable CI is set), where one types what one means.
+    """
+    if "auto" not in (request.data, request.teacher):
+        return request
+    if os.environ.get("CI"):
+        raise InputError("under CI --data and --teacher are typed, not chosen: add --data sample --teacher embedded")
+    real = accelerator and hub_answers
+    data = request.data if request.data != "auto" else "hub" if real else SAMPLE
+    teacher = request.teacher if request.teacher != "auto" else HUB_TEACHER if real else EMBEDDED
+    lacking = " and ".join(
+        text for text, there in (("no accelerator", accelerator), ("no answer from the hub", hub_answers)) if not there
+    )
+    notes = list(request.notes)
+    if not real:
+        notes.append(
+            f"chosen because there is {lacking}: data {data}, teacher {teacher}. For the real thing type "
+            f"--data hub --teacher {HUB_TEACHER}"
+        )
+    return replace(request, data=data, teacher=teacher, notes=tuple(notes))
+
+
+def recipe_of(request: Request, default_epochs: float) -> Recipe:
+    return Recipe(name=request.recipe, epochs=request.epochs or default_epochs)

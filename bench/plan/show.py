@@ -1,0 +1,66 @@
+"""A plan in words: cells, who shares what, time, disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from bench.progress import duration
+
+if TYPE_CHECKING:
+    from bench.plan.build import Plan, Planned
+
+
+def state(planned: Planned) -> str:
+    """``to do``, or what the store says of the cell."""
+    if planned.record is None:
+        return "to do"
+    if planned.todo:
+        return f"to do again (was {planned.record.status})"
+    return "there" if planned.record.status == "ok" else "failed before (--retry-failed runs it again)"
+
+
+def describe(plan: Plan) -> str:
+    """Several lines for a terminal or a log."""
+    tasks = plan.tasks
+    counts = Counter(state(planned) for planned in plan.cells)
+    lines = [
+        f"plan: {len(plan.cells)} cells: " + ", ".join(f"{count} {what}" for what, count in counts.items()),
+        f"  data: {', '.join(dict.fromkeys(t.source.name for t in tasks))}",
+        f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
+        f"  recipe: {plan.request.recipe}, {plan.request.precision}, {plan.request.threads} threads",
+    ]
+    for start in plan.starts.values():
+        what = "there" if start.cached else f"to make from {start.budget:,} tokens of {start.corpus.name}"
+        lines.append(f"  general start {start.shape}: {what}; shared by tasks, seeds and methods")
+    for task in tasks:
+        todo = [p for p in plan.of_task(task.task.name) if p.todo]
+        names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
+        shared = sum(1 for p in todo if p.row is not None and p.row.method.needs_teacher)
+        sharing = f"; {shared} share each teacher pass" if shared > 1 else ""
+        lines.append(f"  {task.task.name:8} {task.data.rows['train']:>7,} rows: {names}{sharing}")
+    lines += [f"  note: {note}" for note in plan.notes]
+    if plan.todo:
+        lines.append(f"  estimate: {duration(plan.seconds)}, {plan.disk_bytes / 1e6:,.0f} MB of disk")
+    return "\n".join(lines)
+
+
+def as_json(plan: Plan) -> dict[str, object]:
+    """The same for programs."""
+    from bench.plan.cell import record_key
+
+    return {
+        "cells": [
+            {
+                "key": record_key(p.cell),
+                "row": p.cell.label,
+                "tasks": p.cell.tasks,
+                "seed": p.cell.seed,
+                "state": state(p),
+            }
+            for p in plan.cells
+        ],
+        "notes": plan.notes,
+        "seconds": round(plan.seconds),
+        "disk_bytes": plan.disk_bytes,
+    }

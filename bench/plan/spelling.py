@@ -1,0 +1,141 @@
+"""``tinybert:layers=6:-attn`` <-> a method with its settings and dropped terms."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import methods
+from bench.errors import InputError, unknown
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """One row of a table: a method object, the terms it goes without, and how to type it."""
+
+    spelling: str
+    label: str
+    method: Any
+    dropped: tuple[str, ...] = ()
+    ablation_of: str | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {field.name: getattr(self.method, field.name) for field in fields(self.method)}
+
+
+def parse_methods(text: str) -> list[MethodRow]:
+    """``"kd,microbert:ablate"`` -> rows, in order, without repeats.
+
+    Parts are separated by ``:``; ``name=value`` is a setting, ``-term`` drops a term (and all below it,
+    ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method. Their order does not matter.
+
+    Raises:
+        InputError: naming the nearest thing that exists.
+    """
+    rows: dict[str, MethodRow] = {}
+    for part in (p.strip() for p in text.split(",")):
+        if part:
+            for row in _rows(part):
+                rows.setdefault(row.spelling, row)
+    if not rows:
+        raise InputError(f"no method was named; try --methods {','.join(list(methods.names())[:2])}")
+    return list(rows.values())
+
+
+def _rows(text: str) -> list[MethodRow]:
+    name, *parts = text.split(":")
+    ablate = "ablate" in parts
+    full = parse_one(":".join([name, *(p for p in parts if p != "ablate")]))
+    if not ablate:
+        return [full]
+    method = type(full.method)
+    if not method.ablations:
+        raise InputError(f"{name} has no ablation rows; leave :ablate out")
+    rows = [full]
+    for label, suffix in method.ablations.items():
+        row = parse_one(":".join([name, *(p for p in parts if p != "ablate")]) + suffix)
+        rows.append(MethodRow(row.spelling, f"{full.label} {label}", row.method, row.dropped, full.spelling))
+    return rows
+
+
+def parse_one(text: str) -> MethodRow:
+    """One spelling without ``ablate``."""
+    name, *parts = text.split(":")
+    if name not in methods.names():
+        raise unknown("method", name, methods.names())
+    try:
+        method = methods.get(name)
+    except ImportError as error:
+        raise InputError(f"the method {name} cannot be imported: {error}") from None
+    hints = get_type_hints(method)
+    offered = {field.name: hints[field.name] for field in fields(method)}
+    settings: dict[str, Any] = {}
+    dropped: set[str] = set()
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if part.startswith("-") and not equals:
+            dropped.add(_term(method, name, part[1:]))
+        elif equals and key in offered:
+            if key in settings:
+                raise InputError(f"{text}: the setting {key} is given twice")
+            settings[key] = convert(f"{name}:{key}", value, offered[key])
+        elif equals:
+            raise unknown(f"setting of {name}", key, sorted(offered))
+        else:
+            near = difflib.get_close_matches(part, [*offered, "ablate"], n=1)
+            hint = f"; did you mean {near[0] + ('=...' if near[0] != 'ablate' else '')!r}?" if near else ""
+            raise InputError(f"{text}: {part!r} is neither setting=value nor -term nor ablate{hint}")
+    try:
+        made = method(**settings)
+    except ValueError as error:
+        raise InputError(f"{text}: {error}") from None
+    row = MethodRow("", "", made, tuple(sorted(dropped)))
+    spelling = spell(name, row.settings, defaults(method), row.dropped)
+    return MethodRow(spelling, spelling, made, row.dropped)
+
+
+def _term(method: Any, name: str, drop: str) -> str:
+    terms: tuple[str, ...] = method.terms
+    known = sorted({*terms, *(term.split(".")[0] for term in terms)})
+    if drop not in known:
+        raise unknown(f"term of {name}", drop, known)
+    return drop
+
+
+def defaults(method: Any) -> dict[str, Any]:
+    return {field.name: field.default for field in fields(method)}
+
+
+def spell(name: str, settings: Mapping[str, Any], default: Mapping[str, Any], dropped: tuple[str, ...]) -> str:
+    """The shortest spelling: what differs from the defaults, in alphabetical order."""
+    changed = [f"{k}={_text(v)}" for k, v in sorted(settings.items()) if k not in default or v != default[k]]
+    return ":".join([name, *changed, *(f"-{term}" for term in sorted(dropped))])
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def convert(name: str, text: str, hint: Any) -> Any:
+    """A setting's text as a value of its declared type.
+
+    Raises:
+        InputError: it cannot be one; the message says what is offered.
+    """
+    if get_origin(hint) is Literal:
+        for choice in get_args(hint):
+            if str(choice) == text:
+                return choice
+        raise unknown(f"value of {name}", text, [str(choice) for choice in get_args(hint)])
+    if hint is bool:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise InputError(f"{name}={text}: expected true or false")
+    try:
+        return hint(text)
+    except ValueError:
+        kind = {int: "a whole number", float: "a number"}.get(hint, hint.__name__)
+        raise InputError(f"{name}={text}: expected {kind}") from None

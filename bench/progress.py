@@ -1,0 +1,78 @@
+"""What a person sees while something runs: one live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+EVERY_SECONDS = 15.0
+"""How often a plain line appears where there is no terminal."""
+
+
+def duration(seconds: float) -> str:
+    """``"1 h 05 min"``, ``"3 min 10 s"``, ``"8 s"``."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
+
+
+class Progress:
+    """Says what is running, how far it is and how long it will still take.
+
+    Args:
+        expected: seconds that the whole plan was estimated at; corrected by what is seen.
+    """
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stream = stream or sys.stderr
+        self.clock = clock
+
+    def say(self, text: str) -> None:
+        print(text, file=self.stream, flush=True)
+
+    @contextmanager
+    def task(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        """A stretch of work; call what this yields with (done, total) as often as you like."""
+        if self.stream.isatty():
+            with self._live(title) as update:
+                yield update
+        else:
+            with self._plain(title) as update:
+                yield update
+
+    @contextmanager
+    def _live(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        with Bar(*columns, console=Console(file=self.stream)) as bar:
+            job = bar.add_task(title, total=None)
+            yield lambda done, total: bar.update(job, completed=done, total=total)
+
+    @contextmanager
+    def _plain(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        begun = spoken = self.clock()
+
+        def update(done: int, total: int) -> None:
+            nonlocal spoken
+            now = self.clock()
+            if now - spoken >= EVERY_SECONDS and done:
+                spoken = now
+                left = (now - begun) / done * (total - done)
+                self.say(f"  {title}: {done}/{total} steps, about {duration(left)} left")
+
+        yield update
+        self.say(f"  {title}: done in {duration(self.clock() - begun)}")

@@ -1,0 +1,115 @@
+"""A record: one answer, on disk as JSON, readable without torch and without the code that made it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.errors import InputError
+from bench.plan.cell import Cell
+from bench.plan.keys import SCHEMA
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Sizes(Part):
+    """Cost of the deployed model. MACs are what fvcore counts; a report prints FLOPs = 2 x MACs."""
+
+    parameters: int
+    embedding: int
+    pooler_and_head: int
+    macs: int
+    macs_closed_form: int
+    sequence_length: int
+    batch: int
+    attention: str
+    counter: str
+
+    @property
+    def without_embedding(self) -> int:
+        return self.parameters - self.embedding
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.macs
+
+
+class TrainCost(Part):
+    """What the training of this row took. FLOPs are closed-form over the tokens really seen (backward = 2 x forward)."""
+
+    steps: int
+    examples: int
+    tokens: int
+    seconds_own: float
+    teacher_seconds_shared: float
+    """this row's part of the teacher passes it shared with others"""
+    teacher_seconds_alone: float
+    """what the same passes would have cost without sharing"""
+    flops_own: float
+    flops_teacher: float
+
+
+class Failure(Part):
+    type: str
+    message: str
+    traceback: str
+
+
+class Record(Part):
+    """Field order is the order in the file."""
+
+    schema_version: int = SCHEMA
+    key: str
+    train_key: str
+    point: str = ""
+    """operating point of the deployed model; "" where there is one"""
+    status: Literal["ok", "failed", "interrupted"]
+    cell: Cell
+    scores: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """evaluation set -> metric -> value between -1 and 1"""
+    predicted: tuple[str, ...] = ()
+    """evaluation sets with predictions only, because their labels are not public"""
+    sizes: Sizes | None = None
+    terms: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
+    """stage -> term -> its unweighted value over the stage, at most 64 windows"""
+    gradient_norms: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """stage -> term -> norm of the weighted term's gradient at the first step that had one"""
+    usage: dict[str, Any] = Field(default_factory=dict)
+    train: TrainCost | None = None
+    artefacts: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """what was prepared by the harness: key, hash of the weights, cost"""
+    weights: str | None = None
+    """sha256 of the deployed weights"""
+    code: dict[str, Any] = Field(default_factory=dict)
+    env: dict[str, Any] = Field(default_factory=dict)
+    started: str
+    finished: str
+    error: Failure | None = None
+
+
+def load(text: str, where: str) -> Record:
+    """Parse one record, lifting older schemas one step at a time.
+
+    Raises:
+        InputError: not JSON, written by a newer schema, or a field that does not fit.
+    """
+    import json
+
+    try:
+        body = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} is not JSON (line {error.lineno}: {error.msg})") from None
+    found = body.get("schema_version") if isinstance(body, dict) else None
+    if not isinstance(found, int):
+        raise InputError(f"{where} is not a record: it has no schema_version")
+    if found > SCHEMA:
+        raise InputError(f"{where} has schema {found}, this version reads up to {SCHEMA}; update the package")
+    try:
+        return Record.model_validate(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InputError(f"{where}: {place}: {first['msg']}") from None

@@ -1,0 +1,114 @@
+"""The store: a folder of records, one file an attempt, with an atomic pointer to the current one.
+
+<root>/<data>/<tasks>/<method>/<key>/attempt-1.json   the record
+                                     attempt-1.npz    logits, labels, example hashes (no text)
+                                     current          the name of the attempt that counts
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock
+
+from bench.errors import InputError
+from bench.plan.cell import Cell, record_key
+from bench.record.schema import Record, load
+
+if TYPE_CHECKING:
+    import numpy as np
+
+KEY_DIGITS = 16
+
+
+def slug(text: str) -> str:
+    """A file name for any text: letters, digits, ``-``, ``_`` and ``.``."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "x"
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Either the whole file or nothing, even if the machine stops."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+class Store:
+    """Records below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def folder(self, cell: Cell, point: str = "") -> Path:
+        name = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))
+        return (
+            self.root / slug(cell.data.slug) / slug("+".join(cell.tasks)) / name / record_key(cell, point)[:KEY_DIGITS]
+        )
+
+    def find(self, cell: Cell, point: str = "") -> Record | None:
+        """The current record of this cell, or None."""
+        return self._current(self.folder(cell, point))
+
+    def _current(self, folder: Path) -> Record | None:
+        pointer = folder / "current"
+        if not pointer.is_file():
+            return None
+        file = folder / pointer.read_text(encoding="utf-8").strip()
+        if file.parent != folder or not file.is_file():
+            raise InputError(
+                f"{pointer} points to {file.name}, which is not there; remove the folder {folder} to run the cell again"
+            )
+        return load(file.read_text(encoding="utf-8"), str(file))
+
+    def write(self, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> Path:
+        """Add an attempt and make it the current one. Earlier attempts stay."""
+        folder = self.folder(record.cell, record.point)
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            taken = [int(file.stem.split("-")[1]) for file in folder.glob("attempt-*.json")]
+            name = f"attempt-{max(taken, default=0) + 1}"
+            if arrays:
+                import io
+
+                import numpy as np
+
+                buffer = io.BytesIO()
+                np.savez_compressed(buffer, allow_pickle=False, **arrays)
+                write_atomically(folder / f"{name}.npz", buffer.getvalue())
+            write_atomically(folder / f"{name}.json", (record.model_dump_json(indent=1) + "\n").encode())
+            write_atomically(folder / "current", f"{name}.json\n".encode())
+        return folder / f"{name}.json"
+
+    def predictions(self, record: Record) -> dict[str, np.ndarray]:
+        """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of the current attempt."""
+        import numpy as np
+
+        folder = self.folder(record.cell, record.point)
+        name = (folder / "current").read_text(encoding="utf-8").strip()
+        with np.load(folder / name.replace(".json", ".npz"), allow_pickle=False) as arrays:
+            return dict(arrays)
+
+    def records(self) -> Iterator[Record]:
+        """The current record of every cell, in the order of their paths.
+
+        Raises:
+            InputError: a file that cannot be read as a record.
+        """
+        for pointer in sorted(self.root.glob("*/*/*/*/current")):
+            record = self._current(pointer.parent)
+            if record is not None:
+                yield record

@@ -1,0 +1,443 @@
+"""The tables of a paper from records: accuracy, reappearance, ablation, cost of training. No torch, no clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from bench.data.tasks import GLUE
+from bench.plan.cell import TEACHER
+from bench.record.schema import Record, Sizes
+from bench.stats.summary import Summary, summarise
+
+
+@dataclass(frozen=True)
+class Column:
+    """One evaluation set of one task, shown by one metric."""
+
+    task: str
+    evaluation: str
+    metric: str
+
+    @property
+    def title(self) -> str:
+        name = {"matched": f"{self.task}-m", "mismatched": f"{self.task}-mm"}.get(self.evaluation, self.task)
+        return f"{name} ({METRIC_NAMES.get(self.metric, self.metric)})"
+
+
+METRIC_NAMES = {"accuracy": "acc", "f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
+
+
+@dataclass
+class Group:
+    """Records that may stand in one table: same data source, teacher, recipe and numerics."""
+
+    data: str
+    slug: str
+    max_train_rows: int | None
+    teacher: str
+    origin: str
+    recipe: str
+    epochs: float
+    precision: str
+    threads: int
+    records: list[Record] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        limit = f", at most {self.max_train_rows:,} training rows" if self.max_train_rows else ""
+        return f"{self.data}{limit}; teacher {self.teacher}, {self.origin}"
+
+    @property
+    def tasks(self) -> list[str]:
+        named = {task for record in self.records for task in record.cell.tasks}
+        order = {name: i for i, name in enumerate(GLUE)}
+        return sorted(named, key=lambda name: (order.get(name, len(order)), name))
+
+    @property
+    def columns(self) -> list[Column]:
+        found: list[Column] = []
+        for task in self.tasks:
+            for record in self.records:
+                if task in record.cell.tasks and record.status == "ok":
+                    for evaluation, scores in record.scores.items():
+                        column = Column(task, evaluation, next(iter(scores)))
+                        if column not in found:
+                            found.append(column)
+        return found
+
+    @property
+    def systems(self) -> list[str]:
+        """Labels of rows: the teacher first, then in the order of their full rows, each followed by its ablations."""
+        labels = sorted(
+            {(r.cell.ablation_of or r.cell.label, r.cell.ablation_of is not None, r.cell.label) for r in self.records}
+        )
+        rows = [label for _, _, label in labels]
+        return [label for label in rows if label == TEACHER] + [label for label in rows if label != TEACHER]
+
+    def of(self, label: str, task: str | None = None) -> list[Record]:
+        return sorted(
+            (r for r in self.records if r.cell.label == label and (task is None or task in r.cell.tasks)),
+            key=lambda r: (r.cell.tasks, r.cell.seed, r.key),
+        )
+
+    def values(self, label: str, column: Column) -> dict[int, float]:
+        """Seed -> score in percent."""
+        return {
+            r.cell.seed: 100 * r.scores[column.evaluation][column.metric]
+            for r in self.of(label, column.task)
+            if r.status == "ok" and column.evaluation in r.scores
+        }
+
+
+def groups(records: Iterable[Record]) -> list[Group]:
+    """Records sorted into tables. Those of different data, teachers, recipes or precisions never meet in one."""
+    found: dict[tuple, Group] = {}
+    records = list(records)
+    for record in records:
+        cell = record.cell
+        if cell.method == TEACHER:
+            continue
+        _group(found, record, cell.recipe["name"], cell.recipe["epochs"])
+    for record in records:  # a teacher belongs to every table of its students, whatever their recipe
+        cell = record.cell
+        if cell.method != TEACHER:
+            continue
+        homes = [
+            group
+            for group in found.values()
+            if any(
+                r.cell.teacher == cell.teacher and r.cell.data == cell.data and r.cell.numeric == cell.numeric
+                for r in group.records
+            )
+        ]
+        if homes:
+            for group in homes:
+                group.records.append(record)
+        else:
+            _group(found, record, cell.recipe["name"], cell.recipe["epochs"])
+    return [found[key] for key in sorted(found, key=str)]
+
+
+def _group(found: dict[tuple, Group], record: Record, recipe: str, epochs: float) -> None:
+    cell = record.cell
+    limit = cell.data.max_train_rows
+    key = (
+        cell.data.slug,
+        limit,
+        cell.teacher.base,
+        cell.teacher.origin,
+        recipe,
+        epochs,
+        cell.numeric.model_dump_json(),
+    )
+    group = found.setdefault(
+        key,
+        Group(
+            cell.data.name,
+            cell.data.slug,
+            limit,
+            cell.teacher.name,
+            cell.teacher.origin,
+            recipe,
+            epochs,
+            cell.numeric.precision,
+            cell.numeric.threads,
+        ),
+    )
+    group.records.append(record)
+
+
+@dataclass
+class Table:
+    """A rendered table: ``rows`` hold Markdown text, ``values`` plain numbers for CSV."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    values: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+    values_header: list[str] | None = None
+    """where the CSV has other columns than the Markdown"""
+
+
+class Footnotes:
+    """Numbered once each, in the order of their first use."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def mark(self, text: str) -> str:
+        if text not in self.texts:
+            self.texts.append(text)
+        return f"[{self.texts.index(text) + 1}]"
+
+
+def _missing(group: Group, label: str, column: Column, notes: Footnotes) -> str:
+    """The mark of an empty cell, with the reason behind it."""
+    records = group.of(label, column.task)
+    failed = [r for r in records if r.status == "failed"]
+    if failed:
+        message = failed[0].error.message if failed[0].error else "no message"
+        return f"– {notes.mark(f'{label} on {column.task}, seed {failed[0].cell.seed}: failed: {message}')}"
+    if any(r.status == "interrupted" for r in records):
+        return f"– {notes.mark(f'{label} on {column.task}: interrupted; run the same command again')}"
+    return f"– {notes.mark(f'{label} on {column.task}: not run')}"
+
+
+def _size(group: Group, label: str) -> tuple[str, str]:
+    sized = [r.sizes for r in group.of(label) if r.sizes]
+    if not sized:
+        return "–", "–"
+    smallest = min(sized, key=lambda s: s.parameters)  # heads differ by a few hundred weights between tasks
+    return f"{smallest.parameters / 1e6:.2f}", f"{smallest.flops / 1e9:.2f}"
+
+
+def _numbers(summary: Summary) -> str:
+    return f"{summary.mean:.4f}"
+
+
+def accuracy(group: Group, notes: Footnotes) -> Table:
+    """System, size and one column an evaluation set; best student in bold; averages by name."""
+    columns = group.columns
+    average = f"mean of {len(columns)} columns"
+    header = ["System", "Params (M)", "FLOPs (G)", *(c.title for c in columns), average]
+    students = [label for label in group.systems if label != TEACHER]
+    summaries = {
+        (label, c): summarise(list(v.values()))
+        for label in group.systems
+        for c in columns
+        if (v := group.values(label, c))
+    }
+    best = {
+        c: max((round(summaries[s, c].mean, 1) for s in students if (s, c) in summaries), default=math.nan)
+        for c in columns
+    }
+    means = {
+        label: summarise([summaries[label, c].mean for c in columns]).mean
+        for label in group.systems
+        if columns and all((label, c) in summaries for c in columns)
+    }
+    best_mean = max((round(means[s], 1) for s in students if s in means), default=math.nan)
+    rows, values = [], []
+    for label in group.systems:
+        cells, numbers = [], []
+        for c in columns:
+            if (label, c) not in summaries:
+                cells.append(_missing(group, label, c, notes))
+                numbers += ["", "", "0"]
+                continue
+            summary = summaries[label, c]
+            text = summary.text()
+            asked = {r.cell.seed for r in group.of(label, c.task)}
+            if len(asked) > summary.n:
+                text += f" {notes.mark(f'{label} on {c.task}: {summary.n} of {len(asked)} seeds')}"
+            cells.append(f"**{text}**" if label in students and round(summary.mean, 1) == best[c] else text)
+            numbers += [
+                _numbers(summary),
+                "" if summary.deviation is None else f"{summary.deviation:.4f}",
+                str(summary.n),
+            ]
+        mean = means.get(label)
+        shown = "–" if mean is None else f"{mean:.1f}"
+        size = _size(group, label)
+        rows.append(
+            [
+                label,
+                *size,
+                *cells,
+                f"**{shown}**" if label in students and mean is not None and round(mean, 1) == best_mean else shown,
+            ]
+        )
+        values.append([label, *size, *numbers, "" if mean is None else f"{mean:.4f}"])
+    spread = [f"{c.title} {what}" for c in columns for what in ("mean", "sd", "n")]
+    table = Table("Accuracy", header, rows, values, values_header=[*header[:3], *spread, average])
+    seeds = sorted({len(group.values(s, c)) for s in students for c in columns} - {0})
+    if seeds:
+        count = f"n = {seeds[0]}" if len(seeds) == 1 else f"n = {seeds[0]} to {seeds[-1]}"
+        table.notes.append(
+            f"Development sets, percent. Mean ± sample standard deviation over seeds ({count}"
+            + ("; one seed has no deviation and says nothing about noise" if seeds == [1] else "")
+            + "). Best student of a column in bold. FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)."
+        )
+    return table
+
+
+def cheaper(group: Group, label: str) -> bool:
+    """Whether a student's MACs are below its teacher's: without that it makes no claim of retention."""
+    own = [r.sizes.macs for r in group.of(label) if r.sizes]
+    teacher = [r.sizes.macs for r in group.of(TEACHER) if r.sizes]
+    return bool(own and teacher and min(own) < min(teacher))
+
+
+def reappearance(group: Group, notes: Footnotes) -> Table | None:
+    """Student / teacher in percent, per column and as the mean of the ratios. Needs the teacher's record."""
+    columns = [c for c in group.columns if group.values(TEACHER, c)]
+    students = [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]
+    if not columns or not students:
+        return None
+    header = ["System", *(c.title for c in columns), f"mean of {len(columns)} ratios"]
+    teacher = {c: summarise(list(group.values(TEACHER, c).values())).mean for c in columns}
+    rows = [[TEACHER, *(f"{teacher[c]:.1f}" for c in columns), f"{summarise(list(teacher.values())).mean:.1f}"]]
+    values = [[TEACHER, *(f"{teacher[c]:.4f}" for c in columns), f"{summarise(list(teacher.values())).mean:.4f}"]]
+    for label in students:
+        scores, percents, numbers = [], [], []
+        ratios: list[float] = []
+        for c in columns:
+            got = group.values(label, c)
+            if not got:
+                mark = _missing(group, label, c, notes)
+                scores.append(mark)
+                percents.append("–")
+                numbers.append("")
+                continue
+            mean = summarise(list(got.values())).mean
+            scores.append(f"{mean:.1f}")
+            if teacher[c] <= 0:
+                percents.append(
+                    f"– {notes.mark(f'{c.title}: the teacher scores {teacher[c]:.1f}; a ratio to it means nothing')}"
+                )
+                numbers.append("")
+                continue
+            ratio = 100 * mean / teacher[c]
+            ratios.append(ratio)
+            percents.append(f"{ratio:.1f} %")
+            numbers.append(f"{ratio:.4f}")
+        if not cheaper(group, label):
+            percents = ["–" for _ in columns]
+            ratios = []
+            scores[0] += f" {notes.mark(f'{label} is not cheaper than its teacher: no claim of retention')}"
+        whole = len(ratios) == len(columns)
+        rows.append([label, *scores, ""])
+        rows.append([f"{label}, % of teacher", *percents, f"{summarise(ratios).mean:.1f} %" if whole else "–"])
+        values.append([f"{label}, % of teacher", *numbers, f"{summarise(ratios).mean:.4f}" if whole else ""])
+    table = Table("Reappearance", header, rows, values)
+    table.notes.append(
+        "Student score over the score of the very teacher it was trained from, same development set and metric. "
+        "The last column is the mean of the ratios (in the teacher's row, of its scores)."
+    )
+    return table
+
+
+def ablation(group: Group, notes: Footnotes) -> Table | None:
+    """Every ``w/o X`` row under its full row, with the difference to it."""
+    columns = group.columns
+    rows, values = [], []
+    fulls = sorted({r.cell.ablation_of for r in group.records if r.cell.ablation_of})
+    for full in fulls:
+        labels = [full, *sorted({r.cell.label for r in group.records if r.cell.ablation_of == full})]
+        for label in labels:
+            cells, numbers, differences = [], [], []
+            for c in columns:
+                got, reference = group.values(label, c), group.values(full, c)
+                if not got:
+                    cells.append(_missing(group, label, c, notes))
+                    numbers.append("")
+                    continue
+                text = summarise(list(got.values())).text()
+                shared = sorted(set(got) & set(reference))
+                if label != full and shared:
+                    difference = summarise([got[seed] - reference[seed] for seed in shared]).mean
+                    differences.append(difference)
+                    text += f" ({difference:+.1f})"
+                cells.append(text)
+                numbers.append(f"{summarise(list(got.values())).mean:.4f}")
+            mean = f"{summarise(differences).mean:+.1f}" if differences and len(differences) == len(columns) else ""
+            rows.append([label, *cells, mean])
+            values.append([label, *numbers, mean])
+    if not rows:
+        return None
+    table = Table("Ablation", ["System", *(c.title for c in columns), "mean difference"], rows, values)
+    table.notes.append("In brackets the difference to the full row, over the seeds that both have.")
+    return table
+
+
+def cost(group: Group) -> Table | None:
+    """What training each row took, summed over tasks, mean over seeds."""
+    rows = []
+    for label in group.systems:
+        done = [r for r in group.of(label) if r.train]
+        if not done:
+            continue
+        seeds = max(1, len({r.cell.seed for r in done}))
+        total = lambda field: sum(getattr(r.train, field) for r in done) / seeds  # noqa: B023, E731
+        own, taught = total("flops_own"), total("flops_teacher")
+        rows.append(
+            [
+                label,
+                str(len(done)),
+                f"{total('examples'):,.0f}",
+                f"{own / 1e12:.2f}",
+                f"{taught / 1e12:.2f}",
+                f"{total('seconds_own'):,.0f}",
+                f"{total('teacher_seconds_shared'):,.0f}",
+                f"{total('teacher_seconds_alone'):,.0f}",
+            ]
+        )
+    if not rows:
+        return None
+    header = [
+        "System",
+        "cells",
+        "examples",
+        "own TFLOPs",
+        "teacher TFLOPs",
+        "own s",
+        "teacher s, shared",
+        "teacher s, if alone",
+    ]
+    table = Table("Cost of training", header, rows, rows)
+    table.notes.append(
+        "Summed over the tasks, mean over seeds. TFLOPs are closed-form over the tokens seen; seconds are of the machine "
+        "named below, with what else ran there."
+    )
+    for start in sorted(
+        {
+            (s["key"], s["train"]["tokens"], s["train"]["seconds_own"])
+            for r in group.records
+            if (s := r.artefacts.get("general_start"))
+        }
+    ):
+        table.notes.append(
+            f"General start {start[0][:12]}: {start[1]:,} tokens, {start[2]:,.0f} s of its own, once for all rows that use it."
+        )
+    return table
+
+
+def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
+    """Parameters by convention and the two counts of MACs, for any models by name."""
+    rows = [
+        [
+            name,
+            f"{s.parameters / 1e6:.2f}",
+            f"{s.embedding / 1e6:.2f}",
+            f"{s.without_embedding / 1e6:.2f}",
+            f"{s.pooler_and_head / 1e6:.2f}",
+            f"{s.macs / 1e9:.2f}",
+            f"{s.macs_closed_form / 1e9:.2f}",
+            f"{s.flops / 1e9:.2f}",
+        ]
+        for name, s in named
+    ]
+    header = [
+        "System",
+        "Params (M)",
+        "embedding (M)",
+        "without embedding (M)",
+        "pooler and head (M)",
+        "MACs (G)",
+        "MACs, closed form (G)",
+        "FLOPs (G)",
+    ]
+    return Table("Sizes", header, rows, rows)
+
+
+def sizes_of(group: Group) -> Table:
+    """The sizes of a group's rows; where heads differ between tasks, the smallest."""
+    named = []
+    for label in group.systems:
+        sized = [r.sizes for r in group.of(label) if r.sizes]
+        if sized:
+            named.append((label, min(sized, key=lambda s: s.parameters)))
+    return sizes(named)

@@ -1,0 +1,161 @@
+"""Records in, files out: one Markdown report with its CSV tables and picture for each group of records.
+
+A pure function of the records: the same records give the same bytes, on any day and machine.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from tabulate import tabulate
+
+from bench.errors import NothingMeasured
+from bench.plan.cell import TEACHER, Cell, record_key
+from bench.record.schema import Record
+from bench.record.store import Store, slug, write_atomically
+from bench.report.tables import Footnotes, Group, Table, ablation, accuracy, cost, groups, reappearance, sizes_of
+
+
+def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = None) -> list[Path]:
+    """Write the reports of a store, or of those groups that some cells belong to.
+
+    Raises:
+        NothingMeasured: the store has no record.
+        InputError: a record cannot be read.
+    """
+    records = list(store.records())
+    if not records:
+        raise NothingMeasured(
+            f"no records in {store.root}; type: python -m bench run --methods microbert,tinybert --tasks glue"
+        )
+    touched = None if cells is None else {record_key(cell) for cell in cells}
+    written = []
+    for group in groups(records):
+        if touched is None or any(
+            r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
+        ):
+            written.append(write_report(group, folder))
+    return written
+
+
+def name_of(group: Group) -> str:
+    """The file name of a group's report: data, teacher, recipe, and what else sets it apart."""
+    parts = [group.slug, slug(group.teacher.split("/")[-1].split(" (")[0]), group.recipe, f"{group.epochs:g}-epochs"]
+    if group.max_train_rows:
+        parts.append(f"{group.max_train_rows}-rows")
+    if group.precision != "fp32":
+        parts.append(group.precision)
+    if group.threads != 2:
+        parts.append(f"{group.threads}-threads")
+    return slug("-".join(parts)).lower()
+
+
+def write_report(group: Group, folder: Path) -> Path:
+    """One report; returns the Markdown file."""
+    from bench.report.plot import score_against_flops
+
+    name = name_of(group)
+    notes = Footnotes()
+    tables = [
+        t
+        for t in (
+            accuracy(group, notes),
+            reappearance(group, notes),
+            ablation(group, notes),
+            cost(group),
+            sizes_of(group),
+        )
+        if t
+    ]
+    picture = score_against_flops(group)
+    for table in tables:
+        write_atomically(folder / f"{name}-{slug(table.title).lower()}.csv", csv_of(table).encode())
+    if picture is not None:
+        write_atomically(folder / f"{name}.svg", picture)
+    write_atomically(folder / f"{name}.md", markdown(group, tables, notes, f"{name}.svg" if picture else None).encode())
+    return folder / f"{name}.md"
+
+
+def csv_of(table: Table) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.values_header or table.header)
+    writer.writerows(table.values)
+    return out.getvalue()
+
+
+def grid(table: Table) -> str:
+    """The table as GitHub Markdown; numbers stay as they were formatted."""
+    align = ["left"] + ["right"] * (len(table.header) - 1)
+    return tabulate(table.rows, headers=table.header, tablefmt="github", colalign=align, disable_numparse=True)
+
+
+def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, picture: str | None) -> str:
+    """The report's text. No date, no host: those are in the records."""
+    recipe = f"recipe {group.recipe}" + (
+        "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
+    )
+    lines = [f"# {group.title}", "", f"{recipe}; {group.precision}, {group.threads} threads. {_start_line(group)}", ""]
+    lines += [line for line in _warnings(group)]
+    for table in tables:
+        lines += [f"## {table.title}", "", grid(table), ""]
+        for note in table.notes:
+            lines += [note, ""]
+        if table.title == "Accuracy" and picture:
+            lines += [f"![Score kept against FLOPs]({picture})", ""]
+    if notes.texts:
+        lines += ["## Footnotes", ""]
+        lines += [f"[{number}] {text}" + "  " for number, text in enumerate(notes.texts, start=1)]
+        lines += [""]
+    lines += ["## Where these numbers come from", "", *_provenance(group.records)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _start_line(group: Group) -> str:
+    own = sorted({r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts})
+    random = sorted({r.cell.label for r in group.records if r.cell.settings.get("start") == "random"})
+    text = f"Students start from general start {', '.join(own)}" if own else "No general start"
+    return text + (f"; from random weights: {', '.join(random)}." if random else ".")
+
+
+def _warnings(group: Group) -> list[str]:
+    lines = []
+    if group.slug.startswith("sample-"):
+        lines += [
+            "**Generated sample data, not GLUE.** Task names say which GLUE task the form is taken from; no number here compares with a paper.",
+            "",
+        ]
+    if "embedded" in group.teacher and {"mnli", "qqp"} & set(group.tasks) and not group.slug.startswith("sample-"):
+        lines += [
+            "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: read mnli and qqp with that in mind.",
+            "",
+        ]
+    return lines
+
+
+def _provenance(records: Sequence[Record]) -> list[str]:
+    done = [r for r in records if r.status == "ok"]
+    if not done:
+        return ["No finished record."]
+    commits = sorted(
+        {f"{str(r.code.get('commit'))[:12]}{' with local changes' if r.code.get('dirty') else ''}" for r in done}
+    )
+    libraries = sorted({f"torch {r.env.get('torch')}, transformers {r.env.get('transformers')}" for r in done})
+    machines = sorted(
+        {f"{r.env.get('processor')}, {r.env.get('cores')} cores, device {r.env.get('device')}" for r in done}
+    )
+    rows = sorted(
+        {f"{'+'.join(r.cell.tasks)} {', '.join(f'{k} {v:,}' for k, v in r.cell.data.rows.items())}" for r in done}
+    )
+    bases = sorted({r.cell.teacher.base[:12] for r in done})
+    return [
+        f"- {len(done)} records; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
+        f"- code: {'; '.join(commits)}",
+        f"- {'; '.join(libraries)}",
+        f"- {'; '.join(machines)}",
+        f"- teacher's base weights: sha256 {', '.join(bases)}",
+        f"- examples: {'; '.join(rows)}",
+    ]

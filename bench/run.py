@@ -1,0 +1,440 @@
+"""Carry out a plan: teachers and general starts once, students in groups, one record a cell.
+
+What fails becomes a failed record and the rest goes on; what is interrupted is taken up by the next run.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import methods
+from bench.data.checkpoints import tokenizer_of
+from bench.data.encode import Encoded, encode, pieces
+from bench.errors import CELLS_FAILED, OK, InputError
+from bench.measure.closed_form import training_macs
+from bench.measure.machine import environment, revision, source_hash
+from bench.measure.profile import sizes
+from bench.plan.build import Plan, Planned, StartPlan, TaskPlan, build
+from bench.plan.cell import Cell, record_key, train_key
+from bench.plan.request import Request
+from bench.progress import Progress, duration
+from bench.record.schema import Failure, Record, TrainCost
+from bench.record.store import Store
+from bench.train.artefacts import base_model, finetuned_teacher, general_start
+from bench.train.evaluate import predict, score
+from bench.train.loop import Numerics, RandomState, Trainee, TrainLog, legs_of, train
+from methods.api import Setup
+
+TOGETHER = 8
+"""Students that train at once on one teacher pass: more would need more memory and share little more."""
+ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
+
+
+@dataclass
+class Outcome:
+    """What a run did. ``exit_code`` is 0, or 6 if some cells failed."""
+
+    plan: Plan
+    trained: int = 0
+    failed: list[str] = field(default_factory=list)
+    reports: list[Path] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        return CELLS_FAILED if self.failed else OK
+
+
+@dataclass
+class Bench:
+    """The encoded data and the teacher of one task, made when first needed."""
+
+    task: TaskPlan
+    numerics: Numerics
+    progress: Progress
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return tokenizer_of(self.task.checkpoint)
+
+    @cached_property
+    def train(self) -> Encoded:
+        return encode(self.tokenizer, self.task.train, self.task.recipe.max_length)
+
+    @cached_property
+    def evaluation(self) -> dict[str, Encoded]:
+        return {
+            name: encode(self.tokenizer, split, self.task.recipe.max_length)
+            for name, split in self.task.evaluation.items()
+        }
+
+    @cached_property
+    def teacher(self) -> tuple[nn.Module, dict[str, Any]]:
+        plan = self.task
+        if plan.teacher.origin == "given":
+            return base_model(plan.checkpoint, plan.task.num_labels), {
+                "key": plan.teacher.key,
+                "weights": plan.checkpoint.sha256,
+            }
+        with self.progress.task(f"{plan.task.name}: teacher {plan.teacher.name}") as update:
+            return finetuned_teacher(
+                plan.checkpoint,
+                plan.task,
+                plan.teacher.key,
+                lambda: self.train,
+                plan.teacher_recipe,
+                0,
+                self.numerics,
+                update,
+            )
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def quiet() -> None:
+    """Silence the progress bars and load reports of transformers: ours is the only progress."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def device_of(name: str) -> torch.device:
+    """``auto``: whatever accelerate finds; else a device by name.
+
+    Raises:
+        InputError: torch does not have that device here.
+    """
+    if name == "auto":
+        from accelerate import PartialState
+
+        return torch.device(PartialState().device)
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device {name}: {str(error).splitlines()[0]}; try --device cpu") from None
+    return device
+
+
+def run(request: Request, progress: Progress | None = None, confirm: Any = None) -> Outcome:
+    """Do what is missing, then write the report.
+
+    Args:
+        confirm: asked with a question when the plan is long; without it, and without ``yes``, that is an error.
+
+    Raises:
+        InputError: bad input, or a long plan that nobody agreed to; nothing was started.
+    """
+    progress = progress or Progress()
+    quiet()
+    plan = build(request)
+    request = plan.request
+    from bench.plan.show import describe
+
+    progress.say(describe(plan))
+    outcome = Outcome(plan)
+    if plan.todo:
+        _agree(plan, confirm)
+        torch.set_num_threads(request.threads)
+        numerics = Numerics(device_of(request.device), request.precision)
+        _carry_out(plan, numerics, progress, outcome)
+    else:
+        progress.say("nothing to do: every cell has its record")
+    from bench.report.write import write_reports
+
+    outcome.reports = write_reports(Store(request.results), request.reports, cells=[p.cell for p in plan.cells])
+    for path in outcome.reports:
+        progress.say(f"report: {path}")
+    return outcome
+
+
+def _agree(plan: Plan, confirm: Any) -> None:
+    if plan.request.yes or (plan.seconds <= ASK_ABOVE_SECONDS and plan.disk_bytes <= ASK_ABOVE_BYTES):
+        _check_disk(plan)
+        return
+    what = f"about {duration(plan.seconds)} and {plan.disk_bytes / 1e9:.1f} GB of disk"
+    if confirm is None:
+        raise InputError(
+            f"this plan needs {what}; add --yes to start it, or fewer --tasks, --methods or --max-train-rows"
+        )
+    if not confirm(f"This plan needs {what}. Start?"):
+        raise InputError("not started")
+    _check_disk(plan)
+
+
+def _check_disk(plan: Plan) -> None:
+    import shutil
+
+    from bench.train.artefacts import cache_root
+
+    for what, folder in (("results", plan.request.results), ("the cache", cache_root())):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            free = shutil.disk_usage(folder).free
+        except OSError as error:
+            raise InputError(f"{what} cannot be written to {folder}: {error.strerror}; choose another folder") from None
+        if free < plan.disk_bytes + 10**8:
+            raise InputError(
+                f"{what} in {folder} has {free / 1e9:.1f} GB free, this plan needs about {plan.disk_bytes / 1e9:.1f} GB; "
+                f"free some, or set --results and BERT_BENCH_CACHE to another disk"
+            )
+
+
+def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outcome) -> None:
+    store = Store(plan.request.results)
+    starts = _Starts(plan, numerics, progress)
+    for number, task in enumerate(plan.tasks, start=1):
+        todo = [planned for planned in plan.of_task(task.task.name) if planned.todo]
+        if not todo:
+            continue
+        progress.say(f"{task.task.name} ({number} of {len(plan.tasks)} tasks), {len(todo)} cells")
+        bench = Bench(task, numerics, progress)
+        for planned in todo:
+            if planned.row is None:
+                _teacher_record(planned.cell, bench, store, outcome)
+        students = [planned for planned in todo if planned.row is not None]
+        for seed in dict.fromkeys(planned.cell.seed for planned in students):
+            of_seed = [planned for planned in students if planned.cell.seed == seed]
+            for start in range(0, len(of_seed), TOGETHER):
+                _group(of_seed[start : start + TOGETHER], seed, bench, starts, store, progress, outcome)
+
+
+class _Starts:
+    """General starts, loaded or made when the first cell of their shape comes up."""
+
+    def __init__(self, plan: Plan, numerics: Numerics, progress: Progress) -> None:
+        self.plans, self.numerics, self.progress = plan.starts, numerics, progress
+        self.made: dict[str, tuple[dict[str, Tensor], dict[str, Any]]] = {}
+
+    def get(self, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        if key not in self.made:
+            start = self.plans[key]
+            with self.progress.task(f"general start {start.shape} from {start.corpus.name}") as update:
+                self.made[key] = general_start(
+                    start.checkpoint,
+                    start.shape,
+                    key,
+                    lambda: self._text(start),
+                    start.recipe,
+                    start.budget,
+                    self.numerics,
+                    update,
+                )
+        return self.made[key]
+
+    @staticmethod
+    def _text(start: StartPlan) -> Encoded:
+        return pieces(tokenizer_of(start.checkpoint), start.corpus.documents, start.recipe.max_length, start.budget)
+
+
+def _teacher_record(cell: Cell, bench: Bench, store: Store, outcome: Outcome) -> None:
+    started = now()
+    try:
+        model, made = bench.teacher
+        log = TrainLog(**made["train"]) if "train" in made else None
+        record, arrays = _scored(cell, model, bench, started, log, None)
+        record = record.model_copy(
+            update={
+                "terms": log.terms if log else {},
+                "gradient_norms": log.gradient_norms if log else {},
+                "artefacts": {"teacher": {"key": made["key"], "weights": made["weights"]}},
+            }
+        )
+        store.write(record, arrays)
+        outcome.trained += 1
+    except Exception as error:
+        store.write(_failed(cell, started, error))
+        outcome.failed.append(f"{cell.tasks[0]} {cell.label}: {error}")
+
+
+def _group(
+    group: Sequence[Planned],
+    seed: int,
+    bench: Bench,
+    starts: _Starts,
+    store: Store,
+    progress: Progress,
+    outcome: Outcome,
+) -> None:
+    """Train some cells of one task and seed together; write each one's record."""
+    started = now()
+    trainees: list[tuple[Planned, Trainee]] = []
+    made: dict[str, dict[str, dict[str, Any]]] = {}
+    task = bench.task
+    try:
+        needs_teacher = any(planned.row.method.needs_teacher for planned in group)  # type: ignore[union-attr]
+        teacher = bench.teacher[0].to(bench.numerics.device).eval() if needs_teacher else None
+        for planned in group:
+            try:
+                trainee, artefacts = _trainee(planned, bench, starts)
+                made[planned.cell.label] = artefacts
+                trainees.append((planned, trainee))
+            except Exception as error:
+                _note_failure(planned.cell, started, error, store, outcome)
+        with progress.task(f"{task.task.name}: {', '.join(t.label for _, t in trainees)}, seed {seed}") as update:
+            train([t for _, t in trainees], bench.train, seed, teacher, bench.numerics, task.recipe.batch_size, update)
+    except KeyboardInterrupt:
+        for planned in group:
+            store.write(_empty(planned.cell, "interrupted", started))
+        raise
+    except Exception as error:  # the teacher could not be made: no cell of this group can be
+        for planned in group:
+            _note_failure(planned.cell, started, error, store, outcome)
+        return
+    for planned, trainee in trainees:
+        try:
+            if trainee.error is not None:
+                raise trainee.error
+            _student_records(planned, trainee, bench, made[planned.cell.label], started, store)
+            outcome.trained += 1
+        except Exception as error:
+            _note_failure(planned.cell, started, error, store, outcome)
+
+
+def _trainee(planned: Planned, bench: Bench, starts: _Starts) -> tuple[Trainee, dict[str, dict[str, Any]]]:
+    assert planned.row is not None
+    task, method, cell = bench.task, planned.row.method, planned.cell
+    tensors, made = {}, {}
+    for name, key in cell.artefacts.items():
+        tensors[name], body = starts.get(key)
+        made[name] = {
+            "key": key,
+            "weights": body["weights"],
+            "train": {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")},
+        }
+    setup = Setup(task.checkpoint.config, task.task.num_labels, cell.tasks, tensors)
+    random = RandomState(cell.seed, bench.numerics.device)
+    with random.current():
+        student = method.build(setup)
+    preparation, legs = legs_of(method.stages(setup), cell.dropped, task.recipe, len(bench.train))
+    if method.needs_teacher:
+        made["teacher"] = {"key": bench.teacher[1]["key"], "weights": bench.teacher[1]["weights"]}
+    return Trainee(planned.row.spelling, student, random, preparation, legs, bench.numerics), made
+
+
+def _student_records(
+    planned: Planned, trainee: Trainee, bench: Bench, made: dict[str, dict[str, Any]], started: str, store: Store
+) -> None:
+    assert planned.row is not None
+    trainee.student.model.eval()
+    with trainee.random.current():  # a new module draws random numbers, even if it is filled afterwards
+        deployed = planned.row.method.deploy(trainee.student)
+    for point, model in deployed.items():
+        record, arrays = _scored(planned.cell, model, bench, started, trainee.log, bench.task.checkpoint.config, point)
+        record = record.model_copy(
+            update={"terms": trainee.log.terms, "gradient_norms": trainee.log.gradient_norms, "artefacts": made}
+        )
+        store.write(record, arrays)
+
+
+def _scored(
+    cell: Cell, model: nn.Module, bench: Bench, started: str, log: TrainLog | None, teacher_config: Any, point: str = ""
+) -> tuple[Record, dict[str, np.ndarray]]:
+    """Predictions on every evaluation set, scores, sizes and cost of one deployed model; and the raw arrays."""
+    task = bench.task
+    arrays: dict[str, np.ndarray] = {}
+    scores: dict[str, dict[str, float]] = {}
+    predicted = []
+    for name, encoded in bench.evaluation.items():
+        logits = predict(model, encoded, bench.numerics)
+        split = task.evaluation[name]
+        arrays[f"logits.{name}"] = logits
+        arrays[f"examples.{name}"] = split.example_hashes()
+        if split.labels is None:
+            predicted.append(name)
+        else:
+            arrays[f"labels.{name}"] = split.labels
+            scores[name] = score(logits, split.labels, task.task.metrics)
+    record = Record(
+        key=record_key(cell, point),
+        train_key=train_key(cell),
+        point=point,
+        status="ok",
+        cell=cell,
+        scores=scores,
+        predicted=tuple(predicted),
+        sizes=sizes(model.config),
+        train=None if log is None else _cost(log, model.config, teacher_config),
+        weights=weights_hash(model),
+        code=_code(cell),
+        env=environment(str(bench.numerics.device)),
+        started=started,
+        finished=now(),
+    )
+    return record, arrays
+
+
+def _cost(log: TrainLog, config: Any, teacher: Any) -> TrainCost:
+    own = 3 * 2 * training_macs(config, log.tokens, log.squared_lengths)
+    taught = 2 * training_macs(teacher, log.teacher_tokens, log.teacher_squared_lengths) if teacher else 0
+    return TrainCost(
+        steps=log.steps,
+        examples=log.examples,
+        tokens=log.tokens,
+        seconds_own=round(log.seconds_own, 3),
+        teacher_seconds_shared=round(log.teacher_seconds_shared, 3),
+        teacher_seconds_alone=round(log.teacher_seconds_alone, 3),
+        flops_own=float(own),
+        flops_teacher=float(taught),
+    )
+
+
+def weights_hash(model: nn.Module) -> str:
+    """sha256 over names and bytes of all weights, in the order of their names."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _code(cell: Cell) -> dict[str, Any]:
+    from bench import __version__
+
+    found = {"version": __version__, **revision()}
+    if cell.method in methods.names():
+        found["method"] = source_hash(methods.get(cell.method))
+    return found
+
+
+def _empty(cell: Cell, status: Any, started: str) -> Record:
+    return Record(
+        key=record_key(cell),
+        train_key=train_key(cell),
+        status=status,
+        cell=cell,
+        code=_code(cell),
+        started=started,
+        finished=now(),
+    )
+
+
+def _failed(cell: Cell, started: str, error: Exception) -> Record:
+    trace = "".join(traceback.format_exception(error))
+    root = str(Path(__file__).resolve().parents[1])
+    failure = Failure(
+        type=type(error).__name__,
+        message=str(error),
+        traceback=trace.replace(root + "/", "").replace(sys.prefix, "<python>"),
+    )
+    return _empty(cell, "failed", started).model_copy(update={"error": failure})
+
+
+def _note_failure(cell: Cell, started: str, error: Exception, store: Store, outcome: Outcome) -> None:
+    store.write(_failed(cell, started, error))
+    outcome.failed.append(f"{cell.tasks[0]} {cell.label}: {error}")

@@ -1,0 +1,188 @@
+"""What the harness makes once and keeps: fine-tuned teachers and general starts, cached under their keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import BertForSequenceClassification
+
+from bench.data.checkpoints import Checkpoint, sha256_of
+from bench.data.encode import Encoded
+from bench.data.tasks import Task
+from bench.plan.recipe import Recipe
+from bench.train.inherit import inherit, observe
+from bench.train.loop import Numerics, RandomState, Trainee, TrainLog, legs_of, train
+from methods import losses
+from methods.api import Needs, Shape, Stage, Student, Term
+from methods.parts import bert_config, classifier, nearest_layers
+
+OnStep = Callable[[int, int], Any]
+OBSERVED_TOKENS = 16_384
+"""Text that a start is fitted on before it is trained."""
+
+
+def cache_root() -> Path:
+    """``BERT_BENCH_CACHE``, or the user's cache folder."""
+    given = os.environ.get("BERT_BENCH_CACHE")
+    return Path(given) if given else Path.home() / ".cache" / "bert-bench"
+
+
+def _folder(kind: str, key: str) -> Path:
+    return cache_root() / kind / key[:24]
+
+
+def is_cached(kind: str, key: str) -> bool:
+    return (_folder(kind, key) / "made.json").is_file()
+
+
+def _keep(kind: str, key: str, write: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """Run ``write`` in a temporary folder and move it into place; other processes wait and find it made."""
+    final = _folder(kind, key)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(final.with_suffix(".lock")):
+        if not (final / "made.json").is_file():
+            shutil.rmtree(final, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=final.parent, prefix=".tmp-") as temporary:
+                folder = Path(temporary) / "new"
+                folder.mkdir()
+                made = {"key": key, **write(folder)}
+                (folder / "made.json").write_text(json.dumps(made, indent=1))
+                os.replace(folder, final)
+        return dict(json.loads((final / "made.json").read_text()))
+
+
+def base_model(checkpoint: Checkpoint, num_labels: int) -> BertForSequenceClassification:
+    """The checkpoint as a classifier that reads packed batches; a head it lacks comes from torch's generator."""
+    model = BertForSequenceClassification.from_pretrained(checkpoint.folder, num_labels=num_labels)
+    model.set_attn_implementation("packed")
+    return model
+
+
+def cost_of(log: TrainLog) -> dict[str, Any]:
+    return {k: v for k, v in asdict(log).items() if k in ("steps", "examples", "tokens", "seconds_own")}
+
+
+def finetuned_teacher(
+    checkpoint: Checkpoint,
+    task: Task,
+    key: str,
+    data: Callable[[], Encoded],
+    recipe: Recipe,
+    seed: int,
+    numerics: Numerics,
+    on_step: OnStep,
+) -> tuple[BertForSequenceClassification, dict[str, Any]]:
+    """The teacher of one task: from the cache, or fine-tuned on the labels now.
+
+    Raises:
+        CellError: a guard stopped the training.
+    """
+
+    def write(folder: Path) -> dict[str, Any]:
+        encoded = data()
+        random = RandomState(seed, numerics.device)
+        with random.current():
+            model = base_model(checkpoint, task.num_labels)
+        hard = Term(lambda b, student, t, aux: losses.hard(student.logits, b.labels), student=Needs(logits=True))
+        legs = legs_of([Stage("finetune", {"hard": hard})], (), recipe, len(encoded))[1]
+        trainee = Trainee(f"teacher of {task.name}", Student(model), random, [], legs, numerics)
+        train([trainee], encoded, seed, None, numerics, recipe.batch_size, on_step)
+        if trainee.error:
+            raise trainee.error
+        if not task.regression:
+            model.config.id2label = dict(enumerate(task.labels))
+            model.config.label2id = {name: code for code, name in enumerate(task.labels)}
+        model.cpu().save_pretrained(folder)
+        return {
+            "weights": sha256_of(folder / "model.safetensors"),
+            "train": asdict(trainee.log),
+        }
+
+    made = _keep("teachers", key, write)
+    model = BertForSequenceClassification.from_pretrained(_folder("teachers", key), num_labels=task.num_labels)
+    model.set_attn_implementation("packed")
+    return model, made
+
+
+def general_start(
+    checkpoint: Checkpoint,
+    shape: Shape,
+    key: str,
+    data: Callable[[], Encoded],
+    recipe: Recipe,
+    budget: int,
+    numerics: Numerics,
+    on_step: OnStep,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Encoder weights of this shape that imitate the un-tuned teacher's hidden states on unlabelled text.
+
+    Embedding and every layer, through one learned projection, against the nearest teacher layers (TinyBERT's
+    hidden loss, the part of its general stage that needs no attention of equal head count). It begins
+    as a cut-down teacher where the shapes allow (bench.train.inherit). Text shorter than ``budget`` tokens is seen several times.
+    """
+
+    def write(folder: Path) -> dict[str, Any]:
+        encoded = data()
+        random = RandomState(0, numerics.device)
+        layer_map = nearest_layers(shape.layers, checkpoint.config.num_hidden_layers)
+
+        def imitate(batch: Any, student: Any, teacher: Any, aux: nn.ModuleDict) -> Tensor:
+            parts = [
+                losses.hidden_mse_tokenmean(aux["projection"](student.hidden(m)), teacher.hidden(n))
+                for m, n in layer_map.items()
+            ]
+            return torch.stack(parts).sum()
+
+        with random.current():
+            config = bert_config(shape, checkpoint.config)
+            config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0  # a regression on plenty of text
+            model = classifier(config)
+            projection = nn.Linear(shape.hidden, checkpoint.width)
+            teacher = base_model(checkpoint, 2).eval()
+            inherit(teacher, model, projection, observe(teacher, encoded.first(OBSERVED_TOKENS)))
+        teacher.to(numerics.device)
+        term = Term(
+            imitate,
+            student=Needs(hidden=frozenset(layer_map)),
+            teacher=Needs(hidden=frozenset(layer_map.values())),
+        )
+        stage = Stage("general start", {"hidn": term})
+        passes = max(1.0, budget / encoded.total_tokens)
+        legs = legs_of([stage], (), Recipe(**{**recipe.as_dict(), "epochs": passes}), len(encoded))[1]
+        trainee = Trainee(
+            f"general start {shape}",
+            Student(model, nn.ModuleDict({"projection": projection})),
+            random,
+            [],
+            legs,
+            numerics,
+        )
+        train([trainee], encoded, 0, teacher, numerics, recipe.batch_size, on_step)
+        if trainee.error:
+            raise trainee.error
+        encoder = {
+            name: value.detach().cpu().contiguous()
+            for name, value in model.bert.state_dict().items()
+            if not name.startswith("pooler.")
+        }
+        encoder["projection.weight"] = projection.weight.detach().cpu().contiguous()
+        encoder["projection.bias"] = projection.bias.detach().cpu().contiguous()
+        save_file(encoder, folder / "model.safetensors")
+        return {
+            "weights": sha256_of(folder / "model.safetensors"),
+            "train": asdict(trainee.log),
+        }
+
+    made = _keep("starts", key, write)
+    return load_file(_folder("starts", key) / "model.safetensors"), made

@@ -1,0 +1,166 @@
+"""Where a general start begins: the teacher itself, cut down to the student's shape.
+
+Learning attention from nothing takes far more text than a small corpus has; a student that begins with the
+teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is lost is regressed on what
+stays, heads are cut by singular values, feed-forward neurons by how much they write. Layers follow the nearest
+map. It needs as many heads as the teacher and no dimension above the teacher's; otherwise the student begins at
+random. Our choice, measured in reports/LOG.md; ``start=random`` is the row without any of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import BertForSequenceClassification
+
+from methods.api import Batch, Needs
+from methods.packed import forward
+from methods.parts import nearest_layers
+
+
+@dataclass
+class States:
+    """What the teacher computes on some text: float64, tokens in rows."""
+
+    hidden: dict[int, Tensor] = field(default_factory=dict)
+    """layer -> [T, W], 0: embeddings"""
+    middle: dict[int, Tensor] = field(default_factory=dict)
+    """layer -> [T, W], after attention, before the feed-forward block"""
+    writing: dict[int, Tensor] = field(default_factory=dict)
+    """layer -> [F], mean absolute activation of each feed-forward neuron"""
+
+
+@torch.no_grad()
+def observe(teacher: BertForSequenceClassification, batch: Batch) -> States:
+    """Run the teacher once and keep what :func:`inherit` fits on."""
+    states = States()
+    hooks = []
+    layers: Any = teacher.bert.encoder.layer
+    for number, layer in enumerate(layers, start=1):
+
+        def middle(module: nn.Module, inputs: Any, output: Any, number: int = number) -> None:
+            states.middle[number] = (output[0] if isinstance(output, tuple) else output)[0].double()
+
+        def writing(module: nn.Module, inputs: Any, output: Tensor, number: int = number) -> None:
+            states.writing[number] = output[0].abs().double().mean(0)
+
+        hooks += [layer.attention.register_forward_hook(middle), layer.intermediate.register_forward_hook(writing)]
+    try:
+        depth = len(layers)
+        out = forward(teacher.eval(), batch, Needs(hidden=frozenset(range(depth + 1))))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    states.hidden = {layer: out.hidden(layer).double() for layer in range(depth + 1)}
+    return states
+
+
+def regression(known: Tensor, wanted: Tensor) -> Tensor:
+    """[K + 1, W] least-squares map from [known, 1] to wanted, slightly ridged."""
+    x = torch.cat([known, torch.ones(len(known), 1, dtype=known.dtype)], 1)
+    gram = x.T @ x
+    ridge = 1e-4 * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
+    return torch.linalg.solve(gram + ridge, x.T @ wanted)
+
+
+def _root(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Square root of the second moment of [x, 1] and its inverse: what a cut should weigh errors by."""
+    one = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], 1)
+    values, vectors = torch.linalg.eigh(one.T @ one / len(one))
+    values = values.clamp_min(1e-6 * float(values.max())).sqrt()
+    return vectors * values @ vectors.T, vectors / values @ vectors.T
+
+
+@torch.no_grad()
+def inherit(
+    teacher: BertForSequenceClassification,
+    student: BertForSequenceClassification,
+    projection: nn.Linear,
+    states: States,
+) -> bool:
+    """Fill the student's encoder (pooler excepted) and the projection back to the teacher's width.
+
+    Returns:
+        Whether the shapes allowed it; if not, nothing was changed.
+    """
+    big, small = teacher.config, student.config
+    heads = big.num_attention_heads
+    if (
+        small.num_attention_heads != heads
+        or small.hidden_size > big.hidden_size
+        or small.intermediate_size > big.intermediate_size
+        or small.num_hidden_layers > big.num_hidden_layers
+    ):
+        return False
+    layer_map = nearest_layers(small.num_hidden_layers, big.num_hidden_layers)
+    spread = torch.stack([(x / x.std()).var(0) for x in (*states.hidden.values(), *states.middle.values())]).mean(0)
+    keep = spread.topk(small.hidden_size).indices.sort().values
+
+    ours, theirs = student.bert.embeddings, teacher.bert.embeddings
+    for table in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
+        getattr(ours, table).weight.copy_(getattr(theirs, table).weight[:, keep])
+    _norm(ours.LayerNorm, theirs.LayerNorm, keep)
+    for m in range(1, small.num_hidden_layers + 1):
+        target: Any = student.bert.encoder.layer[m - 1]
+        source: Any = teacher.bert.encoder.layer[layer_map[m] - 1]
+        before = states.hidden[layer_map[m - 1]][:, keep]
+        _attention(target, source, before, regression(before, states.hidden[layer_map[m] - 1]), keep, heads)
+        _norm(target.attention.output.LayerNorm, source.attention.output.LayerNorm, keep)
+        middle = states.middle[layer_map[m]]
+        loud = states.writing[layer_map[m]] * source.output.dense.weight.double().norm(dim=0)
+        neurons = loud.topk(small.intermediate_size).indices.sort().values
+        _read(target.intermediate.dense, source.intermediate.dense, regression(middle[:, keep], middle), neurons)
+        target.output.dense.weight.copy_(source.output.dense.weight[keep][:, neurons])
+        target.output.dense.bias.copy_(source.output.dense.bias[keep])
+        _norm(target.output.LayerNorm, source.output.LayerNorm, keep)
+    everything = torch.cat(list(states.hidden.values()))
+    back = regression(everything[:, keep], everything)
+    projection.weight.copy_(back[:-1].T)
+    projection.bias.copy_(back[-1])
+    return True
+
+
+def _norm(target: nn.LayerNorm, source: nn.LayerNorm, keep: Tensor) -> None:
+    target.weight.copy_(source.weight[keep])
+    target.bias.copy_(source.bias[keep])
+
+
+def _read(target: nn.Linear, source: nn.Linear, back: Tensor, rows: Tensor) -> None:
+    """Some output neurons of a layer that read the full width, now reading the kept coordinates."""
+    weight = source.weight.double()[rows]
+    target.weight.copy_(weight @ back[:-1].T)
+    target.bias.copy_(source.bias.double()[rows] + weight @ back[-1])
+
+
+def _attention(target: Any, source: Any, before: Tensor, back: Tensor, keep: Tensor, heads: int) -> None:
+    """Cut each head to the student's width by the singular values of what it does to this text."""
+    root, inverse = _root(before)
+    width, small = source.attention.self.attention_head_size, target.attention.self.attention_head_size
+
+    def augmented(linear: nn.Linear) -> Tensor:
+        """[heads, D, K + 1]: the layer reading [kept, 1]."""
+        weight = linear.weight.double() @ back.T
+        weight[:, -1] += linear.bias.double()
+        return weight.view(heads, width, -1)
+
+    query, key, value = (augmented(getattr(source.attention.self, name)) for name in ("query", "key", "value"))
+    out = source.attention.output.dense.weight.double()[keep].view(len(keep), heads, width)
+    mine = target.attention.self
+    for head in range(heads):
+        rows = slice(head * small, (head + 1) * small)
+        u, s, v = torch.linalg.svd(root @ query[head].T @ key[head] @ root)
+        scale = (s[:small] * (small / width) ** 0.5).sqrt()  # the student divides by the root of its own head width
+        _put(mine.query, rows, (inverse @ u[:, :small] * scale).T)
+        _put(mine.key, rows, (inverse @ v[:small].T * scale).T)
+        u, s, v = torch.linalg.svd(out[:, head] @ value[head] @ root, full_matrices=False)
+        _put(mine.value, rows, s[:small].sqrt()[:, None] * (v[:small] @ inverse))
+        target.attention.output.dense.weight[:, rows] = (u[:, :small] * s[:small].sqrt()).float()
+    target.attention.output.dense.bias.copy_(source.attention.output.dense.bias[keep])
+
+
+def _put(linear: nn.Linear, rows: slice, augmented: Tensor) -> None:
+    linear.weight[rows] = augmented[:, :-1].float()
+    linear.bias[rows] = augmented[:, -1].float()

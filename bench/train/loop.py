@@ -1,0 +1,411 @@
+"""The one training loop: every student of a group over the same batches and one shared teacher pass.
+
+Students trained together end with weights bit-identical (on a CPU) to training each alone: they see the same
+batches in the same order, each keeps its own random state, and asking the teacher for more never changes
+what it answers.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bench.data.encode import Encoded, batches_of_epoch
+from bench.errors import CellError
+from bench.plan.recipe import Recipe
+from methods.api import Batch, Needs, Out, Stage, Student, Term
+from methods.packed import forward
+
+MAIN = "main"
+CHECK_EVERY = 16
+"""Steps between looks at the loss: one look a step would make an accelerator wait."""
+LIVE_WITHIN = 10
+"""Steps within which every term must have shown a gradient."""
+CURVE_POINTS = 64
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """Where and in what precision a group trains."""
+
+    device: torch.device = torch.device("cpu")
+    precision: str = "fp32"
+
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A stage with its length fixed and its dropped terms gone: what actually runs."""
+
+    stage: Stage
+    terms: dict[str, Term]
+    recipe: Recipe
+    steps: int
+
+    def needs(self, side: str) -> Needs:
+        total = Needs()
+        for term in self.terms.values():
+            total = total | (term.teacher if side == "teacher" else term.student)
+        return total
+
+
+def kept_terms(stage: Stage, dropped: Sequence[str]) -> dict[str, Term]:
+    """The stage's terms without those dropped by name or prefix, and without those of constant weight 0."""
+    return {
+        name: term
+        for name, term in stage.terms.items()
+        if term.weight != 0 and not any(name == drop or name.startswith(drop + ".") for drop in dropped)
+    }
+
+
+def legs_of(
+    stages: Sequence[Stage], dropped: Sequence[str], recipe: Recipe, examples: int
+) -> tuple[list[Leg], list[Leg]]:
+    """Preparatory and counted legs. A stage left without terms gives its share to the others.
+
+    Raises:
+        CellError: nothing is left that trains the student.
+    """
+    per_epoch = math.ceil(examples / recipe.batch_size)
+    kept = [(stage, kept_terms(stage, dropped)) for stage in stages]
+    kept = [(stage, terms) for stage, terms in kept if terms]
+    counted = [(stage, terms) for stage, terms in kept if not stage.preparatory_steps]
+    if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
+        raise CellError("every term that trains the student was dropped; keep at least one")
+    preparation = [
+        Leg(stage, terms, recipe.for_stage(dict(stage.paper)), min(per_epoch, stage.preparatory_steps))
+        for stage, terms in kept
+        if stage.preparatory_steps
+    ]
+    if recipe.name == "paper":
+        legs = []
+        for stage, terms in counted:
+            own = recipe.for_stage(dict(stage.paper))
+            legs.append(Leg(stage, terms, own, max(1, round(own.epochs * per_epoch))))
+        return preparation, legs
+    total = max(len(counted), round(recipe.epochs * per_epoch))
+    shares = sum(stage.share for stage, _ in counted)
+    legs, done, share = [], 0, 0.0
+    for stage, terms in counted:
+        share += stage.share / shares
+        end = max(done + 1, round(share * total))
+        legs.append(Leg(stage, terms, recipe, end - done))
+        done = end
+    return preparation, legs
+
+
+class RandomState:
+    """A private copy of torch's random state, current only inside ``with``."""
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self._device = device
+        with self._saved():
+            torch.manual_seed(seed)
+            self._state = self._read()
+
+    def _read(self) -> tuple[Tensor, Tensor | None]:
+        return torch.get_rng_state(), torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
+
+    def _write(self, state: tuple[Tensor, Tensor | None]) -> None:
+        torch.set_rng_state(state[0])
+        if state[1] is not None:
+            torch.cuda.set_rng_state(state[1], self._device)
+
+    @contextmanager
+    def _saved(self) -> Iterator[None]:
+        outer = self._read()
+        try:
+            yield
+        finally:
+            self._write(outer)
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        with self._saved():
+            self._write(self._state)
+            try:
+                yield
+            finally:
+                self._state = self._read()
+
+
+@dataclass
+class TrainLog:
+    """What a training cost and how its terms went."""
+
+    steps: int = 0
+    examples: int = 0
+    tokens: int = 0
+    squared_lengths: int = 0
+    teacher_tokens: int = 0
+    teacher_squared_lengths: int = 0
+    seconds_own: float = 0.0
+    teacher_seconds_shared: float = 0.0
+    teacher_seconds_alone: float = 0.0
+    terms: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    gradient_norms: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+def thinned(values: list[float]) -> list[float]:
+    """A curve of at most CURVE_POINTS means over equal windows."""
+    width = math.ceil(len(values) / CURVE_POINTS)
+    return [
+        float(f"{sum(values[i : i + width]) / len(values[i : i + width]):.6g}")
+        for i in range(0, len(values), width or 1)
+    ]
+
+
+class Trainee:
+    """One student on its way through its legs."""
+
+    def __init__(
+        self,
+        label: str,
+        student: Student,
+        random: RandomState,
+        preparation: list[Leg],
+        legs: list[Leg],
+        numerics: Numerics,
+    ) -> None:
+        self.label, self.student, self.random, self.numerics = label, student, random, numerics
+        self.legs = {"preparation": preparation, "counted": legs}
+        self.log = TrainLog()
+        self.error: Exception | None = None
+        student.model.to(numerics.device)
+        student.aux.to(numerics.device)
+        self._leg: Leg | None = None
+        self._step_of_leg = 0
+        self._optimisers: dict[str, torch.optim.Optimizer] = {}
+        self._unproven: set[str] = set()
+        self._pending: list[Tensor] = []
+        self._curves: dict[str, list[float]] = {}
+
+    def steps(self, series: str) -> int:
+        return sum(leg.steps for leg in self.legs[series])
+
+    def leg_at(self, series: str, step: int) -> tuple[Leg, int] | None:
+        """The leg that step falls into and the step within it."""
+        for leg in self.legs[series]:
+            if step < leg.steps:
+                return leg, step
+            step -= leg.steps
+        return None
+
+    def parameters(self, player: str) -> list[nn.Parameter]:
+        owned = {name for names in self.student.players.values() for name in names}
+        mine = (
+            [self.student.model] + [module for name, module in self.student.aux.items() if name not in owned]
+            if player == MAIN
+            else [self.student.aux[name] for name in self.student.players[player]]
+        )
+        return [p for module in mine for p in module.parameters() if p.requires_grad]
+
+    def _enter(self, leg: Leg) -> None:
+        self._leave()
+        self._leg = leg
+        self._unproven = set(leg.terms)
+        self._curves = {name: [] for name in leg.terms}
+        self.log.gradient_norms[leg.stage.name] = {}
+        players = {term.player for term in leg.terms.values()}
+        order = [player for player in self.student.players if player in players] + [MAIN] * (MAIN in players)
+        self._optimisers = {player: optimiser(self._named(player), leg.recipe) for player in order}
+
+    def _named(self, player: str) -> list[tuple[str, nn.Parameter]]:
+        wanted = {id(p) for p in self.parameters(player)}
+        modules = nn.ModuleDict({"model": self.student.model, "aux": self.student.aux})
+        return [(name, p) for name, p in modules.named_parameters() if id(p) in wanted]
+
+    def _leave(self) -> None:
+        if self._leg is None:
+            return
+        self._look()
+        if self._unproven:
+            raise self._dead()
+        self.log.terms[self._leg.stage.name] = {name: thinned(values) for name, values in self._curves.items()}
+        self._optimisers = {}
+        self._leg = None
+
+    def finish(self) -> None:
+        try:
+            self._leave()
+        except CellError as error:
+            self.error = error
+
+    def _dead(self) -> CellError:
+        assert self._leg is not None
+        names = ", ".join(sorted(self._unproven))
+        return CellError(
+            f"{self.label}, stage {self._leg.stage.name}: the term {names} never had a gradient; "
+            f"it adds nothing. Drop it (:-{names.split(', ')[0]}) or mend what it reads"
+        )
+
+    def step(self, leg: Leg, step: int, batch: Batch, teacher: Out) -> None:
+        """One step of every player of this leg on one batch."""
+        if leg is not self._leg:
+            self._enter(leg)
+        self._step_of_leg = step
+        progress = step / leg.steps
+        self.student.model.train()
+        self.student.aux.train()
+        with self.random.current():
+            main_moves = MAIN in self._optimisers
+            with torch.set_grad_enabled(main_moves), self.numerics.autocast():
+                ours = forward(self.student.model, batch, leg.needs("student"))
+            values: dict[str, Tensor] = {}
+            for player, optimiser_ in self._optimisers.items():
+                seen = ours if player == MAIN else ours.detached()
+                self._move(player, optimiser_, leg, progress, batch, seen, teacher, values)
+        self._pending.append(torch.stack([values[name] for name in leg.terms]))
+        if len(self._pending) >= CHECK_EVERY:
+            self._look()
+
+    def _move(
+        self,
+        player: str,
+        optimiser_: torch.optim.Optimizer,
+        leg: Leg,
+        progress: float,
+        batch: Batch,
+        seen: Out,
+        teacher: Out,
+        values: dict[str, Tensor],
+    ) -> None:
+        parameters = self.parameters(player)
+        weighted: dict[str, Tensor] = {}
+        with self.numerics.autocast():
+            for name, term in leg.terms.items():
+                if term.player == player:
+                    value = term.fn(batch, seen, teacher, self.student.aux)
+                    values[name] = value.detach().float()
+                    weight = term.weight(progress) if callable(term.weight) else term.weight
+                    weighted[name] = weight * value
+        for name in sorted(self._unproven & set(weighted)):
+            norm = gradient_norm(weighted[name], parameters)
+            self.log.gradient_norms[leg.stage.name].setdefault(name, float(f"{norm:.6g}"))
+            if norm > 0 or math.isnan(norm):  # a NaN is the other guard's business
+                self.log.gradient_norms[leg.stage.name][name] = float(f"{norm:.6g}")
+                self._unproven.discard(name)
+        if self._unproven and self._step_of_leg >= LIVE_WITHIN:
+            raise self._dead()
+        loss = torch.stack([value for value in weighted.values() if value.requires_grad]).sum()
+        loss.backward(inputs=parameters)
+        nn.utils.clip_grad_norm_(parameters, leg.recipe.clip)
+        for group in optimiser_.param_groups:
+            group["lr"] = leg.recipe.learning_rate * leg.recipe.factor(self._step_of_leg, leg.steps)
+        optimiser_.step()
+        optimiser_.zero_grad(set_to_none=True)
+
+    def _look(self) -> None:
+        """Fetch the pending loss values; raise at the first that is not a number."""
+        if not self._pending or self._leg is None:
+            return
+        table = torch.stack(self._pending).cpu()
+        first = self._step_of_leg + 1 - len(table)
+        self._pending = []
+        for column, name in enumerate(self._leg.terms):
+            values = table[:, column]
+            bad = (~torch.isfinite(values)).nonzero()
+            if len(bad):
+                row = int(bad[0])
+                raise CellError(
+                    f"{self.label}, stage {self._leg.stage.name}: the term {name} became {float(values[row])} at step "
+                    f"{first + row}; try a smaller learning rate, or --precision fp32 if it was bf16"
+                )
+            self._curves[name] += values.tolist()
+
+
+def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
+    """Euclidean norm of d loss / d parameters; 0.0 where nothing connects them."""
+    if not loss.requires_grad:
+        return 0.0
+    gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+    return math.sqrt(sum(float(g.float().square().sum()) for g in gradients if g is not None))
+
+
+def optimiser(named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe) -> torch.optim.Optimizer:
+    """AdamW without decay on biases and LayerNorm, as BERT is tuned."""
+    plain = [p for name, p in named if name.endswith("bias") or "LayerNorm" in name]
+    decayed = [p for name, p in named if not (name.endswith("bias") or "LayerNorm" in name)]
+    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=recipe.learning_rate, fused=True)
+
+
+def train(
+    trainees: Sequence[Trainee],
+    data: Encoded,
+    seed: int,
+    teacher: nn.Module | None,
+    numerics: Numerics,
+    batch_size: int,
+    on_step: Callable[[int, int], Any] = lambda done, total: None,
+) -> None:
+    """Take every trainee through its legs. A trainee that fails keeps its error; the others go on."""
+    per_epoch = math.ceil(len(data) / batch_size)
+    lengths = {series: max((t.steps(series) for t in trainees), default=0) for series in ("preparation", "counted")}
+    total, done = sum(lengths.values()), 0
+    for series, length in lengths.items():
+        order: list[list[int]] = []
+        for step in range(length):
+            epoch, place = divmod(step, per_epoch)
+            if place == 0:
+                order = batches_of_epoch(len(data), batch_size, seed, -1 if series == "preparation" else epoch)
+            moving = [(t, found) for t in trainees if t.error is None and (found := t.leg_at(series, step))]
+            done += 1
+            if moving:
+                batch = data.batch(order[place], numerics.device)
+                _lockstep(moving, batch, order[place], data, teacher, numerics)
+            on_step(done, total)
+    for trainee in trainees:
+        if trainee.error is None:
+            trainee.finish()
+
+
+def _lockstep(
+    moving: Sequence[tuple[Trainee, tuple[Leg, int]]],
+    batch: Batch,
+    rows: list[int],
+    data: Encoded,
+    teacher: nn.Module | None,
+    numerics: Numerics,
+) -> None:
+    taught = [trainee for trainee, (leg, _) in moving if leg.needs("teacher")]
+    needs = Needs()
+    for _, (leg, _) in moving:
+        needs = needs | leg.needs("teacher")
+    answer = Out(batch.layout, None, {}, {})
+    seconds = 0.0
+    if needs:
+        if teacher is None:
+            raise CellError("a term reads the teacher, but this training has none")
+        begun = time.perf_counter()
+        with torch.no_grad(), numerics.autocast():
+            answer = forward(teacher, batch, needs)
+        seconds = time.perf_counter() - begun
+    tokens = sum(len(data.tokens[i]) for i in rows)
+    squared = sum(len(data.tokens[i]) ** 2 for i in rows)
+    for trainee, (leg, step) in moving:
+        begun = time.perf_counter()
+        try:
+            trainee.step(leg, step, batch, answer)
+        except Exception as error:
+            trainee.error = error
+        log = trainee.log
+        log.seconds_own += time.perf_counter() - begun
+        log.steps += 1
+        log.examples += len(rows)
+        log.tokens += tokens
+        log.squared_lengths += squared
+        if trainee in taught:
+            log.teacher_tokens += tokens
+            log.teacher_squared_lengths += squared
+            log.teacher_seconds_shared += seconds / len(taught)
+            log.teacher_seconds_alone += seconds
