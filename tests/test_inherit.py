@@ -1,0 +1,47 @@
+"""A general start that begins as the teacher cut down."""
+
+from __future__ import annotations
+
+import tiny
+import torch
+from torch import nn
+
+from bench.train.inherit import inherit, observe, regression
+from methods.api import Needs
+from methods.packed import forward
+
+
+def test_nothing_is_lost_when_nothing_is_cut(teacher_folder):
+    """The same shape: the student answers as the teacher does, layer by layer, through the projection."""
+    teacher, student = tiny.classifier(seed=1).eval(), tiny.classifier(seed=2).eval()
+    batch = tiny.encoded(teacher_folder, rows=60).batch(range(60))
+    projection = nn.Linear(24, 24)
+    assert inherit(teacher, student, projection, observe(teacher, batch))
+    everything = Needs(hidden=frozenset(range(4)))
+    ours, theirs = forward(student, batch, everything), forward(teacher, batch, everything)
+    for layer in range(4):
+        error = (projection(ours.hidden(layer)) - theirs.hidden(layer)).square().mean() / theirs.hidden(layer).var()
+        assert float(error.detach()) < 1e-3, f"layer {layer}"
+
+
+def test_a_cut_student_is_nearer_than_a_random_one(teacher_folder):
+    teacher = tiny.classifier(seed=1).eval()
+    batch = tiny.encoded(teacher_folder, rows=200).batch(range(200))
+    theirs = forward(teacher, batch, Needs(hidden=frozenset({3}))).hidden(3).detach().double()
+
+    def unexplained(student) -> float:
+        ours = forward(student.eval(), batch, Needs(hidden=frozenset({2}))).hidden(2).detach().double()
+        best = regression(ours, theirs)
+        return float((ours @ best[:-1] + best[-1] - theirs).square().mean() / theirs.var())
+
+    random, cut = (tiny.classifier(seed=2, layers=2, hidden=16) for _ in range(2))
+    assert inherit(teacher, cut, nn.Linear(16, 24), observe(teacher, batch))
+    assert unexplained(cut) < unexplained(random)
+
+
+def test_a_wider_student_is_left_alone(teacher_folder):
+    teacher, student = tiny.classifier(), tiny.classifier(seed=2, hidden=32)
+    before = [p.clone() for p in student.parameters()]
+    batch = tiny.encoded(teacher_folder).batch(range(40))
+    assert not inherit(teacher, student, nn.Linear(32, 24), observe(teacher, batch))
+    assert all(torch.equal(a, b) for a, b in zip(before, student.parameters(), strict=True))

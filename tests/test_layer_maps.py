@@ -1,0 +1,46 @@
+"""Layer maps: the papers' with twelve layers, one rule for any depth."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from methods.parts import averaged_layers, nearest_layers
+
+
+@pytest.mark.parametrize(
+    "student, teacher, expected",
+    [
+        (4, 12, [0, 3, 6, 9, 12]),
+        (6, 12, [0, 2, 4, 6, 8, 10, 12]),
+        (4, 6, [0, 2, 3, 5, 6]),  # 1.5 and 4.5 go up
+        (3, 3, [0, 1, 2, 3]),
+    ],
+)
+def test_nearest(student, teacher, expected):
+    assert list(nearest_layers(student, teacher).values()) == expected
+
+
+def test_averages_of_three_with_twelve_layers():
+    weights = averaged_layers(4, 12)
+    assert {m: sorted(w) for m, w in weights.items()} == {1: [1, 2, 3], 2: [4, 5, 6], 3: [7, 8, 9], 4: [10, 11, 12]}
+    assert weights[2][5] == pytest.approx(1 / 3)
+
+
+def test_averages_where_depths_do_not_divide():
+    weights = averaged_layers(4, 6)
+    assert weights[1] == pytest.approx({1: 2 / 3, 2: 1 / 3})
+    assert weights[2] == pytest.approx({2: 1 / 3, 3: 2 / 3})
+
+
+@given(student=st.integers(1, 12), teacher=st.integers(1, 24))
+def test_every_average_is_one_and_every_layer_is_used(student, teacher):
+    weights = averaged_layers(student, teacher)
+    for of_one in weights.values():
+        assert sum(of_one.values()) == pytest.approx(1)
+    assert {n for of_one in weights.values() for n in of_one} == set(range(1, teacher + 1))
+    nearest = nearest_layers(student, teacher)
+    assert nearest[0] == 0
+    assert nearest[student] == teacher
+    assert list(nearest.values()) == sorted(nearest.values())

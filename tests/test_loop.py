@@ -1,0 +1,207 @@
+"""The loop: solo equals together, lengths, guards with planted bugs."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+from torch import nn
+
+import methods
+from bench.errors import CellError
+from bench.plan.recipe import Recipe
+from bench.plan.spelling import parse_one
+from bench.run import weights_hash
+from bench.train.loop import Numerics, RandomState, Trainee, legs_of, thinned, train
+from methods.api import Needs, Setup, Stage, Student, Term
+
+RECIPE = Recipe(epochs=3.0, batch_size=8, learning_rate=3e-3, max_length=64)
+CPU = torch.device("cpu")
+
+
+def trainee(spelling: str, data, num_labels: int = 2, seed: int = 0, recipe: Recipe = RECIPE) -> Trainee:
+    row = parse_one(f"{spelling}:{tiny.SHAPE}:start=random")
+    setup = Setup(tiny.config(num_labels=num_labels), num_labels, ("tiny",))
+    random = RandomState(seed, CPU)
+    with random.current():
+        student = row.method.build(setup)
+    legs = legs_of(row.method.stages(setup), row.dropped, recipe, len(data))
+    made = Trainee(spelling, student, random, *legs, Numerics())
+    made.method = row.method
+    return made
+
+
+def finished(trainees, data, num_labels: int = 2, seed: int = 0):
+    train(trainees, data, seed, tiny.classifier(num_labels, seed=5).eval(), Numerics(), RECIPE.batch_size)
+    for one in trainees:
+        if one.error:
+            raise one.error
+    return [weights_hash(t.method.deploy(t.student)[""]) for t in trainees]
+
+
+ALL = ["finetune", "kd", "tinybert", "microbert", "microbert:-dis", "microbert:schedule=tinybert"]
+
+
+@pytest.mark.parametrize("num_labels", [1, 2, 3])
+def test_solo_equals_together_bit_by_bit(teacher_folder, num_labels):
+    data = tiny.encoded(teacher_folder, num_labels=num_labels)
+    together = [trainee(name, data, num_labels) for name in ALL]
+    hashes = finished(together, data, num_labels)
+    for name, expected, other in zip(ALL, hashes, together, strict=True):
+        alone = trainee(name, data, num_labels)
+        assert finished([alone], data, num_labels) == [expected], name
+        assert alone.log.terms == other.log.terms, name
+    assert len(set(hashes)) == len(hashes)
+
+
+def test_the_outer_random_state_is_left_alone(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    teacher = tiny.classifier(seed=5).eval()
+    train([trainee("microbert", data)], data, 0, teacher, Numerics(), RECIPE.batch_size)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_another_seed_gives_other_weights(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    assert finished([trainee("kd", data)], data) != finished([trainee("kd", data, seed=1)], data, seed=1)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_losses_fall(teacher_folder, name):
+    data = tiny.encoded(teacher_folder)
+    one = trainee(name, data)
+    finished([one], data)
+    stage, terms = list(one.log.terms.items())[-1]
+    falling = [term for term in terms if term in ("hard", "pred", "hidn")]
+    assert all(sum(terms[t][-3:]) < sum(terms[t][:3]) for t in falling), (stage, terms)
+
+
+def test_counted_examples_are_the_same_for_every_method(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    trainees = [trainee(name, data) for name in ALL]
+    assert {t.steps("counted") for t in trainees} == {15}
+    assert [leg.steps for leg in trainees[2].legs["counted"]] == [10, 5]
+    assert [leg.steps for leg in trainees[3].legs["preparation"]] == [5]
+
+
+def test_a_stage_without_terms_gives_its_share_to_the_others(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    row = parse_one("tinybert:-embd:-hidn:-attn")
+    stages = row.method.stages(Setup(tiny.config(), 2, ("tiny",)))
+    assert [(leg.stage.name, leg.steps) for leg in legs_of(stages, row.dropped, RECIPE, len(data))[1]] == [
+        ("prediction", 15)
+    ]
+    with pytest.raises(CellError, match="keep at least one"):
+        legs_of(stages, ("embd", "hidn", "attn", "pred"), RECIPE, len(data))
+
+
+def planted(fn, player: str = "main", **more) -> list[Stage]:
+    hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=Needs(logits=True))
+    return [Stage("planted", {"hard": hard, "bug": Term(fn, student=Needs(logits=True), player=player, **more)})]
+
+
+def run_planted(stages, teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    random = RandomState(0, CPU)
+    bad = Trainee("bad", Student(tiny.classifier()), random, *legs_of(stages, (), RECIPE, len(data)), Numerics())
+    good = trainee("finetune", data)
+    train([bad, good], data, 0, None, Numerics(), RECIPE.batch_size)
+    assert good.error is None, "the other cell should go on"
+    assert good.log.steps == 15
+    return bad.error
+
+
+def test_planted_nan_names_stage_term_and_step(teacher_folder):
+    calls = []
+
+    def bug(batch, student, teacher, aux):
+        calls.append(1)
+        return student.logits.mean() * (float("nan") if len(calls) == 4 else 1.0)
+
+    error = run_planted(planted(bug), teacher_folder)
+    assert isinstance(error, CellError)
+    assert "stage planted: the term bug became nan at step 3" in str(error)
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        lambda b, s, t, aux: s.logits.detach().mean(),
+        lambda b, s, t, aux: s.logits.mean() * 0,
+        lambda b, s, t, aux: sum((x.mean() for x, _ in zip([], [], strict=True)), torch.zeros(())),
+    ],
+    ids=["detached", "times zero", "empty zip"],
+)
+def test_planted_dead_term_is_named(teacher_folder, bug):
+    error = run_planted(planted(bug), teacher_folder)
+    assert isinstance(error, CellError)
+    assert "the term bug never had a gradient" in str(error)
+
+
+def test_planted_undeclared_read_fails_that_cell_only(teacher_folder):
+    error = run_planted(planted(lambda b, s, t, aux: s.hidden(1).mean()), teacher_folder)
+    assert "hidden 1" in str(error)
+
+
+def test_another_player_sees_a_detached_student(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    model = tiny.classifier()
+    before = weights_hash(model)
+    student = Student(model, nn.ModuleDict({"disc": nn.Linear(2, 1)}), {"disc": ("disc",)})
+    term = Term(lambda b, s, t, aux: aux["disc"](s.logits).square().mean(), student=Needs(logits=True), player="disc")
+    hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=Needs(logits=True))
+    stages = [Stage("first", {"disc": term}, preparatory_steps=99), Stage("then", {"hard": hard})]
+    one = Trainee("x", student, RandomState(0, CPU), *legs_of(stages, (), RECIPE, len(data)), Numerics())
+    one.legs["counted"] = []
+    train([one], data, 0, None, Numerics(), RECIPE.batch_size)
+    assert one.error is None
+    assert weights_hash(model) == before
+    assert one.log.steps == 5
+
+
+def test_constant_weight_zero_is_no_term(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    one = trainee("kd:alpha=1", data)
+    assert list(one.legs["counted"][0].terms) == ["soft"]
+
+
+def test_curves_are_thinned_to_their_means():
+    assert thinned([1.0, 2.0, 3.0]) == [1.0, 2.0, 3.0]
+    assert len(thinned([float(i) for i in range(1000)])) <= 64
+    assert thinned([]) == []
+
+
+@pytest.mark.parametrize("schedule, first, middle, last", [("linear", 0.1, 1.0, 1 / 90), ("constant", 1.0, 1.0, 1.0)])
+def test_learning_rate_factors(schedule, first, middle, last):
+    recipe = Recipe(schedule=schedule)
+    assert recipe.factor(0, 100) == pytest.approx(first)
+    assert recipe.factor(10, 100) == pytest.approx(middle)
+    assert recipe.factor(99, 100) == pytest.approx(last)
+
+
+def test_every_method_fuses_or_ships_a_plain_classifier(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    for name in ALL:
+        one = trainee(name, data)
+        finished([one], data)
+        shipped = one.method.deploy(one.student)[""]
+        assert isinstance(shipped.classifier, nn.Linear)
+        assert not any("projection" in key or "disc" in key for key in shipped.state_dict())
+
+
+def test_the_fused_head_equals_the_mixture():
+    from methods.microbert import TaskExperts
+
+    torch.manual_seed(0)
+    experts = TaskExperts(12, 3, 4, tasks=2, dropout=0.1).eval()
+    x = torch.randn(5, 12)
+    for task in (0, 1):
+        torch.testing.assert_close(experts(x, task), experts.fused(task)(x), atol=1e-6, rtol=1e-6)
+    assert not torch.allclose(experts(x, 0), experts(x, 1))
+
+
+def test_unknown_names_offer_the_nearest():
+    with pytest.raises(KeyError, match="did you mean 'microbert'"):
+        methods.get("micro-bert")

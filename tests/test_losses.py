@@ -1,0 +1,101 @@
+"""Losses against numbers worked by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from methods import losses
+from methods.packed import Layout
+
+
+def test_hard_is_the_mean_negative_log_probability():
+    logits = torch.tensor([[0.0, math.log(3.0)], [math.log(4.0), 0.0]])
+    # probabilities of the labels: 3/4 and 1/5
+    expected = -(math.log(3 / 4) + math.log(1 / 5)) / 2
+    assert float(losses.hard(logits, torch.tensor([1, 1]))) == pytest.approx(expected, rel=1e-6)
+
+
+def test_hard_of_a_regression_is_the_mean_squared_error():
+    assert float(losses.hard(torch.tensor([[1.0], [4.0]]), torch.tensor([2.0, 2.0]))) == pytest.approx((1 + 4) / 2)
+
+
+def test_hard_refuses_text_without_labels():
+    with pytest.raises(ValueError, match="without labels"):
+        losses.hard(torch.zeros(1, 2), None)
+
+
+def test_soft_kl_of_two_coins():
+    # teacher (1/2, 1/2), student (3/4, 1/4): KL = 1/2 ln(2/3) + 1/2 ln 2
+    student, teacher = torch.tensor([[math.log(3.0), 0.0]]), torch.zeros(1, 2)
+    expected = 0.5 * math.log(2 / 3) + 0.5 * math.log(2)
+    assert float(losses.soft_kl_batchmean(student, teacher, 1.0)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_soft_kl_carries_the_square_of_the_temperature():
+    student, teacher = torch.tensor([[2 * math.log(3.0), 0.0]]), torch.zeros(1, 2)
+    expected = 4 * (0.5 * math.log(2 / 3) + 0.5 * math.log(2))  # at T = 2 the coins above, times T^2
+    assert float(losses.soft_kl_batchmean(student, teacher, 2.0)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_tinybert_prediction_divides_by_classes_too():
+    student, teacher = torch.tensor([[math.log(3.0), 0.0]]), torch.zeros(1, 2)
+    expected = -(0.5 * math.log(3 / 4) + 0.5 * math.log(1 / 4)) / 2
+    assert float(losses.soft_cross_entropy_elementmean(student, teacher, 1.0)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_soft_losses_of_a_regression_follow_the_teacher():
+    student, teacher = torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [2.0]])
+    for loss in (losses.soft_kl_batchmean, losses.soft_cross_entropy_elementmean):
+        assert float(loss(student, teacher, 1.0)) == pytest.approx(2.0)
+
+
+def test_attention_scores_count_real_pairs_only():
+    layout = Layout.of([2, 1])
+    student = torch.zeros(2, 1, 2, 2)
+    teacher = torch.full((2, 1, 2, 2), 100.0)  # at padding: must not count
+    teacher[0, 0] = torch.tensor([[1.0, 2.0], [0.0, 1.0]])  # 1 + 4 + 0 + 1
+    teacher[1, 0, 0, 0] = 2.0  # 4
+    assert float(losses.scores_mse_realmean(student, teacher, layout)) == pytest.approx((6 + 4) / 5)
+
+
+def test_attention_needs_equal_heads():
+    with pytest.raises(ValueError, match="equal numbers of heads"):
+        losses.scores_mse_realmean(torch.zeros(1, 2, 1, 1), torch.zeros(1, 3, 1, 1), Layout.of([1]))
+
+
+def test_feature_alignment_by_hand():
+    layout = Layout.of([2])
+    ours, theirs = torch.tensor([[0.0, 0.0], [2.0, 0.0]]), torch.tensor([[1.0, 0.0], [1.0, 4.0]])
+    # cls: (0,0)-(1,0) -> (1+0)/2; mean: (1,0)-(1,2) -> (0+4)/2; max: (2,0)-(1,4) -> (1+16)/2
+    expected = {"cls": 0.5, "mean": 2.0, "max": 8.5}
+    for feature, value in expected.items():
+        assert float(losses.feature_alignment(ours, theirs, layout, (feature,))) == pytest.approx(value)
+    whole = losses.feature_alignment(ours, theirs, layout, ("cls", "mean", "max"))
+    assert float(whole) == pytest.approx(sum(expected.values()))
+
+
+def test_distances_by_hand():
+    a, b = torch.tensor([[3.0, 4.0]]), torch.tensor([[4.0, 3.0]])
+    assert float(losses.DISTANCES["mse"](a, b)) == pytest.approx(1.0)
+    assert float(losses.DISTANCES["cosine"](a, b)) == pytest.approx(1 - 24 / 25)
+    assert float(losses.DISTANCES["normalised_mse"](a, b)) == pytest.approx(2 / 25)
+    p = 1 / (1 + math.e)
+    kl = (1 - p) * math.log((1 - p) / p) + p * math.log(p / (1 - p))
+    assert float(losses.DISTANCES["kl"](a, b)) == pytest.approx(kl, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "kind, expected",
+    [
+        ("non_saturating", (math.log(1 + math.exp(-1)) + math.log(1 + math.exp(2)), math.log(1 + math.exp(-2)))),
+        ("saturating", (math.log(1 + math.exp(-1)) + math.log(1 + math.exp(2)), -math.log(1 + math.exp(2)))),
+        ("least_squares", (0.0 + 4.0, 1.0)),
+    ],
+)
+def test_adversarial_losses_by_hand(kind, expected):
+    real, fake = torch.tensor([1.0]), torch.tensor([2.0])
+    assert float(losses.discriminator_loss(real, fake, kind)) == pytest.approx(expected[0], rel=1e-6)
+    assert float(losses.adversarial_loss(fake, kind)) == pytest.approx(expected[1], rel=1e-6)

@@ -1,0 +1,65 @@
+"""Method spellings: order does not matter, defaults do not show, mistakes name the nearest right thing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.errors import InputError
+from bench.plan.spelling import parse_methods, parse_one
+
+
+def test_defaults_spelled_out_give_the_same_row():
+    assert parse_one("microbert:layers=4:experts=4") == parse_one("microbert")
+    assert parse_one("microbert:gamma=0.10").spelling == "microbert"
+
+
+@given(order=st.permutations(["layers=6", "experts=1", "-dis", "-hidn"]))
+@settings(deadline=None)
+def test_the_order_of_parts_does_not_matter(order):
+    row = parse_one("microbert:" + ":".join(order))
+    assert row.spelling == "microbert:experts=1:layers=6:-dis:-hidn"
+    assert parse_one(row.spelling) == row
+
+
+def test_ablate_makes_the_papers_rows():
+    rows = parse_methods("microbert:ablate,microbert")
+    assert [row.label for row in rows] == [
+        "microbert",
+        "microbert w/o Dis",
+        "microbert w/o Hidn",
+        "microbert w/o Pred",
+    ]
+    assert [row.dropped for row in rows] == [(), ("dis",), ("hidn",), ("pred",)]
+    assert all(row.ablation_of == "microbert" for row in rows[1:])
+
+
+def test_settings_stay_in_ablation_rows():
+    assert [r.spelling for r in parse_methods("microbert:experts=1:ablate")][1] == "microbert:experts=1:-dis"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("tinybrt", "did you mean 'tinybert'"),
+        ("tinybert:layer=4", "did you mean 'layers'"),
+        ("tinybert:-atn", "did you mean 'attn'"),
+        ("tinybert:ablat", "did you mean 'ablate'"),
+        ("tinybert:layers=four", "a whole number"),
+        ("tinybert:layers=0", "at least 1"),
+        ("tinybert:hidden=100", "multiple of heads"),
+        ("tinybert:layers=4:layers=6", "twice"),
+        ("kd:alpha=2", "between 0 and 1"),
+        ("kd:temperature=nan", "finite"),
+        ("microbert:distance=mae", "known: mse"),
+        ("microbert:features=cls+avg", "cls, mean, max"),
+        ("microbert:attention=yes", "true or false"),
+        ("microbert:discriminator_input=features:projection=teacher", "projection=student"),
+        ("finetune:ablate", "no ablation rows"),
+        ("", "no method was named"),
+    ],
+)
+def test_mistakes(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_methods(text)
