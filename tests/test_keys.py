@@ -52,7 +52,7 @@ def test_frozen_records_keep_their_keys(file):
         {"artefacts": {"general_start": "0" * 64}},
         {"recipe__learning_rate": 1e-5},
         {"numeric__precision": "bf16"},
-        {"numeric__threads": 1},
+        {"numeric__threads": 8},
     ],
     ids=lambda c: next(iter(c)),
 )

@@ -25,7 +25,7 @@ def config(layers: int = 3, hidden: int = 24, heads: int = 4, num_labels: int = 
         num_hidden_layers=layers,
         num_attention_heads=heads,
         intermediate_size=2 * hidden,
-        max_position_embeddings=64,
+        max_position_embeddings=128,
     )
     made.num_labels = num_labels
     return made
@@ -47,7 +47,7 @@ def save_teacher(folder: Path, kind: type = BertModel, num_labels: int = 2) -> P
     model.save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS]) + "\n")
     (folder / "tokenizer_config.json").write_text(
-        json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 64})
+        json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 128})
     )
     return folder
 

@@ -167,6 +167,7 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
     import datasets
 
     datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it says of bad files is said below, once
     kind = READERS.get(files[0].suffix)
     if kind is None:
         raise InputError(f"{files[0]} has no ending that can be read; known: {', '.join(READERS)}")
@@ -179,6 +180,8 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
+        if "BatchSize must be greater than 0" in str(cause):  # how an empty parquet file shows itself
+            raise InputError(f"{files[0]} has no rows; {task.name} needs at least one") from None
         raise InputError(f"{files[0]} cannot be read as {kind}: {str(cause).strip() or type(cause).__name__}") from None
     where = str(files[0])
     wanted = [*task.columns, *([task.label_column] if labelled else [])]

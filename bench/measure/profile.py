@@ -15,8 +15,11 @@ LENGTH = 128
 
 
 def sizes(config: Any, length: int = LENGTH) -> Sizes:
-    """Parameters and MACs of a BERT sequence classifier of this configuration, batch 1, eager attention."""
-    return _sizes(config.to_json_string(), length)
+    """Parameters and MACs of a BERT sequence classifier of this configuration, batch 1, eager attention.
+
+    A model that reads fewer than ``length`` tokens is counted at the most it reads; the length is in the answer.
+    """
+    return _sizes(config.to_json_string(), min(length, config.max_position_embeddings))
 
 
 @lru_cache

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 START_VERSION = 1
 TEACHER_VERSION = 1
-SAMPLE_PASSES = 2
-"""How often the sample suite's own sentences are seen by a general start, unless --corpus-tokens says else."""
+SAMPLE_TOKENS, CORPUS_TOKENS = 200_000, 4_000_000
+"""Length of a general start on the sample suite's sentences and on a corpus, unless --corpus-tokens says else."""
 
 
 @dataclass
@@ -187,7 +187,7 @@ def _tasks(request: Request, wanted: list[tuple[Task, bool]]) -> tuple[list[Task
         train = source.load(task, "train").limited(request.max_train_rows)
         evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
         checkpoint = find(request.teacher, task, request.offline)
-        recipe = recipe_of(request, source.epochs)
+        recipe = recipe_of(request, source.epochs, checkpoint.config.max_position_embeddings)
         tuned = replace(recipe, name="common", learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < 512])
         data = DataIdentity(
             name=source.name,
@@ -272,7 +272,7 @@ def _start(
     corpus = next((s.corpus for s in known.values()), None)
     if corpus is None:
         corpus = read_corpus(request.corpus) if request.corpus else sample_corpus()
-    budget = request.corpus_tokens or (4_000_000 if request.corpus else SAMPLE_PASSES * 250_000)
+    budget = request.corpus_tokens or (CORPUS_TOKENS if request.corpus else SAMPLE_TOKENS)
     key = digest(
         {
             "schema": SCHEMA,

@@ -98,5 +98,7 @@ def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Requ
     return replace(request, data=data, teacher=teacher, notes=tuple(notes))
 
 
-def recipe_of(request: Request, default_epochs: float) -> Recipe:
-    return Recipe(name=request.recipe, epochs=request.epochs or default_epochs)
+def recipe_of(request: Request, default_epochs: float, longest: int) -> Recipe:
+    """The students' recipe; ``longest`` is what the teacher can read."""
+    recipe = Recipe(name=request.recipe, epochs=request.epochs or default_epochs)
+    return replace(recipe, max_length=min(recipe.max_length, longest))

@@ -57,14 +57,17 @@ class Group:
 
     @property
     def columns(self) -> list[Column]:
+        """Evaluation sets by task; a task on which every cell failed still has its column, for the footnote."""
         found: list[Column] = []
         for task in self.tasks:
-            for record in self.records:
-                if task in record.cell.tasks and record.status == "ok":
-                    for evaluation, scores in record.scores.items():
-                        column = Column(task, evaluation, next(iter(scores)))
-                        if column not in found:
-                            found.append(column)
+            records = [r for r in self.records if task in r.cell.tasks]
+            scored = [(name, next(iter(scores))) for r in records for name, scores in r.scores.items() if scores]
+            if not scored:
+                metric = GLUE[task].metrics[0] if task in GLUE else "score"
+                unscored = GLUE[task].evaluation if task in GLUE else ()
+                hidden = {e.name for e in unscored if not e.labelled}
+                scored = [(name, metric) for r in records for name in r.cell.data.evaluation if name not in hidden]
+            found += [Column(task, name, metric) for name, metric in dict.fromkeys(scored)]
         return found
 
     @property
@@ -186,6 +189,15 @@ def _missing(group: Group, label: str, column: Column, notes: Footnotes) -> str:
     return f"– {notes.mark(f'{label} on {column.task}: not run')}"
 
 
+def _lost_seeds(group: Group, label: str, column: Column, there: int) -> list[str]:
+    """Why a mean has fewer seeds than were asked for."""
+    lost = [r for r in group.of(label, column.task) if r.status != "ok"]
+    if not lost:
+        return []
+    reasons = "; ".join(f"seed {r.cell.seed} {r.status}" + (f": {r.error.message}" if r.error else "") for r in lost)
+    return [f"{label} on {column.task}: {there} of {there + len(lost)} seeds; {reasons}"]
+
+
 def _size(group: Group, label: str) -> tuple[str, str]:
     sized = [r.sizes for r in group.of(label) if r.sizes]
     if not sized:
@@ -230,9 +242,7 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
                 continue
             summary = summaries[label, c]
             text = summary.text()
-            asked = {r.cell.seed for r in group.of(label, c.task)}
-            if len(asked) > summary.n:
-                text += f" {notes.mark(f'{label} on {c.task}: {summary.n} of {len(asked)} seeds')}"
+            text += "".join(f" {notes.mark(gap)}" for gap in _lost_seeds(group, label, c, summary.n))
             cells.append(f"**{text}**" if label in students and round(summary.mean, 1) == best[c] else text)
             numbers += [
                 _numbers(summary),

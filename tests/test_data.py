@@ -1,0 +1,217 @@
+"""Sources: what is read, and one clear message for every way in which data can be wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+import tiny
+
+from bench.data.corpus import read_corpus
+from bench.data.encode import batches_of_epoch, encode, pieces
+from bench.data.sources import Folder, Split, hub_folder, read, source_for
+from bench.data.tasks import GLUE, expand, from_toml
+from bench.errors import InputError
+
+RTE = GLUE["rte"]
+
+
+def parquet(tmp_path, **columns):
+    file = tmp_path / "rte" / "train-00000-of-00001.parquet"
+    file.parent.mkdir(exist_ok=True)
+    pandas.DataFrame(columns).to_parquet(file, index=False)
+    return file
+
+
+GOOD = {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"sentence2": None}, "no column 'sentence2' for rte; it has: sentence1, label"),
+        ({"label": None}, "no column 'label'"),
+        ({"label": [0, -1]}, "row 1: label -1 marks a test split"),
+        ({"label": [0, 2]}, "row 1: label 2 of rte is outside 0..1"),
+        ({"label": ["entailment", "maybe"]}, "row 1: the label of rte should be one of 0..1 or entailment"),
+        ({"sentence1": ["a", None]}, "row 1: sentence1 should be text"),
+        ({"sentence1": [], "sentence2": [], "label": []}, "has no rows"),
+    ],
+    ids=lambda x: next(iter(x)) if isinstance(x, dict) else None,
+)
+def test_bad_tables(tmp_path, change, message):
+    columns = {k: v for k, v in {**GOOD, **change}.items() if v is not None}
+    with pytest.raises(InputError, match=message):
+        read([parquet(tmp_path, **columns)], RTE, True)
+
+
+def test_label_names_become_codes(tmp_path):
+    file = parquet(tmp_path, **{**GOOD, "label": ["not_entailment", "entailment"]})
+    assert read([file], RTE, True).labels.tolist() == [1, 0]
+
+
+def test_a_file_that_is_no_parquet(tmp_path):
+    file = parquet(tmp_path, **GOOD)
+    file.write_text("nonsense")
+    with pytest.raises(InputError, match="cannot be read as parquet"):
+        read([file], RTE, True)
+
+
+def test_a_malformed_csv_names_the_row(tmp_path):
+    file = tmp_path / "train.csv"
+    file.write_text("sentence1,sentence2,label\na,b,0\na,b,0,extra,fields\n")
+    with pytest.raises(InputError, match="line 3"):
+        read([file], RTE, True)
+
+
+def test_quotes_in_a_tsv_are_text(tmp_path):
+    """GLUE's own files are read without quoting; MRPC has stray quotes."""
+    file = tmp_path / "train.tsv"
+    file.write_text('sentence1\tsentence2\tlabel\n"a stray\tb\t0\nc"\td\t1\n')
+    split = read([file], RTE, True)
+    assert list(split.first) == ['"a stray', 'c"']
+
+
+def test_the_fingerprint_is_of_the_content(tmp_path):
+    split = tiny.split()
+    again = Split(list(split.first), list(split.second), split.labels.copy(), list(split.ids))
+    assert again.fingerprint() == split.fingerprint()
+    other = Split(split.first, split.second, 1 - split.labels, split.ids)
+    assert other.fingerprint() != split.fingerprint()
+
+
+def test_a_row_limit_draws_the_same_rows_every_time():
+    split = tiny.split(100)
+    assert list(split.limited(10).ids) == list(split.limited(10).ids)
+    assert split.limited(10).ids == sorted(split.limited(10).ids)
+    assert len(split.limited(None)) == 100
+
+
+def test_a_folder_lacking_a_named_task(tmp_path):
+    with pytest.raises(InputError, match="has no rte/train"):
+        Folder(tmp_path, "it", "it").load(RTE, "train")
+    with pytest.raises(InputError, match="no such folder"):
+        source_for(RTE, str(tmp_path / "missing"), offline=True)
+
+
+def test_fake_hub_folder(tmp_path, monkeypatch):
+    """The hub's own cache layout, filled beforehand, read through the real hub library without a network."""
+    commit = "0" * 40
+    repository = tmp_path / "datasets--nyu-mll--glue"
+    tiny.write_glue(repository / "snapshots" / commit, ("rte", "mnli"))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    hub_folder.cache_clear()
+    source = source_for(RTE, "hub", offline=True)
+    split = source.load(RTE, "train")
+    assert split.fingerprint() == tiny.split(seed=0).fingerprint()
+    mnli = source_for(GLUE["mnli"], "hub", offline=True)
+    assert mnli.load(GLUE["mnli"], GLUE["mnli"].evaluation[2]).labels is None
+    with pytest.raises(InputError, match="use --data sample"):
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "empty"))
+        hub_folder.cache_clear()
+        source_for(RTE, "hub", offline=True)
+    hub_folder.cache_clear()
+
+
+def test_the_folder_and_the_hub_agree_with_real_files(shared_glue):
+    source = source_for(RTE, str(shared_glue), offline=True)
+    split = source.load(RTE, "train")
+    assert len(split) == 2490
+    assert np.bincount(split.labels).tolist() == [1249, 1241]
+    with pytest.raises(InputError, match="-1 marks a test split"):
+        read(source.file("rte", "test"), RTE, True)
+
+
+TOML = 'name = "mine"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["a"]\nlabels = ["no", "yes"]\nmetrics = ["accuracy"]\n'
+
+
+def own_task(tmp_path, text=TOML):
+    for name in ("t.csv", "v.csv"):
+        (tmp_path / name).write_text("a,label\nthe cat runs,yes\nthe dog sleeps,no\n")
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_task_of_ones_own(tmp_path):
+    ((task, by_name),) = expand(str(own_task(tmp_path)))
+    assert by_name
+    assert task.num_labels == 2
+    split = source_for(task, "sample", offline=True).load(task, "train")
+    assert split.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (("name", "nam"), "did you mean 'name'"),
+        (('"mine"', '"rte"'), "belongs to GLUE"),
+        (('"accuracy"', '"spearman"'), "does not fit"),
+        (('["a"]', '["a", "b", "c"]'), "one or two columns"),
+        (('"t.csv"', '"x.csv"'), "there is no file"),
+        (('["no", "yes"]', '["no"]'), "at least two classes"),
+        (("name =", "name"), "is not TOML"),
+    ],
+)
+def test_a_bad_task_file(tmp_path, change, message):
+    with pytest.raises(InputError, match=message):
+        from_toml(own_task(tmp_path, TOML.replace(*change)))
+
+
+def test_unknown_tasks_offer_the_nearest():
+    with pytest.raises(InputError, match="did you mean 'mrpc'"):
+        expand("mrcp")
+
+
+def test_groups_keep_their_order_and_names_win():
+    assert [task.name for task, _ in expand("glue")] == list(GLUE)
+    assert {by_name for task, by_name in expand("glue,rte") if task.name == "rte"} == {True}
+
+
+def test_an_epoch_visits_every_example_once():
+    batches = batches_of_epoch(21, 8, seed=3, epoch=2)
+    assert [len(b) for b in batches] == [8, 8, 5]
+    assert sorted(i for b in batches for i in b) == list(range(21))
+    assert batches != batches_of_epoch(21, 8, seed=3, epoch=1)
+    assert batches == batches_of_epoch(21, 8, seed=3, epoch=2)
+
+
+def test_a_tokenizer_that_knows_no_word_is_an_error(teacher_folder):
+    with pytest.raises(InputError, match="are \\[UNK\\]"):
+        encode(tiny.tokenizer(teacher_folder), Split(["xyz qqq zzz"], None, np.array([0]), [0]), 16)
+
+
+def test_corpus_files(tmp_path, teacher_folder):
+    text, table = tmp_path / "c.txt", tmp_path / "c.parquet"
+    text.write_text("the cat runs in the house\n\nthe dog sleeps on the tree\n")
+    pandas.DataFrame({"text": ["a bird sings in the tree ."]}).to_parquet(table)
+    corpus = read_corpus([str(text), str(table)])
+    assert len(corpus.documents) == 3
+    made = pieces(tiny.tokenizer(teacher_folder), corpus.documents * 20, 16, budget=100)
+    assert 100 <= made.total_tokens < 120
+    assert {int(s.max()) for s in made.segments} == {0, 1}
+    assert max(map(len, made.tokens)) <= 16
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("none.txt", None, "no such file"),
+        ("empty.txt", b"\n", "no text in it"),
+        ("bad.txt", b"\xff\xfe\x00", "not UTF-8"),
+        ("bad.parquet", b"x", "not a parquet file"),
+    ],
+)
+def test_bad_corpora(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_corpus([str(tmp_path / name)])
+
+
+def test_a_corpus_table_without_text(tmp_path):
+    pandas.DataFrame({"body": ["x"]}).to_parquet(tmp_path / "c.parquet")
+    with pytest.raises(InputError, match="no column 'text'; it has: body"):
+        read_corpus([str(tmp_path / "c.parquet")])

@@ -1,0 +1,96 @@
+"""Who may import whom, read from the source; and what --help really loads."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = {"torch", "transformers", "datasets", "evaluate"}
+LIGHT = ["plan", "record", "stats", "report", "errors.py"]
+
+
+def sources(*places: str) -> list[Path]:
+    found: list[Path] = []
+    for place in places:
+        path = ROOT / place
+        found += [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return found
+
+
+def imported(file: Path, top_level_only: bool) -> set[str]:
+    """Modules that a file imports; with ``top_level_only`` not those inside functions or TYPE_CHECKING."""
+    names: set[str] = set()
+    tree = ast.parse(file.read_text())
+    nodes = tree.body if top_level_only else list(ast.walk(tree))
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("file", sources("methods"), ids=lambda f: f.name)
+def test_methods_never_import_the_harness_or_each_other(file):
+    names = imported(file, top_level_only=False)
+    assert not {n for n in names if n.split(".")[0] == "bench"}
+    shared = {"api", "losses", "packed", "parts"}
+    if file.stem not in {*shared, "__init__"}:
+        others = {n.split(".")[1] for n in names if n.startswith("methods.")} & {p.stem for p in sources("methods")}
+        assert others <= shared
+
+
+@pytest.mark.parametrize("file", sources(*(f"bench/{p}" for p in LIGHT)), ids=lambda f: f"{f.parent.name}/{f.name}")
+def test_plans_records_and_reports_need_no_torch(file):
+    assert not {n.split(".")[0] for n in imported(file, top_level_only=True)} & HEAVY
+
+
+def test_no_method_is_named_in_the_harness():
+    """Help texts and defaults of the command line aside."""
+    from methods import TABLE
+
+    for file in sources("bench"):
+        if file.name in ("cli.py", "api.py", "request.py"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value not in set(TABLE) - {"finetune"}, f"{file}:{node.lineno} names {node.value}"
+
+
+def test_nothing_imports_the_command_line():
+    for file in sources("bench"):
+        if file.name != "__main__.py":
+            assert "bench.cli" not in imported(file, top_level_only=False), file
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list"]])
+def test_help_and_list_are_light_and_quick(words):
+    code = (
+        "import sys; sys.argv = ['bench', *{words}]\n"
+        "try:\n    import bench.cli; bench.cli.main()\nexcept SystemExit: pass\n"
+        "print(sorted({{m.split('.')[0] for m in sys.modules}} & {heavy}), file=sys.stderr)"
+    ).format(words=words, heavy=HEAVY | {"pandas", "scipy", "matplotlib", "numpy"})
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    fastest = float("inf")
+    for _ in range(3):  # the best of three: other work on the machine is not what is tested
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "bench", *words], cwd=ROOT, capture_output=True, check=True)
+        fastest = min(fastest, time.perf_counter() - begun)
+    assert fastest < 0.5
+
+
+def test_reading_records_loads_no_torch():
+    code = (
+        "import sys; from bench.record.store import Store; from bench.report.write import write_reports\n"
+        f"print(sorted({{m.split('.')[0] for m in sys.modules}} & {HEAVY}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,94 @@
+"""The report as golden text, and what a table may and may not say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import made
+import pytest
+
+from bench.errors import NothingMeasured
+from bench.record.store import Store
+from bench.report.tables import Footnotes, accuracy, groups, reappearance
+from bench.report.write import write_reports
+from bench.stats.summary import summarise
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    made_store = Store(tmp_path / "results")
+    for record in made.paper():
+        made_store.write(record)
+    return made_store
+
+
+def test_the_report_is_the_golden_text(store, tmp_path):
+    """To accept a change, copy the new text over tests/golden/report.md and read the difference."""
+    (path,) = write_reports(store, tmp_path / "reports")
+    (tmp_path / "report.md").write_text(path.read_text())
+    assert path.read_text() == (GOLDEN / "report.md").read_text()
+    assert (path.parent / f"{path.stem}-accuracy.csv").read_text() == (GOLDEN / "report-accuracy.csv").read_text()
+
+
+def test_same_records_same_bytes(store, tmp_path):
+    for name in ("one", "two"):
+        write_reports(store, tmp_path / name)
+    files = sorted(p.name for p in (tmp_path / "one").iterdir())
+    assert any(name.endswith(".svg") for name in files)
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+
+
+def test_records_of_different_data_or_precision_never_share_a_table():
+    records = [made.record(), made.record(data="other"), made.record(precision="bf16")]
+    assert len(groups(records)) == 3
+
+
+def test_reappearance_is_student_over_teacher_and_names_its_mean():
+    records = [made.record("teacher", t, score=s, macs=10**9) for t, s in (("rte", 0.5), ("cola", 0.4))]
+    records += [made.record("kd", "rte", score=0.4), made.record("kd", "cola", score=0.5)]
+    table = reappearance(groups(records)[0], Footnotes())
+    assert table is not None
+    assert table.header[-1] == "mean of 2 ratios"
+    assert table.values[-1][1:] == ["125.0000", "80.0000", "102.5000"]
+
+
+def test_a_student_that_costs_more_than_its_teacher_claims_nothing():
+    records = [made.record("teacher", score=0.7, macs=10**6), made.record("wide", score=0.69, macs=2 * 10**6)]
+    notes = Footnotes()
+    table = reappearance(groups(records)[0], notes)
+    assert table is not None
+    assert table.rows[-1][1:] == ["–", "–"]
+    assert "not cheaper" in notes.texts[0]
+
+
+def test_every_gap_has_its_reason():
+    records = [
+        made.record("kd", "rte"),
+        made.record("kd", "cola", score=None, failed="out of memory"),
+        made.record("x", "cola"),
+    ]
+    notes = Footnotes()
+    accuracy(groups(records)[0], notes)
+    assert notes.texts == ["kd on cola, seed 0: failed: out of memory", "x on rte: not run"]
+
+
+def test_the_sample_suite_is_never_called_glue(tmp_path):
+    store = Store(tmp_path / "r")
+    store.write(made.record(data="sample-v1"))
+    (path,) = write_reports(store, tmp_path / "p")
+    assert "**Generated sample data, not GLUE.**" in path.read_text()
+
+
+def test_an_empty_store_is_an_error(tmp_path):
+    with pytest.raises(NothingMeasured, match="no records"):
+        write_reports(Store(tmp_path), tmp_path / "p")
+
+
+def test_one_value_has_no_deviation():
+    assert summarise([80.0]).text() == "80.0"
+    assert summarise([80.0, 82.0]).text() == "81.0 ± 1.4"
+    with pytest.raises(ValueError, match="no values"):
+        summarise([])

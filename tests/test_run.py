@@ -1,0 +1,252 @@
+"""Whole runs on a tiny teacher: what is written, what is taken up, what fails alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny
+from transformers import BertForSequenceClassification
+
+from bench import api
+from bench.errors import CELLS_FAILED, OK, InputError
+from bench.plan.cell import record_key, train_key
+from bench.plan.show import describe
+
+SPELLED = f"microbert:{tiny.SHAPE}"
+
+
+@pytest.fixture
+def request_(tmp_path, teacher_folder, glue_folder):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
+
+    def make(**changes) -> api.Request:
+        given = {
+            "methods": f"finetune:{tiny.SHAPE},{SPELLED}",
+            "tasks": "rte,sst2",
+            "data": str(glue_folder),
+            "teacher": str(teacher_folder),
+            "results": tmp_path / "results",
+            "reports": tmp_path / "reports",
+            "corpus": (str(corpus),),
+            "corpus_tokens": 300,
+        }
+        return api.Request(**{**given, **changes})
+
+    return make
+
+
+def records(request) -> dict[tuple[str, str, int], api.Record]:
+    return {(r.cell.tasks[0], r.cell.label.split(":")[0], r.cell.seed): r for r in api.Store(request.results).records()}
+
+
+def test_a_run_leaves_records_and_a_report_and_the_second_one_does_nothing(request_, capfd):
+    request = request_()
+    outcome = api.run(request)
+    assert outcome.exit_code == OK
+    assert outcome.trained == 6
+    found = records(request)
+    assert set(found) == {(t, m, 0) for t in ("rte", "sst2") for m in ("teacher", "finetune", "microbert")}
+    text = outcome.reports[0].read_text()
+    assert "rte (acc)" in text
+    assert "Reappearance" in text
+    files = {p: p.read_bytes() for p in request.results.rglob("*") if p.is_file()}
+    capfd.readouterr()
+    again = api.run(request)
+    assert again.trained == 0
+    assert "nothing to do" in capfd.readouterr().err
+    assert {p: p.read_bytes() for p in request.results.rglob("*") if p.is_file()} == files
+
+
+def test_a_record_says_all_that_is_promised(request_):
+    request = request_(tasks="rte")
+    api.run(request)
+    record = records(request)["rte", "microbert", 0]
+    assert train_key(record.cell) == record.train_key
+    assert record_key(record.cell) == record.key
+    assert set(record.terms) == {"discriminator", "joint"}
+    assert set(record.terms["joint"]) == {"hidn", "embd", "pred", "hard", "dis.adv", "dis.disc"}
+    assert all(norm > 0 for stage in record.gradient_norms.values() for norm in stage.values())
+    assert record.artefacts["general_start"]["key"] == record.cell.artefacts["general_start"]
+    assert record.artefacts["teacher"]["key"] == record.cell.teacher.key
+    assert record.sizes.macs == pytest.approx(record.sizes.macs_closed_form, rel=0.01)
+    assert record.env["torch"]
+    arrays = api.Store(request.results).predictions(record)
+    assert arrays["logits.validation"].dtype == np.float32
+    assert arrays["logits.validation"].shape == (40, 2)
+    accuracy = (arrays["logits.validation"].argmax(1) == arrays["labels.validation"]).mean()
+    assert record.scores["validation"]["accuracy"] == pytest.approx(accuracy)
+    assert len(set(arrays["examples.validation"].tolist())) == 40
+
+
+def test_another_machine_state_trains_the_same_weights(request_, tmp_path):
+    """Same cell, other folder, other companions: the same weights, bit by bit."""
+    first = request_(tasks="rte")
+    api.run(first)
+    second = request_(tasks="rte", methods=SPELLED, results=tmp_path / "other")
+    api.run(second)
+    assert records(first)["rte", "microbert", 0].weights == records(second)["rte", "microbert", 0].weights
+
+
+def test_mnli_has_two_evaluation_sets_and_predictions_for_ax(request_):
+    request = request_(tasks="mnli", methods=f"finetune:{tiny.SHAPE}:start=random")
+    api.run(request)
+    record = records(request)["mnli", "finetune", 0]
+    assert set(record.scores) == {"matched", "mismatched"}
+    assert record.predicted == ("ax",)
+    arrays = api.Store(request.results).predictions(record)
+    assert arrays["logits.ax"].shape == (40, 3)
+    assert "labels.ax" not in arrays
+
+
+def test_a_failing_cell_is_a_record_and_the_others_go_on(request_):
+    """Three heads cannot learn the attention of four."""
+    bad = "tinybert:layers=2:hidden=9:heads=3:ffn=24:start=random"
+    request = request_(tasks="rte", methods=f"{bad},finetune:{tiny.SHAPE}")
+    outcome = api.run(request)
+    assert outcome.exit_code == CELLS_FAILED
+    found = records(request)
+    assert found["rte", "finetune", 0].status == "ok"
+    assert found["rte", "tinybert", 0].status == "failed"
+    assert "equal numbers of heads" in found["rte", "tinybert", 0].error.message
+    assert "equal numbers of heads" in outcome.reports[0].read_text()
+    assert api.run(request).trained == 0, "failed cells wait for --retry-failed"
+    again = api.run(request_(tasks="rte", methods=bad, retry_failed=True))
+    assert again.failed
+    folder = api.Store(request.results).folder(found["rte", "tinybert", 0].cell)
+    assert (folder / "attempt-1.json").is_file()
+    assert (folder / "current").read_text().strip() == "attempt-2.json"
+
+
+def test_an_interrupted_run_is_taken_up(request_, monkeypatch):
+    request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}")
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bench.run.train", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            api.run(request)
+    assert records(request)["rte", "finetune", 0].status == "interrupted"
+    assert api.run(request).trained == 1
+    assert records(request)["rte", "finetune", 0].status == "ok"
+
+
+def test_seeds_differ_and_the_teacher_is_trained_once(request_):
+    request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}", seeds=(0, 1))
+    outcome = api.run(request)
+    assert outcome.trained == 3
+    found = records(request)
+    assert found["rte", "finetune", 0].weights != found["rte", "finetune", 1].weights
+    assert "±" in outcome.reports[0].read_text()
+
+
+def test_a_group_skips_what_a_folder_lacks_and_says_so(request_):
+    plan = api.plan(request_(tasks="glue"))
+    assert [t.task.name for t in plan.tasks] == ["sst2", "stsb", "mnli", "rte"]
+    assert "not in" in describe(plan)
+    assert "cola" in describe(plan)
+
+
+def test_a_finished_teacher_is_used_as_it_is(request_, tmp_path):
+    folder = tiny.save_teacher(tmp_path / "done", BertForSequenceClassification)
+    request = request_(tasks="rte", teacher=str(folder), methods=f"kd:{tiny.SHAPE}")
+    api.run(request)
+    found = records(request)
+    assert found["rte", "kd", 0].cell.teacher.origin == "given"
+    assert found["rte", "teacher", 0].train is None
+
+
+@pytest.mark.parametrize(
+    "labels, message",
+    [(["a", "b"], "other label names"), (["not_entailment", "entailment"], "in another order")],
+)
+def test_a_teacher_whose_labels_do_not_match_is_refused(request_, tmp_path, labels, message):
+    folder = tiny.save_teacher(tmp_path / "done", BertForSequenceClassification)
+    import json
+
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = dict(enumerate(labels))
+    config["label2id"] = {name: i for i, name in enumerate(labels)}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=message):
+        api.plan(request_(tasks="rte", teacher=str(folder)))
+
+
+def test_fake_hub_teacher(request_, tmp_path, monkeypatch):
+    commit = "1" * 40
+    repository = tmp_path / "hub" / "models--someone--tiny"
+    tiny.save_teacher(repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    plan = api.plan(request_(tasks="rte", teacher="someone/tiny"))
+    assert plan.tasks[0].teacher.name == "someone/tiny"
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"teacher": "/nowhere"}, "no such folder"),
+        ({"teacher": "nobody/nothing"}, "hub did not give it"),
+        ({"data": "/nowhere"}, "no such folder"),
+        ({"tasks": "cola"}, "has no cola"),
+        ({"seeds": (0, 0)}, "different whole numbers"),
+        ({"epochs": 0.0}, "above 0"),
+        ({"epochs": 1.0, "recipe": "paper"}, "each paper's schedule"),
+        ({"max_train_rows": 0}, "at least 1"),
+        ({"precision": "fp8"}, "choose one of"),
+        ({"methods": f"microbert:{tiny.SHAPE}:-hidn:-embd:-hard:-pred:-dis"}, "keep at least one"),
+        ({"device": "cuda:99"}, "--device"),
+        ({"corpus": ("/nowhere.txt",)}, "no such file"),
+    ],
+    ids=lambda x: next(iter(x)) if isinstance(x, dict) else None,
+)
+def test_bad_requests_write_nothing(request_, change, message):
+    request = request_(**change)
+    with pytest.raises(InputError, match=message):
+        api.run(request)
+    assert not list(request.results.rglob("*.json"))
+
+
+def test_long_plans_ask_first(request_, monkeypatch):
+    monkeypatch.setattr("bench.run.ASK_ABOVE_SECONDS", -1)
+    with pytest.raises(InputError, match="add --yes"):
+        api.run(request_(tasks="rte"))
+    with pytest.raises(InputError, match="not started"):
+        api.run(request_(tasks="rte"), confirm=lambda question: False)
+
+
+def test_a_full_disk_is_found_before_anything_starts(request_, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
+    with pytest.raises(InputError, match="GB free"):
+        api.run(request_(tasks="rte"))
+
+
+def test_auto_is_refused_under_ci(request_, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(InputError, match="--data sample --teacher embedded"):
+        api.plan(request_(data="auto"))
+
+
+def test_auto_says_what_it_chose(monkeypatch):
+    from bench.plan.request import resolve_auto
+
+    chosen = resolve_auto(api.Request(), accelerator=False, hub_answers=False)
+    assert (chosen.data, chosen.teacher) == ("sample", "embedded")
+    assert "--data hub --teacher bert-base-uncased" in chosen.notes[0]
+    real = resolve_auto(api.Request(), accelerator=True, hub_answers=True)
+    assert (real.data, real.teacher) == ("hub", "bert-base-uncased")
+
+
+def test_bf16_and_the_paper_recipe_are_other_cells(request_):
+    keys = {
+        record_key(p.cell)
+        for change in ({}, {"precision": "bf16"}, {"recipe": "paper"}, {"epochs": 2.0})
+        for p in api.plan(request_(tasks="rte", methods=SPELLED, **change)).cells
+        if p.row
+    }
+    assert len(keys) == 4
+    request = request_(tasks="rte", methods=f"kd:{tiny.SHAPE}", precision="bf16")
+    assert api.run(request).exit_code == OK
