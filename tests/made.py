@@ -53,7 +53,9 @@ def record(
             "train_key": train_key(cell),
             "cell": cell,
             "status": "ok" if done else "failed",
-            "scores": {n: {m: score - 0.01 * i for m in METRICS.get(task, ("accuracy",))} for i, n in enumerate(names)}
+            "scores": {
+                n: dict.fromkeys(METRICS.get(task, ("accuracy",)), score - 0.01 * i) for i, n in enumerate(names)
+            }
             if done
             else {},
             "sizes": sizes if done else None,

@@ -11,10 +11,51 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel
 from bench.data.encode import Encoded, encode
 from bench.data.sources import Split
 
-WORDS = (
-    "the a cat dog bird fish runs sleeps sings swims red blue old young good bad in on house tree river and is was not "
-    "where who when ? . , to of he she it they we you big small fast slow"
-).split()
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "bird",
+    "fish",
+    "runs",
+    "sleeps",
+    "sings",
+    "swims",
+    "red",
+    "blue",
+    "old",
+    "young",
+    "good",
+    "bad",
+    "in",
+    "on",
+    "house",
+    "tree",
+    "river",
+    "and",
+    "is",
+    "was",
+    "not",
+    "where",
+    "who",
+    "when",
+    "?",
+    ".",
+    ",",
+    "to",
+    "of",
+    "he",
+    "she",
+    "it",
+    "they",
+    "we",
+    "you",
+    "big",
+    "small",
+    "fast",
+    "slow",
+]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 

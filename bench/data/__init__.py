@@ -1,0 +1,1 @@
+"""Tasks, sources and batches."""

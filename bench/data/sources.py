@@ -69,7 +69,7 @@ class Source(Protocol):
     """``name`` stands in report titles; ``slug`` in file names; ``epochs`` is the common recipe's length here."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
 
     @property
     def slug(self) -> str: ...

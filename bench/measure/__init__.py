@@ -1,0 +1,1 @@
+"""Sizes of models, and the machine they were measured on."""

@@ -1,0 +1,1 @@
+"""Records in, tables and pictures out."""

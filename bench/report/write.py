@@ -99,7 +99,7 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, picture: s
         "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
     )
     lines = [f"# {group.title}", "", f"{recipe}; {group.precision}, {group.threads} threads. {_start_line(group)}", ""]
-    lines += [line for line in _warnings(group)]
+    lines += _warnings(group)
     for table in tables:
         lines += [f"## {table.title}", "", grid(table), ""]
         for note in table.notes:

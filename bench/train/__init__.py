@@ -1,0 +1,1 @@
+"""The one loop, what it makes once, and evaluation."""

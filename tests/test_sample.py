@@ -1,0 +1,137 @@
+"""The sample suite keeps its promises: true labels, nothing to learn from words alone, no leaks."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from bench.data import sample
+from bench.data.sources import Sample
+from bench.data.tasks import GLUE
+
+TASKS = sorted(sample.MAKERS)
+PAIRS = [name for name in TASKS if len(GLUE[name].columns) == 2]
+
+
+def rows(task: str, split: str):
+    return sample.generate(task, split if split == "train" or task != "mnli" else "validation_matched")
+
+
+def test_the_text_never_changes_under_one_version():
+    """A change of the generator is a new VERSION: results of the old one would no longer compare."""
+    import hashlib
+
+    text = "\n".join(
+        f"{config}/{split}/{row}" for config, split in sorted(sample.SPLITS) for row in sample.generate(config, split)
+    )
+    text += "\n".join(sample.corpus())
+    assert (sample.VERSION, hashlib.sha256(text.encode()).hexdigest()[:16]) == ("v1", "PINNED")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_sizes_and_floors(task):
+    for split, most in (("train", 600), ("validation", 1000)):
+        found = rows(task, split)
+        assert most - 4 < len(found) <= most
+        assert max(Counter(row.label for row in found).values()) <= 0.6 * len(found)
+        assert len({(row.first, row.second) for row in found}) == len(found)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_filled_template_is_in_both_splits(task):
+    train = {text for row in rows(task, "train") for text in (row.first, row.second) if text}
+    development = {text for row in rows(task, "validation") for text in (row.first, row.second) if text}
+    assert not train & development
+
+
+@pytest.mark.parametrize("task", PAIRS)
+def test_every_second_sentence_meets_every_label_equally_often(task):
+    for split in ("train", "validation"):
+        counts: dict[str, Counter] = defaultdict(Counter)
+        for row in rows(task, split):
+            counts[row.second or ""][row.label] += 1
+        labels = {row.label for row in rows(task, split)}
+        for second, of_one in counts.items():
+            assert set(of_one) == labels, second
+            assert len(set(of_one.values())) == 1, second
+
+
+def test_the_corpus_holds_no_development_sentence():
+    held_back = {text for task in TASKS for row in rows(task, "validation") for text in (row.first, row.second) if text}
+    lines = sample.corpus()
+    assert 190_000 < sum(len(line.split()) for line in lines) < 210_000
+    assert not held_back & set(lines)
+
+
+def test_words_of_both_splits_are_in_the_corpus():
+    known = {word for line in sample.corpus() for word in line.split()}
+    for task in TASKS:
+        words = {word for row in rows(task, "validation") for word in row.first.split()}
+        assert len(words - known) <= 0.02 * len(words), (task, words - known)
+
+
+def bag_of_words(task: str) -> float:
+    """Logistic regression (STS-B: linear) on word counts of each sentence: what words alone give."""
+    import scipy.sparse
+    from scipy.stats import spearmanr
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+
+    train, development = rows(task, "train"), rows(task, "validation")
+    seen, unseen = [], []
+    for side in ("first", "second") if task in PAIRS else ("first",):
+        words = CountVectorizer(token_pattern=r"\S+").fit([getattr(row, side) for row in train])
+        seen.append(words.transform([getattr(row, side) for row in train]))
+        unseen.append(words.transform([getattr(row, side) for row in development]))
+    labels = np.array([row.label for row in train]), np.array([row.label for row in development])
+    model = LinearRegression() if task == "stsb" else LogisticRegression(max_iter=1000)
+    predicted = model.fit(scipy.sparse.hstack(seen), labels[0]).predict(scipy.sparse.hstack(unseen))
+    if task == "stsb":
+        found = spearmanr(predicted, labels[1]).statistic
+        return 0.0 if np.isnan(found) else float(found)
+    return float((predicted == labels[1]).mean())
+
+
+@pytest.mark.slow
+def test_the_embedded_teacher_knows_what_words_alone_do_not(embedded, tmp_path):
+    """85 to 98 percent on at least seven of nine tasks, ten points above a bag of words there."""
+    from bench import api
+
+    api.run(
+        api.Request(methods="", data="sample", teacher="embedded", results=tmp_path, reports=tmp_path / "p", yes=True)
+    )
+    scores, words = {}, {}
+    for record in api.Store(tmp_path).records():
+        task = record.cell.tasks[0]
+        found = next(iter(record.scores.values()))
+        scores[task], words[task] = found["spearman" if task == "stsb" else "accuracy"], bag_of_words(task)
+    assert set(scores) == set(TASKS)
+    good = [task for task in TASKS if 0.85 <= scores[task] <= 0.98 and words[task] <= scores[task] - 0.10]
+    assert len(good) >= 7, {task: (round(scores[task], 3), round(words[task], 3)) for task in TASKS}
+
+
+@pytest.mark.slow
+def test_the_readme_run_on_one_task(embedded, tmp_path):
+    """The README's command, on one task: both students beat random weights of their shape."""
+    from bench import api
+
+    outcome = api.run(
+        api.Request(
+            methods="microbert,tinybert,finetune:start=random",
+            tasks="mrpc",
+            data="sample",
+            teacher="embedded",
+            corpus_tokens=100_000,
+            results=tmp_path,
+            reports=tmp_path / "p",
+        )
+    )
+    assert outcome.exit_code == 0
+    scores = {r.cell.label: r.scores["validation"]["accuracy"] for r in api.Store(tmp_path).records()}
+    assert min(scores["microbert"], scores["tinybert"]) > scores["finetune:start=random"] + 0.1, scores
+
+
+def test_a_source_that_never_says_glue():
+    assert "GLUE" not in Sample().name
