@@ -13,19 +13,17 @@ EVERY_SECONDS = 15.0
 
 
 def duration(seconds: float) -> str:
-    """``"1 h 05 min"``, ``"3 min 10 s"``, ``"8 s"``."""
+    """``"3 days"``, ``"1 h 05 min"``, ``"3 min 10 s"``, ``"8 s"``."""
     whole = round(seconds)
+    if whole >= 48 * 3600:
+        return f"{whole / 86400:.0f} days"
     if whole >= 3600:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
     return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
 
 
 class Progress:
-    """Says what is running, how far it is and how long it will still take.
-
-    Args:
-        expected: seconds that the whole plan was estimated at; corrected by what is seen.
-    """
+    """Says what is running, how far it is and how long it will still take."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream = stream or sys.stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import tiny
 import torch
@@ -25,12 +27,13 @@ from methods.parts import OwnShape
 """
 
 
-def test_the_method_in_one_file(teacher_folder):
+def test_the_method_in_one_file(teacher_folder, monkeypatch):
     code = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert code
-    names: dict = {"__name__": __name__}
-    exec(IMPORTS + code.group(1), names)  # noqa: S102 the README's own code
-    method = names["Mine"](layers=2, hidden=12, heads=4, ffn=24, start="random", temperature=4.0)
+    module = ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", module)
+    exec(IMPORTS + code.group(1), module.__dict__)  # noqa: S102 the README's own code
+    method = module.Mine(layers=2, hidden=12, heads=4, ffn=24, start="random", temperature=4.0)
     from methods.api import Setup
 
     setup = Setup(tiny.config(), 2, ("x",))
@@ -57,7 +60,9 @@ def test_the_task_file(tmp_path):
 def test_the_tree_names_what_is_there():
     tree = README.split("## The tree")[1]
     for name in re.findall(r"(\w+(?:\.\w+)?/|[\w]+\.py)", tree.split("Apache")[0]):
-        assert any((ROOT / base / name).exists() for base in ("", "bench", "methods", "results")), name
+        assert name == "runs/" or any((ROOT / base / name).exists() for base in ("", "bench", "methods", "results")), (
+            name
+        )
 
 
 def test_every_verb_is_in_the_table():

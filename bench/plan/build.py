@@ -13,7 +13,7 @@ from bench.errors import InputError
 from bench.plan.cell import TEACHER, Cell, DataIdentity, Numeric, TeacherIdentity, record_key
 from bench.plan.keys import SCHEMA, digest
 from bench.plan.recipe import START, TEACHER_LEARNING_RATES, Recipe
-from bench.plan.request import Request, recipe_of, resolve_auto
+from bench.plan.request import SAMPLE, Request, recipe_of, resolve_auto
 from bench.plan.spelling import MethodRow, parse_methods
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -102,7 +102,8 @@ def build(request: Request) -> Plan:
     tasks, absent = _tasks(request, wanted)
     if absent:
         notes.append(f"not in {tasks[0].source.name}: {', '.join(absent)}")
-    notes += sorted({t.checkpoint.note for t in tasks if t.checkpoint.note and t.task.name in ("mnli", "qqp")})
+    real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
+    notes += sorted({t.checkpoint.note for t in real if t.checkpoint.note})
     store = Store(request.results)
     numeric = Numeric(precision=request.precision, threads=request.threads)
     starts: dict[str, StartPlan] = {}
@@ -152,7 +153,17 @@ def _without_auto(request: Request) -> Request:
     import torch
 
     accelerator = request.device != "cpu" and torch.accelerator.is_available()
-    return resolve_auto(request, accelerator, accelerator and not request.offline and _hub_answers())
+    resolved = resolve_auto(request, accelerator, accelerator and not request.offline and _hub_answers())
+    if resolved.notes == request.notes:
+        return resolved
+    from bench.plan.estimate import real_glue_seconds
+    from bench.progress import duration
+
+    rows = len(parse_methods(request.methods)) if request.methods else 0
+    took = duration(real_glue_seconds(request, rows))
+    return replace(
+        resolved, notes=(*resolved.notes[:-1], f"{resolved.notes[-1]} (about {took} on this machine, all of GLUE)")
+    )
 
 
 def _hub_answers() -> bool:

@@ -11,6 +11,7 @@ from bench.plan.recipe import Recipe
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan, TaskPlan
+    from bench.plan.request import Request
 
 EFFICIENCY = 0.6
 """Part of the matrix-multiplication rate that whole training steps were seen to reach."""
@@ -74,6 +75,20 @@ def estimate(plan: Plan) -> tuple[float, int]:
             disk += 4 * (own.vocab_size * own.hidden_size + 12 * own.num_hidden_layers * own.hidden_size**2)
     rate = EFFICIENCY * flops_per_second(plan.request.device, plan.request.threads)
     return flops / rate, disk
+
+
+GLUE_TOKENS = 34e6
+"""Training tokens of the nine tasks: official row counts times BERT's mean tokens (mnli 40, qqp 31, qnli 50 ...)."""
+BERT_BASE, FOUR_BY_312 = 85e6, 4.6e6
+"""Weights of the encoder layers: a forward pass costs two FLOPs each and token."""
+
+
+def real_glue_seconds(request: Request, rows: int) -> float:
+    """What the same rows would take with BERT-base on all of GLUE, three epochs, on this machine."""
+    seen = 3 * GLUE_TOKENS
+    teacher = 6 * BERT_BASE * seen
+    students = len(request.seeds) * (2 * BERT_BASE + rows * 6 * FOUR_BY_312) * seen
+    return (teacher + students) / (EFFICIENCY * flops_per_second(request.device, request.threads))
 
 
 def _examples(task: TaskPlan, recipe: Recipe) -> float:

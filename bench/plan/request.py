@@ -86,14 +86,12 @@ def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Requ
     real = accelerator and hub_answers
     data = request.data if request.data != "auto" else "hub" if real else SAMPLE
     teacher = request.teacher if request.teacher != "auto" else HUB_TEACHER if real else EMBEDDED
-    lacking = " and ".join(
-        text for text, there in (("no accelerator", accelerator), ("no answer from the hub", hub_answers)) if not there
-    )
     notes = list(request.notes)
     if not real:
+        why = "there is no accelerator" if not accelerator else "the hub does not answer"
         notes.append(
-            f"chosen because there is {lacking}: data {data}, teacher {teacher}. For the real thing type "
-            f"--data hub --teacher {HUB_TEACHER}"
+            f"{why}, so auto chose data {data} and teacher {teacher}. "
+            f"For the real thing type --data hub --teacher {HUB_TEACHER}"
         )
     return replace(request, data=data, teacher=teacher, notes=tuple(notes))
 
