@@ -311,16 +311,17 @@ class Trainee:
         table = torch.stack(self._pending).cpu()
         first = self._step_of_leg + 1 - len(table)
         self._pending = []
-        for column, name in enumerate(self._leg.terms):
-            values = table[:, column]
-            bad = (~torch.isfinite(values)).nonzero()
-            if len(bad):
-                row = int(bad[0])
-                raise CellError(
-                    f"{self.label}, stage {self._leg.stage.name}: the term {name} became {float(values[row])} at step "
-                    f"{first + row}; try a smaller learning rate, or --precision fp32 if it was bf16"
-                )
-            self._curves[name] += values.tolist()
+        names = list(self._leg.terms)
+        bad = (~torch.isfinite(table)).nonzero()  # by step, then by term: one bad step spoils all that follow
+        if len(bad):
+            row, column = bad[0].tolist()
+            raise CellError(
+                f"{self.label}, stage {self._leg.stage.name}: the term {names[column]} became "
+                f"{float(table[row, column])} at step {first + row}; try a smaller learning rate, "
+                f"or --precision fp32 if it was bf16"
+            )
+        for column, name in enumerate(names):
+            self._curves[name] += table[:, column].tolist()
 
 
 def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
