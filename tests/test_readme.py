@@ -77,3 +77,13 @@ def test_files_it_links_to_exist():
     prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#]+)\)", prose):
         assert (ROOT / target).exists(), target
+
+
+def test_its_tables_and_pictures_are_those_of_committed_reports():
+    """A marker names the report; every row of the table after it stands there too."""
+    marked = re.findall(r"<!-- from (\S+) -->\n((?:\|.*\n)+)", README)
+    assert marked
+    for name, table in marked:
+        report = (ROOT / name).read_text()
+        for row in table.splitlines():
+            assert row in report, row

@@ -52,7 +52,7 @@ def score_against_flops(group: Group) -> bytes | None:
                 zorder=3,
             )
             if is_teacher:
-                axes.annotate(label, (flops, kept), xytext=(-8, 0), textcoords="offset points", va="center", ha="right")
+                axes.annotate(label, (flops, kept), xytext=(0, -7), textcoords="offset points", va="top", ha="center")
                 continue
             place = min(kept, place - gap)
             axes.annotate(
