@@ -148,6 +148,7 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
     outcome = Outcome(plan)
     if plan.todo:
         _agree(plan, confirm)
+        _check_disk(plan)
         torch.set_num_threads(request.threads)
         numerics = Numerics(device_of(request.device), request.precision)
         _carry_out(plan, numerics, progress, outcome)
@@ -163,7 +164,6 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
 
 def _agree(plan: Plan, confirm: Any) -> None:
     if plan.request.yes or (plan.seconds <= ASK_ABOVE_SECONDS and plan.disk_bytes <= ASK_ABOVE_BYTES):
-        _check_disk(plan)
         return
     what = f"about {duration(plan.seconds)} and {plan.disk_bytes / 1e9:.1f} GB of disk"
     if confirm is None:
@@ -172,7 +172,6 @@ def _agree(plan: Plan, confirm: Any) -> None:
         )
     if not confirm(f"This plan needs {what}. Start?"):
         raise InputError("not started")
-    _check_disk(plan)
 
 
 def _check_disk(plan: Plan) -> None:
@@ -288,7 +287,8 @@ def _group(
             train([t for _, t in trainees], bench.train, seed, teacher, bench.numerics, task.recipe.batch_size, update)
     except KeyboardInterrupt:
         for planned in group:
-            store.write(_empty(planned.cell, "interrupted", started))
+            if planned.record is None or planned.record.status != "ok":  # a broken-off rerun leaves what was there
+                store.write(_empty(planned.cell, "interrupted", started))
         raise
     except Exception as error:  # the teacher could not be made: no cell of this group can be
         for planned in group:
@@ -313,6 +313,7 @@ def _trainee(planned: Planned, bench: Bench, starts: _Starts) -> tuple[Trainee, 
         made[name] = {
             "key": key,
             "weights": body["weights"],
+            "beginning": body["beginning"],
             "train": {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")},
         }
     setup = Setup(task.checkpoint.config, task.task.num_labels, cell.tasks, tensors)

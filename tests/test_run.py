@@ -68,6 +68,7 @@ def test_a_record_says_all_that_is_promised(request_):
     assert set(record.terms["joint"]) == {"hidn", "embd", "pred", "hard", "dis.adv", "dis.disc"}
     assert all(norm > 0 for stage in record.gradient_norms.values() for norm in stage.values())
     assert record.artefacts["general_start"]["key"] == record.cell.artefacts["general_start"]
+    assert record.artefacts["general_start"]["beginning"] == "the cut-down teacher"
     assert record.artefacts["teacher"]["key"] == record.cell.teacher.key
     assert record.sizes.macs == pytest.approx(record.sizes.macs_closed_form, rel=0.01)
     assert record.env["torch"]
@@ -130,6 +131,19 @@ def test_an_interrupted_run_is_taken_up(request_, monkeypatch):
             api.run(request)
     assert records(request)["rte", "finetune", 0].status == "interrupted"
     assert api.run(request).trained == 1
+    assert records(request)["rte", "finetune", 0].status == "ok"
+
+
+def test_an_interrupted_rerun_leaves_what_was_there(request_, monkeypatch):
+    request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}")
+    api.run(request)
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bench.run.train", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        api.run(request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}", rerun=True))
     assert records(request)["rte", "finetune", 0].status == "ok"
 
 

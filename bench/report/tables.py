@@ -402,15 +402,12 @@ def cost(group: Group) -> Table | None:
         "Summed over the tasks, mean over seeds. TFLOPs are closed-form over the tokens seen; seconds are of the machine "
         "named below, with what else ran there."
     )
-    for start in sorted(
-        {
-            (s["key"], s["train"]["tokens"], s["train"]["seconds_own"])
-            for r in group.records
-            if (s := r.artefacts.get("general_start"))
-        }
-    ):
+    starts = {s["key"]: s for r in group.records if (s := r.artefacts.get("general_start"))}
+    for key, start in sorted(starts.items()):
+        trained = start["train"]
         table.notes.append(
-            f"General start {start[0][:12]}: {start[1]:,} tokens, {start[2]:,.0f} s of its own, once for all rows that use it."
+            f"General start {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s of its own, once for all "
+            f"rows that use it; it began as {start.get('beginning', 'the cut-down teacher')}."
         )
     return table
 

@@ -150,7 +150,7 @@ def general_start(
             model = classifier(config)
             projection = nn.Linear(shape.hidden, checkpoint.width)
             teacher = base_model(checkpoint, 2).eval()
-            inherit(teacher, model, projection, observe(teacher, encoded.first(OBSERVED_TOKENS)))
+            cut = inherit(teacher, model, projection, observe(teacher, encoded.first(OBSERVED_TOKENS)))
         teacher.to(numerics.device)
         term = Term(
             imitate,
@@ -180,6 +180,7 @@ def general_start(
         encoder["projection.bias"] = projection.bias.detach().cpu().contiguous()
         save_file(encoder, folder / "model.safetensors")
         return {
+            "beginning": "the cut-down teacher" if cut else "random weights: the shape does not fit into the teacher's",
             "weights": sha256_of(folder / "model.safetensors"),
             "train": asdict(trainee.log),
         }
