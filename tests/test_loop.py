@@ -42,9 +42,9 @@ def finished(trainees, data, num_labels: int = 2, seed: int = 0):
 ALL = ["finetune", "kd", "tinybert", "microbert", "microbert:-dis", "microbert:schedule=tinybert"]
 
 
-@pytest.mark.parametrize("num_labels", [1, 2, 3])
+@pytest.mark.parametrize("num_labels", [1, 3])
 def test_solo_equals_together_bit_by_bit(teacher_folder, num_labels):
-    data = tiny.encoded(teacher_folder, num_labels=num_labels)
+    data = tiny.encoded(teacher_folder, rows=24, num_labels=num_labels)
     together = [trainee(name, data, num_labels) for name in ALL]
     hashes = finished(together, data, num_labels)
     for name, expected, other in zip(ALL, hashes, together, strict=True):

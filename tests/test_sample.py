@@ -94,11 +94,18 @@ def bag_of_words(task: str) -> float:
     return float((predicted == labels[1]).mean())
 
 
+@pytest.fixture(scope="module")
+def one_cache(tmp_path_factory):
+    """The slow tests share their fine-tuned teachers."""
+    return tmp_path_factory.mktemp("one-cache")
+
+
 @pytest.mark.slow
-def test_the_embedded_teacher_knows_what_words_alone_do_not(embedded, tmp_path):
+def test_the_embedded_teacher_knows_what_words_alone_do_not(embedded, tmp_path, one_cache, monkeypatch):
     """85 to 98 percent on at least seven of nine tasks, ten points above a bag of words there."""
     from bench import api
 
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(one_cache))
     api.run(
         api.Request(methods="", data="sample", teacher="embedded", results=tmp_path, reports=tmp_path / "p", yes=True)
     )
@@ -113,10 +120,11 @@ def test_the_embedded_teacher_knows_what_words_alone_do_not(embedded, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_readme_run_on_one_task(embedded, tmp_path):
+def test_the_readme_run_on_one_task(embedded, tmp_path, one_cache, monkeypatch):
     """The README's command, on one task: both students beat random weights of their shape."""
     from bench import api
 
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(one_cache))
     outcome = api.run(
         api.Request(
             methods="microbert,tinybert,finetune:start=random",
