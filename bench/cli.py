@@ -122,6 +122,8 @@ def run(
     rerun: Annotated[bool, typer.Option("--rerun", help="Run everything again; old attempts are kept.")] = False,
 ) -> int:
     """Train what is missing, score it, and write the report."""
+    if not methods.strip():
+        raise InputError("--methods names no row; try --methods microbert,tinybert, or `teacher` for the teachers alone")
     request = _request(**locals())
     from bench.run import run as carry_out
 

@@ -26,18 +26,20 @@ class Layout:
 
     Attributes:
         lengths_B: tokens of each sequence, int64 on the batch's device.
-        longest: max(lengths_B), held as an int so that no step has to wait for the device.
+        longest: max(lengths_B), and
+        total: sum(lengths_B): held as ints so that no step has to wait for the device.
     """
 
     lengths_B: Tensor
     longest: int
+    total: int
 
     @classmethod
     def of(cls, lengths: list[int], device: torch.device | str = "cpu") -> Layout:
         """Raises ValueError when a sequence is empty: a model cannot read nothing."""
         if not lengths or min(lengths) < 1:
             raise ValueError(f"every sequence needs at least one token; got lengths {lengths[:8]}")
-        return cls(torch.tensor(lengths, device=device), max(lengths))
+        return cls(torch.tensor(lengths, device=device), max(lengths), sum(lengths))
 
     @cached_property
     def starts_B(self) -> Tensor:
@@ -62,10 +64,6 @@ class Layout:
         return (rows_B - self.starts_B).repeat_interleave(self.lengths_B, output_size=self.total) + torch.arange(
             self.total, device=self.lengths_B.device
         )
-
-    @cached_property
-    def total(self) -> int:
-        return int(self.lengths_B.sum())
 
     @cached_property
     def positions_T(self) -> Tensor:

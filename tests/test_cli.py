@@ -32,6 +32,7 @@ def bench(*words: object, **environment: str) -> subprocess.CompletedProcess[str
         (["run", "--methods", "microbrt"], "did you mean 'microbert'"),
         (["run", "--tasks", "mrcp"], "did you mean 'mrpc'"),
         (["plan", "--methods", "kd:alfa=1"], "did you mean 'alpha'"),
+        (["run", "--methods", " "], "names no row"),
         (["run", "--seeds", "one"], "whole numbers"),
         (["run", "--no-such-option"], "No such option"),
         (["rn"], "No such command"),
