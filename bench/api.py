@@ -52,9 +52,7 @@ def report(results: Path | str, reports: Path | str) -> list[Path]:
     return write_reports(Store(Path(results)), Path(reports))
 
 
-def profile(
-    methods: str = "finetune,kd,tinybert,microbert", teacher: str = "bert-base-uncased"
-) -> list[tuple[str, Sizes]]:
+def profile(methods: str = "all", teacher: str = "bert-base-uncased") -> list[tuple[str, Sizes]]:
     """(name, Sizes) of the teacher and of each method's student, from configurations alone.
 
     Raises:

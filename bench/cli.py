@@ -23,7 +23,9 @@ app = typer.Typer(
     epilog="Start here: python -m bench run --methods microbert,tinybert --tasks glue",
 )
 
-Methods = Annotated[str, typer.Option(help="Rows: name:setting=value:-term:ablate, separated by commas; see `list`.")]
+Methods = Annotated[
+    str, typer.Option(help="Rows: name:setting=value:-term:ablate, separated by commas, or all; see `list`.")
+]
 Tasks = Annotated[str, typer.Option(help="Tasks or groups, separated by commas; a task of your own as FILE.toml.")]
 Seeds = Annotated[str, typer.Option(help="Seeds of the students, like 0,1,2.")]
 Data = Annotated[str, typer.Option(help="hub, sample, auto, or a folder with <task>/<split>-00000-of-00001.parquet.")]
@@ -101,7 +103,7 @@ def _write_json(path: Path | None, body: Any) -> None:
 
 @app.command(epilog="Example: python -m bench run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
 def run(
-    methods: Methods = "finetune,kd,tinybert,microbert",
+    methods: Methods = "all",
     tasks: Tasks = "glue",
     seeds: Seeds = "0",
     data: Data = "auto",
@@ -123,7 +125,9 @@ def run(
 ) -> int:
     """Train what is missing, score it, and write the report."""
     if not methods.strip():
-        raise InputError("--methods names no row; try --methods microbert,tinybert, or `teacher` for the teachers alone")
+        raise InputError(
+            "--methods names no row; try --methods microbert,tinybert, or `teacher` for the teachers alone"
+        )
     request = _request(**locals())
     from bench.run import run as carry_out
 
@@ -138,7 +142,7 @@ def run(
     epilog="Example: python -m bench plan --methods microbert:ablate --tasks rte --data sample --teacher embedded"
 )
 def plan(
-    methods: Methods = "finetune,kd,tinybert,microbert",
+    methods: Methods = "all",
     tasks: Tasks = "glue",
     seeds: Seeds = "0",
     data: Data = "auto",
@@ -225,7 +229,7 @@ def show(
 
 @app.command(epilog="Example: python -m bench profile --methods tinybert,microbert --teacher bert-base-uncased")
 def profile(
-    methods: Methods = "finetune,kd,tinybert,microbert",
+    methods: Methods = "all",
     teacher: Teacher = "bert-base-uncased",
     json_file: Json = None,
 ) -> None:

@@ -35,6 +35,13 @@ def test_ablate_makes_the_papers_rows():
     assert all(row.ablation_of == "microbert" for row in rows[1:])
 
 
+def test_all_is_every_method_that_ships():
+    from methods import TABLE
+
+    assert [row.spelling for row in parse_methods("all")] == list(TABLE)
+    assert len(parse_methods("all,kd:alpha=0.3,kd")) == len(TABLE) + 1
+
+
 def test_settings_stay_in_ablation_rows():
     assert [r.spelling for r in parse_methods("microbert:experts=1:ablate")][1] == "microbert:experts=1:-dis"
 

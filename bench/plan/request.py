@@ -19,7 +19,7 @@ HUB_TEACHER = "bert-base-uncased"
 class Request:
     """The arguments of ``bench run``; also those of ``bench.run`` in Python."""
 
-    methods: str = "finetune,kd,tinybert,microbert"
+    methods: str = "all"
     tasks: str = "glue"
     seeds: tuple[int, ...] = (0,)
     data: str = "auto"

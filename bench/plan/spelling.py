@@ -10,6 +10,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import methods
 from bench.errors import InputError, unknown
 
+ALL = "all"
+
 
 @dataclass(frozen=True)
 class MethodRow:
@@ -31,14 +33,15 @@ def parse_methods(text: str) -> list[MethodRow]:
 
     Parts are separated by ``:``; ``name=value`` is a setting, ``-term`` drops a term (and all below it,
     ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method. Their order does not matter.
+    ``all`` stands for every method that ships with the project.
 
     Raises:
         InputError: naming the nearest thing that exists.
     """
     rows: dict[str, MethodRow] = {}
     for part in (p.strip() for p in text.split(",")):
-        if part:
-            for row in _rows(part):
+        for name in methods.TABLE if part == ALL else [part] * bool(part):
+            for row in _rows(name):
                 rows.setdefault(row.spelling, row)
     if not rows:
         raise InputError(f"no method was named; try --methods {','.join(list(methods.names())[:2])}")
@@ -65,7 +68,7 @@ def parse_one(text: str) -> MethodRow:
     """One spelling without ``ablate``."""
     name, *parts = text.split(":")
     if name not in methods.names():
-        raise unknown("method", name, methods.names())
+        raise unknown("method", name, [*methods.names(), ALL])
     try:
         method = methods.get(name)
     except ImportError as error:
