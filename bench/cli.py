@@ -125,9 +125,7 @@ def run(
 ) -> int:
     """Train what is missing, score it, and write the report."""
     if not methods.strip():
-        raise InputError(
-            "--methods names no row; try --methods microbert,tinybert, or `teacher` for the teachers alone"
-        )
+        raise InputError("--methods names no row; try --methods all, or `teacher` for the teachers alone")
     request = _request(**locals())
     from bench.run import run as carry_out
 

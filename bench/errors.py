@@ -11,9 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-OK, REGRESSED, BAD_INPUT, INCONCLUSIVE, NOTHING_MEASURED, NOT_COMPARABLE, CELLS_FAILED, INTERRUPTED = (
-    0, 1, 2, 3, 4, 5, 6, 130,
-)  # fmt: skip
+OK, BAD_INPUT, NOTHING_MEASURED, CELLS_FAILED, INTERRUPTED = 0, 2, 4, 6, 130
 
 
 class BenchError(Exception):

@@ -12,7 +12,7 @@ class Recipe:
 
     ``common`` holds everything still but the method: AdamW (betas 0.9, 0.999; eps 1e-8; no decay on biases and
     LayerNorm), warm-up then linear decay, clipping of the gradient's norm, the last checkpoint. Its two learning
-    rates were fixed once on held-back training rows (reports/LOG.md). ``paper`` lets each stage say its own
+    rates were fixed once, on the sample suite (reports/LOG.md says on which rows). ``paper`` lets each stage say its own
     epochs, learning rate and schedule.
     """
 

@@ -28,9 +28,7 @@ def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = Non
     """
     records = list(store.records())
     if not records:
-        raise NothingMeasured(
-            f"no records in {store.root}; type: python -m bench run --methods microbert,tinybert --tasks glue"
-        )
+        raise NothingMeasured(f"no records in {store.root}; type: python -m bench run --methods all --tasks glue")
     touched = None if cells is None else {record_key(cell) for cell in cells}
     written = []
     for group in groups(records):
