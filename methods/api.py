@@ -50,7 +50,11 @@ class Out:
     """One forward pass over a packed batch. Reading what nobody declared raises UndeclaredNeed."""
 
     def __init__(
-        self, layout: Layout, logits: Tensor | None, hidden: Mapping[int, Tensor], scores: Mapping[int, Tensor]
+        self,
+        layout: Layout,
+        logits: Tensor | None,
+        hidden: Mapping[int, Tensor],
+        scores: Mapping[int, tuple[Tensor, ...]],
     ) -> None:
         self.layout, self._logits, self._hidden, self._scores = layout, logits, hidden, scores
 
@@ -67,8 +71,8 @@ class Out:
             raise UndeclaredNeed(f"a term read hidden {layer}; declared: {sorted(self._hidden)}")
         return self._hidden[layer]
 
-    def scores(self, layer: int) -> Tensor:
-        """[B, H, L, L] scaled attention scores before the softmax; mask with ``layout.mask_BL``."""
+    def scores(self, layer: int) -> tuple[Tensor, ...]:
+        """Scaled attention scores before the softmax: [n, H, L, L] for each of ``layout.chunks``; mask with its mask."""
         if layer not in self._scores:
             raise UndeclaredNeed(f"a term read scores {layer}; declared: {sorted(self._scores)}")
         return self._scores[layer]
@@ -79,7 +83,7 @@ class Out:
             self.layout,
             None if self._logits is None else self._logits.detach(),
             {layer: value.detach() for layer, value in self._hidden.items()},
-            {layer: value.detach() for layer, value in self._scores.items()},
+            {layer: tuple(value.detach() for value in chunks) for layer, chunks in self._scores.items()},
         )
 
 

@@ -6,7 +6,7 @@ tuned with one is wrong for another, so none is implied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -56,24 +56,28 @@ def hidden_mse_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
     return F.mse_loss(student_TW.float(), teacher_TW.float())
 
 
-def scores_mse_realmean(student_BHLL: Tensor, teacher_BHLL: Tensor, layout: Layout) -> Tensor:
+def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
     """Squared difference of pre-softmax attention scores, mean over heads and real (query, key) pairs.
 
-    TinyBERT equation 7; the authors' code also zeroes masked key columns but divides by all B*H*L*L places and
-    lets [PAD] queries train. Here padding neither adds nor divides.
+    Both are [n, H, L, L] for each of ``layout.chunks``. TinyBERT equation 7; the authors' code also zeroes
+    masked key columns but divides by all B*H*L*L places and lets [PAD] queries train. Here padding neither
+    adds nor divides.
 
     Raises:
         ValueError: the two models have different numbers of heads.
     """
-    if student_BHLL.size(1) != teacher_BHLL.size(1):
+    heads = student[0].size(1)
+    if heads != teacher[0].size(1):
         raise ValueError(
-            f"attention distillation needs equal numbers of heads; the student has {student_BHLL.size(1)}, "
-            f"the teacher {teacher_BHLL.size(1)}: choose heads={teacher_BHLL.size(1)} or drop the term with :-attn"
+            f"attention distillation needs equal numbers of heads; the student has {heads}, "
+            f"the teacher {teacher[0].size(1)}: choose heads={teacher[0].size(1)} or drop the term with :-attn"
         )
-    mask_BL = layout.mask_BL
-    mask_B1LL = (mask_BL[:, :, None] & mask_BL[:, None, :])[:, None]
-    squared = (student_BHLL.float() - teacher_BHLL.float()).square().masked_fill(~mask_B1LL, 0.0)
-    return squared.sum() / (student_BHLL.size(1) * layout.lengths_B.square().sum())
+    parts = []
+    for chunk, student_nHLL, teacher_nHLL in zip(layout.chunks, student, teacher, strict=True):
+        real_n1LL = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None]
+        squared = (student_nHLL.float() - teacher_nHLL.float()).square()
+        parts.append(squared.masked_fill(~real_n1LL, 0.0).sum())
+    return torch.stack(parts).sum() / (heads * layout.lengths_B.square().sum())
 
 
 def _normalised_mse(student: Tensor, teacher: Tensor) -> Tensor:

@@ -3,12 +3,15 @@
 Linear layers see only real tokens; attention is computed per sequence. The result equals the padded
 computation up to rounding. Shape legend used here and in every method file:
 
-    T tokens of the whole batch    B sequences    L longest sequence of the batch
+    T tokens of the whole batch    B sequences    L longest sequence
+    n sequences of a chunk         N places of all chunks, padding included
     H heads    D width of one head    W hidden width    C classes
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -19,64 +22,120 @@ from transformers import AttentionInterface, BertForSequenceClassification
 
 from methods.api import Batch, EmptyAttention, Needs, Out, TaskHead
 
+TOLERATED_PADDING = 8192
+"""Score places (query x key) of one head that a chunk may waste on padding before another chunk is cheaper."""
+
 
 @dataclass(frozen=True)
-class Layout:
-    """Where each sequence lies in a packed row.
+class Chunk:
+    """Sequences of similar length whose attention is computed together, padded to the longest of them.
 
     Attributes:
-        lengths_B: tokens of each sequence, int64 on the batch's device.
-        longest: max(lengths_B), and
-        total: sum(lengths_B): held as ints so that no step has to wait for the device.
+        sequences: which of the batch's sequences, in the order of the chunk's rows.
+        places: where the chunk's n * L places lie among all chunks' places.
+        mask_nL: True where a place holds a real token.
     """
 
-    lengths_B: Tensor
+    sequences: tuple[int, ...]
     longest: int
-    total: int
+    places: slice
+    mask_nL: Tensor
 
-    @classmethod
-    def of(cls, lengths: list[int], device: torch.device | str = "cpu") -> Layout:
-        """Raises ValueError when a sequence is empty: a model cannot read nothing."""
+
+class Layout:
+    """Where each sequence lies in a packed row, and how attention cuts the row into chunks.
+
+    Lengths are kept as ints beside the tensors so that no step has to wait for the device.
+
+    Raises:
+        ValueError: a sequence is empty: a model cannot read nothing.
+    """
+
+    def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
         if not lengths or min(lengths) < 1:
-            raise ValueError(f"every sequence needs at least one token; got lengths {lengths[:8]}")
-        return cls(torch.tensor(lengths, device=device), max(lengths), sum(lengths))
+            raise ValueError(f"every sequence needs at least one token; got lengths {list(lengths[:8])}")
+        self.lengths = tuple(lengths)
+        self.device = torch.device(device)
+        self.total = sum(lengths)
+
+    @cached_property
+    def lengths_B(self) -> Tensor:
+        """Tokens of each sequence, int64."""
+        return torch.tensor(self.lengths, device=self.device)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *itertools.accumulate(self.lengths)][:-1]
 
     @cached_property
     def starts_B(self) -> Tensor:
         """Index of each sequence's first token ([CLS]) in the packed row."""
-        return torch.cumsum(self.lengths_B, 0) - self.lengths_B
-
-    @cached_property
-    def mask_BL(self) -> Tensor:
-        """True where the padded view holds a real token."""
-        return torch.arange(self.longest, device=self.lengths_B.device)[None, :] < self.lengths_B[:, None]
-
-    @cached_property
-    def gather_N(self) -> Tensor:
-        """For each of the B*L places of the padded view, the packed token to show there (0 at padding)."""
-        place_BL = self.starts_B[:, None] + torch.arange(self.longest, device=self.lengths_B.device)[None, :]
-        return torch.where(self.mask_BL, place_BL, 0).flatten()
-
-    @cached_property
-    def scatter_T(self) -> Tensor:
-        """For each packed token, its place in the flattened padded view."""
-        rows_B = torch.arange(len(self.lengths_B), device=self.lengths_B.device) * self.longest
-        return (rows_B - self.starts_B).repeat_interleave(self.lengths_B, output_size=self.total) + torch.arange(
-            self.total, device=self.lengths_B.device
-        )
+        return torch.tensor(self._starts, device=self.device)
 
     @cached_property
     def positions_T(self) -> Tensor:
         """Position of each token within its own sequence."""
-        return self.scatter_T % self.longest
+        return torch.cat([torch.arange(length) for length in self.lengths]).to(self.device)
+
+    @cached_property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Every sequence in exactly one chunk; a batch of similar lengths is one chunk in its own order."""
+        groups: list[list[int]] = [[]]
+        wasted = 0
+        for i in sorted(range(len(self.lengths)), key=lambda i: -self.lengths[i]):
+            if groups[-1]:
+                wasted += self.lengths[groups[-1][0]] ** 2 - self.lengths[i] ** 2
+            if wasted > TOLERATED_PADDING:
+                groups.append([])
+                wasted = 0
+            groups[-1].append(i)
+        chunks, start = [], 0
+        for group in groups:
+            rows = tuple(sorted(group))
+            longest = max(self.lengths[i] for i in rows)
+            places = slice(start, start + len(rows) * longest)
+            mask = torch.arange(longest)[None, :] < torch.tensor([self.lengths[i] for i in rows])[:, None]
+            chunks.append(Chunk(rows, longest, places, mask.to(self.device)))
+            start = places.stop
+        return tuple(chunks)
+
+    @cached_property
+    def gather_N(self) -> Tensor:
+        """For each place of the chunks, the packed token to show there (0 at padding)."""
+        return torch.cat([self._tokens(chunk.sequences, chunk.longest).flatten() for chunk in self.chunks]).to(
+            self.device
+        )
+
+    @cached_property
+    def scatter_T(self) -> Tensor:
+        """For each packed token, its place among the places of the chunks."""
+        place_T = torch.empty(self.total, dtype=torch.int64)
+        for chunk in self.chunks:
+            for row, i in enumerate(chunk.sequences):
+                first = chunk.places.start + row * chunk.longest
+                place_T[self._starts[i] : self._starts[i] + self.lengths[i]] = torch.arange(
+                    first, first + self.lengths[i]
+                )
+        return place_T.to(self.device)
+
+    def _tokens(self, sequences: Sequence[int], longest: int) -> Tensor:
+        """[n, L] packed index of each place, 0 at padding."""
+        place = torch.arange(longest)[None, :]
+        starts, lengths = (torch.tensor([x[i] for i in sequences])[:, None] for x in (self._starts, self.lengths))
+        return torch.where(place < lengths, starts + place, 0)
+
+    @cached_property
+    def mask_BL(self) -> Tensor:
+        """True where the padded view holds a real token."""
+        return torch.arange(max(self.lengths), device=self.device)[None, :] < self.lengths_B[:, None]
+
+    @cached_property
+    def _tokens_BL(self) -> Tensor:
+        return self._tokens(range(len(self.lengths)), max(self.lengths)).to(self.device)
 
     def padded(self, x_TX: Tensor) -> Tensor:
         """[T, ...] -> [B, L, ...]; padding places repeat the first token: mask before use."""
-        return x_TX.index_select(0, self.gather_N).unflatten(0, (len(self.lengths_B), self.longest))
-
-    def packed(self, x_BLX: Tensor) -> Tensor:
-        """[B, L, ...] -> [T, ...], real tokens only."""
-        return x_BLX.flatten(0, 1).index_select(0, self.scatter_T)
+        return x_TX.index_select(0, self._tokens_BL.flatten()).unflatten(0, self._tokens_BL.shape)
 
     def first(self, x_TW: Tensor) -> Tensor:
         """The [CLS] state of each sequence, [B, W]."""
@@ -102,24 +161,32 @@ def packed_attention(
     dropout: float = 0.0,
     *,
     layout: Layout,
-    keep_scores: dict[int, Tensor] | None = None,
+    keep_scores: dict[int, tuple[Tensor, ...]] | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
     """Attention of each sequence over itself, for one packed row of shape [1, H, T, D].
 
-    ``keep_scores`` receives, under the module's 0-based layer number, the scores before the softmax
-    (scaled, unmasked, [B, H, L, L]). The arithmetic is the same whether or not they are kept, so asking
-    for scores can never change a result.
+    Computed chunk by chunk, so that short sequences are not padded to the batch's longest. ``keep_scores``
+    receives, under the module's 0-based layer number, the scores before the softmax (scaled, unmasked,
+    [n, H, L, L] for each of ``layout.chunks``). The arithmetic is the same whether or not they are kept, so
+    asking for scores can never change a result.
     """
-    q_BHLD, k_BHLD, v_BHLD = (layout.padded(x[0].transpose(0, 1)).transpose(1, 2) for x in (query, key, value))
-    scores_BHLL = torch.matmul(q_BHLD, k_BHLD.transpose(2, 3)) * (scaling or query.size(-1) ** -0.5)
+    scale = scaling or query.size(-1) ** -0.5
+    q_NHD, k_NHD, v_NHD = (x[0].transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
+    scores, mixed = [], []
+    for chunk in layout.chunks:
+        shape = (len(chunk.sequences), chunk.longest)
+        q_nHLD, k_nHLD, v_nHLD = (x[chunk.places].unflatten(0, shape).transpose(1, 2) for x in (q_NHD, k_NHD, v_NHD))
+        scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale
+        scores.append(scores_nHLL)
+        masked_nHLL = scores_nHLL.masked_fill(~chunk.mask_nL[:, None, None, :], float("-inf"))
+        weights_nHLL = nn.functional.dropout(masked_nHLL.softmax(-1), p=dropout, training=module.training)
+        mixed.append(torch.matmul(weights_nHLL, v_nHLD).transpose(1, 2).flatten(0, 1))
     layer = int(module.layer_idx)  # type: ignore[arg-type]
     if keep_scores is not None and layer in keep_scores:
-        keep_scores[layer] = scores_BHLL
-    masked_BHLL = scores_BHLL.masked_fill(~layout.mask_BL[:, None, None, :], float("-inf"))
-    weights_BHLL = nn.functional.dropout(masked_BHLL.softmax(-1), p=dropout, training=module.training)
-    mixed_BLHD = torch.matmul(weights_BHLL, v_BHLD).transpose(1, 2)
-    return layout.packed(mixed_BLHD)[None], None
+        keep_scores[layer] = tuple(scores)
+    mixed_NHD = mixed[0] if len(mixed) == 1 else torch.cat(mixed)
+    return mixed_NHD.index_select(0, layout.scatter_T)[None], None
 
 
 AttentionInterface.register("packed", packed_attention)
@@ -143,7 +210,7 @@ def forward(classifier: nn.Module, batch: Batch, needs: Needs) -> Out:
     layout = batch.layout
     encoder = model.bert
     depth = len(encoder.encoder.layer)
-    scores = {layer - 1: torch.empty(0) for layer in needs.scores}
+    scores: dict[int, tuple[Tensor, ...]] = {layer - 1: () for layer in needs.scores}
     hidden: dict[int, Tensor] = {}
     x_1TW = encoder.embeddings(
         input_ids=batch.token_ids[None], token_type_ids=batch.segment_ids[None], position_ids=layout.positions_T[None]
@@ -157,7 +224,7 @@ def forward(classifier: nn.Module, batch: Batch, needs: Needs) -> Out:
             x_1TW = x_1TW[0]
         if number in needs.hidden:
             hidden[number] = x_1TW[0]
-    if any(kept.numel() == 0 for kept in scores.values()):
+    if not all(scores.values()):
         raise EmptyAttention("attention scores came back empty: a layer did not run through the packed kernel")
     logits = None
     if needs.logits:

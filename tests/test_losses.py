@@ -53,21 +53,21 @@ def test_soft_losses_of_a_regression_follow_the_teacher():
 
 
 def test_attention_scores_count_real_pairs_only():
-    layout = Layout.of([2, 1])
+    layout = Layout([2, 1])
     student = torch.zeros(2, 1, 2, 2)
     teacher = torch.full((2, 1, 2, 2), 100.0)  # at padding: must not count
     teacher[0, 0] = torch.tensor([[1.0, 2.0], [0.0, 1.0]])  # 1 + 4 + 0 + 1
     teacher[1, 0, 0, 0] = 2.0  # 4
-    assert float(losses.scores_mse_realmean(student, teacher, layout)) == pytest.approx((6 + 4) / 5)
+    assert float(losses.scores_mse_realmean((student,), (teacher,), layout)) == pytest.approx((6 + 4) / 5)
 
 
 def test_attention_needs_equal_heads():
     with pytest.raises(ValueError, match="equal numbers of heads"):
-        losses.scores_mse_realmean(torch.zeros(1, 2, 1, 1), torch.zeros(1, 3, 1, 1), Layout.of([1]))
+        losses.scores_mse_realmean((torch.zeros(1, 2, 1, 1),), (torch.zeros(1, 3, 1, 1),), Layout([1]))
 
 
 def test_feature_alignment_by_hand():
-    layout = Layout.of([2])
+    layout = Layout([2])
     ours, theirs = torch.tensor([[0.0, 0.0], [2.0, 0.0]]), torch.tensor([[1.0, 0.0], [1.0, 4.0]])
     # cls: (0,0)-(1,0) -> (1+0)/2; mean: (1,0)-(1,2) -> (0+4)/2; max: (2,0)-(1,4) -> (1+16)/2
     expected = {"cls": 0.5, "mean": 2.0, "max": 8.5}

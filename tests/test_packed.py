@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import BertForSequenceClassification
 
+from methods import packed
 from methods.api import EmptyAttention, Needs, UndeclaredNeed
 from methods.packed import Layout, forward
 
@@ -33,25 +34,45 @@ def padded_run(model, batch):
         )
 
 
-def test_packed_equals_padded(teacher_folder):
+@pytest.mark.parametrize("tolerated, chunks", [(0, 3), (8192, 1)], ids=["a chunk a length", "one chunk"])
+def test_packed_equals_padded(teacher_folder, monkeypatch, tolerated, chunks):
+    monkeypatch.setattr(packed, "TOLERATED_PADDING", tolerated)
     data = tiny.encoded(teacher_folder)
     model = tiny.classifier().eval()
     batch = data.batch([3, 1, 4, 15, 9])
     ours, theirs = forward(model, batch, EVERYTHING), padded_run(model, batch)
     mask = batch.layout.mask_BL
-    assert len(set(batch.layout.lengths_B.tolist())) > 1, "the batch should be ragged"
+    assert len(set(batch.layout.lengths)) == 3, "the batch should be ragged"
+    assert len(batch.layout.chunks) == chunks
     torch.testing.assert_close(ours.logits, theirs.logits, atol=1e-6, rtol=1e-5)
     for layer in range(4):
         torch.testing.assert_close(
             ours.layout.padded(ours.hidden(layer))[mask], theirs.hidden_states[layer][mask], atol=1e-6, rtol=1e-5
         )
     for layer in (1, 2, 3):
-        scores = ours.scores(layer).masked_fill(~mask[:, None, None, :], float("-inf"))
-        probabilities = scores.softmax(-1)
-        expected = theirs.attentions[layer - 1]
-        torch.testing.assert_close(
-            probabilities.transpose(1, 2)[mask], expected.transpose(1, 2)[mask], atol=1e-6, rtol=1e-5
-        )
+        for chunk, scores in zip(batch.layout.chunks, ours.scores(layer), strict=True):
+            probabilities = scores.masked_fill(~chunk.mask_nL[:, None, None, :], float("-inf")).softmax(-1)
+            expected = theirs.attentions[layer - 1][list(chunk.sequences), :, : chunk.longest, : chunk.longest]
+            torch.testing.assert_close(
+                probabilities.transpose(1, 2)[chunk.mask_nL],
+                expected.transpose(1, 2)[chunk.mask_nL],
+                atol=1e-6,
+                rtol=1e-5,
+            )
+
+
+@given(lengths=st.lists(st.integers(1, 200), min_size=1, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_chunks_hold_every_token_once_and_waste_little(lengths):
+    layout = Layout(lengths)
+    assert sorted(i for chunk in layout.chunks for i in chunk.sequences) == list(range(len(lengths)))
+    places = torch.cat([chunk.mask_nL.flatten() for chunk in layout.chunks]).nonzero().flatten()
+    assert torch.equal(layout.scatter_T.sort().values, places)
+    assert torch.equal(layout.gather_N[layout.scatter_T], torch.arange(layout.total))
+    for chunk in layout.chunks:
+        inside = [lengths[i] for i in chunk.sequences]
+        assert chunk.longest == max(inside)
+        assert sum(chunk.longest**2 - n**2 for n in inside) <= packed.TOLERATED_PADDING
 
 
 def test_an_example_does_not_see_its_neighbours(teacher_folder):
@@ -96,16 +117,15 @@ def test_a_layer_that_keeps_no_scores_is_refused(teacher_folder, monkeypatch):
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=6), seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_pools_are_those_of_each_sequence(lengths, seed):
-    layout = Layout.of(lengths)
+    layout = Layout(lengths)
     x_TW = torch.randn(sum(lengths), 3, generator=torch.Generator().manual_seed(seed))
     parts = x_TW.split(lengths)
     torch.testing.assert_close(layout.first(x_TW), torch.stack([p[0] for p in parts]))
     torch.testing.assert_close(layout.mean(x_TW), torch.stack([p.mean(0) for p in parts]))
     torch.testing.assert_close(layout.max(x_TW), torch.stack([p.amax(0) for p in parts]))
-    torch.testing.assert_close(layout.packed(layout.padded(x_TW)), x_TW)
     assert layout.positions_T.tolist() == [i for n in lengths for i in range(n)]
 
 
 def test_an_empty_sequence_is_refused():
     with pytest.raises(ValueError, match="at least one token"):
-        Layout.of([3, 0])
+        Layout([3, 0])

@@ -43,7 +43,7 @@ class Encoded:
             [self.ids[i] for i in rows],
             torch.from_numpy(np.concatenate([self.tokens[i] for i in rows])).to(device),
             torch.from_numpy(np.concatenate([self.segments[i] for i in rows])).to(device),
-            Layout.of([len(self.tokens[i]) for i in rows], device),
+            Layout([len(self.tokens[i]) for i in rows], device),
             None if self.labels is None else self.labels[list(rows)].to(device),
             task,
             [self.texts[i] for i in rows] if self.texts else (),
