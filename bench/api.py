@@ -7,7 +7,7 @@ print(outcome.reports)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from bench.plan.build import Plan
     from bench.progress import Progress
     from bench.run import Outcome
+    from bench.train.conformance import Check
 
-__all__ = ["Record", "Request", "Sizes", "Store", "plan", "profile", "report", "run"]
+__all__ = ["Record", "Request", "Sizes", "Store", "check_method", "plan", "profile", "report", "run"]
 
 
 def plan(request: Request) -> Plan:
@@ -50,6 +51,20 @@ def report(results: Path | str, reports: Path | str) -> list[Path]:
     from bench.report.write import write_reports
 
     return write_reports(Store(Path(results)), Path(reports))
+
+
+def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:
+    """Run the conformance checks on a method's class, or on a registered method by name; see ``bench check-method``.
+
+    Raises:
+        KeyError: no such method or check.
+    """
+    from bench.run import quiet
+    from bench.train.conformance import check_method as carry_out
+    from methods import get
+
+    quiet()
+    return carry_out(get(method) if isinstance(method, str) else method, checks)
 
 
 def profile(methods: str = "all", teacher: str = "bert-base-uncased") -> list[tuple[str, Sizes]]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from bench.errors import BAD_INPUT, INTERRUPTED, BenchError, InputError
+from bench.errors import BAD_INPUT, CHECK_FAILED, INTERRUPTED, OK, BenchError, InputError
 
 app = typer.Typer(
     name="bench",
@@ -242,6 +242,51 @@ def profile(
     print(grid(sizes(rows)))
     print("\nOne sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels.")
     _write_json(json_file, {name: size.model_dump() for name, size in rows})
+
+
+@app.command("check-method", epilog="Example: python -m bench check-method tinybert")
+def check_method(
+    name: Annotated[str, typer.Argument(help="A method of `list`, or module:Class.")],
+    json_file: Json = None,
+) -> int:
+    """Check a method against the contract on a tiny teacher and task; exit code 1 if something is found."""
+    from bench.run import quiet
+
+    method = _method_class(name)
+    quiet()
+    from bench.train.conformance import CHECKS, check_method
+
+    width = max(map(len, CHECKS))
+    done = check_method(
+        method,
+        on_check=lambda c: print(f"  {c.name:{width}}  {c.seconds:5.1f} s  {c.found or 'ok'}", flush=True),
+    )
+    wrong = [check for check in done if not check.passed]
+    took = sum(check.seconds for check in done)
+    print(
+        f"{name}: {f'{len(wrong)} of ' if wrong else ''}{len(done)} checks {'failed' if wrong else 'passed'} in {took:.0f} s"
+    )
+    _write_json(json_file, [{"check": c.name, "found": c.found, "seconds": c.seconds} for c in done])
+    return CHECK_FAILED if wrong else OK
+
+
+def _method_class(name: str) -> type:
+    """A method's class by its registered name, or as module:Class while it is being written."""
+    import importlib
+
+    import methods as registry
+    from bench.errors import unknown
+
+    module, colon, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute) if colon else registry.get(name)
+    except KeyError:
+        raise unknown("method", name, registry.names()) from None
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"{name} cannot be imported: {error}") from None
+    if not isinstance(found, type):
+        raise InputError(f"{name} is not a class")
+    return found
 
 
 @app.command(epilog="Example: python -m bench report --results results/reference --reports reports")

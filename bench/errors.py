@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-OK, BAD_INPUT, NOTHING_MEASURED, CELLS_FAILED, INTERRUPTED = 0, 2, 4, 6, 130
+OK, CHECK_FAILED, BAD_INPUT, NOTHING_MEASURED, CELLS_FAILED, INTERRUPTED = 0, 1, 2, 4, 6, 130
 
 
 class BenchError(Exception):

@@ -22,19 +22,22 @@ import methods
 from bench.data.checkpoints import tokenizer_of
 from bench.data.encode import Encoded, encode, pieces
 from bench.errors import CELLS_FAILED, OK, InputError
-from bench.measure.closed_form import training_macs
+from bench.measure.busy import training_here
 from bench.measure.machine import environment, revision, source_hash
+from bench.measure.parameters import weights_hash
 from bench.measure.profile import sizes
 from bench.plan.build import Plan, Planned, StartPlan, TaskPlan, build
 from bench.plan.cell import Cell, record_key, train_key
+from bench.plan.recipe import Recipe
 from bench.plan.request import Request
 from bench.progress import Progress, duration
 from bench.record.schema import Failure, Record, TrainCost
 from bench.record.store import Store
-from bench.train.artefacts import base_model, finetuned_teacher, general_start
+from bench.train.artefacts import base_model, cache_root, finetuned_teacher, from_training, general_start
 from bench.train.evaluate import predict, score
 from bench.train.loop import Numerics, RandomState, Trainee, TrainLog, legs_of, train
-from methods.api import Setup
+from methods.api import FromTraining, GeneralStart, Setup, TeacherWeights, Wish
+from methods.families import cost
 
 TOGETHER = 8
 """Students that train at once on one teacher pass: more would need more memory and share little more."""
@@ -98,6 +101,24 @@ class Bench:
                 update,
             )
 
+    def weights(self, tuned: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The teacher's own weights, for students made of them."""
+        if tuned:
+            model, made = self.teacher
+            return dict(model.state_dict()), {"key": made["key"], "weights": made["weights"]}
+        checkpoint = self.task.checkpoint
+        with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not handed out
+            found = base_model(checkpoint, self.task.task.num_labels).state_dict()
+        kept = {name: value for name, value in found.items() if not name.startswith("classifier.")}
+        return kept, {"key": checkpoint.sha256, "weights": checkpoint.sha256}
+
+    def computed(self, wish: FromTraining, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """What a method wants computed from the tuned teacher and the training examples, from the cache or made now."""
+        with self.progress.task(f"{self.task.task.name}: {wish.name.replace('_', ' ')}") as update:
+            return from_training(
+                wish, key, self.teacher[0], self.train, self.task.recipe.batch_size, self.numerics, update
+            )
+
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -151,7 +172,8 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
         _check_disk(plan)
         torch.set_num_threads(request.threads)
         numerics = Numerics(device_of(request.device), request.precision)
-        _carry_out(plan, numerics, progress, outcome)
+        with training_here(cache_root()):
+            _carry_out(plan, numerics, progress, outcome)
     else:
         progress.say("nothing to do: every cell has its record")
     from bench.report.write import write_reports
@@ -176,8 +198,6 @@ def _agree(plan: Plan, confirm: Any) -> None:
 
 def _check_disk(plan: Plan) -> None:
     import shutil
-
-    from bench.train.artefacts import cache_root
 
     for what, folder in (("results", plan.request.results), ("the cache", cache_root())):
         try:
@@ -308,41 +328,56 @@ def _trainee(planned: Planned, bench: Bench, starts: _Starts) -> tuple[Trainee, 
     assert planned.row is not None
     task, method, cell = bench.task, planned.row.method, planned.cell
     tensors, made = {}, {}
-    for name, key in cell.artefacts.items():
-        tensors[name], body = starts.get(key)
-        made[name] = {
-            "key": key,
-            "weights": body["weights"],
-            "beginning": body["beginning"],
-            "train": {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")},
-        }
+    for wish in method.prepare(task.checkpoint.config):
+        tensors[wish.name], made[wish.name] = _prepared(wish, cell.artefacts[wish.name], bench, starts)
     setup = Setup(task.checkpoint.config, task.task.num_labels, cell.tasks, tensors)
     random = RandomState(cell.seed, bench.numerics.device)
     with random.current():
         student = method.build(setup)
-    preparation, legs = legs_of(method.stages(setup), cell.dropped, task.recipe, len(bench.train))
+    preparation, legs = legs_of(method.stages(setup), cell.dropped, Recipe(**cell.recipe), len(bench.train))
     if method.needs_teacher:
         made["teacher"] = {"key": bench.teacher[1]["key"], "weights": bench.teacher[1]["weights"]}
     return Trainee(planned.row.spelling, student, random, preparation, legs, bench.numerics), made
+
+
+def _prepared(wish: Wish, key: str, bench: Bench, starts: _Starts) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors of one wish, and what the record says of them."""
+    if isinstance(wish, GeneralStart):
+        tensors, body = starts.get(key)
+        trained = {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")}
+        return tensors, {"key": key, "weights": body["weights"], "beginning": body["beginning"], "train": trained}
+    if isinstance(wish, TeacherWeights):
+        return bench.weights(wish.tuned)
+    return bench.computed(wish, key)
 
 
 def _student_records(
     planned: Planned, trainee: Trainee, bench: Bench, made: dict[str, dict[str, Any]], started: str, store: Store
 ) -> None:
     assert planned.row is not None
+    method = planned.row.method
     trainee.student.model.eval()
     with trainee.random.current():  # a new module draws random numbers, even if it is filled afterwards
-        deployed = planned.row.method.deploy(trainee.student)
+        deployed = method.deploy(trainee.student)
+    task = bench.task
+    setup = Setup(task.checkpoint.config, task.task.num_labels, planned.cell.tasks)
+    notes = tuple(method.notes(setup)) if hasattr(method, "notes") else ()
+    teacher = bench.teacher[0] if method.needs_teacher else None
     for point, model in deployed.items():
-        record, arrays = _scored(planned.cell, model, bench, started, trainee.log, bench.task.checkpoint.config, point)
+        record, arrays = _scored(planned.cell, model, bench, started, trainee.log, teacher, point)
         record = record.model_copy(
-            update={"terms": trainee.log.terms, "gradient_norms": trainee.log.gradient_norms, "artefacts": made}
+            update={
+                "terms": trainee.log.terms,
+                "gradient_norms": trainee.log.gradient_norms,
+                "artefacts": made,
+                "notes": notes,
+            }
         )
         store.write(record, arrays)
 
 
 def _scored(
-    cell: Cell, model: nn.Module, bench: Bench, started: str, log: TrainLog | None, teacher_config: Any, point: str = ""
+    cell: Cell, model: nn.Module, bench: Bench, started: str, log: TrainLog | None, teacher: Any, point: str = ""
 ) -> tuple[Record, dict[str, np.ndarray]]:
     """Predictions on every evaluation set, scores, sizes and cost of one deployed model; and the raw arrays."""
     task = bench.task
@@ -367,8 +402,8 @@ def _scored(
         cell=cell,
         scores=scores,
         predicted=tuple(predicted),
-        sizes=sizes(model.config),
-        train=None if log is None else _cost(log, model.config, teacher_config),
+        sizes=sizes(model),
+        train=None if log is None else _cost(log, model, teacher),
         weights=weights_hash(model),
         code=_code(cell),
         env=environment(str(bench.numerics.device)),
@@ -378,9 +413,12 @@ def _scored(
     return record, arrays
 
 
-def _cost(log: TrainLog, config: Any, teacher: Any) -> TrainCost:
-    own = 3 * 2 * training_macs(config, log.tokens, log.squared_lengths)
-    taught = 2 * training_macs(teacher, log.teacher_tokens, log.teacher_squared_lengths) if teacher else 0
+def _cost(log: TrainLog, model: nn.Module, teacher: nn.Module | None) -> TrainCost:
+    own = 3 * 2 * cost(model).macs(log.tokens, log.squared_lengths, log.examples)
+    taught = 0.0
+    if log.teacher_tokens and teacher is not None:
+        examples = log.examples * log.teacher_tokens / log.tokens
+        taught = 2 * cost(teacher).macs(log.teacher_tokens, log.teacher_squared_lengths, examples)
     return TrainCost(
         steps=log.steps,
         examples=log.examples,
@@ -391,17 +429,6 @@ def _cost(log: TrainLog, config: Any, teacher: Any) -> TrainCost:
         flops_own=float(own),
         flops_teacher=float(taught),
     )
-
-
-def weights_hash(model: nn.Module) -> str:
-    """sha256 over names and bytes of all weights, in the order of their names."""
-    import hashlib
-
-    digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _code(cell: Cell) -> dict[str, Any]:

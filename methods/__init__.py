@@ -15,7 +15,11 @@ GROUP = "bert_bench.methods"
 TABLE: dict[str, tuple[str, str]] = {
     "finetune": ("methods.finetune:FineTune", "a small BERT on the labels alone: the floor, no teacher"),
     "kd": ("methods.kd:KD", "soft labels of the teacher (Hinton et al. 2015)"),
+    "distilbert": ("methods.distilbert:DistilBERT", "spread layers; soft labels, cosine, labels (Sanh et al. 2019)"),
+    "pkd": ("methods.pkd:PKD", "first layers; soft labels, patient [CLS] states (Sun et al. 2019)"),
     "tinybert": ("methods.tinybert:TinyBERT", "embedding, hidden, attention; then prediction (Jiao et al. 2020)"),
+    "mobilebert": ("methods.mobilebert:MobileBERT", "thin bottleneck blocks, tiny (Sun et al. 2020)"),
+    "moebert": ("methods.moebert:MoEBERT", "experts of important neurons, hash routing (Zuo et al. 2022)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
 

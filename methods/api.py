@@ -6,7 +6,7 @@ it. Nothing here knows the harness, so a method can be lifted out and used alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -174,6 +174,44 @@ class GeneralStart:
 
 
 @dataclass(frozen=True)
+class TeacherWeights:
+    """Request for the teacher's own weights, by name as in its classifier's state dict.
+
+    ``tuned``: after fine-tuning on the task, with its head; else as the checkpoint came, without a head.
+    """
+
+    tuned: bool
+
+    @property
+    def name(self) -> str:
+        return "tuned_teacher" if self.tuned else "teacher_weights"
+
+
+@runtime_checkable
+class FromTraining(Protocol):
+    """Request for something computed from the tuned teacher and training examples, like importance scores.
+
+    ``name``, ``version`` and ``settings`` identify it; whoever runs the method keeps what ``make`` returns.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What else changes the result; plain values."""
+
+    def make(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
+        """Compute it; the batches are the training examples in their order, not shuffled."""
+
+    def blank(self, teacher: PretrainedConfig) -> Mapping[str, Tensor]:
+        """Tensors of the same names and shapes, for counting a student without making anything."""
+
+
+Wish = GeneralStart | TeacherWeights | FromTraining
+
+
+@dataclass(frozen=True)
 class Setup:
     """What a method may know before it builds: the task's form, the teacher's shape, what was prepared."""
 
@@ -193,7 +231,9 @@ class Method(Protocol):
     """A frozen dataclass whose fields are its settings.
 
     ``version`` goes up whenever the same settings would train other weights. ``terms`` names every term that a
-    row may drop; ``ablations`` maps the label of a paper's row to the spelling that makes it.
+    row may drop; ``ablations`` maps the label of a paper's row to the spelling that makes it. A method may also
+    have ``notes(setup) -> Sequence[str]``: what a reader of its row has to know, printed below the table; and
+    ``small``, a mapping of settings with which it trains in a test's time (its shape, shrunken).
     """
 
     name: ClassVar[str]
@@ -202,8 +242,12 @@ class Method(Protocol):
     ablations: ClassVar[Mapping[str, str]]
     needs_teacher: ClassVar[bool]
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[GeneralStart]:
-        """What must exist before ``build``; shared by tasks, seeds and methods."""
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        """What must exist before ``build``: it is put into ``Setup.artefacts`` under the wish's name.
+
+        Raises:
+            MethodError: a teacher of this form cannot be used; the message says what can.
+        """
 
     def build(self, setup: Setup) -> Student:
         """The student's shape and where it starts. Randomness comes from torch's global generator."""

@@ -40,6 +40,22 @@ def soft_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float
     return temperature**2 * F.kl_div(student, teacher, reduction="batchmean", log_target=True)
 
 
+def soft_kl_elementmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
+    """T^2 * KL(teacher || student), mean over B*C: what PKD's code computes, C times smaller than the batchmean.
+
+    For C = 1: the mean squared error of the two predictions.
+    """
+    return soft_kl_batchmean(student_BC, teacher_BC, temperature) / student_BC.size(1)
+
+
+def symmetric_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
+    """Mean over B of (KL(p || q) + KL(q || p)) / 2 (MoEBERT, equation 7); C = 1: the mean squared error."""
+    if student_BC.size(1) == 1:
+        return F.mse_loss(student_BC.float(), teacher_BC.float())
+    student, teacher = (F.log_softmax(x.float(), -1) for x in (student_BC, teacher_BC))
+    return 0.5 * ((student.exp() - teacher.exp()) * (student - teacher)).sum(-1).mean()
+
+
 def soft_cross_entropy_elementmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
     """-p_teacher * log p_student, mean over B*C: TinyBERT's prediction loss (equation 10; the code's mean).
 
@@ -56,6 +72,62 @@ def hidden_mse_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
     return F.mse_loss(student_TW.float(), teacher_TW.float())
 
 
+def hidden_cosine_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
+    """1 - cosine of the two states, mean over real tokens (DistilBERT, section 2)."""
+    return (1 - F.cosine_similarity(student_TW.float(), teacher_TW.float(), dim=-1)).mean()
+
+
+def patience_mse_elementmean(student_BKW: Tensor, teacher_BKW: Tensor, normalise: bool) -> Tensor:
+    """Squared difference of [CLS] states, mean over B, K layers and W (PKD, equation 7).
+
+    The paper writes a sum over W; its code takes the mean, so a weight means W times less there.
+    """
+    ours, theirs = student_BKW.float(), teacher_BKW.float()
+    if normalise:
+        ours, theirs = F.normalize(ours, dim=-1), F.normalize(theirs, dim=-1)
+    return F.mse_loss(ours, theirs)
+
+
+def feature_map_transfer(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
+    """Squared difference of the states after LayerNorm without parameters, mean over real tokens and W.
+
+    MobileBERT equation 1, with the normalisation of its code on both sides.
+    """
+    width = (student_TW.size(-1),)
+    return F.mse_loss(F.layer_norm(student_TW.float(), width), F.layer_norm(teacher_TW.float(), width))
+
+
+def attention_transfer_rowmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
+    """KL(teacher || student) of attention distributions, mean over heads and real queries (MobileBERT, equation 2).
+
+    Both are scores before the softmax, [n, H, L, L] for each of ``layout.chunks``. The authors' code minimises
+    the cross-entropy, which differs by a constant.
+
+    Raises:
+        ValueError: the two models have different numbers of heads.
+    """
+    _same_heads(student, teacher)
+    parts = []
+    for chunk, student_nHLL, teacher_nHLL in zip(layout.chunks, student, teacher, strict=True):
+        padding_n11L = ~chunk.mask_nL[:, None, None, :]
+        # a large finite number: with -inf the padding's 0 * (-inf) would be NaN
+        log_student, log_teacher = (
+            F.log_softmax(x.float().masked_fill(padding_n11L, -1e9), -1) for x in (student_nHLL, teacher_nHLL)
+        )
+        kl_nHL = (log_teacher.exp() * (log_teacher - log_student)).sum(-1)
+        parts.append(kl_nHL.masked_fill(~chunk.mask_nL[:, None, :], 0.0).sum())
+    return torch.stack(parts).sum() / (student[0].size(1) * layout.total)
+
+
+def _same_heads(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> None:
+    ours, theirs = student[0].size(1), teacher[0].size(1)
+    if ours != theirs:
+        raise ValueError(
+            f"attention distillation needs equal numbers of heads; the student has {ours}, "
+            f"the teacher {theirs}: choose heads={theirs} or drop the attention term"
+        )
+
+
 def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
     """Squared difference of pre-softmax attention scores, mean over heads and real (query, key) pairs.
 
@@ -66,18 +138,13 @@ def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], la
     Raises:
         ValueError: the two models have different numbers of heads.
     """
-    heads = student[0].size(1)
-    if heads != teacher[0].size(1):
-        raise ValueError(
-            f"attention distillation needs equal numbers of heads; the student has {heads}, "
-            f"the teacher {teacher[0].size(1)}: choose heads={teacher[0].size(1)} or drop the term with :-attn"
-        )
+    _same_heads(student, teacher)
     parts = []
     for chunk, student_nHLL, teacher_nHLL in zip(layout.chunks, student, teacher, strict=True):
         real_n1LL = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None]
         squared = (student_nHLL.float() - teacher_nHLL.float()).square()
         parts.append(squared.masked_fill(~real_n1LL, 0.0).sum())
-    return torch.stack(parts).sum() / (heads * layout.lengths_B.square().sum())
+    return torch.stack(parts).sum() / (student[0].size(1) * layout.lengths_B.square().sum())
 
 
 def _normalised_mse(student: Tensor, teacher: Tensor) -> Tensor:

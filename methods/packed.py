@@ -1,4 +1,4 @@
-"""Padding-free batches: sequences lie end to end in one row, and this file runs a BERT over them.
+"""Padding-free batches: sequences lie end to end in one row, and this file runs an encoder over them.
 
 Linear layers see only real tokens; attention is computed per sequence. The result equals the padded
 computation up to rounding. Shape legend used here and in every method file:
@@ -14,13 +14,14 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, BertForSequenceClassification
+from transformers import AttentionInterface
 
 from methods.api import Batch, EmptyAttention, Needs, Out, TaskHead
+from methods.families import family_of
 
 TOLERATED_PADDING = 8192
 """Score places (query x key) of one head that a chunk may waste on padding before another chunk is cheaper."""
@@ -161,15 +162,14 @@ def packed_attention(
     dropout: float = 0.0,
     *,
     layout: Layout,
-    keep_scores: dict[int, tuple[Tensor, ...]] | None = None,
+    kept_scores: list[tuple[Tensor, ...]] | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
     """Attention of each sequence over itself, for one packed row of shape [1, H, T, D].
 
-    Computed chunk by chunk, so that short sequences are not padded to the batch's longest. ``keep_scores``
-    receives, under the module's 0-based layer number, the scores before the softmax (scaled, unmasked,
-    [n, H, L, L] for each of ``layout.chunks``). The arithmetic is the same whether or not they are kept, so
-    asking for scores can never change a result.
+    Computed chunk by chunk, so that short sequences are not padded to the batch's longest. ``kept_scores``
+    receives the scores before the softmax (scaled, unmasked, [n, H, L, L] for each of ``layout.chunks``). The
+    arithmetic is the same whether or not they are kept, so asking for scores can never change a result.
     """
     scale = scaling or query.size(-1) ** -0.5
     q_NHD, k_NHD, v_NHD = (x[0].transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
@@ -182,9 +182,8 @@ def packed_attention(
         masked_nHLL = scores_nHLL.masked_fill(~chunk.mask_nL[:, None, None, :], float("-inf"))
         weights_nHLL = nn.functional.dropout(masked_nHLL.softmax(-1), p=dropout, training=module.training)
         mixed.append(torch.matmul(weights_nHLL, v_nHLD).transpose(1, 2).flatten(0, 1))
-    layer = int(module.layer_idx)  # type: ignore[arg-type]
-    if keep_scores is not None and layer in keep_scores:
-        keep_scores[layer] = tuple(scores)
+    if kept_scores is not None:
+        kept_scores.append(tuple(scores))
     mixed_NHD = mixed[0] if len(mixed) == 1 else torch.cat(mixed)
     return mixed_NHD.index_select(0, layout.scatter_T)[None], None
 
@@ -193,42 +192,47 @@ AttentionInterface.register("packed", packed_attention)
 
 
 def forward(classifier: nn.Module, batch: Batch, needs: Needs) -> Out:
-    """One pass of a BERT sequence classifier over a packed batch, returning only what ``needs`` names.
+    """One pass of a sequence classifier over a packed batch, returning only what ``needs`` names.
 
-    Hidden index 0 is the embedding output, i the output of encoder layer i (1-based). The pooler and the
-    head read the first token of each sequence.
+    Hidden index 0 is the embedding output, i the output of encoder layer i (1-based). The head reads the first
+    token of each sequence. A class with ``packed_forward(batch, needs)`` answers for itself.
 
     Raises:
         EmptyAttention: the model uses another attention kernel, or a layer kept no scores.
+        TypeError: an architecture that ``methods/families.py`` does not know.
     """
-    model = cast(BertForSequenceClassification, classifier)
+    model: Any = classifier
+    if hasattr(model, "packed_forward"):
+        return cast(Out, model.packed_forward(batch, needs))
     if model.config._attn_implementation != "packed":
         raise EmptyAttention(
             f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty. "
             f"Call model.set_attn_implementation('packed') after building it"
         )
-    layout = batch.layout
-    encoder = model.bert
-    depth = len(encoder.encoder.layer)
-    scores: dict[int, tuple[Tensor, ...]] = {layer - 1: () for layer in needs.scores}
+    layout, family = batch.layout, family_of(model)
+    body = getattr(model, model.base_model_prefix)
+    layers = family.layers(body)
     hidden: dict[int, Tensor] = {}
-    x_1TW = encoder.embeddings(
-        input_ids=batch.token_ids[None], token_type_ids=batch.segment_ids[None], position_ids=layout.positions_T[None]
-    )
+    scores: dict[int, tuple[Tensor, ...]] = {}
+    x_TW = family.embed(body, batch)
     if 0 in needs.hidden:
-        hidden[0] = x_1TW[0]
-    last = depth if needs.logits else max(needs.hidden | needs.scores, default=0)
-    for number, layer in enumerate(encoder.encoder.layer[:last], start=1):
-        x_1TW = layer(x_1TW, layout=layout, keep_scores=scores or None)
-        if isinstance(x_1TW, tuple):
-            x_1TW = x_1TW[0]
+        hidden[0] = x_TW
+    last = len(layers) if needs.logits else max(needs.hidden | needs.scores, default=0)
+    for number, layer in enumerate(layers[:last], start=1):
+        kept: list[tuple[Tensor, ...]] = []
+        x_1TW = layer(x_TW[None], layout=layout, kept_scores=kept if number in needs.scores else None)
+        x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW)[0]
         if number in needs.hidden:
-            hidden[number] = x_1TW[0]
-    if not all(scores.values()):
-        raise EmptyAttention("attention scores came back empty: a layer did not run through the packed kernel")
+            hidden[number] = x_TW
+        if number in needs.scores:
+            if not kept:
+                raise EmptyAttention(
+                    f"attention scores came back empty: layer {number} did not run through the packed kernel"
+                )
+            scores[number] = kept[0]
     logits = None
     if needs.logits:
-        pooled_BW = model.dropout(cast(nn.Module, encoder.pooler)(layout.first(x_1TW[0])[:, None]))
+        pooled_BW = family.pool(model, layout.first(x_TW))
         head = model.classifier
         logits = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
-    return Out(layout, logits, hidden, {layer + 1: value for layer, value in scores.items()})
+    return Out(layout, logits, hidden, scores)

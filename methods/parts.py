@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
-from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForSequenceClassification,
+    BertModel,
+    PretrainedConfig,
+)
 
-from methods.api import GeneralStart, MethodError, Setup, Shape
+from methods.api import GeneralStart, MethodError, Setup, Shape, TeacherWeights, Wish
 
 
 def nearest_layers(student_layers: int, teacher_layers: int) -> dict[int, int]:
@@ -19,6 +27,17 @@ def nearest_layers(student_layers: int, teacher_layers: int) -> dict[int, int]:
     12 -> 4 gives 3, 6, 9, 12, the uniform map of TinyBERT's section 3.2.
     """
     return {m: math.floor(m * teacher_layers / student_layers + 0.5) for m in range(student_layers + 1)}
+
+
+def evenly_spread(student_layers: int, teacher_layers: int) -> list[int]:
+    """So many of the teacher's layers (1-based) from its first to its last, evenly, halves up.
+
+    12 -> 6 gives 1, 3, 5, 8, 10, 12: the layers that DistilBERT's authors copy.
+    """
+    if student_layers == 1:
+        return [1]
+    step = (teacher_layers - 1) / (student_layers - 1)
+    return [math.floor(m * step + 0.5) + 1 for m in range(student_layers)]
 
 
 def averaged_layers(student_layers: int, teacher_layers: int) -> dict[int, dict[int, float]]:
@@ -65,6 +84,66 @@ def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) 
     return model
 
 
+def blank_artefacts(
+    wishes: Sequence[Wish], teacher: PretrainedConfig, num_labels: int
+) -> dict[str, Mapping[str, Tensor]]:
+    """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student."""
+    made: dict[str, Mapping[str, Tensor]] = {}
+    for wish in wishes:
+        if isinstance(wish, GeneralStart):
+            encoder = BertModel(bert_config(wish.shape, teacher), add_pooling_layer=False).state_dict()
+            projection = nn.Linear(wish.shape.hidden, teacher.hidden_size).state_dict()
+            made[wish.name] = {**encoder, **{f"projection.{name}": value for name, value in projection.items()}}
+        elif isinstance(wish, TeacherWeights):
+            config = copy.deepcopy(teacher)
+            config.num_labels = num_labels
+            weights = AutoModelForSequenceClassification.from_config(config).state_dict()
+            made[wish.name] = {n: w for n, w in weights.items() if wish.tuned or not n.startswith("classifier.")}
+        else:
+            made[wish.name] = wish.blank(teacher)
+    return made
+
+
+def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
+    """Layers of a student made of a BERT teacher's layers: ``layers``, or half the teacher's where it is 0.
+
+    Raises:
+        MethodError: the teacher is not a BERT, or has fewer layers.
+    """
+    if teacher.model_type != "bert":
+        raise MethodError(f"{method} takes over layers of a BERT; this teacher is a {teacher.model_type}")
+    depth = teacher.num_hidden_layers
+    if not 0 <= layers <= depth:
+        raise MethodError(f"layers={layers} should be at most the teacher's {depth}, or 0 for half of them")
+    return layers or max(1, depth // 2)
+
+
+def encoder_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[str, Tensor]:
+    """Weights of a BERT classifier with only the ``chosen`` layers (1-based), in their new places."""
+    kept: dict[str, Tensor] = {}
+    place = {old - 1: new for new, old in enumerate(chosen)}
+    for name, value in weights.items():
+        found = re.fullmatch(r"(bert\.encoder\.layer\.)(\d+)(\..*)", name)
+        if found is None:
+            kept[name] = value
+        elif int(found[2]) in place:
+            kept[f"{found[1]}{place[int(found[2])]}{found[3]}"] = value
+    return kept
+
+
+def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> BertForSequenceClassification:
+    """A classifier of the teacher's form with so many layers, filled with ``weights``; its last layer is new."""
+    config = copy.deepcopy(setup.teacher)
+    config.num_hidden_layers = layers
+    config.num_labels = setup.num_labels
+    model = BertForSequenceClassification(config)  # type: ignore[arg-type]
+    model.set_attn_implementation("packed")
+    missing, unexpected = model.load_state_dict(dict(weights), strict=False)
+    if unexpected or any(not name.startswith("classifier.") for name in missing):
+        raise MethodError(f"the teacher's layers do not fit the student: missing {missing}, unexpected {unexpected}")
+    return model
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Checks that every field has a value of its declared type, and that a choice is one of those offered."""
@@ -90,6 +169,8 @@ def check_setting(name: str, value: object, hint: object) -> None:
 class OwnShape(Settings):
     """Settings shared by students with a shape of their own (default: 4 x 312 of TinyBERT, table 1)."""
 
+    small: ClassVar[Mapping[str, Any]] = {"layers": 2, "hidden": 12, "heads": 4, "ffn": 24}
+
     layers: int = 4
     hidden: int = 312
     heads: int = 12
@@ -108,7 +189,7 @@ class OwnShape(Settings):
     def shape(self) -> Shape:
         return Shape(self.layers, self.hidden, self.heads, self.ffn)
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[GeneralStart]:
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
         return (GeneralStart(self.shape),) if self.start == "general" else ()
 
     def student_model(self, setup: Setup) -> BertForSequenceClassification:

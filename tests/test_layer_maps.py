@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from methods.parts import averaged_layers, nearest_layers
+from methods.parts import averaged_layers, evenly_spread, nearest_layers
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,14 @@ from methods.parts import averaged_layers, nearest_layers
 )
 def test_nearest(student, teacher, expected):
     assert list(nearest_layers(student, teacher).values()) == expected
+
+
+@pytest.mark.parametrize(
+    "student, teacher, expected",
+    [(6, 12, [1, 3, 5, 8, 10, 12]), (4, 12, [1, 5, 8, 12]), (3, 6, [1, 4, 6]), (1, 6, [1]), (6, 6, [1, 2, 3, 4, 5, 6])],
+)
+def test_spread(student, teacher, expected):
+    assert evenly_spread(student, teacher) == expected
 
 
 def test_averages_of_three_with_twelve_layers():

@@ -99,3 +99,51 @@ def test_adversarial_losses_by_hand(kind, expected):
     real, fake = torch.tensor([1.0]), torch.tensor([2.0])
     assert float(losses.discriminator_loss(real, fake, kind)) == pytest.approx(expected[0], rel=1e-6)
     assert float(losses.adversarial_loss(fake, kind)) == pytest.approx(expected[1], rel=1e-6)
+
+
+def test_patience_ignores_lengths_only_when_normalised():
+    ours, theirs = torch.tensor([[[3.0, 4.0]]]), torch.tensor([[[0.0, 1.0]]])
+    # (0.6, 0.8) - (0, 1): (0.36 + 0.04) / 2; (3, 4) - (0, 1): (9 + 9) / 2
+    assert float(losses.patience_mse_elementmean(ours, theirs, True)) == pytest.approx(0.2)
+    assert float(losses.patience_mse_elementmean(3 * ours, theirs, True)) == pytest.approx(0.2)
+    assert float(losses.patience_mse_elementmean(ours, theirs, False)) == pytest.approx(9.0)
+
+
+def test_cosine_is_zero_for_positive_multiples():
+    ours = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
+    assert float(losses.hidden_cosine_tokenmean(ours, 3 * ours)) == pytest.approx(0.0, abs=1e-6)
+    assert float(losses.hidden_cosine_tokenmean(ours, -ours)) == pytest.approx(2.0)
+
+
+def test_symmetric_kl_by_hand():
+    ours, theirs = torch.tensor([[0.0, 0.0]]), torch.tensor([[math.log(3.0), 0.0]])  # (1/2, 1/2) and (3/4, 1/4)
+    expected = 0.5 * (0.5 * math.log(2 / 3) + 0.5 * math.log(2) + 0.75 * math.log(3 / 2) + 0.25 * math.log(1 / 2))
+    assert float(losses.symmetric_kl_batchmean(ours, theirs)) == pytest.approx(expected)
+    assert float(losses.symmetric_kl_batchmean(theirs, ours)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_elementmean_is_smaller_by_the_number_of_classes(classes):
+    ours, theirs = torch.randn(4, classes), torch.randn(4, classes)
+    whole = losses.soft_kl_batchmean(ours, theirs, 2.0)
+    assert float(losses.soft_kl_elementmean(ours, theirs, 2.0)) == pytest.approx(float(whole) / classes)
+
+
+def test_feature_maps_agree_up_to_shift_and_scale():
+    theirs = torch.randn(3, 8)
+    assert float(losses.feature_map_transfer(2 * theirs + 1, theirs)) == pytest.approx(0.0, abs=1e-5)
+    # LayerNorm of (1, 3) is (-1, 1), of (3, 1) it is (1, -1)
+    assert float(losses.feature_map_transfer(torch.tensor([[1.0, 3.0]]), torch.tensor([[3.0, 1.0]]))) == pytest.approx(
+        4.0, abs=1e-3
+    )
+
+
+def test_attention_transfer_by_hand():
+    layout = Layout([2, 1])
+    teacher = torch.full((2, 1, 2, 2), 50.0)  # at padding: must not count
+    teacher[0, 0] = torch.tensor([[math.log(3.0), 0.0], [0.0, 0.0]])
+    student = torch.zeros(2, 1, 2, 2)
+    # only the first query differs: KL((3/4, 1/4) || (1/2, 1/2)), over three real queries of one head
+    expected = (0.75 * math.log(1.5) + 0.25 * math.log(0.5)) / 3
+    assert float(losses.attention_transfer_rowmean((student,), (teacher,), layout)) == pytest.approx(expected, abs=1e-6)
+    assert float(losses.attention_transfer_rowmean((teacher,), (teacher,), layout)) == pytest.approx(0.0, abs=1e-7)

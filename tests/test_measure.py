@@ -11,10 +11,10 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from bench import api
 from bench.errors import BenchError
-from bench.measure.closed_form import closed_form, training_macs
 from bench.measure.flops import macs
 from bench.measure.parameters import count
 from bench.train.evaluate import score
+from methods.families import Cost, cost
 
 
 def config(layers: int, hidden: int, heads: int = 12, ffn: int | None = None) -> BertConfig:
@@ -48,7 +48,7 @@ def test_fvcore_and_the_closed_form_agree(length):
     shape = config(4, 312, ffn=1200)
     shape._attn_implementation = "eager"
     model = BertForSequenceClassification(shape)
-    assert macs(model, length) == pytest.approx(closed_form(shape, length), rel=1e-3)
+    assert macs(model, length) == pytest.approx(cost(model).of_length(length), rel=1e-3)
 
 
 def test_published_flops():
@@ -56,6 +56,14 @@ def test_published_flops():
     teacher = rows["teacher bert-base-uncased"]
     assert teacher.macs / 1e9 == pytest.approx(11.19, rel=0.005)
     assert rows["tinybert"].macs == rows["microbert"].macs
+    others = dict(api.profile("distilbert,pkd,mobilebert,moebert", "bert-base-uncased"))
+    # F5: MobileBERT-tiny 3.07 GFLOPs; 6 x 768 5.59 G MACs; MoEBERT has 12 layers of half-width feed-forward blocks
+    assert others["mobilebert"].flops / 1e9 == pytest.approx(3.07, rel=0.01)
+    assert others["distilbert"].macs / 1e9 == pytest.approx(5.59, rel=0.005)
+    assert others["pkd"].macs == pytest.approx(others["distilbert"].macs, rel=1e-3)
+    assert others["moebert"].macs / 1e9 == pytest.approx(5.74, rel=0.005)
+    assert others["moebert"].active_parameters / 1e6 == pytest.approx(67.0, abs=0.5)
+    assert all(size.macs == pytest.approx(size.macs_closed_form, rel=0.01) for size in others.values())
     assert rows["tinybert"].flops / 1e9 == pytest.approx(1.25, abs=0.01)  # printed as 1.2 B
 
 
@@ -67,12 +75,19 @@ def test_planted_sdpa_is_refused():
         macs(BertForSequenceClassification(shape), 16)
 
 
+def test_closed_form_of_bert_base():
+    """L (4 n W^2 + 2 n^2 W + 2 n W F), pooler and head of two classes added."""
+    shape = BertConfig()
+    with torch.device("meta"):
+        found = cost(BertForSequenceClassification(shape))
+    layer = 4 * 128 * 768**2 + 2 * 128**2 * 768 + 2 * 128 * 768 * 3072
+    assert found.of_length(128) == 12 * layer + 768**2 + 768 * 2
+
+
 @given(lengths=st.lists(st.integers(1, 128), min_size=1, max_size=8))
-def test_training_macs_add_up_over_sequences(lengths):
-    shape = config(4, 312, ffn=1200)
-    whole = training_macs(shape, sum(lengths), sum(n * n for n in lengths))
-    each = sum(training_macs(shape, n, n * n) for n in lengths)
-    assert whole == each
+def test_costs_add_up_over_sequences(lengths):
+    one = Cost(5, 3, 7)
+    assert one.macs(sum(lengths), sum(n * n for n in lengths), len(lengths)) == sum(map(one.of_length, lengths))
 
 
 def test_metrics_agree_with_scikit_learn_and_scipy():

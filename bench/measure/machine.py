@@ -24,6 +24,10 @@ def environment(device: str) -> dict[str, Any]:
     }
     found["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     found["device"] = device
+    if device.startswith("cuda"):
+        import torch
+
+        found["accelerator"] = torch.cuda.get_device_name(device)
     for library in LIBRARIES:
         try:
             found[library] = version(library)

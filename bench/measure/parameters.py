@@ -1,7 +1,9 @@
-"""Counting parameters, each tensor once by its storage."""
+"""Counting parameters, each tensor once by its storage; and their hash."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 
 from torch import nn
@@ -15,19 +17,20 @@ class Parameters:
         total: everything that is stored, tied tensors once.
         embedding: the embedding block with its LayerNorm (word, position, token type).
         pooler_and_head: what follows the encoder.
+        active: of ``total``, what one token meets; less where tokens are routed to one of several experts.
     """
 
     total: int
     embedding: int
     pooler_and_head: int
-
-    @property
-    def without_embedding(self) -> int:
-        return self.total - self.embedding
+    active: int
 
 
 def count(model: nn.Module) -> Parameters:
-    """Parameters of a BERT sequence classifier, on any device including ``meta``."""
+    """Parameters of a sequence classifier, on any device including ``meta``.
+
+    A module that routes tokens says how many of its parameters a token does not meet: ``inactive_parameters``.
+    """
     seen: set[tuple[object, int]] = set()
     sums = {"embeddings": 0, "head": 0, "encoder": 0}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -36,6 +39,23 @@ def count(model: nn.Module) -> Parameters:
         if identity in seen:
             continue
         seen.add(identity)
-        part = "embeddings" if ".embeddings." in name else "encoder" if ".encoder." in name else "head"
+        part = (
+            "embeddings"
+            if ".embeddings." in name
+            else "encoder"
+            if re.search(r"\.(encoder|transformer)\.", name)
+            else "head"
+        )
         sums[part] += parameter.numel()
-    return Parameters(sum(sums.values()), sums["embeddings"], sums["head"])
+    total = sum(sums.values())
+    idle = sum(int(getattr(module, "inactive_parameters", 0)) for module in model.modules())
+    return Parameters(total, sums["embeddings"], sums["head"], total - idle)
+
+
+def weights_hash(model: nn.Module) -> str:
+    """sha256 over names and bytes of all weights, in the order of their names."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,6 +1,9 @@
-"""Sizes of the teacher and of what each method would ship, from configurations alone."""
+"""Students without training: what each method would ship, built from configurations alone."""
 
 from __future__ import annotations
+
+import copy
+from typing import Any
 
 import torch
 
@@ -8,32 +11,60 @@ from bench.data.checkpoints import config_from_name
 from bench.measure.profile import sizes
 from bench.plan.spelling import parse_methods
 from bench.record.schema import Sizes
-from methods.api import GeneralStart, Setup
-from methods.parts import bert_config
+from methods.api import Setup
+from methods.families import Cost, cost
+from methods.parts import blank_artefacts
+
+
+def untrained(method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu") -> dict[str, Any]:
+    """Operating point -> deployed model of a method, with weights that mean nothing.
+
+    Args:
+        device: ``meta`` for shapes only: nothing is allocated, nothing can be run.
+
+    Raises:
+        MethodError: the method cannot use such a teacher.
+    """
+    with torch.random.fork_rng(devices=[]), torch.device(device):
+        setup = Setup(teacher, num_labels, ("x",), blank_artefacts(method.prepare(teacher), teacher, num_labels))
+        return dict(method.deploy(method.build(setup)))
+
+
+def student_cost(method: Any, teacher: Any, num_labels: int) -> Cost:
+    """Closed-form cost of a method's student, counted on the meta device."""
+    return cost(next(iter(untrained(method, teacher, num_labels, "meta").values())))
+
+
+def teacher_cost(teacher: Any, num_labels: int) -> Cost:
+    """Closed-form cost of a teacher of this configuration."""
+    return cost(teacher_model(teacher, num_labels, "meta"))
+
+
+def teacher_model(config: Any, num_labels: int = 2, device: str = "cpu") -> Any:
+    """A teacher of this configuration with weights that mean nothing."""
+    from transformers import AutoModelForSequenceClassification
+
+    config = copy.deepcopy(config)
+    config.num_labels = num_labels
+    with torch.random.fork_rng(devices=[]), torch.device(device):
+        return AutoModelForSequenceClassification.from_config(config)
 
 
 def profile_rows(methods: str, teacher: str) -> list[tuple[str, Sizes]]:
     """Two labels, length 128. Each method builds its student from empty weights and deploys it.
 
     Raises:
-        InputError: an unknown method or teacher.
+        InputError: an unknown method or teacher, or a method that cannot use it.
     """
+    from bench.errors import InputError
+
     config = config_from_name(teacher)
     name = "bert-base-uncased" if teacher == "auto" else teacher
-    rows = [(f"teacher {name}", sizes(config))]
+    rows = [(f"teacher {name}", sizes(teacher_model(config)))]
     for row in parse_methods(methods):
-        with torch.random.fork_rng(devices=[]):
-            artefacts = {wish.name: _random_encoder(wish, config) for wish in row.method.prepare(config)}
-            student = row.method.build(Setup(config, 2, ("profile",), artefacts))
-            for point, model in row.method.deploy(student).items():
-                rows.append((row.label + (f" at {point}" if point else ""), sizes(model.config)))
+        try:
+            deployed = untrained(row.method, config)
+        except ValueError as error:
+            raise InputError(f"{row.spelling}: {error}") from None
+        rows += [(row.label + (f" at {point}" if point else ""), sizes(model)) for point, model in deployed.items()]
     return rows
-
-
-def _random_encoder(wish: GeneralStart, config: object) -> dict[str, torch.Tensor]:
-    from transformers import BertModel
-
-    encoder = BertModel(bert_config(wish.shape, config), add_pooling_layer=False)  # type: ignore[arg-type]
-    projection = torch.nn.Linear(wish.shape.hidden, config.hidden_size)  # type: ignore[attr-defined]
-    named = {f"projection.{name}": value for name, value in projection.state_dict().items()}
-    return {**encoder.state_dict(), **named}

@@ -5,6 +5,7 @@ Heavy libraries are imported where they are needed, so that reading a plan's typ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
     from bench.data.corpus import Corpus
     from bench.data.sources import Source, Split
-    from methods.api import Shape
+    from methods.api import Shape, Wish
 
 START_VERSION = 1
 TEACHER_VERSION = 1
@@ -112,11 +113,10 @@ def build(request: Request) -> Plan:
         tokenizer = _tokenizer_hash(task.checkpoint)
         cells.append(_teacher_cell(task, tokenizer, numeric, request, store))
         for row in rows:
-            artefacts = {}
-            for wish in row.method.prepare(task.checkpoint.config):
-                start = _start(request, task.checkpoint, wish.shape, tokenizer, numeric, starts)
-                artefacts[wish.name] = start.key
-            _check_stages(row, task)
+            wishes = _wishes(row, task)
+            artefacts = {wish.name: _key_of(wish, request, task, tokenizer, numeric, starts) for wish in wishes}
+            recipe = _recipe(task, wishes)
+            _check_stages(row, task, recipe)
             for seed in request.seeds:
                 cell = Cell(
                     label=row.label,
@@ -130,7 +130,7 @@ def build(request: Request) -> Plan:
                     teacher=task.teacher,
                     tokenizer=tokenizer,
                     artefacts=artefacts,
-                    recipe=task.recipe.as_dict(),
+                    recipe=recipe.as_dict(),
                     seed=seed,
                     numeric=numeric,
                 )
@@ -266,6 +266,48 @@ def _mean_tokens(checkpoint: Checkpoint, split: Split, max_length: int) -> float
     return encode(tokenizer_of(checkpoint), some, max_length).total_tokens / len(some)
 
 
+def _wishes(row: MethodRow, task: TaskPlan) -> Sequence[Wish]:
+    try:
+        return tuple(row.method.prepare(task.checkpoint.config))
+    except ValueError as error:
+        raise InputError(f"{row.spelling}: {error}") from None
+
+
+def _recipe(task: TaskPlan, wishes: Sequence[Wish]) -> Recipe:
+    """The students' recipe; a student cut out of the teacher takes the teacher's learning rate.
+
+    Trained weights of a wide teacher are destroyed by steps that suit a small encoder.
+    """
+    from methods.api import TeacherWeights
+
+    if any(isinstance(wish, TeacherWeights) for wish in wishes):
+        return replace(task.recipe, learning_rate=task.teacher_recipe.learning_rate)
+    return task.recipe
+
+
+def _key_of(
+    wish: Wish, request: Request, task: TaskPlan, tokenizer: str, numeric: Numeric, starts: dict[str, StartPlan]
+) -> str:
+    """The key of what a method wants prepared, known before it is made."""
+    from methods.api import GeneralStart, TeacherWeights
+
+    if isinstance(wish, GeneralStart):
+        return _start(request, task.checkpoint, wish.shape, tokenizer, numeric, starts).key
+    if isinstance(wish, TeacherWeights):
+        return task.teacher.key if wish.tuned else task.checkpoint.sha256
+    return digest(
+        {
+            "schema": SCHEMA,
+            "what": [wish.name, wish.version, dict(wish.settings)],
+            "teacher": task.teacher.key,
+            "data": task.data.train,
+            "tokenizer": tokenizer,
+            "max_length": task.recipe.max_length,
+            "numeric": numeric.model_dump(),
+        }
+    )
+
+
 def _start(
     request: Request,
     checkpoint: Checkpoint,
@@ -302,7 +344,7 @@ def _start(
     return known[key]
 
 
-def _check_stages(row: MethodRow, task: TaskPlan) -> None:
+def _check_stages(row: MethodRow, task: TaskPlan, recipe: Recipe) -> None:
     """Ask a method for its stages now, so that a combination it cannot do is bad input and not a failed cell."""
     from bench.errors import CellError
     from bench.train.loop import legs_of
@@ -310,7 +352,12 @@ def _check_stages(row: MethodRow, task: TaskPlan) -> None:
 
     setup = Setup(task.checkpoint.config, task.task.num_labels, (task.task.name,))
     try:
-        legs_of(row.method.stages(setup), row.dropped, task.recipe, len(task.train))
+        stages = row.method.stages(setup)
+        there = {term for stage in stages for term in stage.terms}
+        for drop in row.dropped:
+            if not any(term == drop or term.startswith(drop + ".") for term in there):
+                raise ValueError(f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}")
+        legs_of(stages, row.dropped, recipe, len(task.train))
     except (ValueError, CellError) as error:
         raise InputError(f"{row.spelling} on {task.task.name}: {error}") from None
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bench.measure.closed_form import training_macs
 from bench.plan.recipe import Recipe
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan, TaskPlan
     from bench.plan.request import Request
+    from methods.families import Cost
 
 EFFICIENCY = 0.6
 """Part of the matrix-multiplication rate that whole training steps were seen to reach."""
@@ -36,15 +36,19 @@ def flops_per_second(device: str, threads: int) -> float:
     return count * 2 * 512 * 384 * 1536 / (time.perf_counter() - begun)
 
 
-def passes(config: Any, examples: float, mean_tokens: float) -> float:
+def passes(cost: Cost, examples: float, mean_tokens: float) -> float:
     """FLOPs of forward passes over ``examples``; squared lengths taken as 1.3 times the squared mean."""
-    return 2 * training_macs(config, int(examples * mean_tokens), int(1.3 * examples * mean_tokens**2))
+    return 2 * cost.macs(examples * mean_tokens, 1.3 * examples * mean_tokens**2, examples)
 
 
 def estimate(plan: Plan) -> tuple[float, int]:
     """Seconds and bytes of what is still to do."""
+    import torch
+
+    from bench.measure.students import student_cost, teacher_cost
     from bench.train.artefacts import is_cached
-    from methods.parts import bert_config
+    from methods.families import cost
+    from methods.parts import bert_config, classifier
 
     flops, disk = 0.0, 0
     needed: set[str] = set()
@@ -52,27 +56,30 @@ def estimate(plan: Plan) -> tuple[float, int]:
         cells = [planned for planned in plan.of_task(task.task.name) if planned.todo]
         if not cells:
             continue
-        config, seen = task.checkpoint.config, _examples(task, task.recipe)
+        config, labels, seen = task.checkpoint.config, task.task.num_labels, _examples(task, task.recipe)
+        teacher = teacher_cost(config, labels)
         scored = sum(len(split) for split in task.evaluation.values())
         if task.teacher.origin == "fine-tuned" and not is_cached("teachers", task.teacher.key):
-            flops += 3 * passes(config, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
+            flops += 3 * passes(teacher, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
             disk += 4 * (config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2)
         taught = {p.cell.seed for p in cells if p.row is not None and p.row.method.needs_teacher}
-        flops += len(taught) * passes(config, seen, task.mean_tokens)
+        flops += len(taught) * passes(teacher, seen, task.mean_tokens)
         for planned in cells:
             disk += RECORD_BYTES
-            shape = getattr(planned.row.method, "shape", None) if planned.row else None
-            own = bert_config(shape, config) if shape else config
+            own = student_cost(planned.row.method, config, labels) if planned.row else teacher
             flops += passes(own, scored, task.mean_tokens)
             if planned.row:
                 flops += 3 * passes(own, seen, task.mean_tokens)
                 needed |= set(planned.cell.artefacts.values())
     for start in plan.starts.values():
         if start.key in needed and not start.cached:
-            config, own = start.checkpoint.config, bert_config(start.shape, start.checkpoint.config)
+            config, shape = start.checkpoint.config, bert_config(start.shape, start.checkpoint.config)
             length = 64 if plan.request.corpus else 16
-            flops += passes(config, start.budget / length, length) + 3 * passes(own, start.budget / length, length)
-            disk += 4 * (own.vocab_size * own.hidden_size + 12 * own.num_hidden_layers * own.hidden_size**2)
+            with torch.random.fork_rng(devices=[]), torch.device("meta"):
+                student = cost(classifier(shape))
+            flops += passes(teacher_cost(config, 2), start.budget / length, length)
+            flops += 3 * passes(student, start.budget / length, length)
+            disk += 4 * (shape.vocab_size * shape.hidden_size + 12 * shape.num_hidden_layers * shape.hidden_size**2)
     rate = EFFICIENCY * flops_per_second(plan.request.device, plan.request.threads)
     return flops / rate, disk
 

@@ -19,6 +19,8 @@ class Sizes(Part):
     """Cost of the deployed model. MACs are what fvcore counts; a report prints FLOPs = 2 x MACs."""
 
     parameters: int
+    active_parameters: int | None = None
+    """what one token meets, where that is less than all"""
     embedding: int
     pooler_and_head: int
     macs: int
@@ -78,6 +80,8 @@ class Record(Part):
     gradient_norms: dict[str, dict[str, float]] = Field(default_factory=dict)
     """stage -> term -> norm of the weighted term's gradient at the first step that had one"""
     usage: dict[str, Any] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """what the method says of this row and a reader should know"""
     train: TrainCost | None = None
     artefacts: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """what was prepared by the harness: key, hash of the weights, cost"""

@@ -206,6 +206,11 @@ def _size(group: Group, label: str) -> tuple[str, str]:
     return f"{smallest.parameters / 1e6:.2f}", f"{smallest.flops / 1e9:.2f}"
 
 
+def _said(group: Group, label: str) -> list[str]:
+    """What the method itself says of its row."""
+    return list(dict.fromkeys(note for record in group.of(label) for note in record.notes))
+
+
 def _numbers(summary: Summary) -> str:
     return f"{summary.mean:.4f}"
 
@@ -254,7 +259,7 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
         size = _size(group, label)
         rows.append(
             [
-                label,
+                label + "".join(f" {notes.mark(f'{label}: {note}')}" for note in _said(group, label)),
                 *size,
                 *cells,
                 f"**{shown}**" if label in students and mean is not None and round(mean, 1) == best_mean else shown,
@@ -414,10 +419,12 @@ def cost(group: Group) -> Table | None:
 
 def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
     """Parameters by convention and the two counts of MACs, for any models by name."""
+    routed = any(s.active_parameters for _, s in named)
     rows = [
         [
             name,
             f"{s.parameters / 1e6:.2f}",
+            *([f"{(s.active_parameters or s.parameters) / 1e6:.2f}"] if routed else []),
             f"{s.embedding / 1e6:.2f}",
             f"{s.without_embedding / 1e6:.2f}",
             f"{s.pooler_and_head / 1e6:.2f}",
@@ -430,6 +437,7 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
     header = [
         "System",
         "Params (M)",
+        *(["active for a token (M)"] if routed else []),
         "embedding (M)",
         "without embedding (M)",
         "pooler and head (M)",

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,20 @@ import torch
 from filelock import FileLock
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import BertForSequenceClassification
+from transformers import AutoModelForSequenceClassification
 
 from bench.data.checkpoints import Checkpoint, sha256_of
 from bench.data.encode import Encoded
 from bench.data.tasks import Task
 from bench.plan.recipe import Recipe
 from bench.train.inherit import inherit, observe
-from bench.train.loop import Numerics, RandomState, Trainee, TrainLog, legs_of, train
+from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
 from methods import losses
-from methods.api import Needs, Shape, Stage, Student, Term
+from methods.api import Batch, FromTraining, Needs, Shape, Stage, Student, Term
 from methods.parts import bert_config, classifier, nearest_layers
 
 OnStep = Callable[[int, int], Any]
+WEIGHTS = "model.safetensors"
 OBSERVED_TOKENS = 16_384
 """Text that a start is fitted on before it is trained."""
 
@@ -62,15 +64,15 @@ def _keep(kind: str, key: str, write: Callable[[Path], dict[str, Any]]) -> dict[
         return dict(json.loads((final / "made.json").read_text()))
 
 
-def base_model(checkpoint: Checkpoint, num_labels: int) -> BertForSequenceClassification:
+def base_model(checkpoint: Checkpoint, num_labels: int) -> Any:
     """The checkpoint as a classifier that reads packed batches; a head it lacks comes from torch's generator."""
-    model = BertForSequenceClassification.from_pretrained(checkpoint.folder, num_labels=num_labels)
+    return _opened(checkpoint.folder, num_labels)
+
+
+def _opened(folder: Path, num_labels: int) -> Any:
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=num_labels)
     model.set_attn_implementation("packed")
     return model
-
-
-def cost_of(log: TrainLog) -> dict[str, Any]:
-    return {k: v for k, v in asdict(log).items() if k in ("steps", "examples", "tokens", "seconds_own")}
 
 
 def finetuned_teacher(
@@ -82,7 +84,7 @@ def finetuned_teacher(
     seed: int,
     numerics: Numerics,
     on_step: OnStep,
-) -> tuple[BertForSequenceClassification, dict[str, Any]]:
+) -> tuple[Any, dict[str, Any]]:
     """The teacher of one task: from the cache, or fine-tuned on the labels now.
 
     Raises:
@@ -105,14 +107,39 @@ def finetuned_teacher(
             model.config.label2id = {name: code for code, name in enumerate(task.labels)}
         model.cpu().save_pretrained(folder)
         return {
-            "weights": sha256_of(folder / "model.safetensors"),
+            "weights": sha256_of(folder / WEIGHTS),
             "train": asdict(trainee.log),
         }
 
     made = _keep("teachers", key, write)
-    model = BertForSequenceClassification.from_pretrained(_folder("teachers", key), num_labels=task.num_labels)
-    model.set_attn_implementation("packed")
-    return model, made
+    return _opened(_folder("teachers", key), task.num_labels), made
+
+
+def from_training(
+    wish: FromTraining,
+    key: str,
+    teacher: nn.Module,
+    data: Encoded,
+    batch_size: int,
+    numerics: Numerics,
+    on_step: OnStep,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What a method computes once from the tuned teacher and the training examples, in their order."""
+
+    def batches() -> Iterator[Batch]:
+        starts = range(0, len(data), batch_size)
+        for number, start in enumerate(starts, start=1):
+            yield data.batch(range(start, min(start + batch_size, len(data))), numerics.device)
+            on_step(number, len(starts))
+
+    def write(folder: Path) -> dict[str, Any]:
+        begun = time.perf_counter()
+        tensors = wish.make(teacher.to(numerics.device).eval(), batches())
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, folder / WEIGHTS)
+        return {"weights": sha256_of(folder / WEIGHTS), "seconds": round(time.perf_counter() - begun, 3)}
+
+    made = _keep("computed", key, write)
+    return load_file(_folder("computed", key) / WEIGHTS), made
 
 
 def general_start(
@@ -150,7 +177,9 @@ def general_start(
             model = classifier(config)
             projection = nn.Linear(shape.hidden, checkpoint.width)
             teacher = base_model(checkpoint, 2).eval()
-            cut = inherit(teacher, model, projection, observe(teacher, encoded.first(OBSERVED_TOKENS)))
+            cut = checkpoint.config.model_type == "bert" and inherit(
+                teacher, model, projection, observe(teacher, encoded.first(OBSERVED_TOKENS))
+            )
         teacher.to(numerics.device)
         term = Term(
             imitate,
@@ -178,12 +207,12 @@ def general_start(
         }
         encoder["projection.weight"] = projection.weight.detach().cpu().contiguous()
         encoder["projection.bias"] = projection.bias.detach().cpu().contiguous()
-        save_file(encoder, folder / "model.safetensors")
+        save_file(encoder, folder / WEIGHTS)
         return {
             "beginning": "the cut-down teacher" if cut else "random weights: the shape does not fit into the teacher's",
-            "weights": sha256_of(folder / "model.safetensors"),
+            "weights": sha256_of(folder / WEIGHTS),
             "train": asdict(trainee.log),
         }
 
     made = _keep("starts", key, write)
-    return load_file(_folder("starts", key) / "model.safetensors"), made
+    return load_file(_folder("starts", key) / WEIGHTS), made

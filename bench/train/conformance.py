@@ -1,0 +1,367 @@
+"""What every method owes the contract, checked on a tiny teacher and a tiny task: for our methods and anyone's.
+
+from bench.api import check_method
+assert all(check.passed for check in check_method(MyMethod))
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertForSequenceClassification
+
+from bench.data.encode import Encoded
+from bench.measure.flops import macs
+from bench.measure.parameters import weights_hash
+from bench.plan.recipe import Recipe
+from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+from methods import get, losses
+from methods.api import FromTraining, GeneralStart, Method, Needs, Out, Setup, Stage, Student, Term
+from methods.families import cost
+from methods.packed import forward
+from methods.parts import blank_artefacts, classifier
+
+WORDS, SPECIAL = 40, 4
+"""Token ids: [PAD], [UNK], [CLS], [SEP], then words."""
+RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
+EXAMPLES = 96
+
+
+class Broken(Exception):
+    """What a method does that the contract does not allow."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one check: ``found`` says what is wrong, and is empty where nothing is."""
+
+    name: str
+    found: str
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return not self.found
+
+
+def tiny_task(num_labels: int, examples: int = EXAMPLES, seed: int = 0) -> Encoded:
+    """Sentences of 5 to 14 tokens whose label is decided by one word among noise."""
+    rng = np.random.default_rng(seed)
+    classes = max(num_labels, 2)
+    tokens, labels = [], []
+    for _ in range(examples):
+        label = int(rng.integers(classes))
+        words = rng.integers(SPECIAL + classes, SPECIAL + WORDS, size=int(rng.integers(3, 12)))
+        words[rng.integers(len(words))] = SPECIAL + label
+        tokens.append(np.concatenate([[2], words, [3]]).astype(np.int64))
+        labels.append(label)
+    kind = torch.float32 if num_labels == 1 else torch.int64
+    segments = [np.zeros_like(row) for row in tokens]
+    return Encoded(tokens, segments, torch.tensor(labels, dtype=kind), list(range(examples)), [("", None)] * examples)
+
+
+def tiny_teacher_config() -> BertConfig:
+    return BertConfig(
+        vocab_size=SPECIAL + WORDS,
+        hidden_size=24,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=32,
+    )
+
+
+class Bench:
+    """One form of task with its teacher, and trainings of one method on it."""
+
+    def __init__(self, method: Any, num_labels: int) -> None:
+        self.method, self.num_labels = method, num_labels
+        self.data, self.numerics = tiny_task(num_labels), Numerics()
+        self.teacher = self._teacher()
+        self._artefacts: Mapping[str, Mapping[str, Tensor]] | None = None
+
+    def _teacher(self) -> BertForSequenceClassification:
+        config = tiny_teacher_config()
+        config.num_labels = self.num_labels
+        random = RandomState(7, self.numerics.device)
+        with random.current():
+            model = classifier(config)
+        hard = Term(lambda b, student, t, aux: losses.hard(student.logits, b.labels), student=Needs(logits=True))
+        legs = legs_of([Stage("finetune", {"hard": hard})], (), RECIPE, len(self.data))[1]
+        train(
+            [Trainee("teacher", Student(model), random, [], legs, self.numerics)],
+            self.data,
+            7,
+            None,
+            self.numerics,
+            RECIPE.batch_size,
+        )
+        return model.eval()
+
+    @property
+    def setup(self) -> Setup:
+        if self._artefacts is None:
+            config = self.teacher.config
+            made: dict[str, Mapping[str, Tensor]] = {}
+            for wish in self.method.prepare(config):
+                if isinstance(wish, GeneralStart):
+                    with torch.random.fork_rng(devices=[]):
+                        torch.manual_seed(3)
+                        made |= blank_artefacts([wish], config, self.num_labels)
+                elif isinstance(wish, FromTraining):
+                    starts = range(0, len(self.data), 32)
+                    made[wish.name] = wish.make(self.teacher, (self.data.batch(range(s, s + 32)) for s in starts))
+                else:
+                    weights = self.teacher.state_dict()
+                    made[wish.name] = {
+                        n: w.clone() for n, w in weights.items() if wish.tuned or not n.startswith("classifier.")
+                    }
+            self._artefacts = made
+        return Setup(self.teacher.config, self.num_labels, ("tiny",), self._artefacts)
+
+    def build(self, seed: int = 0) -> tuple[Student, RandomState]:
+        random = RandomState(seed, self.numerics.device)
+        with random.current():
+            student = self.method.build(self.setup)
+        return student, random
+
+    def trainee(self, seed: int = 0, dropped: Sequence[str] = ()) -> Trainee:
+        student, random = self.build(seed)
+        legs = legs_of(self.method.stages(self.setup), dropped, RECIPE, len(self.data))
+        return Trainee(type(self.method).name, student, random, *legs, self.numerics)
+
+    def trained(self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[Trainee] = ()) -> Trainee:
+        trainee = self.trainee(seed, dropped)
+        train([*beside, trainee], self.data, seed, self.teacher, self.numerics, RECIPE.batch_size)
+        if trainee.error is not None:
+            raise Broken(str(trainee.error)) from trainee.error
+        return trainee
+
+    def deployed(self, trainee: Trainee) -> Mapping[str, nn.Module]:
+        trainee.student.model.eval()
+        with trainee.random.current():
+            return self.method.deploy(trainee.student)  # type: ignore[no-any-return]
+
+    def logits(self, model: nn.Module) -> Tensor:
+        with torch.no_grad():
+            return forward(model.eval(), self.data.batch(range(8)), Needs(logits=True)).logits
+
+
+class Suite:
+    """The checks of one method, sharing what they train."""
+
+    def __init__(self, method: type) -> None:
+        self.kind = method
+        self.method = method(**getattr(method, "small", {}))
+        self._benches: dict[int, Bench] = {}
+        self._whole: Trainee | None = None
+
+    def bench(self, num_labels: int = 2) -> Bench:
+        if num_labels not in self._benches:
+            self._benches[num_labels] = Bench(self.method, num_labels)
+        return self._benches[num_labels]
+
+    @property
+    def whole(self) -> Trainee:
+        """Trained with every term, two labels, seed 0."""
+        if self._whole is None:
+            self._whole = self.bench().trained()
+        return self._whole
+
+    def stages(self, num_labels: int = 2) -> Sequence[Stage]:
+        return self.method.stages(self.bench(num_labels).setup)  # type: ignore[no-any-return]
+
+    def contract(self) -> None:
+        """A frozen dataclass with the contract's members; every term declared; shares sum to 1."""
+        kind, made = self.kind, self.method
+        if not isinstance(made, Method):
+            missing = [m for m in Method.__protocol_attrs__ if not hasattr(made, m)]  # type: ignore[attr-defined]
+            raise Broken(f"it lacks {', '.join(sorted(missing))}")
+        if not is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            raise Broken("it is not a frozen dataclass, so its settings could change after its key is made")
+        unset = [f.name for f in fields(kind) if not hasattr(kind(), f.name)]
+        if unset:
+            raise Broken(f"settings without a default: {', '.join(unset)}")
+        stages = self.stages()
+        unknown = {term for stage in stages for term in stage.terms} - set(made.terms)
+        if unknown:
+            raise Broken(f"terms that `terms` does not name: {', '.join(sorted(unknown))}")
+        share = sum(stage.share for stage in stages if not stage.preparatory_steps)
+        if abs(share - 1) > 1e-6:
+            raise Broken(f"the shares of its stages sum to {share:g}, not 1")
+
+    def forms(self) -> None:
+        """Two labels, three labels and a regression train, and answer in their form."""
+        for num_labels in (1, 2, 3):
+            bench = self.bench(num_labels)
+            trainee = self.whole if num_labels == 2 else bench.trained()
+            for point, model in {"in training": trainee.student.model, **bench.deployed(trainee)}.items():
+                shape = tuple(bench.logits(model).shape)
+                if shape != (8, num_labels):
+                    raise Broken(
+                        f"with {num_labels} outputs, {point or 'shipped'}: logits {shape}, expected (8, {num_labels})"
+                    )
+
+    def loss_falls(self) -> None:
+        """What the student minimises is smaller at the end of every stage than at its beginning."""
+        curves = self.whole.log.terms
+        for leg in self.whole.legs["counted"]:
+            total = np.zeros(len(next(iter(curves[leg.stage.name].values()))))
+            for name, term in leg.terms.items():
+                if term.player == "main":
+                    weight = term.weight(0.5) if callable(term.weight) else term.weight
+                    total += weight * np.array(curves[leg.stage.name][name])
+            part = max(1, len(total) // 4)
+            first, last = total[:part].mean(), total[-part:].mean()
+            if not last < first:
+                raise Broken(f"stage {leg.stage.name}: its loss goes from {first:.4g} to {last:.4g}")
+
+    def terms_live(self) -> None:
+        """Dropping a term changes what is learned."""
+        whole = self._learned(self.whole)
+        names = {name for legs in self.whole.legs.values() for leg in legs for name in leg.terms}
+        for name in sorted(names):
+            try:
+                without = self.bench().trained(dropped=(name,))
+            except Exception as error:
+                if "every term that trains the student was dropped" in str(error):
+                    continue  # the only term: that it is live was seen by the loss that falls
+                raise
+            if self._learned(without) == whole:
+                raise Broken(f"dropping {name} changes nothing: it adds nothing")
+
+    @staticmethod
+    def _learned(trainee: Trainee) -> str:
+        return weights_hash(nn.ModuleDict({"model": trainee.student.model, "aux": trainee.student.aux}))
+
+    def needs(self) -> None:
+        """Each term finds what it reads when nothing but its own needs were computed."""
+        bench = self.bench()
+        student, random = bench.build()
+        batch = bench.data.batch(range(4))
+        nothing = Out(batch.layout, None, {}, {})
+        with random.current():
+            for stage in self.stages():
+                for name, term in stage.terms.items():
+                    ours = forward(student.model, batch, term.student) if term.student else nothing
+                    theirs = forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
+                    try:
+                        term.fn(batch, ours, theirs, student.aux)
+                    except Exception as error:
+                        raise Broken(f"{name}: {error}") from error
+
+    def aux_stays(self) -> None:
+        """Nothing of ``aux`` is in what ships."""
+        aux = {p.data_ptr(): name for name, p in self.whole.student.aux.named_parameters()}
+        for point, model in self.bench().deployed(self.whole).items():
+            shipped = [name for name, p in model.named_parameters() if p.data_ptr() in aux]
+            if shipped:
+                raise Broken(
+                    f"shipped{' at ' + point if point else ''} although it belongs to aux: {', '.join(shipped)}"
+                )
+
+    def seeded(self) -> None:
+        """The same seed begins and ends with the same weights, another one begins with others."""
+        bench = self.bench()
+        if self._learned(bench.trained(seed=0)) != self._learned(self.whole):
+            raise Broken("two trainings with the same seed differ: something draws outside of torch's generator")
+        beginnings = [weights_hash(bench.build(seed)[0].model) for seed in (0, 0, 1)]
+        if beginnings[0] != beginnings[1]:
+            raise Broken("two students built with the same seed differ")
+        if beginnings[0] == beginnings[2]:
+            raise Broken("students of two seeds begin alike: the seed decides nothing")
+
+    def saves(self) -> None:
+        """What ships answers the same after it was saved and loaded, weights as safetensors."""
+        bench = self.bench()
+        for point, model in bench.deployed(self.whole).items():
+            with tempfile.TemporaryDirectory() as folder:
+                model.save_pretrained(folder)  # type: ignore[operator]
+                files = {path.suffix for path in Path(folder).iterdir()}
+                if not {".safetensors"} <= files <= {".safetensors", ".json"}:
+                    raise Broken(f"saved as {', '.join(sorted(files))}; expected .safetensors and .json")
+                torch.manual_seed(11)
+                again = type(model).from_pretrained(folder)  # type: ignore[attr-defined]
+            again.set_attn_implementation("packed")
+            if not torch.equal(bench.logits(model), bench.logits(again)):
+                raise Broken(
+                    f"{point or 'the model'} answers differently after loading: something is not in its weights"
+                )
+
+    def ships_what_it_trained(self) -> None:
+        """The shipped model answers like the trained one (to rounding)."""
+        bench = self.bench()
+        deployed = bench.deployed(self.whole)
+        if len(deployed) > 1:
+            return  # several operating points differ on purpose
+        gap = (bench.logits(next(iter(deployed.values()))) - bench.logits(self.whole.student.model)).abs().max()
+        if not float(gap) < 1e-4:
+            raise Broken(f"the shipped model's logits differ from the trained one's by up to {float(gap):.2g}")
+
+    def alone_or_together(self) -> None:
+        """Beside another student both end with the same weights as alone, to the bit."""
+        kind: Any = get("finetune")
+        floor = Bench(kind(**{**kind.small, "start": "random"}), 2)
+        alone, beside, together = floor.trained(), floor.trainee(), self.bench().trainee()
+        train([together, beside], self.bench().data, 0, self.bench().teacher, Numerics(), RECIPE.batch_size)
+        if self._learned(together) != self._learned(self.whole):
+            raise Broken("trained beside another student it ends with other weights: the two share some state")
+        if self._learned(beside) != self._learned(alone):
+            raise Broken("another student trained beside it ends with other weights: it changes what others see")
+
+    def cost(self) -> None:
+        """Traced multiply-accumulates are within 1 % of the closed form."""
+        for model in self.bench().deployed(self.whole).values():
+            kernel = model.config._attn_implementation  # type: ignore[union-attr]
+            model.set_attn_implementation("eager")  # type: ignore[operator]
+            try:
+                traced, closed = macs(model, 32), cost(model).of_length(32)
+            finally:
+                model.set_attn_implementation(kernel)  # type: ignore[operator]
+            if not math.isclose(traced, closed, rel_tol=0.01):
+                raise Broken(f"fvcore counts {traced:,} MACs at length 32, the closed form {closed:,}")
+
+
+CHECKS: Mapping[str, Callable[[Suite], None]] = {
+    "contract": Suite.contract,
+    "forms": Suite.forms,
+    "loss falls": Suite.loss_falls,
+    "terms live": Suite.terms_live,
+    "needs": Suite.needs,
+    "aux stays": Suite.aux_stays,
+    "seeded": Suite.seeded,
+    "saves": Suite.saves,
+    "ships what it trained": Suite.ships_what_it_trained,
+    "alone or together": Suite.alone_or_together,
+    "cost": Suite.cost,
+}
+
+
+def check_method(
+    method: type, names: Sequence[str] = (), on_check: Callable[[Check], Any] = lambda check: None
+) -> list[Check]:
+    """Run the checks (all, or those named) on a method's class.
+
+    Raises:
+        KeyError: a check that does not exist.
+    """
+    suite = Suite(method)
+    done: list[Check] = []
+    for name in names or CHECKS:
+        begun, found = time.perf_counter(), ""
+        try:
+            CHECKS[name](suite)
+        except Exception as error:
+            found = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
+        done.append(Check(name, found, round(time.perf_counter() - begun, 3)))
+        on_check(done[-1])
+    return done

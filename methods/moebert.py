@@ -1,0 +1,310 @@
+"""MoEBERT, Zuo et al. 2022 (NAACL): every feed-forward block of the fine-tuned teacher becomes routed experts; table 1.
+
+The paper's: neurons ranked by importance |w1.dL/dw1 + w2.dL/dw2| summed over examples (equation 5); the top ones go
+to every expert, the rest is dealt round-robin; each expert has its own dropout, LayerNorm and residual; tokens are
+routed by a random hash of their id; layer and prediction losses weighted lambda beside the labels' loss.
+12 x 768 x 3072 gives four experts of 768 neurons, 512 of them shared.
+Ours: importance from training examples (the released pipeline takes the development set and its labels); shared
+neurons are one set of weights (there they are copies, which drift apart); the routing table is a saved buffer (there
+it comes from the global generator and is not in the checkpoint); the teacher in evaluation mode (there its dropout is
+on); lambda = 1 for all tasks (the paper searches 1 to 5); no [PAD] positions in any mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
+
+from methods import losses
+from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
+from methods.packed import forward
+from methods.parts import Settings, teacher_depth
+
+
+@dataclass(frozen=True)
+class NeuronImportance:
+    """Importance of every feed-forward neuron of the tuned teacher, from training examples: ``layer.<i>``, [F]."""
+
+    name: ClassVar[str] = "neuron_importance"
+    version: ClassVar[int] = 1
+    examples: int
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return {"examples": self.examples}
+
+    def blank(self, teacher: PretrainedConfig) -> Mapping[str, Tensor]:
+        return {f"layer.{i}": torch.zeros(teacher.intermediate_size) for i in range(1, teacher.num_hidden_layers + 1)}
+
+    def make(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
+        """Sum over examples of |w1_j . dL/dw1_j + w2_j . dL/dw2_j|, biases ignored (section 3.2).
+
+        For a linear layer, w . dL/dw of one example is the sum over its tokens of (output - bias) x gradient of
+        the output, and likewise input x gradient of the input: no pass per example is needed.
+        """
+        layers: Any = cast(BertForSequenceClassification, teacher).bert.encoder.layer
+        totals: dict[str, Tensor] = {}
+        seen = 0
+        for batch in batches:
+            read: list[Tensor] = []  # by layer: what each neuron adds up to, [1, T, F]
+            written: list[Tensor] = []  # and what it hands on
+            hooks = []
+            for layer in layers:
+                hooks += [
+                    layer.intermediate.dense.register_forward_hook(_append_to(read)),
+                    layer.intermediate.register_forward_hook(_append_to(written)),
+                ]
+            try:
+                with torch.enable_grad():
+                    logits = forward(teacher, batch, Needs(logits=True)).logits
+                    loss = losses.hard(logits, batch.labels) * len(batch.example_ids)
+                    gradients = torch.autograd.grad(loss, [*read, *written])
+            finally:
+                for hook in hooks:
+                    hook.remove()
+            owner_T = torch.arange(len(batch.layout.lengths), device=logits.device).repeat_interleave(
+                batch.layout.lengths_B
+            )
+            for i, layer in enumerate(layers):
+                bias_F = layer.intermediate.dense.bias.detach()
+                by_token_TF = (read[i].detach()[0] - bias_F) * gradients[i][0]
+                by_token_TF = by_token_TF + written[i].detach()[0] * gradients[len(layers) + i][0]
+                by_example_BF = by_token_TF.new_zeros(len(batch.layout.lengths), by_token_TF.size(1))
+                by_example_BF.index_add_(0, owner_T, by_token_TF)
+                name = f"layer.{i + 1}"
+                totals[name] = totals.get(name, torch.zeros(())) + by_example_BF.abs().sum(0)
+            seen += len(batch.example_ids)
+            if seen >= self.examples:
+                break
+        return totals
+
+
+def _append_to(kept: list[Tensor]) -> Callable[[nn.Module, Any, Tensor], None]:
+    return lambda module, inputs, output: kept.append(output)
+
+
+class MoEBertConfig(BertConfig):
+    """A BERT whose feed-forward blocks are experts; sizes in neurons."""
+
+    model_type = "moebert"
+
+    experts: int = 4
+    expert_size: int = 768
+    shared_size: int = 512
+
+
+class Experts(nn.Module):
+    """One layer's feed-forward block: shared neurons for all tokens, own neurons for an expert's tokens.
+
+    Stands in the place of a BERT layer's ``output``; which expert a token meets is looked up by its id.
+    """
+
+    def __init__(self, config: MoEBertConfig, seen: TokensSeen) -> None:
+        super().__init__()
+        width, own = config.hidden_size, config.expert_size - config.shared_size
+        self.count, self.eps = config.experts, config.layer_norm_eps
+        self._seen = [seen]  # in a list, so that it is not a part of every layer
+        self.shared_in = nn.Linear(width, config.shared_size)
+        self.shared_out = nn.Linear(config.shared_size, width, bias=False)
+        self.own_in = nn.Parameter(torch.empty(config.experts, own, width).normal_(std=config.initializer_range))
+        self.own_in_bias = nn.Parameter(torch.zeros(config.experts, own))
+        self.own_out = nn.Parameter(torch.empty(config.experts, width, own).normal_(std=config.initializer_range))
+        self.out_bias = nn.Parameter(torch.zeros(config.experts, width))
+        self.LayerNorm_weight = nn.Parameter(torch.ones(config.experts, width))
+        self.LayerNorm_bias = nn.Parameter(torch.zeros(config.experts, width))
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.register_buffer("route_V", torch.randint(config.experts, (config.vocab_size,)))
+
+    @property
+    def macs_per_token(self) -> int:
+        """Of one expert's own neurons; the shared ones are linear layers and counted as such."""
+        return 2 * self.own_in[0].numel()
+
+    @property
+    def inactive_parameters(self) -> int:
+        """Of the experts that a token does not meet."""
+        routed = (
+            self.own_in,
+            self.own_in_bias,
+            self.own_out,
+            self.out_bias,
+            self.LayerNorm_weight,
+            self.LayerNorm_bias,
+        )
+        return (self.count - 1) * sum(p[0].numel() for p in routed)
+
+    def forward(self, unused: Tensor, x_BTW: Tensor) -> Tensor:
+        """[..., W] states after attention -> [..., W]; tokens in the order of the ids last embedded."""
+        x_NW = x_BTW.reshape(-1, x_BTW.size(-1))
+        expert_N = self.route_V[self._seen[0].ids.reshape(-1)]  # type: ignore[index]
+        order_N = torch.argsort(expert_N, stable=True)
+        counts = torch.bincount(expert_N, minlength=self.count).tolist()
+        shared_NW = self.shared_out(F.gelu(self.shared_in(x_NW)))
+        pieces = []
+        for e, rows in enumerate(order_N.split(counts)):
+            x_RW = x_NW[rows]
+            own_RW = F.linear(F.gelu(F.linear(x_RW, self.own_in[e], self.own_in_bias[e])), self.own_out[e])
+            out_RW = self.dropout(shared_NW[rows] + own_RW + self.out_bias[e])
+            pieces.append(
+                F.layer_norm(out_RW + x_RW, x_RW.shape[-1:], self.LayerNorm_weight[e], self.LayerNorm_bias[e], self.eps)
+            )
+        back_N = torch.argsort(order_N)
+        return torch.cat(pieces)[back_N].view_as(x_BTW)
+
+
+class TokensSeen:
+    """The token ids of the running forward pass, which the routing of every layer needs.
+
+    It is itself the hook of the embeddings that notes them: so a deep copy of a model has one of its own.
+    """
+
+    def __init__(self) -> None:
+        self.ids = torch.zeros(0, dtype=torch.long)
+
+    def __call__(self, embeddings: nn.Module, args: Any, kwargs: Any) -> None:
+        self.ids = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
+
+
+class Nothing(nn.Module):
+    """In the place of a BERT layer's ``intermediate``: the experts do both halves."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class MoEBertForSequenceClassification(BertForSequenceClassification):
+    """A BERT classifier with experts in every layer; saves and loads like any other."""
+
+    config_class = MoEBertConfig
+
+    def __init__(self, config: MoEBertConfig) -> None:
+        super().__init__(config)
+        seen = TokensSeen()
+        for layer in self.bert.encoder.layer:
+            layer.intermediate = Nothing()
+            layer.output = Experts(config, seen)
+        self.bert.embeddings.register_forward_pre_hook(seen, with_kwargs=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoEBERT(Settings):
+    name: ClassVar[str] = "moebert"
+    version: ClassVar[int] = 1
+    terms: ClassVar[tuple[str, ...]] = ("layer", "pred", "hard")
+    ablations: ClassVar[Mapping[str, str]] = {
+        "w/o distillation": ":-layer:-pred",
+        "random neurons": ":importance=random",
+    }
+    needs_teacher: ClassVar[bool] = True
+
+    experts: int = 4
+    expert_size: int = 0
+    """Neurons of one expert; 0: the teacher's divided by the number of experts."""
+    shared_size: int = -1
+    """Of these, neurons that all experts share; -1: a sixth of the teacher's, 512 of 3072."""
+    importance: Literal["gradient", "random"] = "gradient"
+    importance_examples: int = 2048
+    distil_weight: float = 1.0
+    """The paper's lambda."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.experts < 1 or self.expert_size < 0 or self.shared_size < -1 or self.importance_examples < 1:
+            raise MethodError("experts and importance_examples should be at least 1, sizes not negative")
+
+    def sizes(self, teacher: PretrainedConfig) -> tuple[int, int]:
+        """Neurons of one expert, and how many of them are shared.
+
+        Raises:
+            MethodError: the experts would need more neurons than the teacher has.
+        """
+        teacher_depth(teacher, 0, self.name)
+        neurons = teacher.intermediate_size
+        size = self.expert_size or neurons // self.experts
+        shared = neurons // 6 if self.shared_size < 0 else self.shared_size
+        if not 0 < shared < size or shared + self.experts * (size - shared) > neurons:
+            raise MethodError(
+                f"{self.experts} experts of {size} neurons, {shared} shared, do not come out of the teacher's {neurons}"
+            )
+        return size, shared
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        self.sizes(teacher)
+        ranking = (NeuronImportance(self.importance_examples),) if self.importance == "gradient" else ()
+        return (TeacherWeights(tuned=True), *ranking)
+
+    def build(self, setup: Setup) -> Student:
+        size, shared = self.sizes(setup.teacher)
+        config = MoEBertConfig(**{k: v for k, v in setup.teacher.to_dict().items() if k not in ("model_type", "dtype")})
+        config.num_labels = setup.num_labels
+        config.experts, config.expert_size, config.shared_size = self.experts, size, shared
+        model = MoEBertForSequenceClassification(config)
+        model.set_attn_implementation("packed")
+        weights = setup.artefacts["tuned_teacher"]
+        block = tuple(f".{part}." for part in ("intermediate.dense", "output.dense", "output.LayerNorm"))
+        plain = {n: w for n, w in weights.items() if ".attention." in n or not any(part in n for part in block)}
+        _, unexpected = model.load_state_dict(plain, strict=False)
+        if unexpected:
+            raise MethodError(f"the teacher's weights do not fit: unexpected {unexpected}")
+        for number, layer in enumerate(model.bert.encoder.layer, start=1):
+            prefix = f"bert.encoder.layer.{number - 1}."
+            neurons = setup.teacher.intermediate_size
+            ranked = (
+                torch.argsort(setup.artefacts["neuron_importance"][f"layer.{number}"], descending=True, stable=True)
+                if self.importance == "gradient"
+                else torch.randperm(neurons)
+            )
+            fill(
+                cast(Experts, layer.output),
+                {n.removeprefix(prefix): w for n, w in weights.items() if n.startswith(prefix)},
+                ranked,
+            )
+        return Student(model)
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        depth = setup.teacher.num_hidden_layers
+        logits, states = Needs(logits=True), Needs(hidden=frozenset(range(depth + 1)))
+
+        def layer(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            parts = (losses.hidden_mse_tokenmean(student.hidden(m), teacher.hidden(m)) for m in range(depth + 1))
+            return sum(parts)  # type: ignore[return-value]
+
+        terms = {
+            "layer": Term(layer, self.distil_weight, states, states),
+            "pred": Term(
+                lambda batch, student, teacher, aux: losses.symmetric_kl_batchmean(student.logits, teacher.logits),
+                self.distil_weight,
+                logits,
+                logits,
+            ),
+            "hard": Term(lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels), 1.0, logits),
+        }
+        paper = {"epochs": 5.0, "learning_rate": 3e-5, "warmup": 0.0}  # table 7, MRPC and QQP
+        return (Stage("distil", terms, paper=paper),)
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        return {"": student.model}
+
+
+@torch.no_grad()
+def fill(experts: Experts, ffn: Mapping[str, Tensor], ranked: Tensor) -> None:
+    """Deal the teacher's neurons, most important first: the top ones shared, the others one expert after another."""
+    shared, own = experts.shared_in.out_features, experts.own_in.size(1)
+    top = ranked[:shared]
+    experts.shared_in.weight.copy_(ffn["intermediate.dense.weight"][top])
+    experts.shared_in.bias.copy_(ffn["intermediate.dense.bias"][top])
+    experts.shared_out.weight.copy_(ffn["output.dense.weight"][:, top])
+    for e in range(experts.count):
+        mine = ranked[shared + e :: experts.count][:own]
+        experts.own_in[e].copy_(ffn["intermediate.dense.weight"][mine])
+        experts.own_in_bias[e].copy_(ffn["intermediate.dense.bias"][mine])
+        experts.own_out[e].copy_(ffn["output.dense.weight"][:, mine])
+        experts.out_bias[e].copy_(ffn["output.dense.bias"])
+        experts.LayerNorm_weight[e].copy_(ffn["output.LayerNorm.weight"])
+        experts.LayerNorm_bias[e].copy_(ffn["output.LayerNorm.bias"])

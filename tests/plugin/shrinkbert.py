@@ -1,0 +1,29 @@
+"""A method as a third party would write it: the teacher's logits by squared error (Ba and Caruana 2014), one file."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch.nn.functional as F
+
+from methods.api import Needs, Stage, Student, Term
+from methods.parts import OwnShape
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherLogits(OwnShape):
+    name: ClassVar = "teacherlogits"
+    version: ClassVar = 1
+    terms: ClassVar = ("logits",)
+    ablations: ClassVar = {}
+    needs_teacher: ClassVar = True
+
+    def build(self, setup):
+        return Student(self.student_model(setup))
+
+    def stages(self, setup):
+        both = Needs(logits=True)
+        term = Term(lambda batch, student, teacher, aux: F.mse_loss(student.logits, teacher.logits), 1.0, both, both)
+        return [Stage("distil", {"logits": term})]
+
+    def deploy(self, student):
+        return {"": student.model}

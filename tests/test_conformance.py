@@ -1,0 +1,140 @@
+"""Every shipped method passes the conformance checks; each check finds a planted bug that no other finds."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+import torch
+
+import methods
+from bench.train.conformance import CHECKS, check_method
+from methods import losses
+from methods.api import Needs, Student, Term
+from methods.finetune import FineTune
+
+
+@pytest.mark.parametrize("name", methods.TABLE)
+def test_every_method_keeps_the_contract(name):
+    found = {check.name: check.found for check in check_method(methods.get(name)) if not check.passed}
+    assert not found
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharesDoNotSumToOne(FineTune):
+    def stages(self, setup):
+        return [replace(stage, share=0.5) for stage in super().stages(setup)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlwaysTwoLabels(FineTune):
+    def build(self, setup):
+        return super().build(replace(setup, num_labels=2))
+
+
+def with_terms(stages, **terms):
+    return [replace(stage, terms={**stage.terms, **terms}) for stage in stages]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClimbsInsteadOfDescending(FineTune):
+    def stages(self, setup):
+        def reversed_(batch, student, teacher, aux):
+            value = losses.hard(student.logits, batch.labels)
+            return 2 * value.detach() - value
+
+        return with_terms(super().stages(setup), hard=Term(reversed_, student=Needs(logits=True)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermLostInRounding(FineTune):
+    terms: ClassVar[tuple[str, ...]] = ("hard", "decor")
+
+    def stages(self, setup):
+        decor = Term(lambda b, student, t, aux: student.logits.square().mean(), 1e-13, Needs(logits=True))
+        return with_terms(super().stages(setup), decor=decor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadsWhatOthersDeclared(FineTune):
+    terms: ClassVar[tuple[str, ...]] = ("hard", "more", "undeclared")
+
+    def stages(self, setup):
+        square = lambda b, student, t, aux: student.logits.square().mean()  # noqa: E731
+        return with_terms(
+            super().stages(setup), more=Term(square, 0.1, Needs(logits=True)), undeclared=Term(square, 0.1)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShipsItsProjection(FineTune):
+    def build(self, setup):
+        student = super().build(setup)
+        student.aux["projection"] = student.model.bert.pooler.dense
+        return student
+
+
+@dataclass(frozen=True, kw_only=True)
+class SameStartForAllSeeds(FineTune):
+    def build(self, setup):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return super().build(setup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LosesSomethingWhenSaved(FineTune):
+    def build(self, setup):
+        student = super().build(setup)
+        student.model.classifier.register_forward_hook(lambda module, inputs, output: output + 1)
+        return student
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShipsAnotherModel(FineTune):
+    def deploy(self, student):
+        model = copy.deepcopy(student.model)
+        torch.nn.init.zeros_(model.classifier.weight)
+        return {"": model}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangesWhatOthersSee(FineTune):
+    def stages(self, setup):
+        def careless(batch, student, teacher, aux):
+            loss = losses.hard(student.logits, batch.labels.clone())
+            batch.labels.zero_()
+            return loss
+
+        return with_terms(super().stages(setup), hard=Term(careless, student=Needs(logits=True)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimsOtherCosts(FineTune):
+    def build(self, setup) -> Student:
+        student = super().build(setup)
+        student.model.bert.encoder.layer[0].macs_per_token = 10**4
+        return student
+
+
+PLANTED = {
+    "contract": SharesDoNotSumToOne,
+    "forms": AlwaysTwoLabels,
+    "loss falls": ClimbsInsteadOfDescending,
+    "terms live": TermLostInRounding,
+    "needs": ReadsWhatOthersDeclared,
+    "aux stays": ShipsItsProjection,
+    "seeded": SameStartForAllSeeds,
+    "saves": LosesSomethingWhenSaved,
+    "ships what it trained": ShipsAnotherModel,
+    "alone or together": ChangesWhatOthersSee,
+    "cost": ClaimsOtherCosts,
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_each_check_alone_finds_its_planted_bug(check):
+    found = {done.name: done.found for done in check_method(PLANTED[check]) if not done.passed}
+    assert set(found) == {check}, found

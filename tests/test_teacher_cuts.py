@@ -1,0 +1,229 @@
+"""Students cut out of the teacher: which weights go where, and what importance and routing mean."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import pytest
+import tiny
+import torch
+from transformers import BertConfig, MobileBertConfig, MobileBertForSequenceClassification
+
+import methods
+from methods import losses
+from methods.api import MethodError, Needs, Setup
+from methods.moebert import MoEBERT, NeuronImportance
+from methods.packed import forward
+from methods.pkd import PKD
+
+
+def setup_of(teacher, num_labels=2, **artefacts):
+    weights = teacher.state_dict()
+    plain = {name: value for name, value in weights.items() if not name.startswith("classifier.")}
+    return Setup(teacher.config, num_labels, ("x",), {"teacher_weights": plain, "tuned_teacher": weights, **artefacts})
+
+
+def states(model, batch, layers):
+    return forward(model.eval(), batch, Needs(hidden=frozenset(layers)))
+
+
+def test_pkd_maps_are_the_papers():
+    twelve = BertConfig()
+    assert PKD(layers=6).layer_map(twelve) == {1: 2, 2: 4, 3: 6, 4: 8, 5: 10}
+    assert PKD().layer_map(twelve) == PKD(layers=6).layer_map(twelve)
+    assert PKD(layers=6, map="last").layer_map(twelve) == {1: 7, 2: 8, 3: 9, 4: 10, 5: 11}
+    assert PKD(layers=3).layer_map(twelve) == {1: 4, 2: 8}
+    assert PKD(layers=3, map="last").layer_map(twelve) == {1: 10, 2: 11}
+    assert PKD(layers=4).layer_map(twelve) == {1: 3, 2: 6, 3: 9}
+    with pytest.raises(MethodError, match="layers=2"):
+        PKD(layers=1).prepare(twelve)
+    with pytest.raises(MethodError, match="at most the teacher's 12"):
+        PKD(layers=13).prepare(twelve)
+
+
+def test_pkd_starts_as_the_first_layers(teacher_folder):
+    teacher = tiny.classifier(layers=4)
+    student = PKD(layers=2).build(setup_of(teacher)).model
+    batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
+    ours, theirs = (states(model, batch, (0, 1, 2)) for model in (student, teacher))
+    assert all(torch.equal(ours.hidden(i), theirs.hidden(i)) for i in (0, 1, 2))
+
+
+def test_distilbert_starts_as_spread_layers():
+    teacher = tiny.classifier(layers=6)
+    student = methods.get("distilbert")().build(setup_of(teacher)).model
+    theirs = [layer.output.dense.weight for layer in teacher.bert.encoder.layer]
+    ours = [layer.ffn.lin2.weight for layer in student.distilbert.transformer.layer]
+    assert [next(n for n, t in enumerate(theirs, 1) if torch.equal(t, o)) for o in ours] == [1, 4, 6]
+    assert not any("token_type" in name or "pooler" in name for name, _ in student.named_parameters())
+
+
+def test_only_a_bert_can_be_cut():
+    for name in ("pkd", "distilbert", "moebert"):
+        with pytest.raises(MethodError, match="this teacher is a mobilebert"):
+            methods.get(name)().prepare(MobileBertConfig())
+
+
+def test_importance_is_that_of_each_example_alone(teacher_folder):
+    """Against the formula by a backward pass for each example: |w1 . dL/dw1 + w2 . dL/dw2|, summed."""
+    teacher = tiny.classifier(layers=2).eval()
+    data = tiny.encoded(teacher_folder)
+    found = NeuronImportance(8).make(teacher, (data.batch(range(s, s + 4)) for s in (0, 4, 8)))
+    for number, layer in enumerate(teacher.bert.encoder.layer, start=1):
+        w1, w2 = layer.intermediate.dense.weight, layer.output.dense.weight
+        expected = torch.zeros(w1.size(0))
+        for i in range(8):
+            batch = data.batch([i])
+            loss = losses.hard(forward(teacher, batch, Needs(logits=True)).logits, batch.labels)
+            g1, g2 = torch.autograd.grad(loss, (w1, w2))
+            expected += ((w1 * g1).sum(1) + (w2 * g2).sum(0)).abs().detach()
+        torch.testing.assert_close(found[f"layer.{number}"], expected, atol=1e-6, rtol=1e-4)
+
+
+def moebert(teacher, seed=0, **settings):
+    neurons = teacher.config.intermediate_size
+    ranks = {f"layer.{i}": torch.rand(neurons) for i in range(1, teacher.config.num_hidden_layers + 1)}
+    torch.manual_seed(seed)
+    return MoEBERT(**settings).build(setup_of(teacher, neuron_importance=ranks)).model.eval(), ranks
+
+
+def test_one_expert_of_all_neurons_is_the_teacher(teacher_folder):
+    teacher = tiny.classifier(layers=2)
+    student, _ = moebert(teacher, experts=1, expert_size=48, shared_size=20)
+    batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
+    logits = [forward(model.eval(), batch, Needs(logits=True)).logits for model in (student, teacher)]
+    torch.testing.assert_close(*logits, atol=1e-6, rtol=1e-5)
+
+
+def test_experts_hold_the_ranked_neurons():
+    teacher = tiny.classifier(layers=1)
+    student, ranks = moebert(teacher)
+    (layer,) = student.bert.encoder.layer
+    neurons = teacher.bert.encoder.layer[0].intermediate.dense.weight
+    order = ranks["layer.1"].argsort(descending=True)
+    assert torch.equal(layer.output.shared_in.weight, neurons[order[:8]])  # a sixth of 48
+    assert layer.output.own_in.shape == (4, 4, 24)  # experts of 12 neurons, 8 of them shared
+    for e in range(4):
+        assert torch.equal(layer.output.own_in[e], neurons[order[8 + e :: 4][:4]])
+
+
+def test_all_tokens_on_one_expert_is_the_truncated_network(teacher_folder):
+    teacher = tiny.classifier(layers=1)
+    student, ranks = moebert(teacher)
+    experts = student.bert.encoder.layer[0].output
+    experts.route_V.fill_(2)
+    order = ranks["layer.1"].argsort(descending=True)
+    kept = torch.cat([order[:8], order[8 + 2 :: 4][:4]])
+    ffn = teacher.bert.encoder.layer[0]
+    with torch.no_grad():
+        gone = torch.ones(48, dtype=torch.bool)
+        gone[kept] = False
+        ffn.output.dense.weight[:, gone] = 0.0
+    batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
+    logits = [forward(model.eval(), batch, Needs(logits=True)).logits for model in (student, teacher)]
+    torch.testing.assert_close(*logits, atol=1e-6, rtol=1e-5)
+
+
+def test_routing_follows_the_token_and_the_seed():
+    teacher = tiny.classifier(layers=2)
+    tables = [
+        torch.stack([layer.output.route_V for layer in moebert(teacher, seed)[0].bert.encoder.layer])
+        for seed in (0, 0, 1)
+    ]
+    assert torch.equal(tables[0], tables[1])
+    assert not torch.equal(tables[0], tables[2])
+    assert not torch.equal(tables[0][0], tables[0][1])  # a table for each layer
+
+
+def test_a_copy_routes_by_its_own_tokens(teacher_folder):
+    """Planted before: the copy looked up the tokens that the original saw last."""
+    student, _ = moebert(tiny.classifier(layers=2))
+    data = tiny.encoded(teacher_folder)
+    expected = forward(student, data.batch([3, 4]), Needs(logits=True)).logits
+    forward(student, data.batch([0]), Needs(logits=True))
+    twin = copy.deepcopy(student)
+    assert torch.equal(forward(twin, data.batch([3, 4]), Needs(logits=True)).logits, expected)
+
+
+def test_experts_that_do_not_come_out_are_refused():
+    with pytest.raises(MethodError, match="do not come out"):
+        MoEBERT(experts=4, expert_size=3072).prepare(BertConfig())
+
+
+def ib_bert():
+    """A small inverted-bottleneck teacher: as deep and as wide outside as the shrunken student."""
+    small = methods.get("mobilebert").small
+    config = MobileBertConfig(
+        vocab_size=tiny.config().vocab_size,
+        max_position_embeddings=128,
+        hidden_size=small["hidden"],
+        num_hidden_layers=small["layers"],
+        num_attention_heads=small["heads"],
+        intermediate_size=32,
+        intra_bottleneck_size=24,
+        embedding_size=8,
+        num_feedforward_networks=1,
+        use_bottleneck_attention=True,
+        key_query_shared_bottleneck=False,
+        normalization_type="layer_norm",
+        hidden_act="gelu",
+    )
+    torch.manual_seed(1)
+    model = MobileBertForSequenceClassification(config)
+    model.set_attn_implementation("packed")
+    with torch.no_grad():
+        for layer in model.mobilebert.encoder.layer:
+            layer.attention.self.query.weight *= 20  # random weights attend to everything alike: nothing to learn
+            layer.attention.self.key.weight *= 20
+    return model.eval()
+
+
+@pytest.mark.parametrize("transfer", ["joint", "auxiliary"])
+def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer):
+    from bench.plan.recipe import Recipe
+    from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+
+    teacher = ib_bert()
+    kind = methods.get("mobilebert")
+    method = kind(**{**kind.small, "transfer": transfer})
+    setup = Setup(teacher.config, 2, ("x",))
+    assert method.notes(setup) == ()
+    data = tiny.encoded(teacher_folder)
+    random = RandomState(0, torch.device("cpu"))
+    with random.current():
+        student = method.build(setup)
+    recipe = Recipe(epochs=30.0, batch_size=8, learning_rate=1e-2)  # small random weights: attention learns late
+    one = Trainee("x", student, random, *legs_of(method.stages(setup), (), recipe, len(data)), Numerics())
+    train([one], data, 0, teacher, Numerics(), 8)
+    assert one.error is None
+    curves = one.log.terms["transfer" if transfer == "joint" else "distil"]
+    for term in ("fmt", "att"):
+        assert sum(curves[term][-3:]) < sum(curves[term][:3])
+
+
+def test_mobilebert_beside_another_teacher_says_so():
+    made = methods.get("mobilebert")()
+    (note,) = made.notes(Setup(BertConfig(), 2, ("x",)))
+    assert "no IB-BERT teacher" in note
+    (stage,) = made.stages(Setup(BertConfig(), 2, ("x",)))
+    assert set(stage.terms) == {"soft", "hard"}
+    fitting = dataclasses.replace(made).stages(Setup(MobileBertConfig(), 2, ("x",)))
+    assert [set(stage.terms) for stage in fitting] == [{"fmt", "att"}, {"soft", "hard"}]
+
+
+@pytest.mark.parametrize("kind", ["mobilebert", "distilbert"])
+def test_other_families_packed_equal_each_sequence_alone(teacher_folder, kind):
+    """Against transformers' own eager pass of one sequence without padding: trigrams must not see neighbours."""
+    teacher = ib_bert() if kind == "mobilebert" else None
+    model = teacher or methods.get(kind)().build(setup_of(tiny.classifier(layers=4))).model.eval()
+    data = tiny.encoded(teacher_folder)
+    rows = [3, 1, 4, 15, 9]
+    packed = forward(model, data.batch(rows), Needs(logits=True)).logits
+    model.set_attn_implementation("eager")
+    for i, row in enumerate(rows):
+        one = data.batch([row])
+        segments = {"token_type_ids": one.segment_ids[None]} if kind == "mobilebert" else {}
+        with torch.no_grad():
+            alone = model(input_ids=one.token_ids[None], **segments).logits
+        torch.testing.assert_close(packed[i], alone[0], atol=1e-5, rtol=1e-4)
