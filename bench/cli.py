@@ -244,6 +244,100 @@ def profile(
     _write_json(json_file, {name: size.model_dump() for name, size in rows})
 
 
+@app.command(
+    epilog="Example: python -m bench speed --methods tinybert,distilbert --teacher embedded --backends sdpa,onnx"
+)
+def speed(
+    methods: Methods = "all",
+    teacher: Teacher = "bert-base-uncased",
+    lengths: Annotated[
+        str, typer.Option(help="Tokens, separated by commas; task for a task's own lengths.")
+    ] = "32,128",
+    batches: Annotated[str, typer.Option(help="Sequences of a batch, separated by commas.")] = "1,32",
+    backends: Annotated[str, typer.Option(help="eager, sdpa, compile, onnx, separated by commas.")] = "sdpa",
+    dtype: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
+    device: Device = "auto",
+    threads: Threads = 2,
+    rounds: Annotated[int, typer.Option(help="Times that every system is timed, in turns.")] = 30,
+    task: Annotated[str | None, typer.Option(help="The task whose lengths `--lengths task` means.")] = None,
+    data: Data = "sample",
+    offline: Offline = False,
+    memory: Annotated[
+        bool, typer.Option("--memory/--no-memory", help="Peak memory, in processes of their own.")
+    ] = True,
+    results: Results = Path("results/runs"),
+    reports: Reports = Path("reports/runs"),
+    json_file: Json = None,
+) -> None:
+    """Latency, throughput, memory and speed-up of students beside their teacher, timed in turns."""
+    from bench.report.write import write_speed_report
+    from bench.speed import SpeedRequest, measure
+
+    parts = [part.strip() for part in batches.split(",") if part.strip()]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"--batches {batches}: give whole numbers, like 1,32")
+    request = SpeedRequest(
+        methods=methods,
+        teacher=teacher,
+        lengths=tuple(part.strip() for part in lengths.split(",") if part.strip()),
+        batches=tuple(int(part) for part in parts),
+        backends=tuple(part.strip() for part in backends.split(",") if part.strip()),
+        dtype=dtype,
+        device=device,
+        threads=threads,
+        rounds=rounds,
+        task=task,
+        data=data,
+        offline=offline,
+        memory=memory,
+        results=results,
+    )
+    record, path = measure(request)
+    report = write_speed_report(record, reports)
+    print(report.read_text(encoding="utf-8"))
+    print(f"record: {path}\nreport: {report}")
+    _write_json(json_file, record.model_dump(mode="json"))
+
+
+@app.command(
+    epilog="Example: python -m bench check --baseline results/reference --results results/runs --tasks rte --seeds 0"
+)
+def check(
+    baseline: Annotated[Path, typer.Option(help="Folder of the records to compare with.")],
+    results: Results = Path("results/runs"),
+    tasks: Annotated[str, typer.Option(help="Only these tasks of the baseline, separated by commas.")] = "",
+    methods: Annotated[str, typer.Option(help="Only these rows, as they are spelled; and the teacher.")] = "",
+    seeds: Annotated[str, typer.Option(help="Only these seeds.")] = "",
+    margin: Annotated[float, typer.Option(help="Points of a score that may be lost.")] = 2.0,
+    speed_margin: Annotated[float, typer.Option("--speed-margin", help="Share of a speed-up that may be lost.")] = 0.1,
+    summary_file: Annotated[
+        Path | None, typer.Option("--summary", help="Also write the Markdown to this file.")
+    ] = None,
+    junit_file: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML to this file.")] = None,
+    json_file: Json = None,
+) -> int:
+    """Compare records with a baseline. Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 not measured, 5 not comparable."""
+    from dataclasses import asdict
+
+    from bench.check import EXIT_CODES, Limits, junit, overall, summary
+    from bench.check import check as compare
+    from bench.plan.request import parse_seeds
+    from bench.record.store import write_atomically
+
+    if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
+        raise InputError("--margin should lie between 0 and 100 points, --speed-margin between 0 and 1")
+    listed = [[part.strip() for part in text.split(",") if part.strip()] for text in (tasks, methods)]
+    chosen = parse_seeds(seeds) if seeds.strip() else ()
+    findings = compare(baseline, results, listed[0], listed[1], chosen, Limits(margin, speed_margin))
+    print(summary(findings))
+    if summary_file is not None:
+        write_atomically(summary_file, summary(findings).encode())
+    if junit_file is not None:
+        write_atomically(junit_file, junit(findings))
+    _write_json(json_file, {"verdict": overall(findings), "findings": [asdict(finding) for finding in findings]})
+    return EXIT_CODES[overall(findings)]
+
+
 @app.command("check-method", epilog="Example: python -m bench check-method tinybert")
 def check_method(
     name: Annotated[str, typer.Argument(help="A method of `list`, or module:Class.")],

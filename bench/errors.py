@@ -11,7 +11,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-OK, CHECK_FAILED, BAD_INPUT, NOTHING_MEASURED, CELLS_FAILED, INTERRUPTED = 0, 1, 2, 4, 6, 130
+OK, CHECK_FAILED, BAD_INPUT, INCONCLUSIVE, NOTHING_MEASURED, NOT_COMPARABLE, CELLS_FAILED, INTERRUPTED = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    130,
+)
 
 
 class BenchError(Exception):

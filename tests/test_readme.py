@@ -70,7 +70,7 @@ def test_every_verb_is_in_the_table():
 
     verbs = {command.name or command.callback.__name__ for command in app.registered_commands}
     table = README.split("## The verbs")[1].split("The same in Python")[0]
-    assert verbs == set(re.findall(r"\| `(\w+)", table))
+    assert verbs == set(re.findall(r"\| `([\w-]+)", table))
 
 
 def test_files_it_links_to_exist():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record, Sizes
+from bench.stats.ratios import Ratio
 from bench.stats.summary import Summary, summarise
 
 
@@ -43,6 +44,9 @@ class Group:
     precision: str
     threads: int
     records: list[Record] = field(default_factory=list)
+    speed_ups: dict[str, Ratio] = field(default_factory=dict)
+    """system -> times faster than the teacher, under ``speed_conditions``"""
+    speed_conditions: str = ""
 
     @property
     def title(self) -> str:
@@ -219,7 +223,8 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
     """System, size and one column an evaluation set; best student in bold; averages by name."""
     columns = group.columns
     average = f"mean of {len(columns)} columns"
-    header = ["System", "Params (M)", "FLOPs (G)", *(c.title for c in columns), average]
+    timed = ["speed-up"] if group.speed_ups else []
+    header = ["System", "Params (M)", "FLOPs (G)", *timed, *(c.title for c in columns), average]
     students = [label for label in group.systems if label != TEACHER]
     summaries = {
         (label, c): summarise(list(v.values()))
@@ -256,7 +261,7 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
             ]
         mean = means.get(label)
         shown = "–" if mean is None else f"{mean:.1f}"
-        size = _size(group, label)
+        size = (*_size(group, label), *([_faster(group, label)] if timed else []))
         rows.append(
             [
                 label + "".join(f" {notes.mark(f'{label}: {note}')}" for note in _said(group, label)),
@@ -267,7 +272,7 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
         )
         values.append([label, *size, *numbers, "" if mean is None else f"{mean:.4f}"])
     spread = [f"{c.title} {what}" for c in columns for what in ("mean", "sd", "n")]
-    table = Table("Accuracy", header, rows, values, values_header=[*header[:3], *spread, average])
+    table = Table("Accuracy", header, rows, values, values_header=[*header[: 3 + len(timed)], *spread, average])
     seeds = sorted({len(group.values(s, c)) for s in students for c in columns} - {0})
     if seeds:
         count = f"n = {seeds[0]}" if len(seeds) == 1 else f"n = {seeds[0]} to {seeds[-1]}"
@@ -276,7 +281,19 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
             + ("; one seed has no deviation and says nothing about noise" if seeds == [1] else "")
             + "). Best student of a column in bold. FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)."
         )
+    if timed:
+        table.notes.append(
+            f"Speed-up: times faster than the teacher, median of rounds in turns with its 95 % interval; {group.speed_conditions}. "
+            f"A dash: not timed."
+        )
     return table
+
+
+def _faster(group: Group, label: str) -> str:
+    """1x for the teacher; a dash for what was not timed."""
+    if label == TEACHER:
+        return "1.00x"
+    return group.speed_ups[label].text() if label in group.speed_ups else "–"
 
 
 def cheaper(group: Group, label: str) -> bool:

@@ -15,7 +15,9 @@ from tabulate import tabulate
 from bench.errors import NothingMeasured
 from bench.plan.cell import TEACHER, Cell, record_key
 from bench.record.schema import Record
+from bench.record.speed import SpeedRecord, speed_records
 from bench.record.store import Store, slug, write_atomically
+from bench.report.speed import described, headline, latest, speed_tables, speed_up
 from bench.report.tables import Footnotes, Group, Table, ablation, accuracy, cost, groups, reappearance, sizes_of
 
 
@@ -26,8 +28,8 @@ def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = Non
         NothingMeasured: the store has no record.
         InputError: a record cannot be read.
     """
-    records = list(store.records())
-    if not records:
+    records, sessions = list(store.records()), list(speed_records(store.root))
+    if not records and not sessions:
         raise NothingMeasured(f"no records in {store.root}; type: python -m bench run --methods all --tasks glue")
     touched = None if cells is None else {record_key(cell) for cell in cells}
     written = []
@@ -35,8 +37,51 @@ def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = Non
         if touched is None or any(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
+            _add_speed(group, latest(sessions, group.teacher))
             written.append(write_report(group, folder))
+    if cells is None:
+        written += [write_speed_report(session, folder) for session in sessions]
     return written
+
+
+def _add_speed(group: Group, session: SpeedRecord | None) -> None:
+    """Give the group's rows the speed-ups of a session with its teacher."""
+    conditions = headline(session) if session else None
+    if session is None or conditions is None:
+        return
+    group.speed_conditions = (
+        f"{described(conditions)}, on {session.env.get('accelerator') or session.env.get('processor')}"
+    )
+    for label in group.systems:
+        found = speed_up(session, label, conditions)
+        if found is not None and label != TEACHER:
+            group.speed_ups[label] = found
+
+
+def write_speed_report(session: SpeedRecord, folder: Path) -> Path:
+    """Markdown and CSV of one session of timing; returns the Markdown file."""
+    name = slug(f"speed-{session.teacher.split('/')[-1].split(' (')[0]}-{session.key[:8]}").lower()
+    tables = speed_tables(session)
+    lines = [
+        f"# Speed beside {session.teacher}",
+        "",
+        "Teacher and students in turns, so that each speed-up is a ratio of one moment: the median over rounds, with the interval "
+        "of a median by order statistics. Models from configurations with random weights: speed does not depend on them.",
+        "",
+    ]
+    for table in tables:
+        lines += [f"## {table.title}", "", grid(table), ""]
+        for note in table.notes:
+            lines += [note, ""]
+        write_atomically(folder / f"{name}-{slug(table.title).lower()}.csv", csv_of(table).encode())
+    env = session.env
+    where = ", ".join(str(env[k]) for k in ("accelerator", "processor") if env.get(k))
+    commit = str(session.code.get("commit"))[:12] + (" with local changes" if session.code.get("dirty") else "")
+    lines += [
+        f"{where}, {env.get('cores')} cores; torch {env.get('torch')}, transformers {env.get('transformers')}; code {commit}."
+    ]
+    write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
+    return folder / f"{name}.md"
 
 
 def name_of(group: Group) -> str:

@@ -1,0 +1,284 @@
+"""The gate: new records against a baseline's, and an exit code that means something.
+
+A score passes when a loss above the margin is excluded, regresses when a loss is certain, and is inconclusive
+between the two: test sets are finite, and so are seeds. Sizes and FLOPs must be equal. Speed is compared as the
+ratio to the teacher timed in the same session.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from bench.errors import CHECK_FAILED, INCONCLUSIVE, NOT_COMPARABLE, NOTHING_MEASURED, OK, InputError
+from bench.plan.cell import TEACHER
+from bench.record.schema import Record
+from bench.record.speed import Conditions, SpeedRecord, speed_records
+from bench.record.store import Store, slug
+from bench.report.speed import conditions_of, described, speed_up
+from bench.stats.paired import sampling_half_width, seed_half_width
+
+PASSED, REGRESSED, UNCLEAR, MISSING, OTHER = "passed", "regressed", "inconclusive", "nothing measured", "not comparable"
+EXIT_CODES = {
+    PASSED: OK,
+    REGRESSED: CHECK_FAILED,
+    UNCLEAR: INCONCLUSIVE,
+    MISSING: NOTHING_MEASURED,
+    OTHER: NOT_COMPARABLE,
+}
+WORST_FIRST = (REGRESSED, OTHER, MISSING, UNCLEAR, PASSED)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One comparison: what was compared, how it ended, and why."""
+
+    subject: str
+    what: str
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may be lost: points of a score, and a share of a speed-up."""
+
+    points: float = 2.0
+    speed: float = 0.1
+
+
+def overall(findings: Sequence[Finding]) -> str:
+    """The worst verdict; nothing measured where there is none."""
+    return next((verdict for verdict in WORST_FIRST if any(f.verdict == verdict for f in findings)), MISSING)
+
+
+def check(
+    baseline: Path,
+    results: Path,
+    tasks: Sequence[str] = (),
+    rows: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    limits: Limits = Limits(),
+) -> list[Finding]:
+    """Compare every baseline row (of the tasks, rows and seeds named, if any are) with what was measured.
+
+    ``baseline`` is a folder of records, or the folder of one data set in it (then without speeds).
+
+    Raises:
+        InputError: the baseline has no record, or none of those named.
+    """
+    root, data = (baseline.parent, baseline.name) if any(baseline.glob("*/*/*/current")) else (baseline, None)
+
+    def wanted(record: Record) -> bool:
+        cell = record.cell
+        return (
+            record.status == "ok"
+            and data in (None, slug(cell.data.slug))
+            and (not tasks or bool(set(tasks) & set(cell.tasks)))
+            and (not rows or cell.label in rows or cell.method == TEACHER)
+            and (not seeds or cell.seed in seeds or cell.method == TEACHER)
+        )
+
+    old_store, new_store = Store(root), Store(results)
+    olds = [record for record in old_store.records() if wanted(record)]
+    sessions = list(speed_records(root)) if data is None else []
+    if not olds and not sessions:
+        raise InputError(
+            f"--baseline {baseline} has no finished record of what was asked for; is it a folder of records?"
+        )
+    news = list(new_store.records())
+    findings: list[Finding] = []
+    for group in _rows(olds):
+        findings += _row(group, news, old_store, new_store, limits)
+    if sessions:
+        findings += _speeds(sessions, list(speed_records(results)), limits)
+    return findings
+
+
+def _rows(records: Iterable[Record]) -> list[list[Record]]:
+    """Records of one row and task, all seeds, in a fixed order."""
+    found: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        cell = record.cell
+        place = (cell.tasks, cell.method != TEACHER, cell.label, record.point, _question(record))
+        found.setdefault(place, []).append(record)
+    return [sorted(found[place], key=lambda r: r.cell.seed) for place in sorted(found, key=str)]
+
+
+def _question(record: Record) -> str:
+    """What besides the row, the task and the seed makes two records answers to one question."""
+    cell = record.cell
+    body = {
+        "data": (cell.data.train, sorted(cell.data.evaluation.items()), cell.data.max_train_rows),
+        "teacher": (cell.teacher.base, cell.teacher.origin, cell.teacher.key),
+        "recipe": sorted(cell.recipe.items()),
+        "numeric": cell.numeric.model_dump(),
+        "settings": (cell.version, sorted(cell.settings.items()), cell.dropped),
+        "artefacts": sorted(cell.artefacts.items()),
+        "tokenizer": cell.tokenizer,
+    }
+    return str(body)
+
+
+def _differences(old: Record, new: Record) -> str:
+    """Which parts of the question differ, in words."""
+    parts = {
+        "data": lambda c: (c.data.train, c.data.evaluation, c.data.max_train_rows),
+        "teacher": lambda c: (c.teacher.base, c.teacher.origin),
+        "recipe": lambda c: c.recipe,
+        "precision or threads": lambda c: c.numeric,
+        "settings": lambda c: (c.version, c.settings, c.dropped),
+        "general start or other artefacts": lambda c: c.artefacts,
+        "tokenizer": lambda c: c.tokenizer,
+    }
+    found = [name for name, of in parts.items() if of(old.cell) != of(new.cell)]
+    return ", ".join(found) or "the teacher's training"
+
+
+def _row(olds: list[Record], news: list[Record], old_store: Store, new_store: Store, limits: Limits) -> list[Finding]:
+    first = olds[0]
+    subject = f"{'+'.join(first.cell.tasks)} {first.cell.label}" + (f" at {first.point}" if first.point else "")
+    same = {r.key: r for r in news}
+    pairs = [(old, same[old.key]) for old in olds if old.key in same]
+    if not pairs:
+        near = [
+            r
+            for r in news
+            if (r.cell.tasks, r.cell.label, r.point) == (first.cell.tasks, first.cell.label, first.point)
+        ]
+        if near:
+            return [Finding(subject, "row", OTHER, f"measured with other {_differences(first, near[0])}")]
+        return [Finding(subject, "row", MISSING, "no record; run the baseline's command")]
+    findings = []
+    for _, new in pairs:
+        if new.status != "ok":
+            why = f"seed {new.cell.seed} {new.status}" + (f": {new.error.message}" if new.error else "")
+            findings.append(Finding(subject, "row", REGRESSED, why))
+    pairs = [(old, new) for old, new in pairs if new.status == "ok"]
+    if not pairs:
+        return findings
+    findings.append(_size(subject, *pairs[0]))
+    for evaluation, scores in first.scores.items():
+        metric = next(iter(scores))
+        findings.append(_score(subject, evaluation, metric, olds, pairs, old_store, new_store, limits))
+    return findings
+
+
+def _size(subject: str, old: Record, new: Record) -> Finding:
+    if old.sizes is None or new.sizes is None:
+        return Finding(subject, "size", MISSING, "one of the two records has no sizes")
+    for name in ("parameters", "macs"):
+        before, after = getattr(old.sizes, name), getattr(new.sizes, name)
+        if before != after:
+            return Finding(subject, "size", REGRESSED, f"{name} {after:,}, were {before:,}")
+    return Finding(subject, "size", PASSED, f"{new.sizes.parameters:,} parameters, {new.sizes.macs:,} MACs, as before")
+
+
+def _score(
+    subject: str,
+    evaluation: str,
+    metric: str,
+    olds: list[Record],
+    pairs: list[tuple[Record, Record]],
+    old_store: Store,
+    new_store: Store,
+    limits: Limits,
+) -> Finding:
+    what = f"{evaluation} {metric}"
+    if all(old.weights == new.weights and old.scores == new.scores for old, new in pairs):
+        return Finding(subject, what, PASSED, f"identical weights ({len(pairs)} seeds)")
+    before = [old.scores[evaluation][metric] for old, _ in pairs]
+    after = [new.scores[evaluation][metric] for _, new in pairs]
+    difference = 100 * float(np.mean(after) - np.mean(before))
+    arrays = [(old_store.predictions(old), new_store.predictions(new)) for old, new in pairs]
+    if any((a[f"examples.{evaluation}"] != b[f"examples.{evaluation}"]).any() for a, b in arrays):
+        return Finding(subject, what, OTHER, "the two were scored on other examples")
+    chance = 100 * sampling_half_width(
+        [a[f"logits.{evaluation}"] for a, _ in arrays],
+        [b[f"logits.{evaluation}"] for _, b in arrays],
+        arrays[0][0][f"labels.{evaluation}"],
+        metric,
+    )
+    seeds = seed_half_width([100 * old.scores[evaluation][metric] for old in olds], len(pairs))
+    half = math.hypot(chance, seeds or 0.0)
+    text = f"{100 * np.mean(after):.1f}, was {100 * np.mean(before):.1f}: {difference:+.1f} ± {half:.1f} points"
+    text += "" if seeds is not None else " (one seed: its noise is not in the interval)"
+    return Finding(subject, what, verdict(difference, half, limits.points), text)
+
+
+def verdict(difference: float, half: float, margin: float) -> str:
+    """Certainly worse: regressed. Certainly not worse by more than the margin: passed. Else inconclusive."""
+    if difference + half < 0:
+        return REGRESSED
+    return PASSED if difference - half >= -margin else UNCLEAR
+
+
+def _speeds(olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], limits: Limits) -> list[Finding]:
+    """The last session of each teacher, system by system, under the same conditions."""
+    findings = []
+    for teacher in dict.fromkeys(session.teacher for session in olds):
+        old = [session for session in olds if session.teacher == teacher][-1]
+        fitting = [session for session in news if session.teacher == teacher]
+        for conditions in conditions_of(old):
+            for timing in old.timings:
+                if timing.conditions == conditions and timing.system != TEACHER and timing.seconds:
+                    findings.append(_speed(old, fitting, timing.system, conditions, limits.speed))
+    return findings
+
+
+def _speed(
+    old: SpeedRecord, news: Sequence[SpeedRecord], system: str, conditions: Conditions, allowed: float
+) -> Finding:
+    what = f"speed-up ({described(conditions)})"
+    before = speed_up(old, system, conditions)
+    found = [ratio for session in news if (ratio := speed_up(session, system, conditions))]
+    if before is None or not found:
+        other = any(timing.system == system for session in news for timing in session.timings)
+        why = "timed under other conditions" if other else "not timed"
+        return Finding(system, what, OTHER if other else MISSING, why)
+    now, floor = found[-1], before.median * (1 - allowed)
+    text = f"{now.text()}, was {before.text()}; at least {floor:.2f}x is wanted"
+    if now.high < floor:
+        return Finding(system, what, REGRESSED, text)
+    return Finding(system, what, PASSED if now.low >= floor else UNCLEAR, text)
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Markdown for a pull request: the verdict, the counts, and every comparison, the worst first."""
+    from tabulate import tabulate
+
+    counts = Counter(finding.verdict for finding in findings)
+    ordered = sorted(findings, key=lambda f: WORST_FIRST.index(f.verdict))
+    rows = [[f.verdict, f.subject, f.what, f.why] for f in ordered]
+    lines = [
+        f"# Check: {overall(findings)}",
+        "",
+        ", ".join(f"{counts[verdict]} {verdict}" for verdict in WORST_FIRST if counts[verdict]) or "nothing to compare",
+        "",
+        tabulate(rows, headers=["verdict", "row", "what", "why"], tablefmt="github", disable_numparse=True),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def junit(findings: Sequence[Finding]) -> bytes:
+    """JUnit XML: regressed and not comparable are failures, inconclusive and nothing measured are skipped."""
+    suite = ElementTree.Element("testsuite", name="bench check", tests=str(len(findings)))
+    failures = skipped = 0
+    for finding in findings:
+        case = ElementTree.SubElement(suite, "testcase", classname=finding.subject, name=finding.what)
+        if finding.verdict in (REGRESSED, OTHER):
+            failures += 1
+            ElementTree.SubElement(case, "failure", message=f"{finding.verdict}: {finding.why}")
+        elif finding.verdict != PASSED:
+            skipped += 1
+            ElementTree.SubElement(case, "skipped", message=f"{finding.verdict}: {finding.why}")
+    suite.set("failures", str(failures))
+    suite.set("skipped", str(skipped))
+    return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
