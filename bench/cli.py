@@ -103,6 +103,7 @@ def _write_json(path: Path | None, body: Any) -> None:
 
 @app.command(epilog="Example: python -m bench run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
 def run(
+    ctx: typer.Context,
     methods: Methods = "all",
     tasks: Tasks = "glue",
     seeds: Seeds = "0",
@@ -122,15 +123,31 @@ def run(
     yes: Yes = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run everything again; old attempts are kept.")] = False,
+    experiment: Annotated[
+        Path | None, typer.Option(help="A TOML file with a paper's tables; options typed here go before its own.")
+    ] = None,
+    table: Annotated[str, typer.Option(help="Only these tables of the experiment, separated by commas.")] = "",
 ) -> int:
     """Train what is missing, score it, and write the report."""
     if not methods.strip():
         raise InputError("--methods names no row; try --methods all, or `teacher` for the teachers alone")
-    request = _request(**locals())
-    from bench.run import run as carry_out
-
+    given = {k: v for k, v in locals().items() if k not in ("ctx", "experiment", "table")}
+    typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
     confirm: Callable[[str], bool] | None = typer.confirm if sys.stdin.isatty() else None
-    outcome = carry_out(request, confirm=confirm)
+    if experiment is not None:
+        from bench.experiment import run_experiment
+
+        if "methods" in typed:
+            raise InputError("--methods and --experiment do not go together: the file names the rows of each table")
+        outcome = run_experiment(
+            experiment, _request(**given), typed, table, tasks if "tasks" in typed else "", confirm
+        )
+    elif table:
+        raise InputError("--table chooses from an experiment; add --experiment FILE.toml")
+    else:
+        from bench.run import run as carry_out
+
+        outcome = carry_out(_request(**given), confirm=confirm)
     for line in outcome.failed:
         print(f"failed: {line}", file=sys.stderr)
     return outcome.exit_code

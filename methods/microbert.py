@@ -65,6 +65,9 @@ def _expert(width: int, num_labels: int) -> nn.Linear:
     return expert
 
 
+TOKENS = "tokens"
+
+
 @dataclass(frozen=True, kw_only=True)
 class MicroBERT(OwnShape):
     name: ClassVar[str] = "microbert"
@@ -80,6 +83,7 @@ class MicroBERT(OwnShape):
     order: Literal["map_then_pool", "pool_then_map"] = "map_then_pool"
     """Differs for the maximum only; the text maps first."""
     features: str = "cls+mean+max"
+    """Joined by +; ``tokens`` is the control: the squared error of every token's state, as in TinyBERT."""
     distance: Literal["mse", "cosine", "normalised_mse", "kl"] = "mse"
     teacher_layers: Literal["average", "nearest"] = "average"
     attention: bool = False
@@ -105,8 +109,15 @@ class MicroBERT(OwnShape):
     def __post_init__(self) -> None:
         super().__post_init__()
         chosen = self.features.split("+")
-        if not set(chosen) <= set(losses.POOLS) or len(set(chosen)) != len(chosen):
-            raise MethodError(f"features={self.features} should join some of {', '.join(losses.POOLS)} with +")
+        if self.features == TOKENS:
+            if self.distance != "mse" or self.order != "map_then_pool":
+                raise MethodError(
+                    f"features={TOKENS} is TinyBERT's hidden loss: it goes with distance=mse and order=map_then_pool"
+                )
+        elif not set(chosen) <= set(losses.POOLS) or len(set(chosen)) != len(chosen):
+            raise MethodError(
+                f"features={self.features} should join some of {', '.join(losses.POOLS)} with +, or be {TOKENS}"
+            )
         if not 0 <= self.alpha <= 1:
             raise MethodError(f"alpha={self.alpha} should lie between 0 and 1")
         if self.temperature <= 0:
@@ -167,6 +178,8 @@ class MicroBERT(OwnShape):
             ours, theirs, layout = student.hidden(m), teacher_states(teacher, m), batch.layout
             if self.order == "map_then_pool":
                 ours, theirs = mapped("student_projection", ours, m, aux), mapped("teacher_projection", theirs, m, aux)
+                if self.features == TOKENS:
+                    return losses.hidden_mse_tokenmean(ours, theirs)
                 return losses.feature_alignment(ours, theirs, layout, features, self.distance)
             compare = losses.DISTANCES[self.distance]
             parts = (

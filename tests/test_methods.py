@@ -58,6 +58,7 @@ def test_dropping_terms_makes_the_teacher_do_less():
         {"projection": "common", "projection_per_layer": True},
         {"order": "pool_then_map"},
         {"features": "cls"},
+        {"features": "tokens"},
         {"distance": "kl"},
         {"teacher_layers": "nearest", "attention": True},
         {"discriminator_input": "features"},

@@ -47,6 +47,8 @@ class Group:
     speed_ups: dict[str, Ratio] = field(default_factory=dict)
     """system -> times faster than the teacher, under ``speed_conditions``"""
     speed_conditions: str = ""
+    order: list[str] = field(default_factory=list)
+    """rows in this order, where it is given"""
 
     @property
     def title(self) -> str:
@@ -81,6 +83,8 @@ class Group:
             {(r.cell.ablation_of or r.cell.label, r.cell.ablation_of is not None, r.cell.label) for r in self.records}
         )
         rows = [label for _, _, label in labels]
+        if self.order:
+            rows = sorted(rows, key=lambda label: self.order.index(label) if label in self.order else -1)
         return [label for label in rows if label == TEACHER] + [label for label in rows if label != TEACHER]
 
     def of(self, label: str, task: str | None = None) -> list[Record]:
@@ -354,33 +358,49 @@ def reappearance(group: Group, notes: Footnotes) -> Table | None:
 
 def ablation(group: Group, notes: Footnotes) -> Table | None:
     """Every ``w/o X`` row under its full row, with the difference to it."""
+    fulls = sorted({r.cell.ablation_of for r in group.records if r.cell.ablation_of})
+    parts = [
+        differences(
+            "Ablation",
+            group,
+            full,
+            [full, *sorted({r.cell.label for r in group.records if r.cell.ablation_of == full})],
+            notes,
+        )
+        for full in fulls
+    ]
+    if not parts:
+        return None
+    whole = parts[0]
+    for part in parts[1:]:
+        whole.rows += part.rows
+        whole.values += part.values
+    return whole
+
+
+def differences(title: str, group: Group, full: str, labels: Sequence[str], notes: Footnotes) -> Table:
+    """Rows with their difference to the row ``full``, column by column and on average."""
     columns = group.columns
     rows, values = [], []
-    fulls = sorted({r.cell.ablation_of for r in group.records if r.cell.ablation_of})
-    for full in fulls:
-        labels = [full, *sorted({r.cell.label for r in group.records if r.cell.ablation_of == full})]
-        for label in labels:
-            cells, numbers, differences = [], [], []
-            for c in columns:
-                got, reference = group.values(label, c), group.values(full, c)
-                if not got:
-                    cells.append(_missing(group, label, c, notes))
-                    numbers.append("")
-                    continue
-                text = summarise(list(got.values())).text()
-                shared = sorted(set(got) & set(reference))
-                if label != full and shared:
-                    difference = summarise([got[seed] - reference[seed] for seed in shared]).mean
-                    differences.append(difference)
-                    text += f" ({difference:+.1f})"
-                cells.append(text)
-                numbers.append(f"{summarise(list(got.values())).mean:.4f}")
-            mean = f"{summarise(differences).mean:+.1f}" if differences and len(differences) == len(columns) else ""
-            rows.append([label, *cells, mean])
-            values.append([label, *numbers, mean])
-    if not rows:
-        return None
-    table = Table("Ablation", ["System", *(c.title for c in columns), "mean difference"], rows, values)
+    for label in labels:
+        cells, numbers, gaps = [], [], []
+        for c in columns:
+            got, reference = group.values(label, c), group.values(full, c)
+            if not got:
+                cells.append(_missing(group, label, c, notes))
+                numbers.append("")
+                continue
+            text = summarise(list(got.values())).text()
+            shared = sorted(set(got) & set(reference))
+            if label != full and shared:
+                gaps.append(summarise([got[seed] - reference[seed] for seed in shared]).mean)
+                text += f" ({gaps[-1]:+.1f})"
+            cells.append(text)
+            numbers.append(f"{summarise(list(got.values())).mean:.4f}")
+        mean = f"{summarise(gaps).mean:+.1f}" if gaps and len(gaps) == len(columns) else ""
+        rows.append([label, *cells, mean])
+        values.append([label, *numbers, mean])
+    table = Table(title, ["System", *(c.title for c in columns), "mean difference"], rows, values)
     table.notes.append("In brackets the difference to the full row, over the seeds that both have.")
     return table
 

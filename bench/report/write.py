@@ -142,19 +142,23 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, picture: s
         "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
     )
     lines = [f"# {group.title}", "", f"{recipe}; {group.precision}, {group.threads} threads. {_start_line(group)}", ""]
-    lines += _warnings(group)
+    lines += warnings(group)
     for table in tables:
         lines += [f"## {table.title}", "", grid(table), ""]
         for note in table.notes:
             lines += [note, ""]
         if table.title == "Accuracy" and picture:
             lines += [f"![Score kept against FLOPs]({picture})", ""]
-    if notes.texts:
-        lines += ["## Footnotes", ""]
-        lines += [f"[{number}] {text}" + "  " for number, text in enumerate(notes.texts, start=1)]
-        lines += [""]
-    lines += ["## Where these numbers come from", "", *_provenance(group.records)]
+    lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(group.records)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def footnotes(notes: Footnotes) -> list[str]:
+    """The section of footnotes, or nothing."""
+    if not notes.texts:
+        return []
+    listed = [f"[{number}] {text}" + "  " for number, text in enumerate(notes.texts, start=1)]
+    return ["## Footnotes", "", *listed, ""]
 
 
 def _start_line(group: Group) -> str:
@@ -164,7 +168,8 @@ def _start_line(group: Group) -> str:
     return text + (f"; from random weights: {', '.join(random)}." if random else ".")
 
 
-def _warnings(group: Group) -> list[str]:
+def warnings(group: Group) -> list[str]:
+    """What a reader has to know before the first number."""
     lines = []
     if group.slug.startswith("sample-"):
         lines += [
@@ -179,7 +184,8 @@ def _warnings(group: Group) -> list[str]:
     return lines
 
 
-def _provenance(records: Sequence[Record]) -> list[str]:
+def provenance(records: Sequence[Record]) -> list[str]:
+    """Keys, code, libraries, machine and examples of these records."""
     done = [r for r in records if r.status == "ok"]
     if not done:
         return ["No finished record."]
