@@ -92,3 +92,26 @@ def test_one_value_has_no_deviation():
     assert summarise([80.0, 82.0]).text() == "81.0 ± 1.4"
     with pytest.raises(ValueError, match="no values"):
         summarise([])
+
+
+def test_the_front_holds_what_nothing_beats():
+    from bench.report.plot import Point, front
+
+    points = [Point("a", 1, 80), Point("b", 1, 90), Point("c", 2, 90), Point("d", 3, 95), Point("e", 4, 94)]
+    assert [p.label for p in front(points)] == ["b", "d"]
+
+
+def test_pictures_stand_beside_the_report_and_are_in_it(store, tmp_path):
+    from bench.record.speed import Conditions, SpeedRecord, Timing, write_speed
+
+    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
+    timings = [
+        Timing(system=name, conditions=conditions, seconds=[seconds] * 10)
+        for name, seconds in (("teacher", 0.02), ("kd", 0.004))
+    ]
+    teacher = made.record("teacher", "rte").cell.teacher.name
+    write_speed(store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
+    (path, _) = write_reports(store, tmp_path / "out")
+    pictures = {p.name for p in path.parent.glob("*.svg")}
+    assert pictures == {path.stem + suffix for suffix in (".svg", "-latency.svg", "-curves.svg")}
+    assert all(f"]({name})" in path.read_text() for name in pictures)

@@ -1,80 +1,178 @@
-"""The picture of a report: score kept against FLOPs."""
+"""The pictures of a report: score kept against FLOPs and against measured latency, and learning curves."""
 
 from __future__ import annotations
 
 import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from bench.plan.cell import TEACHER
+from bench.record.schema import Record
 from bench.report.tables import Group
 from bench.stats.summary import summarise
 
+GREY, BLUE, LIGHT = "#444444", "#1f6fb4", "#a9c6e0"
+PANELS = 9
+"""Systems whose learning curves fit into one picture."""
 
-def score_against_flops(group: Group) -> bytes | None:
-    """SVG: one point a system, mean ratio to the teacher over the columns both have; None without a teacher.
 
-    Systems of the same size stand on one vertical: their labels are spread so that none covers another.
-    """
+@dataclass(frozen=True)
+class Point:
+    """One system: what it costs and what it keeps of the teacher's score, in percent."""
+
+    label: str
+    cost: float
+    kept: float
+
+
+def kept_scores(group: Group) -> tuple[dict[str, float], int]:
+    """System -> mean of its ratios to the teacher in percent, over the columns that all have; and how many columns."""
     columns = [c for c in group.columns if group.values(TEACHER, c)]
     teacher = {c: summarise(list(group.values(TEACHER, c).values())).mean for c in columns}
     columns = [c for c in columns if teacher[c] > 0]
-    points: list[tuple[str, float, float]] = []
+    kept: dict[str, float] = {}
     for label in group.systems:
-        sized = [r.sizes for r in group.of(label) if r.sizes]
         values = [group.values(label, c) for c in columns]
-        if sized and columns and all(values):
-            kept = summarise(
-                [100 * summarise(list(v.values())).mean / teacher[c] for v, c in zip(values, columns, strict=True)]
-            ).mean
-            points.append((label, min(s.flops for s in sized) / 1e9, kept))
-    if len(points) < 2:
+        if columns and all(values):
+            ratios = [100 * summarise(list(v.values())).mean / teacher[c] for v, c in zip(values, columns, strict=True)]
+            kept[label] = summarise(ratios).mean
+    return kept, len(columns)
+
+
+def front(points: Sequence[Point]) -> list[Point]:
+    """The points that no other one beats: none is at most as costly and keeps more, or cheaper and keeps as much."""
+    found = [
+        p
+        for p in points
+        if not any((q.cost <= p.cost and q.kept > p.kept) or (q.cost < p.cost and q.kept >= p.kept) for q in points)
+    ]
+    return sorted(found, key=lambda p: p.cost)
+
+
+def score_against_flops(group: Group) -> bytes | None:
+    """SVG; None without a teacher or with fewer than two points."""
+    flops = {
+        label: min(sized) / 1e9
+        for label in group.systems
+        if (sized := [record.sizes.flops for record in group.of(label) if record.sizes])
+    }
+    return _scatter(group, flops, "FLOPs of one sequence of 128 tokens (G, 2 x MACs, log scale)")
+
+
+def score_against_latency(group: Group) -> bytes | None:
+    """SVG; None where nothing was timed."""
+    if not group.latencies:
         return None
+    return _scatter(group, group.latencies, f"median latency (ms, log scale): {group.speed_conditions}")
+
+
+@contextmanager
+def _drawing(width: float, height: float) -> Iterator[tuple[Any, io.BytesIO]]:
+    """A figure with our look; after the block its SVG is in the buffer: the same figure, the same bytes."""
     import matplotlib
 
     matplotlib.use("Agg")
-    with matplotlib.rc_context(
-        {"svg.hashsalt": "bert-bench", "svg.fonttype": "none", "font.size": 9, "font.family": "sans-serif"}
-    ):
+    look: Any = {"svg.hashsalt": "bert-bench", "svg.fonttype": "none", "font.size": 9, "font.family": "sans-serif"}
+    with matplotlib.rc_context(look):
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(7.2, max(3.4, 0.27 * len(points) + 1.2)), layout="constrained")
+        figure, out = Figure(figsize=(width, height), layout="constrained"), io.BytesIO()
+        yield figure, out
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | None:
+    """One point a system; the front joined by a line. Labels are spread so that none covers another."""
+    kept, columns = kept_scores(group)
+    points = [Point(label, costs[label], kept[label]) for label in kept if label in costs]
+    if len(points) < 2:
+        return None
+    best = front(points)
+    with _drawing(7.2, max(3.4, 0.27 * len(points) + 1.2)) as (figure, out):
         axes = figure.subplots()
-        low, high = min(p[2] for p in points), max(p[2] for p in points)
+        low, high = min(p.kept for p in points), max(p.kept for p in points)
         gap = max(high - low, 2.0) / 14
+        axes.plot([p.cost for p in best], [p.kept for p in best], color=LIGHT, linewidth=1.4, zorder=2, label="front")
         place = float("inf")
-        for label, flops, kept in sorted(points, key=lambda p: -p[2]):
-            is_teacher = label == TEACHER
+        for p in sorted(points, key=lambda p: -p.kept):
+            is_teacher = p.label == TEACHER
             axes.scatter(
-                [flops],
-                [kept],
+                [p.cost],
+                [p.kept],
                 s=36,
                 marker="D" if is_teacher else "o",
-                color="#444444" if is_teacher else "#1f6fb4",
+                facecolor=GREY if is_teacher else BLUE if p in best else "white",
+                edgecolor=GREY if is_teacher else BLUE,
                 zorder=3,
             )
             if is_teacher:
-                axes.annotate(label, (flops, kept), xytext=(0, -7), textcoords="offset points", va="top", ha="center")
+                axes.annotate(
+                    p.label, (p.cost, p.kept), xytext=(0, -7), textcoords="offset points", va="top", ha="center"
+                )
                 continue
-            place = min(kept, place - gap)
+            place = min(p.kept, place - gap)
             axes.annotate(
-                f"{label}  {kept:.1f} %",
-                (flops, kept),
-                xytext=(flops * 1.09, place),
+                f"{p.label}  {p.kept:.1f} %",
+                (p.cost, p.kept),
+                xytext=(p.cost * 1.09, place),
                 textcoords="data",
                 va="center",
                 arrowprops={"arrowstyle": "-", "color": "#bbbbbb", "linewidth": 0.6},
             )
         axes.set_xscale("log")
-        largest, smallest = max(p[1] for p in points), min(p[1] for p in points)
-        axes.set_xlim(smallest / 1.3, max(largest * 1.3, smallest * 3))
+        largest, smallest = max(p.cost for p in points), min(p.cost for p in points)
+        axes.set_xlim(smallest / 1.3, max(largest * 1.9, smallest * 3))
         axes.set_ylim(min(low, place) - gap, max(high, 100) + gap)
-        ticks = sorted({round(p[1], 2) for p in points})
+        ticks: list[float] = []
+        for cost in sorted({float(f"{p.cost:.3g}") for p in points}):
+            if not ticks or cost > 1.12 * ticks[-1]:
+                ticks.append(cost)
         axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
         axes.minorticks_off()
         axes.axhline(100, color="#999999", linewidth=0.8, linestyle="--")
         axes.grid(axis="y", color="#eeeeee")
-        axes.set_xlabel("FLOPs of one sequence of 128 tokens (G, 2 x MACs, log scale)")
-        axes.set_ylabel(f"score kept (% of the teacher), mean of {len(columns)}")
-        axes.set_title(group.title, fontsize=9)
-        out = io.BytesIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        axes.set_xlabel(axis)
+        axes.set_ylabel(f"% of the teacher's score, mean of {columns}")
+        axes.set_title(f"{group.title}\nfilled: on the front; hollow: another is as cheap and keeps more", fontsize=9)
+    return out.getvalue()
+
+
+def learning_curves(group: Group) -> bytes | None:
+    """SVG: a panel a full row, a line a term, on the group's first task and seed; stages one after another."""
+    records: dict[str, Record] = {}
+    for label in group.systems:
+        done = [r for r in group.of(label) if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER]
+        if done and len(records) < PANELS:
+            records[label] = done[0]
+    if not records:
+        return None
+    columns = min(3, len(records))
+    rows = math.ceil(len(records) / columns)
+    with _drawing(2.9 * columns, 2.3 * rows) as (figure, out):
+        grid = figure.subplots(rows, columns, squeeze=False)
+        panels = [axes for line in grid for axes in line]
+        for axes in panels[len(records) :]:
+            axes.set_axis_off()
+        for axes, (label, record) in zip(panels, records.items(), strict=False):
+            start = 0
+            for stage, terms in record.terms.items():
+                longest = max((len(values) for values in terms.values()), default=0)
+                for name, values in terms.items():
+                    axes.plot(range(start, start + len(values)), values, linewidth=1.0, label=f"{name} ({stage})")
+                start += longest
+                axes.axvline(start, color="#dddddd", linewidth=0.6)
+            if any(value > 0 for terms in record.terms.values() for values in terms.values() for value in values):
+                axes.set_yscale("log")
+            axes.set_title(label, fontsize=8)
+            axes.set_xticks([])
+            axes.tick_params(which="both", labelsize=6)
+            axes.legend(fontsize=5.5, frameon=False)
+        first = next(iter(records.values()))
+        figure.suptitle(
+            f"unweighted value of each term over training, {'+'.join(first.cell.tasks)}, seed {first.cell.seed}",
+            fontsize=9,
+        )
     return out.getvalue()

@@ -46,6 +46,8 @@ class Group:
     records: list[Record] = field(default_factory=list)
     speed_ups: dict[str, Ratio] = field(default_factory=dict)
     """system -> times faster than the teacher, under ``speed_conditions``"""
+    latencies: dict[str, float] = field(default_factory=dict)
+    """system -> median milliseconds of a batch under the same conditions"""
     speed_conditions: str = ""
     order: list[str] = field(default_factory=list)
     """rows in this order, where it is given"""
@@ -415,6 +417,7 @@ def cost(group: Group) -> Table | None:
         seeds = max(1, len({r.cell.seed for r in done}))
         total = lambda field: sum(getattr(r.train, field) for r in done) / seeds  # noqa: B023, E731
         own, taught = total("flops_own"), total("flops_teacher")
+        seconds, shared = total("seconds_own"), total("teacher_seconds_shared")
         rows.append(
             [
                 label,
@@ -422,9 +425,10 @@ def cost(group: Group) -> Table | None:
                 f"{total('examples'):,.0f}",
                 f"{own / 1e12:.2f}",
                 f"{taught / 1e12:.2f}",
-                f"{total('seconds_own'):,.0f}",
-                f"{total('teacher_seconds_shared'):,.0f}",
+                f"{seconds:,.0f}",
+                f"{shared:,.0f}",
                 f"{total('teacher_seconds_alone'):,.0f}",
+                f"{100 * shared / (seconds + shared):.0f} %" if seconds + shared else "–",
             ]
         )
     if not rows:
@@ -438,6 +442,7 @@ def cost(group: Group) -> Table | None:
         "own s",
         "teacher s, shared",
         "teacher s, if alone",
+        "teacher's share of seconds",
     ]
     table = Table("Cost of training", header, rows, rows)
     table.notes.append(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tabulate import tabulate
@@ -19,6 +19,7 @@ from bench.record.speed import SpeedRecord, speed_records
 from bench.record.store import Store, slug, write_atomically
 from bench.report.speed import described, headline, latest, speed_tables, speed_up
 from bench.report.tables import Footnotes, Group, Table, ablation, accuracy, cost, groups, reappearance, sizes_of
+from bench.stats.ratios import percentile
 
 
 def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = None) -> list[Path]:
@@ -53,9 +54,11 @@ def _add_speed(group: Group, session: SpeedRecord | None) -> None:
         f"{described(conditions)}, on {session.env.get('accelerator') or session.env.get('processor')}"
     )
     for label in group.systems:
-        found = speed_up(session, label, conditions)
-        if found is not None and label != TEACHER:
-            group.speed_ups[label] = found
+        timing, found = session.of(label, conditions), speed_up(session, label, conditions)
+        if timing is not None and found is not None:
+            group.latencies[label] = 1000 * percentile(timing.seconds, 0.5)
+            if label != TEACHER:
+                group.speed_ups[label] = found
 
 
 def write_speed_report(session: SpeedRecord, folder: Path) -> Path:
@@ -98,7 +101,7 @@ def name_of(group: Group) -> str:
 
 def write_report(group: Group, folder: Path) -> Path:
     """One report; returns the Markdown file."""
-    from bench.report.plot import score_against_flops
+    from bench.report.plot import learning_curves, score_against_flops, score_against_latency
 
     name = name_of(group)
     notes = Footnotes()
@@ -113,12 +116,18 @@ def write_report(group: Group, folder: Path) -> Path:
         )
         if t
     ]
-    picture = score_against_flops(group)
+    drawn = {
+        "": ("Score kept against FLOPs", score_against_flops(group)),
+        "-latency": ("Score kept against measured latency", score_against_latency(group)),
+        "-curves": ("Learning curves of each term", learning_curves(group)),
+    }
+    pictures = {f"{name}{suffix}.svg": picture for suffix, picture in drawn.items() if picture[1] is not None}
     for table in tables:
         write_atomically(folder / f"{name}-{slug(table.title).lower()}.csv", csv_of(table).encode())
-    if picture is not None:
-        write_atomically(folder / f"{name}.svg", picture)
-    write_atomically(folder / f"{name}.md", markdown(group, tables, notes, f"{name}.svg" if picture else None).encode())
+    for file, (_, svg) in pictures.items():
+        write_atomically(folder / file, svg or b"")
+    shown = {file: caption for file, (caption, _) in pictures.items()}
+    write_atomically(folder / f"{name}.md", markdown(group, tables, notes, shown).encode())
     return folder / f"{name}.md"
 
 
@@ -136,8 +145,8 @@ def grid(table: Table) -> str:
     return tabulate(table.rows, headers=table.header, tablefmt="github", colalign=align, disable_numparse=True)
 
 
-def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, picture: str | None) -> str:
-    """The report's text. No date, no host: those are in the records."""
+def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: Mapping[str, str]) -> str:
+    """The report's text; ``pictures`` are files and captions. No date, no host: those are in the records."""
     recipe = f"recipe {group.recipe}" + (
         "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
     )
@@ -147,8 +156,9 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, picture: s
         lines += [f"## {table.title}", "", grid(table), ""]
         for note in table.notes:
             lines += [note, ""]
-        if table.title == "Accuracy" and picture:
-            lines += [f"![Score kept against FLOPs]({picture})", ""]
+        for file, caption in pictures.items():
+            if table.title == ("Cost of training" if file.endswith("-curves.svg") else "Accuracy"):
+                lines += [f"![{caption}]({file})", ""]
     lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(group.records)]
     return "\n".join(lines).rstrip() + "\n"
 
