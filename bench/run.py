@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import methods
-from bench.data.checkpoints import tokenizer_of
+from bench.data.checkpoints import Checkpoint, tokenizer_of
 from bench.data.encode import Encoded, encode, pieces
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.measure.busy import training_here
@@ -41,6 +41,7 @@ from methods.families import cost
 
 TOGETHER = 8
 """Students that train at once on one teacher pass: more would need more memory and share little more."""
+NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
 ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
 
 
@@ -222,7 +223,9 @@ def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outc
         progress.say(f"{task.task.name} ({number} of {len(plan.tasks)} tasks), {len(todo)} cells")
         bench = Bench(task, numerics, progress)
         for planned in todo:
-            if planned.row is None:
+            if planned.checkpoint is not None:
+                _checkpoint_record(planned.cell, planned.checkpoint, bench, store, outcome)
+            elif planned.row is None:
                 _teacher_record(planned.cell, bench, store, outcome)
         students = [planned for planned in todo if planned.row is not None]
         for seed in dict.fromkeys(planned.cell.seed for planned in students):
@@ -277,6 +280,19 @@ def _teacher_record(cell: Cell, bench: Bench, store: Store, outcome: Outcome) ->
     except Exception as error:
         store.write(_failed(cell, started, error))
         outcome.failed.append(f"{cell.tasks[0]} {cell.label}: {error}")
+
+
+def _checkpoint_record(cell: Cell, checkpoint: Checkpoint, bench: Bench, store: Store, outcome: Outcome) -> None:
+    """Score a finished classifier, read with its own tokenizer."""
+    started = now()
+    try:
+        own = Bench(replace(bench.task, checkpoint=checkpoint), bench.numerics, bench.progress)
+        model = base_model(checkpoint, bench.task.task.num_labels)
+        record, arrays = _scored(cell, model, own, started, None, None)
+        store.write(record.model_copy(update={"notes": (NOT_OURS,)}), arrays)
+        outcome.trained += 1
+    except Exception as error:
+        _note_failure(cell, started, error, store, outcome)
 
 
 def _group(

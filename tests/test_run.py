@@ -172,6 +172,37 @@ def test_a_finished_teacher_is_used_as_it_is(request_, tmp_path):
     assert found["rte", "teacher", 0].train is None
 
 
+def test_a_finished_checkpoint_is_a_row(request_, tmp_path):
+    """The same weights as a given teacher score the same, and the report says that they are not ours."""
+    finished = tiny.save_teacher(tmp_path / "finished", BertForSequenceClassification)
+    request = request_(
+        methods=f"finetune:{tiny.SHAPE}:start=random,checkpoint:{finished}", tasks="rte", teacher=str(finished)
+    )
+    outcome = api.run(request)
+    assert outcome.exit_code == OK
+    found = records(request)
+    row, teacher = found["rte", "checkpoint", 0], found["rte", "teacher", 0]
+    assert row.cell.label == "checkpoint:finished"
+    assert (row.scores, row.weights, row.train) == (teacher.scores, teacher.weights, None)
+    assert "a finished checkpoint, scored here" in outcome.reports[0].read_text()
+    assert api.run(request).trained == 0
+
+
+@pytest.mark.parametrize(
+    "methods, message",
+    [
+        ("checkpoint:", "add the folder"),
+        ("checkpoint:./nowhere", "no such folder"),
+        ("checkpoint:{base}", "no classification head"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_a_row_is_refused(request_, teacher_folder, methods, message):
+    request = request_(methods=methods.format(base=teacher_folder), tasks="rte")
+    with pytest.raises(InputError, match=message):
+        api.run(request)
+    assert not request.results.exists()
+
+
 @pytest.mark.parametrize(
     "labels, message",
     [(["a", "b"], "other label names"), (["not_entailment", "entailment"], "in another order")],

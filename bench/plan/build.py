@@ -15,7 +15,7 @@ from bench.plan.cell import TEACHER, Cell, DataIdentity, Numeric, TeacherIdentit
 from bench.plan.keys import SCHEMA, digest
 from bench.plan.recipe import START, TEACHER_LEARNING_RATES, Recipe
 from bench.plan.request import SAMPLE, Request, recipe_of, resolve_auto
-from bench.plan.spelling import MethodRow, parse_methods
+from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows
 from bench.record.schema import Record
 from bench.record.store import Store
 
@@ -66,9 +66,11 @@ class Planned:
 
     cell: Cell
     row: MethodRow | None
-    """None for the teacher's own cell"""
+    """None for the teacher's own cell and for a finished checkpoint"""
     record: Record | None
     todo: bool
+    checkpoint: Checkpoint | None = None
+    """for a row that is a finished checkpoint"""
 
 
 @dataclass
@@ -96,7 +98,7 @@ def build(request: Request) -> Plan:
         InputError: anything wrong with what was asked for, before anything starts.
     """
     request = request.checked()
-    rows = parse_methods(request.methods) if request.methods else []  # none: teachers only
+    rows, given = parse_rows(request.methods) if request.methods else ([], [])  # none: teachers only
     wanted = expand(request.tasks)
     request = _without_auto(request)
     notes = list(request.notes)
@@ -112,6 +114,7 @@ def build(request: Request) -> Plan:
     for task in tasks:
         tokenizer = _tokenizer_hash(task.checkpoint)
         cells.append(_teacher_cell(task, tokenizer, numeric, request, store))
+        cells += [_checkpoint_cell(row, task, numeric, request, store) for row in given]
         for row in rows:
             wishes = _wishes(row, task)
             artefacts = {wish.name: _key_of(wish, request, task, tokenizer, numeric, starts) for wish in wishes}
@@ -159,7 +162,7 @@ def _without_auto(request: Request) -> Request:
     from bench.plan.estimate import real_glue_seconds
     from bench.progress import duration
 
-    rows = len(parse_methods(request.methods)) if request.methods else 0
+    rows = len(parse_rows(request.methods)[0]) if request.methods else 0
     took = duration(real_glue_seconds(request, rows))
     return replace(
         resolved, notes=(*resolved.notes[:-1], f"{resolved.notes[-1]} (about {took} on this machine, all of GLUE)")
@@ -378,6 +381,32 @@ def _teacher_cell(task: TaskPlan, tokenizer: str, numeric: Numeric, request: Req
         numeric=numeric,
     )
     return _planned(cell, None, request, store)
+
+
+def _checkpoint_cell(row: CheckpointRow, task: TaskPlan, numeric: Numeric, request: Request, store: Store) -> Planned:
+    """A finished classifier beside the others: identified by its weights, read with its own tokenizer."""
+    from bench.data.checkpoints import find
+
+    found = find(row.path, task.task, request.offline)
+    if not found.finetuned:
+        raise InputError(
+            f"{row.spelling}: no classification head in it, so it has no answers to {task.task.name}; "
+            f"a finished checkpoint is a ...ForSequenceClassification that was tuned on the task"
+        )
+    cell = Cell(
+        label=f"{CHECKPOINT}:{found.name}",
+        method=CHECKPOINT,
+        version=1,
+        settings={"weights": found.sha256},
+        tasks=(task.task.name,),
+        data=task.data,
+        teacher=task.teacher,
+        tokenizer=_tokenizer_hash(found),
+        recipe=task.recipe.as_dict(),
+        seed=0,
+        numeric=numeric,
+    )
+    return replace(_planned(cell, None, request, store), checkpoint=found)
 
 
 def _planned(cell: Cell, row: MethodRow | None, request: Request, store: Store) -> Planned:

@@ -11,6 +11,7 @@ import methods
 from bench.errors import InputError, unknown
 
 ALL = "all"
+CHECKPOINT = "checkpoint"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,33 @@ class MethodRow:
     @property
     def settings(self) -> dict[str, Any]:
         return {field.name: getattr(self.method, field.name) for field in fields(self.method)}
+
+
+@dataclass(frozen=True)
+class CheckpointRow:
+    """A row that is not ours to train: a finished classifier in a folder, or a folder with one a task."""
+
+    path: str
+
+    @property
+    def spelling(self) -> str:
+        return f"{CHECKPOINT}:{self.path}"
+
+
+def parse_rows(text: str) -> tuple[list[MethodRow], list[CheckpointRow]]:
+    """Rows to train and finished checkpoints, ``checkpoint:PATH``, each in order and without repeats.
+
+    Raises:
+        InputError: as :func:`parse_methods`; a checkpoint without a path.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    given = [part for part in parts if part.split(":")[0] == CHECKPOINT]
+    for part in given:
+        if not part.partition(":")[2]:
+            raise InputError(f"{part}: add the folder of a finished classifier: {CHECKPOINT}:PATH")
+    trained = ",".join(part for part in parts if part not in given)
+    rows = [] if given and not trained else parse_methods(trained)
+    return rows, [CheckpointRow(part.partition(":")[2]) for part in dict.fromkeys(given)]
 
 
 def parse_methods(text: str) -> list[MethodRow]:
