@@ -17,6 +17,7 @@ from bench.plan.cell import TEACHER, Cell, record_key
 from bench.record.schema import Record
 from bench.record.speed import SpeedRecord, speed_records
 from bench.record.store import Store, slug, write_atomically
+from bench.report.published import beside, published
 from bench.report.speed import described, headline, latest, speed_tables, speed_up
 from bench.report.tables import Footnotes, Group, Table, ablation, accuracy, cost, groups, reappearance, sizes_of
 from bench.stats.ratios import percentile
@@ -113,6 +114,7 @@ def write_report(group: Group, folder: Path) -> Path:
             ablation(group, notes),
             cost(group),
             sizes_of(group),
+            beside(group, published()),
         )
         if t
     ]
@@ -140,8 +142,9 @@ def csv_of(table: Table) -> str:
 
 
 def grid(table: Table) -> str:
-    """The table as GitHub Markdown; numbers stay as they were formatted."""
-    align = ["left"] + ["right"] * (len(table.header) - 1)
+    """The table as GitHub Markdown; numbers stay as they were formatted, columns of words stand left."""
+    words = {"where", "comparable"}
+    align = ["left" if i == 0 or name in words else "right" for i, name in enumerate(table.header)]
     return tabulate(table.rows, headers=table.header, tablefmt="github", colalign=align, disable_numparse=True)
 
 
