@@ -134,6 +134,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS)
 def test_each_check_alone_finds_its_planted_bug(check):
     found = {done.name: done.found for done in check_method(PLANTED[check]) if not done.passed}

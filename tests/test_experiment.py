@@ -75,6 +75,7 @@ def test_tables_and_tasks_are_chosen_by_name():
         experiment.chosen(tasks="wnli")
 
 
+@pytest.mark.slow
 def test_an_experiment_runs_to_its_report(tmp_path, teacher_folder):
     glue = tiny.write_glue(tmp_path / "glue", ("rte", "sst2"))
     shape = f"{tiny.SHAPE}:start=random"

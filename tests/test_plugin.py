@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import tiny
 
 PLUGIN = Path(__file__).parent / "plugin"
@@ -24,6 +25,7 @@ def bench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.slow
 def test_a_third_party_method_is_listed_and_passes_the_checks(tmp_path):
     listed = bench("list", "--check", cwd=tmp_path)
     assert f"{NAME} from shrinkbert:TeacherLogits  ok" in listed.stdout
@@ -32,6 +34,7 @@ def test_a_third_party_method_is_listed_and_passes_the_checks(tmp_path):
     assert "11 checks passed" in checked.stdout
 
 
+@pytest.mark.slow
 def test_a_third_party_method_runs_to_a_report(tmp_path, teacher_folder):
     glue = tiny.write_glue(tmp_path / "glue", ("rte",))
     done = bench(

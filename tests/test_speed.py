@@ -108,6 +108,7 @@ def test_no_times_beside_a_training(tmp_path, monkeypatch):
     assert trainings(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_peak_memory_is_that_of_the_model_and_not_of_the_imports():
     from bench.measure.memory import footprint
 
@@ -141,6 +142,7 @@ def test_bad_requests_are_refused(wrong, says):
         speed.measure(speed.SpeedRequest(**{"methods": "kd", "teacher": "bert-base-uncased", **wrong}))
 
 
+@pytest.mark.slow
 def test_a_session_from_request_to_report(tmp_path, teacher_folder, monkeypatch):
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "cache"))
     glue = tiny.write_glue(tmp_path / "glue", ("rte",))

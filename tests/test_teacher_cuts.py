@@ -179,6 +179,7 @@ def ib_bert():
     return model.eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transfer", ["joint", "auxiliary"])
 def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer):
     from bench.plan.recipe import Recipe
