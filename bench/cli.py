@@ -324,7 +324,7 @@ def check(
     results: Results = Path("results/runs"),
     tasks: Annotated[str, typer.Option(help="Only these tasks of the baseline, separated by commas.")] = "",
     methods: Annotated[str, typer.Option(help="Only these rows, as they are spelled; and the teacher.")] = "",
-    seeds: Annotated[str, typer.Option(help="Only these seeds.")] = "",
+    seeds: Annotated[str, typer.Option(help="Compare only these seeds; the others still tell the noise.")] = "",
     margin: Annotated[float, typer.Option(help="Points of a score that may be lost.")] = 2.0,
     speed_margin: Annotated[float, typer.Option("--speed-margin", help="Share of a speed-up that may be lost.")] = 0.1,
     summary_file: Annotated[

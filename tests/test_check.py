@@ -109,6 +109,16 @@ def test_nothing_measured(tmp_path):
         check(base, base, tasks=["mrpc"])
 
 
+def test_seeds_that_are_not_compared_still_tell_the_noise(tmp_path):
+    """One seed 8 points lower is a regression against three alike seeds, and noise beside three that scatter."""
+    new = {0: 0.72}
+    steady = store(tmp_path / "a", {0: 0.80, 1: 0.801, 2: 0.799})
+    restless = store(tmp_path / "b", {0: 0.80, 1: 0.90, 2: 0.70})
+    results = store(tmp_path / "c", new, shift=10)
+    assert verdicts(steady, results, seeds=[0])["validation accuracy"] == REGRESSED
+    assert verdicts(restless, results, seeds=[0])["validation accuracy"] == UNCLEAR
+
+
 def test_the_folder_of_one_data_set_is_a_baseline_too(tmp_path):
     base = store(tmp_path / "a", SEEDS)
     (folder,) = (path for path in base.iterdir() if path.is_dir())
