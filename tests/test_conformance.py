@@ -119,6 +119,18 @@ class ClaimsOtherCosts(FineTune):
         return student
 
 
+@dataclass(frozen=True)
+class NotAMethod:
+    name: ClassVar[str] = "nothing"
+
+
+def test_what_lacks_half_the_contract_is_told_what():
+    (check,) = check_method(NotAMethod, ["contract"])
+    assert check.found == "it lacks version, terms, ablations, needs_teacher, prepare, build, stages, deploy"
+    with pytest.raises(KeyError):
+        check_method(FineTune, ["beauty"])
+
+
 PLANTED = {
     "contract": SharesDoNotSumToOne,
     "forms": AlwaysTwoLabels,

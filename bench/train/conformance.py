@@ -34,6 +34,7 @@ WORDS, SPECIAL = 40, 4
 """Token ids: [PAD], [UNK], [CLS], [SEP], then words."""
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
 EXAMPLES = 96
+MEMBERS = ("name", "version", "terms", "ablations", "needs_teacher", "prepare", "build", "stages", "deploy")
 
 
 class Broken(Exception):
@@ -184,8 +185,7 @@ class Suite:
         """A frozen dataclass with the contract's members; every term declared; shares sum to 1."""
         kind, made = self.kind, self.method
         if not isinstance(made, Method):
-            missing = [m for m in Method.__protocol_attrs__ if not hasattr(made, m)]  # type: ignore[attr-defined]
-            raise Broken(f"it lacks {', '.join(sorted(missing))}")
+            raise Broken(f"it lacks {', '.join(m for m in MEMBERS if not hasattr(made, m))}")
         if not is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
             raise Broken("it is not a frozen dataclass, so its settings could change after its key is made")
         unset = [f.name for f in fields(kind) if not hasattr(kind(), f.name)]
@@ -354,12 +354,16 @@ def check_method(
     Raises:
         KeyError: a check that does not exist.
     """
-    suite = Suite(method)
+    wanted = {name: CHECKS[name] for name in names or CHECKS}
+    try:
+        suite = Suite(method)
+    except Exception as error:
+        return [Check("contract", f"it cannot be made with its settings for tests: {error}", 0.0)]
     done: list[Check] = []
-    for name in names or CHECKS:
+    for name, look in wanted.items():
         begun, found = time.perf_counter(), ""
         try:
-            CHECKS[name](suite)
+            look(suite)
         except Exception as error:
             found = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
         done.append(Check(name, found, round(time.perf_counter() - begun, 3)))
