@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,17 @@ def test_onnx_agrees():
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, 2, "onnx", "fp32", CPU, 1, 6)
+    assert timing.status == "ok", timing.error
+    assert timing.largest_difference < 1e-5
+
+
+@pytest.mark.slow
+def test_compiled_agrees():
+    if shutil.which("g++") is None and shutil.which("clang++") is None:
+        pytest.skip("torch.compile needs a C++ compiler on the CPU")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the compiler warns of is not ours
+        (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, 2, "compile", "fp32", CPU, 1, 6)
     assert timing.status == "ok", timing.error
     assert timing.largest_difference < 1e-5
 
