@@ -11,6 +11,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: tests ask
 
 import tiny
 import torch
+from command import Command
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -31,6 +32,12 @@ def teacher_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def glue_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.write_glue(tmp_path_factory.mktemp("data") / "tiny-glue", ("rte", "sst2", "stsb", "mnli"))
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """``bench("run", "--tasks", "rte")`` answers with exit code, output and messages."""
+    return Command(monkeypatch, capsys)
 
 
 @pytest.fixture

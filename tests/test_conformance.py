@@ -16,7 +16,13 @@ from methods.api import Needs, Student, Term
 from methods.finetune import FineTune
 
 
-@pytest.mark.parametrize("name", methods.TABLE)
+QUICK = ("microbert", "moebert")
+"""Between them every kind of wish, player and model class; the others are checked among the slow tests."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in methods.TABLE]
+)
 def test_every_method_keeps_the_contract(name):
     found = {check.name: check.found for check in check_method(methods.get(name)) if not check.passed}
     assert not found

@@ -14,7 +14,7 @@ PLUGIN = Path(__file__).parent / "plugin"
 NAME = "shrinkbert/teacherlogits"
 
 
-def bench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def process(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(PLUGIN), str(PLUGIN.parents[1])])
     return subprocess.run(
         [sys.executable, "-m", "bench", *words],
@@ -27,9 +27,9 @@ def bench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str
 
 @pytest.mark.slow
 def test_a_third_party_method_is_listed_and_passes_the_checks(tmp_path):
-    listed = bench("list", "--check", cwd=tmp_path)
+    listed = process("list", "--check", cwd=tmp_path)
     assert f"{NAME} from shrinkbert:TeacherLogits  ok" in listed.stdout
-    checked = bench("check-method", NAME, cwd=tmp_path)
+    checked = process("check-method", NAME, cwd=tmp_path)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "11 checks passed" in checked.stdout
 
@@ -37,7 +37,7 @@ def test_a_third_party_method_is_listed_and_passes_the_checks(tmp_path):
 @pytest.mark.slow
 def test_a_third_party_method_runs_to_a_report(tmp_path, teacher_folder):
     glue = tiny.write_glue(tmp_path / "glue", ("rte",))
-    done = bench(
+    done = process(
         *["run", "--methods", f"{NAME}:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", str(glue)],
         *["--teacher", str(teacher_folder), "--epochs", "1"],
         cwd=tmp_path,
@@ -48,12 +48,13 @@ def test_a_third_party_method_runs_to_a_report(tmp_path, teacher_folder):
     assert NAME in report.read_text()
 
 
-def test_a_method_being_written_is_checked_by_its_class(tmp_path):
-    done = bench("check-method", "shrinkbert:TeacherLogits", cwd=tmp_path)
+def test_a_method_being_written_is_checked_by_its_class(bench, monkeypatch):
+    monkeypatch.syspath_prepend(PLUGIN)
+    done = bench("check-method", "shrinkbert:TeacherLogits")
     assert done.returncode == 0, done.stdout + done.stderr
-    wrong = bench("check-method", "shrinkbert:Teacher", cwd=tmp_path)
+    wrong = bench("check-method", "shrinkbert:Teacher")
     assert wrong.returncode == 2
     assert "cannot be imported" in wrong.stderr
-    unknown = bench("check-method", "tinybird", cwd=tmp_path)
+    unknown = bench("check-method", "tinybird")
     assert unknown.returncode == 2
     assert "did you mean 'tinybert'" in unknown.stderr
