@@ -246,15 +246,24 @@ def show(
 def profile(
     methods: Methods = "all",
     teacher: Teacher = "bert-base-uncased",
+    printed: Annotated[
+        bool, typer.Option("--printed", help="Instead: what papers print beside ours, and the rule that gives it.")
+    ] = False,
     json_file: Json = None,
 ) -> None:
     """Parameters, MACs and FLOPs from configurations alone: no weights, no network."""
-    from bench.measure.students import profile_rows
+    from bench.measure.students import counts_of, profile_rows
+    from bench.report.printed_sizes import beside_counts, printed_sizes
     from bench.report.tables import sizes
     from bench.report.write import grid
     from bench.run import quiet
 
     quiet()
+    if printed:
+        table = beside_counts([(size, counts_of(size.row, size.teacher)) for size in printed_sizes()])
+        print("\n\n".join([f"# {table.title}", grid(table), *table.notes]))
+        _write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
+        return
     rows = profile_rows(methods, teacher)
     print(grid(sizes(rows)))
     print("\nOne sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels.")

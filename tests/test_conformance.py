@@ -15,7 +15,6 @@ from methods import losses
 from methods.api import Needs, Student, Term
 from methods.finetune import FineTune
 
-
 QUICK = ("microbert", "moebert")
 """Between them every kind of wish, player and model class; the others are checked among the slow tests."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -13,8 +15,13 @@ from bench import api
 from bench.errors import BenchError
 from bench.measure.flops import macs
 from bench.measure.parameters import count
+from bench.measure.students import counts_of
+from bench.report.printed_sizes import beside_counts, printed_sizes, rule_of
+from bench.report.write import grid
 from bench.train.evaluate import score
 from methods.families import Cost, cost
+
+REPORTS = Path(__file__).resolve().parents[1] / "reports"
 
 
 def config(layers: int, hidden: int, heads: int = 12, ffn: int | None = None) -> BertConfig:
@@ -65,6 +72,44 @@ def test_published_flops():
     assert others["moebert"].active_parameters / 1e6 == pytest.approx(67.0, abs=0.5)
     assert all(size.macs == pytest.approx(size.macs_closed_form, rel=0.01) for size in others.values())
     assert rows["tinybert"].flops / 1e9 == pytest.approx(1.25, abs=0.01)  # printed as 1.2 B
+
+
+def test_printed_sizes_are_recognised_by_their_rule():
+    named = [(size, counts_of(size.row, size.teacher)) for size in printed_sizes()]
+    table = beside_counts(named)
+    rules = {(row[0].split(": ")[1], row[2], row[3]): row[-1] for row in table.rows}
+    square = "2 x MACs and a square layer over all tokens"
+    assert rules["BERT_BASE (Teacher)", "FLOPs", "22.5 G"] == square
+    assert rules["BERT4-PKD", "FLOPs", "7.6 G"] == square, "the same rule at another depth"
+    assert rules["TinyBERT4", "parameters", "14.5 M"] == "encoder with pooler and pre-training heads"
+    assert rules["BERT4-PKD", "parameters", "52.2 M"] == "encoder without pooler"
+    assert rules["MobileBERT_TINY", "parameters", "15.1 M"].startswith("none found")
+    committed = (REPORTS / "printed-sizes.md").read_text()
+    assert grid(table) in committed
+    assert table.notes[0] in committed
+
+
+@given(st.integers(10**6, 10**9), st.integers(0, 3))
+def test_a_count_rounded_to_any_digit_is_recognised_and_another_is_not(count, decimals):
+    printed = f"{count / 1e6:.{decimals}f}"
+    assert rule_of(printed, {"ours": count}, 1e6) == ("ours", count, True)
+    off = f"{count / 1e6 + 2 * 10.0**-decimals:.{decimals}f}"
+    assert rule_of(off, {"ours": count}, 1e6) == ("ours", count, False)
+
+
+def test_the_ledger_tells_shared_frozen_and_tied_apart():
+    model = BertForSequenceClassification(config(2, 24, 4))
+    whole = count(model)
+    assert whole.declared == whole.total == whole.trainable == whole.active
+    assert whole.pooler == 24 * 24 + 24
+    assert whole.head == 2 * 24 + 2
+    model.bert.encoder.layer[1] = model.bert.encoder.layer[0]
+    for parameter in model.bert.embeddings.parameters():
+        parameter.requires_grad = False
+    tied = count(model)
+    assert tied.declared == whole.total
+    assert tied.total < whole.total
+    assert tied.trainable == tied.total - tied.embedding
 
 
 def test_planted_sdpa_is_refused():

@@ -1,4 +1,4 @@
-"""Counting parameters, each tensor once by its storage; and their hash."""
+"""The parameter ledger: every tensor counted once by its storage, under each convention; and a hash of the weights."""
 
 from __future__ import annotations
 
@@ -15,15 +15,25 @@ class Parameters:
 
     Attributes:
         total: everything that is stored, tied tensors once.
+        declared: the same with tied tensors once for each of their names.
+        trainable: of ``total``, what an optimiser may move.
         embedding: the embedding block with its LayerNorm (word, position, token type).
-        pooler_and_head: what follows the encoder.
+        pooler: what stands between the encoder and the classification layer.
+        head: the classification layer.
         active: of ``total``, what one token meets; less where tokens are routed to one of several experts.
     """
 
     total: int
+    declared: int
+    trainable: int
     embedding: int
-    pooler_and_head: int
+    pooler: int
+    head: int
     active: int
+
+    @property
+    def pooler_and_head(self) -> int:
+        return self.pooler + self.head
 
 
 def count(model: nn.Module) -> Parameters:
@@ -32,24 +42,28 @@ def count(model: nn.Module) -> Parameters:
     A module that routes tokens says how many of its parameters a token does not meet: ``inactive_parameters``.
     """
     seen: set[tuple[object, int]] = set()
-    sums = {"embeddings": 0, "head": 0, "encoder": 0}
+    sums = {"embedding": 0, "encoder": 0, "pooler": 0, "head": 0}
+    declared = trainable = 0
     for name, parameter in model.named_parameters(remove_duplicate=False):
+        declared += parameter.numel()
         # On the meta device every storage starts at 0, so identity of the object has to stand in for it.
         identity = (parameter.device, id(parameter) if parameter.is_meta else parameter.data_ptr())
         if identity in seen:
             continue
         seen.add(identity)
-        part = (
-            "embeddings"
-            if ".embeddings." in name
-            else "encoder"
-            if re.search(r"\.(encoder|transformer)\.", name)
-            else "head"
-        )
-        sums[part] += parameter.numel()
+        sums[_part(name)] += parameter.numel()
+        trainable += parameter.numel() * parameter.requires_grad
     total = sum(sums.values())
     idle = sum(int(getattr(module, "inactive_parameters", 0)) for module in model.modules())
-    return Parameters(total, sums["embeddings"], sums["head"], total - idle)
+    return Parameters(total, declared, trainable, sums["embedding"], sums["pooler"], sums["head"], total - idle)
+
+
+def _part(name: str) -> str:
+    if ".embeddings." in name:
+        return "embedding"
+    if re.search(r"\.(encoder|transformer)\.", name):
+        return "encoder"
+    return "pooler" if re.search(r"\bpooler\.|\bpre_classifier\.", name) else "head"
 
 
 def weights_hash(model: nn.Module) -> str:

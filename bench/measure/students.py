@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 from bench.data.checkpoints import config_from_name
-from bench.measure.profile import sizes
+from bench.measure.conventions import Counts, counts
+from bench.measure.profile import LENGTH, sizes
+from bench.plan.cell import TEACHER
 from bench.plan.spelling import parse_methods
 from bench.record.schema import Sizes
 from methods.api import Setup
@@ -48,6 +50,19 @@ def teacher_model(config: Any, num_labels: int = 2, device: str = "cpu") -> Any:
     config.num_labels = num_labels
     with torch.random.fork_rng(devices=[]), torch.device(device):
         return AutoModelForSequenceClassification.from_config(config)
+
+
+def counts_of(row: str, teacher: str) -> Counts:
+    """A row (or ``teacher``) by every convention of counting, on the meta device: two labels, length 128.
+
+    Raises:
+        InputError: a row that cannot be spelled, or a teacher whose configuration is not known offline.
+    """
+    config = config_from_name(teacher)
+    if row == TEACHER:
+        return counts(teacher_model(config, device="meta"), LENGTH)
+    (only,) = parse_methods(row)
+    return counts(next(iter(untrained(only.method, config, device="meta").values())), LENGTH)
 
 
 def profile_rows(methods: str, teacher: str) -> list[tuple[str, Sizes]]:

@@ -143,7 +143,7 @@ def csv_of(table: Table) -> str:
 
 def grid(table: Table) -> str:
     """The table as GitHub Markdown; numbers stay as they were formatted, columns of words stand left."""
-    words = {"where", "comparable"}
+    words = {"where", "comparable", "Row here", "Quantity", "rule"}
     align = ["left" if i == 0 or name in words else "right" for i, name in enumerate(table.header)]
     return tabulate(table.rows, headers=table.header, tablefmt="github", colalign=align, disable_numparse=True)
 

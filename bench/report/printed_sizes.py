@@ -1,0 +1,108 @@
+"""Sizes and FLOPs that papers print, held against ours under every convention: which rule gives the printed digit."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from bench.errors import InputError
+from bench.report.published import FOLDER
+from bench.report.tables import Table
+
+FILE = FOLDER / "sizes" / "printed.csv"
+
+
+class Counted(Protocol):
+    """Convention -> count, for one model; the first convention is the harness's own."""
+
+    @property
+    def parameters(self) -> Mapping[str, int]: ...
+
+    @property
+    def flops(self) -> Mapping[str, int]: ...
+
+
+@dataclass(frozen=True)
+class PrintedSize:
+    """One line of a paper's table, as printed: ``parameters`` in millions, ``flops`` in billions, empty if not given."""
+
+    source: str
+    table: str
+    system: str
+    row: str
+    teacher: str
+    parameters: str
+    flops: str
+    note: str
+
+
+@lru_cache
+def printed_sizes(file: Path = FILE) -> tuple[PrintedSize, ...]:
+    """Every printed line, in the order of the file.
+
+    Raises:
+        InputError: no such file, other columns, or a figure that is not a number.
+    """
+    if not file.is_file():
+        raise InputError(f"{file} is not there; the printed figures come with a checkout of the repository")
+    found = []
+    with file.open(encoding="utf-8", newline="") as opened:
+        for line, row in enumerate(csv.DictReader(opened), start=2):
+            try:
+                size = PrintedSize(**row)
+                [float(text) for text in (size.parameters, size.flops) if text]
+            except (TypeError, ValueError) as error:
+                raise InputError(f"{file}, line {line}: {error}") from None
+            found.append(size)
+    return tuple(found)
+
+
+def rule_of(printed: str, counted: Mapping[str, int], unit: float) -> tuple[str, int, bool]:
+    """The first convention that rounds to the printed digits, else the nearest one; its count; whether it fits."""
+    decimals = len(printed.partition(".")[2])
+    for rule, value in counted.items():
+        if f"{value / unit:.{decimals}f}" == printed:
+            return rule, value, True
+    rule, value = min(counted.items(), key=lambda item: abs(item[1] / unit - float(printed)))
+    return rule, value, False
+
+
+def beside_counts(named: Sequence[tuple[PrintedSize, Counted]]) -> Table:
+    """Every printed figure with ours, the difference, and the convention that explains it, if one does."""
+    rows, values = [], []
+    fitting = total = 0
+    for size, counted in named:
+        for quantity, printed, conventions, unit, sign in (
+            ("parameters", size.parameters, counted.parameters, 1e6, "M"),
+            ("FLOPs", size.flops, counted.flops, 1e9, "G"),
+        ):
+            if not printed:
+                continue
+            own = next(iter(conventions.values()))
+            rule, value, fits = rule_of(printed, conventions, unit)
+            off = f"{100 * (value / unit / float(printed) - 1):+.1f} %"
+            total, fitting = total + 1, fitting + fits
+            rows.append(
+                [
+                    f"{size.source}, {size.table}: {size.system}",
+                    size.row,
+                    quantity,
+                    f"{printed} {sign}",
+                    f"{own / unit:.2f} {sign}",
+                    f"{100 * (own / unit / float(printed) - 1):+.1f} %",
+                    rule if fits else f"none found; nearest: {rule}, {value / unit:.2f} {sign}, {off}",
+                ]
+            )
+            values.append([*rows[-1][:3], printed, f"{own / unit:.4f}", *rows[-1][5:]])
+    header = ["Printed in", "Row here", "Quantity", "printed", "ours", "difference", "rule"]
+    table = Table("Printed sizes beside ours", header, rows, values)
+    table.notes.append(
+        f"{fitting} of {total} printed figures are, to their last digit, a count of the same model by the rule named; "
+        "ours is the whole classifier of two labels, and 2 x MACs at length 128. A rule that fits is an inference: "
+        "no paper states its own."
+    )
+    return table
