@@ -22,6 +22,7 @@ from transformers import DistilBertConfig, DistilBertForSequenceClassification, 
 from methods import losses
 from methods.api import MethodError, Needs, Setup, Stage, Student, TeacherWeights, Term, Wish
 from methods.parts import Settings, encoder_layers, evenly_spread, teacher_depth
+from methods.terms import hard, softened
 
 RENAMED = {
     "attention.self.query": "attention.q_lin",
@@ -95,16 +96,8 @@ class DistilBERT(Settings):
     def stages(self, setup: Setup) -> Sequence[Stage]:
         depth = teacher_depth(setup.teacher, self.layers, self.name)
         top = setup.teacher.num_hidden_layers
-        logits = Needs(logits=True)
         terms = {
-            "soft": Term(
-                lambda batch, student, teacher, aux: losses.soft_kl_batchmean(
-                    student.logits, teacher.logits, self.temperature
-                ),
-                self.soft_weight,
-                logits,
-                logits,
-            ),
+            "soft": softened(self.temperature, self.soft_weight),
             "cos": Term(
                 lambda batch, student, teacher, aux: losses.hidden_cosine_tokenmean(
                     student.hidden(depth), teacher.hidden(top)
@@ -113,9 +106,7 @@ class DistilBERT(Settings):
                 Needs(hidden=frozenset({depth})),
                 Needs(hidden=frozenset({top})),
             ),
-            "hard": Term(
-                lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels), self.hard_weight, logits
-            ),
+            "hard": hard(self.hard_weight),
         }
         # The paper names no schedule for GLUE; three epochs at 5e-5 is the usual one.
         return (Stage("distil", terms, paper={"epochs": 3.0, "learning_rate": 5e-5}),)

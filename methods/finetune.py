@@ -12,9 +12,9 @@ from typing import ClassVar
 
 from torch import nn
 
-from methods import losses
-from methods.api import Needs, Setup, Stage, Student, Term
+from methods.api import Setup, Stage, Student
 from methods.parts import OwnShape
+from methods.terms import hard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,8 @@ class FineTune(OwnShape):
         return Student(self.student_model(setup))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        hard = Term(
-            lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels), student=Needs(logits=True)
-        )
         # Turc et al. 2019 tune compact BERTs over 3e-5 ... 3e-4 for four epochs.
-        return (Stage("finetune", {"hard": hard}, paper={"epochs": 4.0, "learning_rate": 1e-4}),)
+        return (Stage("finetune", {"hard": hard()}, paper={"epochs": 4.0, "learning_rate": 1e-4}),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         return {"": student.model}

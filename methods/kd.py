@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from torch import nn
 
-from methods import losses
-from methods.api import MethodError, Needs, Setup, Stage, Student, Term
+from methods.api import MethodError, Setup, Stage, Student
 from methods.parts import OwnShape
+from methods.terms import hard, softened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,21 +42,9 @@ class KD(OwnShape):
         return Student(self.student_model(setup))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        logits = Needs(logits=True)
         terms = {
-            "soft": Term(
-                lambda batch, student, teacher, aux: losses.soft_kl_batchmean(
-                    student.logits, teacher.logits, self.temperature
-                ),
-                weight=self.alpha,
-                student=logits,
-                teacher=logits,
-            ),
-            "hard": Term(
-                lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels),
-                weight=1 - self.alpha,
-                student=logits,
-            ),
+            "soft": softened(self.temperature, self.alpha),
+            "hard": hard(1 - self.alpha),
         }
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 1e-4}),)
 

@@ -23,6 +23,7 @@ from transformers import BertForSequenceClassification
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TaskHead, Term
 from methods.parts import OwnShape, averaged_layers, nearest_layers
+from methods.terms import hard, softened
 
 
 class TaskExperts(TaskHead):
@@ -241,19 +242,8 @@ class MicroBERT(OwnShape):
             of_heads = frozenset(nearest[m] for m in encoder_layers)
             alignment["attn"] = Term(attn, 1.0, Needs(scores=encoder_layers), Needs(scores=of_heads))
         prediction = {
-            "pred": Term(
-                lambda batch, student, teacher, aux: losses.soft_kl_batchmean(
-                    student.logits, teacher.logits, self.temperature
-                ),
-                self.alpha,
-                logits,
-                logits,
-            ),
-            "hard": Term(
-                lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels),
-                1 - self.alpha,
-                logits,
-            ),
+            "pred": softened(self.temperature, self.alpha),
+            "hard": hard(1 - self.alpha),
             "dis.adv": Term(adversarial, self.gamma, student_seen, Needs()),
             "dis.disc": disc,
         }

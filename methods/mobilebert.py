@@ -22,6 +22,7 @@ from transformers import MobileBertConfig, MobileBertForSequenceClassification, 
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term, Wish
 from methods.parts import Settings
+from methods.terms import hard, softened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ class MobileBERT(Settings):
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layers = range(1, self.layers + 1)
-        logits, states = Needs(logits=True), Needs(hidden=frozenset(layers))
+        states = Needs(hidden=frozenset(layers))
         scores = Needs(scores=frozenset(layers))
 
         def features(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
@@ -132,17 +133,8 @@ class MobileBERT(Settings):
             "att": Term(attention, self.att_weight, scores, scores),
         }
         prediction = {
-            "soft": Term(
-                lambda batch, student, teacher, aux: losses.soft_kl_batchmean(
-                    student.logits, teacher.logits, self.temperature
-                ),
-                self.alpha,
-                logits,
-                logits,
-            ),
-            "hard": Term(
-                lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels), 1 - self.alpha, logits
-            ),
+            "soft": softened(self.temperature, self.alpha),
+            "hard": hard(1 - self.alpha),
         }
         paper = {"epochs": 10.0, "learning_rate": 5e-5}  # section 4.3.1: 2 to 10 epochs, 1e-5 to 1e-4
         if not self.fits(setup.teacher):

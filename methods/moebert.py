@@ -25,6 +25,7 @@ from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
 from methods.packed import forward
 from methods.parts import Settings, teacher_depth
+from methods.terms import hard, soft
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ class MoEBERT(Settings):
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         depth = setup.teacher.num_hidden_layers
-        logits, states = Needs(logits=True), Needs(hidden=frozenset(range(depth + 1)))
+        states = Needs(hidden=frozenset(range(depth + 1)))
 
         def layer(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             parts = (losses.hidden_mse_tokenmean(student.hidden(m), teacher.hidden(m)) for m in range(depth + 1))
@@ -277,13 +278,8 @@ class MoEBERT(Settings):
 
         terms = {
             "layer": Term(layer, self.distil_weight, states, states),
-            "pred": Term(
-                lambda batch, student, teacher, aux: losses.symmetric_kl_batchmean(student.logits, teacher.logits),
-                self.distil_weight,
-                logits,
-                logits,
-            ),
-            "hard": Term(lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels), 1.0, logits),
+            "pred": soft(losses.symmetric_kl_batchmean, self.distil_weight),
+            "hard": hard(),
         }
         paper = {"epochs": 5.0, "learning_rate": 3e-5, "warmup": 0.0}  # table 7, MRPC and QQP
         return (Stage("distil", terms, paper=paper),)

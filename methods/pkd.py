@@ -23,6 +23,7 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
 from methods.parts import Settings, cut_classifier, encoder_layers, nearest_layers, teacher_depth
+from methods.terms import hard, soft
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,6 @@ class PKD(Settings):
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layer_map = self.layer_map(setup.teacher)
-        logits = Needs(logits=True)
 
         def patience(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             first = batch.layout.first
@@ -86,23 +86,14 @@ class PKD(Settings):
             return losses.patience_mse_elementmean(ours, theirs, self.normalise)
 
         terms = {
-            "soft": Term(
-                lambda batch, student, teacher, aux: losses.soft_kl_elementmean(
-                    student.logits, teacher.logits, self.temperature
-                ),
-                self.alpha,
-                logits,
-                logits,
-            ),
+            "soft": soft(lambda ours, theirs: losses.soft_kl_elementmean(ours, theirs, self.temperature), self.alpha),
             "patience": Term(
                 patience,
                 self.beta,
                 Needs(hidden=frozenset(layer_map)),
                 Needs(hidden=frozenset(layer_map.values())),
             ),
-            "hard": Term(
-                lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels), 1 - self.alpha, logits
-            ),
+            "hard": hard(1 - self.alpha),
         }
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 5e-5}),)
 

@@ -27,6 +27,7 @@ from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
 from methods import losses
 from methods.api import Batch, FromTraining, Needs, Shape, Stage, Student, Term
 from methods.parts import bert_config, classifier, nearest_layers
+from methods.terms import hard
 
 OnStep = Callable[[int, int], Any]
 WEIGHTS = "model.safetensors"
@@ -96,8 +97,7 @@ def finetuned_teacher(
         random = RandomState(seed, numerics.device)
         with random.current():
             model = base_model(checkpoint, task.num_labels)
-        hard = Term(lambda b, student, t, aux: losses.hard(student.logits, b.labels), student=Needs(logits=True))
-        legs = legs_of([Stage("finetune", {"hard": hard})], (), recipe, len(encoded))[1]
+        legs = legs_of([Stage("finetune", {"hard": hard()})], (), recipe, len(encoded))[1]
         trainee = Trainee(f"teacher of {task.name}", Student(model), random, [], legs, numerics)
         train([trainee], encoded, seed, None, numerics, recipe.batch_size, on_step)
         if trainee.error:

@@ -24,11 +24,12 @@ from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.recipe import Recipe
 from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
-from methods import get, losses
-from methods.api import FromTraining, GeneralStart, Method, Needs, Out, Setup, Stage, Student, Term
+from methods import get
+from methods.api import FromTraining, GeneralStart, Method, Needs, Out, Setup, Stage, Student
 from methods.families import cost
 from methods.packed import forward
 from methods.parts import blank_artefacts, classifier
+from methods.terms import hard
 
 WORDS, SPECIAL = 40, 4
 """Token ids: [PAD], [UNK], [CLS], [SEP], then words."""
@@ -96,8 +97,7 @@ class Bench:
         random = RandomState(7, self.numerics.device)
         with random.current():
             model = classifier(config)
-        hard = Term(lambda b, student, t, aux: losses.hard(student.logits, b.labels), student=Needs(logits=True))
-        legs = legs_of([Stage("finetune", {"hard": hard})], (), RECIPE, len(self.data))[1]
+        legs = legs_of([Stage("finetune", {"hard": hard()})], (), RECIPE, len(self.data))[1]
         train(
             [Trainee("teacher", Student(model), random, [], legs, self.numerics)],
             self.data,
