@@ -380,7 +380,7 @@ def _student_records(
     notes = tuple(method.notes(setup)) if hasattr(method, "notes") else ()
     teacher = bench.teacher[0] if method.needs_teacher else None
     for point, model in deployed.items():
-        record, arrays = _scored(planned.cell, model, bench, started, trainee.log, teacher, point)
+        record, arrays = _scored(planned.cell, model, bench, started, trainee.log, teacher, point, trainee.student.model)
         record = record.model_copy(
             update={
                 "terms": trainee.log.terms,
@@ -393,7 +393,14 @@ def _student_records(
 
 
 def _scored(
-    cell: Cell, model: nn.Module, bench: Bench, started: str, log: TrainLog | None, teacher: Any, point: str = ""
+    cell: Cell,
+    model: nn.Module,
+    bench: Bench,
+    started: str,
+    log: TrainLog | None,
+    teacher: Any,
+    point: str = "",
+    trained: nn.Module | None = None,
 ) -> tuple[Record, dict[str, np.ndarray]]:
     """Predictions on every evaluation set, scores, sizes and cost of one deployed model; and the raw arrays."""
     task = bench.task
@@ -419,7 +426,7 @@ def _scored(
         scores=scores,
         predicted=tuple(predicted),
         sizes=sizes(model),
-        train=None if log is None else _cost(log, model, teacher),
+        train=None if log is None else _cost(log, model if trained is None else trained, model, teacher),
         weights=weights_hash(model),
         code=_code(cell),
         env=environment(str(bench.numerics.device)),
@@ -429,8 +436,10 @@ def _scored(
     return record, arrays
 
 
-def _cost(log: TrainLog, model: nn.Module, teacher: nn.Module | None) -> TrainCost:
-    own = 3 * 2 * cost(model).macs(log.tokens, log.squared_lengths, log.examples)
+def _cost(log: TrainLog, trained: Any, shipped: nn.Module, teacher: nn.Module | None) -> TrainCost:
+    """A model that costs more while it trains than when it is shipped says so by ``training_cost()``."""
+    price = trained.training_cost() if hasattr(trained, "training_cost") else cost(shipped)
+    own = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)
     taught = 0.0
     if log.teacher_tokens and teacher is not None:
         examples = log.examples * log.teacher_tokens / log.tokens

@@ -20,6 +20,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "tinybert": ("methods.tinybert:TinyBERT", "embedding, hidden, attention; then prediction (Jiao et al. 2020)"),
     "mobilebert": ("methods.mobilebert:MobileBERT", "thin bottleneck blocks, tiny (Sun et al. 2020)"),
     "moebert": ("methods.moebert:MoEBERT", "experts of important neurons, hash routing (Zuo et al. 2022)"),
+    "theseus": ("methods.theseus:Theseus", "the teacher's modules replaced one by one (Xu et al. 2020)"),
+    "pd": ("methods.pd:PreTrainedDistillation", "pre-trained, then soft labels alone (Turc et al. 2019)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
 

@@ -38,12 +38,27 @@ class Needs:
     hidden: frozenset[int] = frozenset()
     scores: frozenset[int] = frozenset()
     """Attention scores before the softmax."""
+    vectors: frozenset[int] = frozenset()
+    """Queries, keys and values."""
+    exits: frozenset[int] = frozenset()
+    """Logits of the classifiers that an early-exit model has after these layers."""
 
     def __or__(self, other: Needs) -> Needs:
-        return Needs(self.logits or other.logits, self.hidden | other.hidden, self.scores | other.scores)
+        return Needs(
+            self.logits or other.logits,
+            self.hidden | other.hidden,
+            self.scores | other.scores,
+            self.vectors | other.vectors,
+            self.exits | other.exits,
+        )
 
     def __bool__(self) -> bool:
-        return self.logits or bool(self.hidden) or bool(self.scores)
+        return self.logits or bool(self.hidden | self.scores | self.vectors | self.exits)
+
+    @property
+    def layers(self) -> frozenset[int]:
+        """Every layer that something is read of; logits are not counted."""
+        return self.hidden | self.scores | self.vectors | self.exits
 
 
 class Out:
@@ -55,8 +70,11 @@ class Out:
         logits: Tensor | None,
         hidden: Mapping[int, Tensor],
         scores: Mapping[int, tuple[Tensor, ...]],
+        vectors: Mapping[int, tuple[Tensor, Tensor, Tensor]] | None = None,
+        exits: Mapping[int, Tensor] | None = None,
     ) -> None:
         self.layout, self._logits, self._hidden, self._scores = layout, logits, hidden, scores
+        self._vectors, self._exits = vectors or {}, exits or {}
 
     @property
     def logits(self) -> Tensor:
@@ -77,6 +95,18 @@ class Out:
             raise UndeclaredNeed(f"a term read scores {layer}; declared: {sorted(self._scores)}")
         return self._scores[layer]
 
+    def vectors(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of a layer, each [T, H * D]: all heads side by side."""
+        if layer not in self._vectors:
+            raise UndeclaredNeed(f"a term read vectors {layer}; declared: {sorted(self._vectors)}")
+        return self._vectors[layer]
+
+    def exits(self, layer: int) -> Tensor:
+        """[B, C] logits of the classifier after encoder layer ``layer``."""
+        if layer not in self._exits:
+            raise UndeclaredNeed(f"a term read exits {layer}; declared: {sorted(self._exits)}")
+        return self._exits[layer]
+
     def detached(self) -> Out:
         """The same values cut from the graph: what a player other than ``main`` may see of the student."""
         return Out(
@@ -84,6 +114,8 @@ class Out:
             None if self._logits is None else self._logits.detach(),
             {layer: value.detach() for layer, value in self._hidden.items()},
             {layer: tuple(value.detach() for value in chunks) for layer, chunks in self._scores.items()},
+            {layer: (q.detach(), k.detach(), v.detach()) for layer, (q, k, v) in self._vectors.items()},
+            {layer: value.detach() for layer, value in self._exits.items()},
         )
 
 
@@ -130,6 +162,8 @@ class Stage:
     """Part of the common recipe's examples (the shares of a method's stages sum to 1)."""
     preparatory_steps: int = 0
     """If positive, the stage comes before the counted ones: one epoch, at most so many steps, at its own cost."""
+    before_step: Callable[[nn.Module, float], None] | None = None
+    """Told the student's model and the stage's progress in [0, 1) before each step, for schedules inside a model."""
     paper: Mapping[str, Any] = field(default_factory=dict)
     """What ``--recipe paper`` changes in the recipe: epochs, learning_rate, schedule, warmup, batch_size ..."""
 
@@ -233,7 +267,8 @@ class Method(Protocol):
     ``version`` goes up whenever the same settings would train other weights. ``terms`` names every term that a
     row may drop; ``ablations`` maps the label of a paper's row to the spelling that makes it. A method may also
     have ``notes(setup) -> Sequence[str]``: what a reader of its row has to know, printed below the table; and
-    ``small``, a mapping of settings with which it trains in a test's time (its shape, shrunken).
+    ``small``, a mapping of settings with which it trains in a test's time (its shape, shrunken); and ``begins_alike``
+    if its students of every seed begin with the same weights, so that seeds differ by their training alone.
     """
 
     name: ClassVar[str]

@@ -67,6 +67,11 @@ def soft_cross_entropy_elementmean(student_BC: Tensor, teacher_BC: Tensor, tempe
     return (-teacher * F.log_softmax(student_BC.float() / temperature, -1)).mean()
 
 
+def soft_cross_entropy_batchmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
+    """-p_teacher * log p_student, summed over C, mean over B (Turc et al. 2019); C = 1: the mean squared error."""
+    return soft_cross_entropy_elementmean(student_BC, teacher_BC, 1.0) * student_BC.size(1)
+
+
 def hidden_mse_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
     """Mean over real tokens and width (TinyBERT equations 8 and 9, without the [PAD] rows of the code)."""
     return F.mse_loss(student_TW.float(), teacher_TW.float())

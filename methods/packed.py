@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from methods.api import Batch, EmptyAttention, Needs, Out, TaskHead
+from methods.api import Batch, EmptyAttention, Needs, Out, TaskHead, UndeclaredNeed
 from methods.families import family_of
 
 TOLERATED_PADDING = 8192
@@ -163,14 +163,18 @@ def packed_attention(
     *,
     layout: Layout,
     kept_scores: list[tuple[Tensor, ...]] | None = None,
+    kept_vectors: list[tuple[Tensor, Tensor, Tensor]] | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
     """Attention of each sequence over itself, for one packed row of shape [1, H, T, D].
 
     Computed chunk by chunk, so that short sequences are not padded to the batch's longest. ``kept_scores``
-    receives the scores before the softmax (scaled, unmasked, [n, H, L, L] for each of ``layout.chunks``). The
-    arithmetic is the same whether or not they are kept, so asking for scores can never change a result.
+    receives the scores before the softmax (scaled, unmasked, [n, H, L, L] for each of ``layout.chunks``),
+    ``kept_vectors`` queries, keys and values ([T, H * D] each). The arithmetic is the same whether or not they are kept, so asking for scores can never change a result.
     """
+    if kept_vectors is not None:
+        q_TX, k_TX, v_TX = (x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
+        kept_vectors.append((q_TX, k_TX, v_TX))
     scale = scaling or query.size(-1) ** -0.5
     q_NHD, k_NHD, v_NHD = (x[0].transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
     scores, mixed = [], []
@@ -201,9 +205,16 @@ def forward(classifier: nn.Module, batch: Batch, needs: Needs) -> Out:
         EmptyAttention: the model uses another attention kernel, or a layer kept no scores.
         TypeError: an architecture that ``methods/families.py`` does not know.
     """
+    if hasattr(classifier, "packed_forward"):
+        return cast(Out, classifier.packed_forward(batch, needs))
+    return walk(classifier, batch, needs)
+
+
+def walk(classifier: nn.Module, batch: Batch, needs: Needs, layers: Sequence[nn.Module] | None = None) -> Out:
+    """:func:`forward` for a class of ``methods/families.py``, through these ``layers`` in the place of its own."""
     model: Any = classifier
-    if hasattr(model, "packed_forward"):
-        return cast(Out, model.packed_forward(batch, needs))
+    if needs.exits:
+        raise UndeclaredNeed(f"{type(model).__name__} has no classifier before its last layer: nothing to exit by")
     if model.config._attn_implementation != "packed":
         raise EmptyAttention(
             f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty. "
@@ -211,16 +222,23 @@ def forward(classifier: nn.Module, batch: Batch, needs: Needs) -> Out:
         )
     layout, family = batch.layout, family_of(model)
     body = getattr(model, model.base_model_prefix)
-    layers = family.layers(body)
+    layers = family.layers(body) if layers is None else layers
     hidden: dict[int, Tensor] = {}
     scores: dict[int, tuple[Tensor, ...]] = {}
+    vectors: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
     x_TW = family.embed(body, batch)
     if 0 in needs.hidden:
         hidden[0] = x_TW
-    last = len(layers) if needs.logits else max(needs.hidden | needs.scores, default=0)
+    last = len(layers) if needs.logits else max(needs.layers, default=0)
     for number, layer in enumerate(layers[:last], start=1):
         kept: list[tuple[Tensor, ...]] = []
-        x_1TW = layer(x_TW[None], layout=layout, kept_scores=kept if number in needs.scores else None)
+        triples: list[tuple[Tensor, Tensor, Tensor]] = []
+        x_1TW = layer(
+            x_TW[None],
+            layout=layout,
+            kept_scores=kept if number in needs.scores else None,
+            kept_vectors=triples if number in needs.vectors else None,
+        )
         x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW)[0]
         if number in needs.hidden:
             hidden[number] = x_TW
@@ -230,9 +248,11 @@ def forward(classifier: nn.Module, batch: Batch, needs: Needs) -> Out:
                     f"attention scores came back empty: layer {number} did not run through the packed kernel"
                 )
             scores[number] = kept[0]
+        if number in needs.vectors:
+            vectors[number] = triples[0]
     logits = None
     if needs.logits:
         pooled_BW = family.pool(model, layout.first(x_TW))
         head = model.classifier
         logits = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
-    return Out(layout, logits, hidden, scores)
+    return Out(layout, logits, hidden, scores, vectors)

@@ -256,6 +256,8 @@ class Trainee:
         progress = step / leg.steps
         self.student.model.train()
         self.student.aux.train()
+        if leg.stage.before_step is not None:
+            leg.stage.before_step(self.student.model, progress)
         with self.random.current():
             main_moves = MAIN in self._optimisers
             with torch.set_grad_enabled(main_moves), self.numerics.autocast():
@@ -296,8 +298,10 @@ class Trainee:
                 self._unproven.discard(name)
         if self._unproven and self._step_of_leg >= LIVE_WITHIN:
             raise self._dead()
-        loss = torch.stack([value for value in weighted.values() if value.requires_grad]).sum()
-        loss.backward(inputs=parameters)
+        reached = [value for value in weighted.values() if value.requires_grad]
+        if not reached:
+            return  # this pass went through nothing that this player may move
+        torch.stack(reached).sum().backward(inputs=parameters)
         nn.utils.clip_grad_norm_(parameters, leg.recipe.clip)
         for group in optimiser_.param_groups:
             group["lr"] = leg.recipe.learning_rate * leg.recipe.factor(self._step_of_leg, leg.steps)

@@ -1,0 +1,52 @@
+"""Pre-trained distillation, Turc et al. 2019 (arXiv 1908.08962): "Well-read students learn better".
+
+The paper's: a compact BERT is pre-trained on text first, then learns the tuned teacher's predictions by soft
+cross-entropy on transfer data, with nothing but the logits; a last step on the labels is optional (its PD-F).
+The shapes are those of table 1 of TinyBERT: BERT_TINY (4 x 312, the default) and BERT_SMALL
+(``layers=4:hidden=512:heads=8:ffn=2048``).
+Ours: pre-training is the shared general start (hidden states of the un-tuned teacher on unlabelled text) where the
+paper has masked words, so that rows differ in their task distillation alone; the transfer data are the task's own
+training sentences, where the paper has millions of unlabelled ones. Temperature 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from methods import losses
+from methods.api import Setup, Stage, Student
+from methods.parts import OwnShape
+from methods.terms import hard, soft
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreTrainedDistillation(OwnShape):
+    name: ClassVar[str] = "pd"
+    version: ClassVar[int] = 1
+    terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
+    ablations: ClassVar[Mapping[str, str]] = {"w/o pre-training": ":start=random", "PD-F": ":finetune=true"}
+    needs_teacher: ClassVar[bool] = True
+
+    finetune: bool = False
+    """Whether the last third of the training is on the labels."""
+
+    def build(self, setup: Setup) -> Student:
+        return Student(self.student_model(setup))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        distil = Stage(
+            "distil",
+            {"soft": soft(losses.soft_cross_entropy_batchmean)},
+            share=2 / 3 if self.finetune else 1.0,
+            paper={"epochs": 4.0, "learning_rate": 1e-4},  # searched over 3e-4 ... 3e-5, as for plain tuning
+        )
+        if not self.finetune:
+            return (distil,)
+        return (distil, Stage("finetune", {"hard": hard()}, share=1 / 3, paper=dict(distil.paper)))
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        return {"": student.model}

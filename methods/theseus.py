@@ -1,0 +1,138 @@
+"""BERT-of-Theseus, Xu et al. 2020 (EMNLP): progressive module replacing.
+
+The paper's: each module of the tuned teacher (two layers of 12) has a successor of one layer, begun as a copy of
+the teacher's first layers. In training every module is, for the whole batch, its successor with probability p and
+the teacher's own layers otherwise; p rises linearly from its first value to 1, and the rest of the training goes
+on with successors alone. Only successors learn: embeddings, pooler and classifier stay the teacher's. The labels
+are the only loss.
+As in the authors' code: one draw per module and batch; dropout is on in the teacher's layers too while they stand in.
+Ours: the replacing rate reaches 1 at a share of the training (``until``) and not at a number of steps, so that the
+same setting means the same on every task size; the last checkpoint is kept, where the authors look at the
+development set every 50 steps and keep the best. ``schedule=constant`` is their other form: p stays until
+``until``, then becomes 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+from transformers import BertForSequenceClassification, PretrainedConfig
+
+from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Wish
+from methods.families import Cost, cost
+from methods.packed import walk
+from methods.parts import Settings, cut_classifier, encoder_layers, teacher_depth
+from methods.terms import hard
+
+
+class Replacing(nn.Module):
+    """The successor, with the teacher's layers beside it for as long as it trains.
+
+    ``rate`` is the probability of a successor. In evaluation there are only successors.
+    """
+
+    def __init__(self, successor: BertForSequenceClassification, predecessors: Sequence[nn.ModuleList]) -> None:
+        super().__init__()
+        self.successor = successor
+        self.predecessors = nn.ModuleList(predecessors)
+        self.rate = 1.0
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad = name.startswith("successor.bert.encoder.")
+
+    @property
+    def config(self) -> Any:
+        return self.successor.config
+
+    def layers(self) -> list[nn.Module]:
+        """What this batch goes through: one draw for each module."""
+        own: Any = self.successor.bert.encoder.layer
+        if not self.training:
+            return list(own)
+        replaced = (torch.rand(len(self.predecessors)) < self.rate).tolist()
+        return [
+            layer
+            for module, one, new in zip(self.predecessors, own, replaced, strict=True)
+            for layer in ([one] if new else module)  # type: ignore[attr-defined]
+        ]
+
+    def packed_forward(self, batch: Batch, needs: Needs) -> Out:
+        return walk(self.successor, batch, needs, self.layers())
+
+    def training_cost(self) -> Cost:
+        """Of a step's forward pass while nothing is replaced yet: an upper bound of what training costs."""
+        shape = self.successor.bert.config
+        depth = sum(len(module) for module in self.predecessors)  # type: ignore[arg-type]
+        own = cost(self.successor)
+        head = cost(self.successor).per_sequence
+        factor = depth / shape.num_hidden_layers
+        return Cost(round(own.per_token * factor), round(own.per_squared_length * factor), head)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theseus(Settings):
+    name: ClassVar[str] = "theseus"
+    version: ClassVar[int] = 1
+    terms: ClassVar[tuple[str, ...]] = ("hard",)
+    ablations: ClassVar[Mapping[str, str]] = {
+        "constant rate": ":schedule=constant",
+        "w/o replacing": ":rate=1.0",
+    }
+    needs_teacher: ClassVar[bool] = True
+    begins_alike: ClassVar[bool] = True
+
+    layers: int = 0
+    """0: half the teacher's."""
+    rate: float = 0.3
+    """Probability of a successor at the beginning."""
+    until: float = 0.5
+    """Share of the training after which there are only successors."""
+    schedule: Literal["linear", "constant"] = "linear"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.layers < 0:
+            raise MethodError(f"layers={self.layers} should be positive, or 0 for half the teacher's")
+        if not 0 < self.rate <= 1 or not 0 <= self.until < 1:
+            raise MethodError("rate should be above 0 and at most 1, until at least 0 and below 1")
+
+    def depth(self, teacher: PretrainedConfig) -> int:
+        depth = teacher_depth(teacher, self.layers, self.name)
+        if teacher.num_hidden_layers % depth:
+            raise MethodError(
+                f"layers={depth} does not divide the teacher's {teacher.num_hidden_layers}: "
+                f"each successor replaces the same number of layers"
+            )
+        return depth
+
+    def replacing_rate(self, progress: float) -> float:
+        """p at a share of the training in [0, 1)."""
+        if progress >= self.until:
+            return 1.0
+        return self.rate + (1 - self.rate) * progress / self.until if self.schedule == "linear" else self.rate
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        self.depth(teacher)
+        return (TeacherWeights(tuned=True),)
+
+    def build(self, setup: Setup) -> Student:
+        depth, weights = self.depth(setup.teacher), setup.artefacts["tuned_teacher"]
+        whole = cut_classifier(setup, setup.teacher.num_hidden_layers, weights)
+        successor = cut_classifier(setup, depth, encoder_layers(weights, range(1, depth + 1)))
+        layers: Any = whole.bert.encoder.layer
+        size = setup.teacher.num_hidden_layers // depth
+        return Student(Replacing(successor, [nn.ModuleList(layers[m * size : (m + 1) * size]) for m in range(depth)]))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        def replace_more(model: nn.Module, progress: float) -> None:
+            model.rate = self.replacing_rate(progress)  # type: ignore[assignment]
+
+        # The authors searched 1e-5 and 2e-5; no warm-up.
+        paper = {"epochs": 15.0, "learning_rate": 2e-5, "warmup": 0.0, "weight_decay": 0.0}
+        return (Stage("replace", {"hard": hard()}, before_step=replace_more, paper=paper),)
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        return {"": student.model.successor}  # type: ignore[dict-item]
