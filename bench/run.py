@@ -33,10 +33,19 @@ from bench.plan.request import Request
 from bench.progress import Progress, duration
 from bench.record.schema import Failure, Record, TrainCost
 from bench.record.store import Store
-from bench.train.artefacts import base_model, cache_root, finetuned_teacher, from_training, general_start
+from bench.train.artefacts import (
+    base_model,
+    cache_root,
+    cut_teacher,
+    finetuned_teacher,
+    from_text,
+    from_training,
+    general_start,
+    own_weights,
+)
 from bench.train.evaluate import predict, score
 from bench.train.loop import Numerics, RandomState, Trainee, TrainLog, legs_of, train
-from methods.api import FromTraining, GeneralStart, Setup, TeacherWeights, Wish
+from methods.api import CutTeacher, FromText, FromTraining, GeneralStart, Setup, TeacherWeights, Wish
 from methods.families import cost
 
 TOGETHER = 8
@@ -107,11 +116,8 @@ class Bench:
         if tuned:
             model, made = self.teacher
             return dict(model.state_dict()), {"key": made["key"], "weights": made["weights"]}
-        checkpoint = self.task.checkpoint
-        with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not handed out
-            found = base_model(checkpoint, self.task.task.num_labels).state_dict()
-        kept = {name: value for name, value in found.items() if not name.startswith("classifier.")}
-        return kept, {"key": checkpoint.sha256, "weights": checkpoint.sha256}
+        sha256 = self.task.checkpoint.sha256
+        return own_weights(self.task.checkpoint), {"key": sha256, "weights": sha256}
 
     def computed(self, wish: FromTraining, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What a method wants computed from the tuned teacher and the training examples, from the cache or made now."""
@@ -235,7 +241,7 @@ def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outc
 
 
 class _Starts:
-    """General starts, loaded or made when the first cell of their shape comes up."""
+    """What is made from unlabelled text, loaded or made when the first cell that wants it comes up."""
 
     def __init__(self, plan: Plan, numerics: Numerics, progress: Progress) -> None:
         self.plans, self.numerics, self.progress = plan.starts, numerics, progress
@@ -244,18 +250,24 @@ class _Starts:
     def get(self, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if key not in self.made:
             start = self.plans[key]
-            with self.progress.task(f"general start {start.shape} from {start.corpus.name}") as update:
-                self.made[key] = general_start(
-                    start.checkpoint,
-                    start.shape,
-                    key,
-                    lambda: self._text(start),
-                    start.recipe,
-                    start.budget,
-                    self.numerics,
-                    update,
-                )
+            parts = {name: self._part(start, name, part) for name, part in start.parts.items()}
+            with self.progress.task(f"{start.title} from {start.corpus.name}") as update:
+                self.made[key] = self._make(start, parts, update)
         return self.made[key]
+
+    def _part(self, start: StartPlan, name: str, key: str) -> dict[str, Tensor]:
+        if key in self.plans:
+            return self.get(key)[0]
+        return own_weights(start.checkpoint)
+
+    def _make(self, start: StartPlan, parts: dict[str, dict[str, Tensor]], update: Any) -> Any:
+        wish, text = start.wish, lambda: self._text(start)
+        if isinstance(wish, CutTeacher):
+            return cut_teacher(start.checkpoint, wish.shape, start.key, text)
+        common = (start.checkpoint, text, start.recipe, start.budget, self.numerics, update)
+        if isinstance(wish, FromText):
+            return from_text(wish, start.key, parts, *common)
+        return general_start(start.checkpoint, wish.shape, start.key, *common[1:])
 
     @staticmethod
     def _text(start: StartPlan) -> Encoded:
@@ -358,10 +370,12 @@ def _trainee(planned: Planned, bench: Bench, starts: _Starts) -> tuple[Trainee, 
 
 def _prepared(wish: Wish, key: str, bench: Bench, starts: _Starts) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors of one wish, and what the record says of them."""
-    if isinstance(wish, GeneralStart):
+    if isinstance(wish, GeneralStart | CutTeacher | FromText):
         tensors, body = starts.get(key)
-        trained = {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")}
-        return tensors, {"key": key, "weights": body["weights"], "beginning": body["beginning"], "train": trained}
+        said: dict[str, Any] = {k: body[k] for k in ("key", "weights", "beginning") if k in body}
+        if "train" in body:
+            said["train"] = {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")}
+        return tensors, said
     if isinstance(wish, TeacherWeights):
         return bench.weights(wish.tuned)
     return bench.computed(wish, key)
@@ -380,7 +394,9 @@ def _student_records(
     notes = tuple(method.notes(setup)) if hasattr(method, "notes") else ()
     teacher = bench.teacher[0] if method.needs_teacher else None
     for point, model in deployed.items():
-        record, arrays = _scored(planned.cell, model, bench, started, trainee.log, teacher, point, trainee.student.model)
+        record, arrays = _scored(
+            planned.cell, model, bench, started, trainee.log, teacher, point, trainee.student.model
+        )
         record = record.model_copy(
             update={
                 "terms": trainee.log.terms,

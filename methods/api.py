@@ -242,7 +242,43 @@ class FromTraining(Protocol):
         """Tensors of the same names and shapes, for counting a student without making anything."""
 
 
-Wish = GeneralStart | TeacherWeights | FromTraining
+@dataclass(frozen=True)
+class CutTeacher:
+    """Request for the un-tuned teacher cut down to this shape: where a general start begins before it is trained.
+
+    Named tensors as of :class:`GeneralStart`; where the shape does not fit into the teacher's, random weights.
+    """
+
+    shape: Shape
+    name: ClassVar[str] = "cut_teacher"
+
+
+@runtime_checkable
+class FromText(Protocol):
+    """Request for a general stage of the method's own: a student trained on unlabelled text beside the un-tuned teacher.
+
+    Whoever runs the method takes what ``build`` gives through ``stages``, once for all tasks and seeds, and puts
+    into ``Setup.artefacts[name]`` the tensors of the student's model by name, and those of its aux after ``aux.``.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What changes the result; plain values."""
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        """What must exist before ``build``: cut teachers and the un-tuned teacher's weights."""
+
+    def build(self, setup: Setup) -> Student:
+        """The student before its general stage."""
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        """What it minimises on text: batches have no labels."""
+
+
+Wish = GeneralStart | TeacherWeights | FromTraining | CutTeacher | FromText
 
 
 @dataclass(frozen=True)

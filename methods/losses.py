@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.packed import Layout
+from methods.packed import Chunk, Layout
 
 
 def hard(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:
@@ -112,16 +112,67 @@ def attention_transfer_rowmean(student: Sequence[Tensor], teacher: Sequence[Tens
         ValueError: the two models have different numbers of heads.
     """
     _same_heads(student, teacher)
-    parts = []
-    for chunk, student_nHLL, teacher_nHLL in zip(layout.chunks, student, teacher, strict=True):
-        padding_n11L = ~chunk.mask_nL[:, None, None, :]
-        # a large finite number: with -inf the padding's 0 * (-inf) would be NaN
-        log_student, log_teacher = (
-            F.log_softmax(x.float().masked_fill(padding_n11L, -1e9), -1) for x in (student_nHLL, teacher_nHLL)
-        )
-        kl_nHL = (log_teacher.exp() * (log_teacher - log_student)).sum(-1)
-        parts.append(kl_nHL.masked_fill(~chunk.mask_nL[:, None, :], 0.0).sum())
+    parts = [
+        _row_kl(ours, theirs, chunk.mask_nL).sum()
+        for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)
+    ]
     return torch.stack(parts).sum() / (student[0].size(1) * layout.total)
+
+
+def attention_kl_sequencemean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
+    """KL(teacher || student) of attention distributions, mean over heads and queries of a sequence, then over B.
+
+    MiniLM, equation 3. Scores before the softmax as in :func:`attention_transfer_rowmean`.
+
+    Raises:
+        ValueError: the two models have different numbers of heads.
+    """
+    _same_heads(student, teacher)
+    return _sequence_mean(
+        [
+            _row_kl(ours, theirs, chunk.mask_nL)
+            for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)
+        ],
+        layout,
+    )
+
+
+def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layout) -> Tensor:
+    """KL(teacher || student) of softmax(X X^T / sqrt(D)) by relation head (MiniLMv2, equations 4 to 6).
+
+    X are queries, keys or values, all heads side by side and cut into ``heads`` of width D on each side; mean over
+    heads and real tokens of a sequence, then over B.
+    """
+    rows = []
+    for chunk in layout.chunks:
+        ours, theirs = (_relation(x[layout.gather_N[chunk.places]], heads, chunk) for x in (student_TX, teacher_TX))
+        rows.append(_row_kl(ours, theirs, chunk.mask_nL))
+    return _sequence_mean(rows, layout)
+
+
+def _relation(x_NX: Tensor, heads: int, chunk: Chunk) -> Tensor:
+    """[n, heads, L, L] scaled products of every place with every other."""
+    x_nALD = x_NX.float().unflatten(0, (len(chunk.sequences), chunk.longest)).unflatten(2, (heads, -1)).transpose(1, 2)
+    return x_nALD @ x_nALD.transpose(2, 3) * x_nALD.size(-1) ** -0.5
+
+
+def _row_kl(student_nHLL: Tensor, teacher_nHLL: Tensor, mask_nL: Tensor) -> Tensor:
+    """[n, H, L] KL(teacher || student) of each query's distribution over real keys; 0 where the query is padding."""
+    padding_n11L = ~mask_nL[:, None, None, :]
+    # a large finite number: with -inf the padding's 0 * (-inf) would be NaN
+    log_student, log_teacher = (
+        F.log_softmax(x.float().masked_fill(padding_n11L, -1e9), -1) for x in (student_nHLL, teacher_nHLL)
+    )
+    kl_nHL = (log_teacher.exp() * (log_teacher - log_student)).sum(-1)
+    return kl_nHL.masked_fill(~mask_nL[:, None, :], 0.0)
+
+
+def _sequence_mean(rows: Sequence[Tensor], layout: Layout) -> Tensor:
+    """Of [n, H, L] for each chunk: mean over heads and real queries of each sequence, then over sequences."""
+    parts = [
+        (row.mean(1).sum(-1) / chunk.mask_nL.sum(-1)).sum() for chunk, row in zip(layout.chunks, rows, strict=True)
+    ]
+    return torch.stack(parts).sum() / len(layout.lengths)
 
 
 def _same_heads(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> None:

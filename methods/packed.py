@@ -170,7 +170,8 @@ def packed_attention(
 
     Computed chunk by chunk, so that short sequences are not padded to the batch's longest. ``kept_scores``
     receives the scores before the softmax (scaled, unmasked, [n, H, L, L] for each of ``layout.chunks``),
-    ``kept_vectors`` queries, keys and values ([T, H * D] each). The arithmetic is the same whether or not they are kept, so asking for scores can never change a result.
+    ``kept_vectors`` queries, keys and values ([T, H * D] each). The arithmetic is the same whether or not they
+    are kept, so asking for them can never change a result.
     """
     if kept_vectors is not None:
         q_TX, k_TX, v_TX = (x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
@@ -206,7 +207,7 @@ def forward(classifier: nn.Module, batch: Batch, needs: Needs) -> Out:
         TypeError: an architecture that ``methods/families.py`` does not know.
     """
     if hasattr(classifier, "packed_forward"):
-        return cast(Out, classifier.packed_forward(batch, needs))
+        return cast(Out, cast(Any, classifier).packed_forward(batch, needs))
     return walk(classifier, batch, needs)
 
 

@@ -18,7 +18,17 @@ from transformers import (
     PretrainedConfig,
 )
 
-from methods.api import GeneralStart, MethodError, Setup, Shape, TeacherWeights, Wish
+from methods.api import (
+    CutTeacher,
+    FromText,
+    GeneralStart,
+    MethodError,
+    Setup,
+    Shape,
+    Student,
+    TeacherWeights,
+    Wish,
+)
 
 
 def nearest_layers(student_layers: int, teacher_layers: int) -> dict[int, int]:
@@ -90,7 +100,10 @@ def blank_artefacts(
     """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student."""
     made: dict[str, Mapping[str, Tensor]] = {}
     for wish in wishes:
-        if isinstance(wish, GeneralStart):
+        if isinstance(wish, FromText):
+            own = Setup(teacher, num_labels, (), blank_artefacts(wish.prepare(teacher), teacher, num_labels))
+            made[wish.name] = text_tensors(wish.build(own))
+        elif isinstance(wish, GeneralStart | CutTeacher):
             encoder = BertModel(bert_config(wish.shape, teacher), add_pooling_layer=False).state_dict()
             projection = nn.Linear(wish.shape.hidden, teacher.hidden_size).state_dict()
             made[wish.name] = {**encoder, **{f"projection.{name}": value for name, value in projection.items()}}
@@ -102,6 +115,12 @@ def blank_artefacts(
         else:
             made[wish.name] = wish.blank(teacher)
     return made
+
+
+def text_tensors(student: Student) -> dict[str, Tensor]:
+    """What a general stage on text hands on: the model's tensors by name, those of aux after ``aux.``; a tied one once."""
+    kept = {**student.model.state_dict(), **{f"aux.{name}": value for name, value in student.aux.state_dict().items()}}
+    return {name: value.detach().cpu().contiguous().clone() for name, value in kept.items()}
 
 
 def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:

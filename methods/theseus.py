@@ -53,10 +53,11 @@ class Replacing(nn.Module):
         if not self.training:
             return list(own)
         replaced = (torch.rand(len(self.predecessors)) < self.rate).tolist()
+        modules: Any = self.predecessors
         return [
             layer
-            for module, one, new in zip(self.predecessors, own, replaced, strict=True)
-            for layer in ([one] if new else module)  # type: ignore[attr-defined]
+            for module, one, new in zip(modules, own, replaced, strict=True)
+            for layer in ([one] if new else module)
         ]
 
     def packed_forward(self, batch: Batch, needs: Needs) -> Out:
@@ -64,12 +65,10 @@ class Replacing(nn.Module):
 
     def training_cost(self) -> Cost:
         """Of a step's forward pass while nothing is replaced yet: an upper bound of what training costs."""
-        shape = self.successor.bert.config
-        depth = sum(len(module) for module in self.predecessors)  # type: ignore[arg-type]
+        modules: Any = self.predecessors
         own = cost(self.successor)
-        head = cost(self.successor).per_sequence
-        factor = depth / shape.num_hidden_layers
-        return Cost(round(own.per_token * factor), round(own.per_squared_length * factor), head)
+        factor = sum(len(module) for module in modules) / len(modules)
+        return Cost(round(own.per_token * factor), round(own.per_squared_length * factor), own.per_sequence)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
     from bench.data.corpus import Corpus
     from bench.data.sources import Source, Split
-    from methods.api import Shape, Wish
+    from methods.api import CutTeacher, FromText, GeneralStart, Wish
 
 START_VERSION = 1
 TEACHER_VERSION = 1
@@ -49,15 +49,22 @@ class TaskPlan:
 
 @dataclass
 class StartPlan:
-    """One general start, shared by every cell of its shape."""
+    """Something made from unlabelled text once, for every cell that wants it."""
 
-    shape: Shape
+    wish: GeneralStart | CutTeacher | FromText
     key: str
     checkpoint: Checkpoint
     corpus: Corpus
     budget: int
     recipe: Recipe
     cached: bool
+    parts: dict[str, str] = field(default_factory=dict)
+    """what a method's own general stage is built from: name -> key"""
+
+    @property
+    def title(self) -> str:
+        shape = getattr(self.wish, "shape", "")
+        return f"{self.wish.name.replace('_', ' ')} {shape}".strip()
 
 
 @dataclass
@@ -292,10 +299,10 @@ def _key_of(
     wish: Wish, request: Request, task: TaskPlan, tokenizer: str, numeric: Numeric, starts: dict[str, StartPlan]
 ) -> str:
     """The key of what a method wants prepared, known before it is made."""
-    from methods.api import GeneralStart, TeacherWeights
+    from methods.api import CutTeacher, FromText, GeneralStart, TeacherWeights
 
-    if isinstance(wish, GeneralStart):
-        return _start(request, task.checkpoint, wish.shape, tokenizer, numeric, starts).key
+    if isinstance(wish, GeneralStart | CutTeacher | FromText):
+        return _start(wish, request, task, tokenizer, numeric, starts).key
     if isinstance(wish, TeacherWeights):
         return task.teacher.key if wish.tuned else task.checkpoint.sha256
     return digest(
@@ -312,38 +319,50 @@ def _key_of(
 
 
 def _start(
+    wish: GeneralStart | CutTeacher | FromText,
     request: Request,
-    checkpoint: Checkpoint,
-    shape: Shape,
+    task: TaskPlan,
     tokenizer: str,
     numeric: Numeric,
     known: dict[str, StartPlan],
 ) -> StartPlan:
     from bench.data.corpus import read_corpus, sample_corpus
     from bench.train.artefacts import is_cached
+    from methods.api import FromText, GeneralStart
 
+    checkpoint = task.checkpoint
     for start in known.values():
-        if start.shape == shape and start.checkpoint == checkpoint:
+        if start.wish == wish and start.checkpoint == checkpoint:
             return start
     corpus = next((s.corpus for s in known.values()), None)
     if corpus is None:
         corpus = read_corpus(request.corpus) if request.corpus else sample_corpus()
     budget = request.corpus_tokens or (CORPUS_TOKENS if request.corpus else SAMPLE_TOKENS)
-    key = digest(
-        {
-            "schema": SCHEMA,
-            "version": START_VERSION,
-            "shape": [shape.layers, shape.hidden, shape.heads, shape.ffn],
-            "base": checkpoint.sha256,
-            "tokenizer": tokenizer,
-            "corpus": corpus.fingerprint(),
-            "tokens": budget,
-            "recipe": START.as_dict(),
-            "seed": 0,
-            "numeric": numeric.model_dump(),
+    identity: dict[str, Any] = {
+        "schema": SCHEMA,
+        "version": START_VERSION,
+        "base": checkpoint.sha256,
+        "tokenizer": tokenizer,
+        "corpus": corpus.fingerprint(),
+        "tokens": budget,
+        "recipe": START.as_dict(),
+        "seed": 0,
+        "numeric": numeric.model_dump(),
+    }
+    parts: dict[str, str] = {}
+    if isinstance(wish, FromText):
+        parts = {
+            part.name: _key_of(part, request, task, tokenizer, numeric, known)
+            for part in wish.prepare(checkpoint.config)
         }
-    )
-    known[key] = StartPlan(shape, key, checkpoint, corpus, budget, START, is_cached("starts", key))
+        identity |= {"what": [wish.name, wish.version, dict(wish.settings)], "parts": parts}
+    else:
+        shape = wish.shape
+        identity["shape"] = [shape.layers, shape.hidden, shape.heads, shape.ffn]
+        if not isinstance(wish, GeneralStart):
+            identity["what"] = wish.name
+    key = digest(identity)
+    known[key] = StartPlan(wish, key, checkpoint, corpus, budget, START, is_cached("starts", key), parts)
     return known[key]
 
 

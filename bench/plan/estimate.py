@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.plan.recipe import Recipe
 
@@ -47,8 +47,9 @@ def estimate(plan: Plan) -> tuple[float, int]:
 
     from bench.measure.students import student_cost, teacher_cost
     from bench.train.artefacts import is_cached
+    from methods.api import CutTeacher, FromText, Setup
     from methods.families import cost
-    from methods.parts import bert_config, classifier
+    from methods.parts import bert_config, blank_artefacts, classifier
 
     flops, disk = 0.0, 0
     needed: set[str] = set()
@@ -71,15 +72,19 @@ def estimate(plan: Plan) -> tuple[float, int]:
             if planned.row:
                 flops += 3 * passes(own, seen, task.mean_tokens)
                 needed |= set(planned.cell.artefacts.values())
+    needed |= {part for start in plan.starts.values() if start.key in needed for part in start.parts.values()}
     for start in plan.starts.values():
-        if start.key in needed and not start.cached:
-            config, shape = start.checkpoint.config, bert_config(start.shape, start.checkpoint.config)
-            length = 64 if plan.request.corpus else 16
+        if start.key in needed and not start.cached and not isinstance(start.wish, CutTeacher):
+            config, length = start.checkpoint.config, 64 if plan.request.corpus else 16
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
-                student = cost(classifier(shape))
+                if isinstance(start.wish, FromText):
+                    parts = blank_artefacts(start.wish.prepare(config), config, 2)
+                    student: Any = start.wish.build(Setup(config, 2, (), parts)).model
+                else:
+                    student = classifier(bert_config(start.wish.shape, config))
             flops += passes(teacher_cost(config, 2), start.budget / length, length)
-            flops += 3 * passes(student, start.budget / length, length)
-            disk += 4 * (shape.vocab_size * shape.hidden_size + 12 * shape.num_hidden_layers * shape.hidden_size**2)
+            flops += 3 * passes(cost(student), start.budget / length, length)
+            disk += 4 * sum(parameter.numel() for parameter in student.parameters())
     rate = EFFICIENCY * flops_per_second(plan.request.device, plan.request.threads)
     return flops / rate, disk
 

@@ -32,7 +32,7 @@ def describe(plan: Plan) -> str:
     ]
     for start in plan.starts.values():
         what = "there" if start.cached else f"to make from {start.budget:,} tokens of {start.corpus.name}"
-        lines.append(f"  general start {start.shape}: {what}; shared by tasks, seeds and methods")
+        lines.append(f"  {start.title}: {what}; shared by tasks, seeds and methods")
     for task in tasks:
         todo = [p for p in plan.of_task(task.task.name) if p.todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"

@@ -1,4 +1,4 @@
-"""What the harness makes once and keeps: fine-tuned teachers and general starts, cached under their keys."""
+"""What the harness makes once and keeps, cached under its key: tuned teachers, general starts, what methods compute."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,17 @@ import torch
 from filelock import FileLock
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, BertConfig
 
 from bench.data.checkpoints import Checkpoint, sha256_of
 from bench.data.encode import Encoded
 from bench.data.tasks import Task
 from bench.plan.recipe import Recipe
 from bench.train.inherit import inherit, observe
-from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+from bench.train.loop import Numerics, RandomState, Trainee, TrainLog, legs_of, train
 from methods import losses
-from methods.api import Batch, FromTraining, Needs, Shape, Stage, Student, Term
-from methods.parts import bert_config, classifier, nearest_layers
+from methods.api import Batch, FromText, FromTraining, Needs, Setup, Shape, Stage, Student, Term
+from methods.parts import bert_config, classifier, nearest_layers, text_tensors
 from methods.terms import hard
 
 OnStep = Callable[[int, int], Any]
@@ -68,6 +68,13 @@ def _keep(kind: str, key: str, write: Callable[[Path], dict[str, Any]]) -> dict[
 def base_model(checkpoint: Checkpoint, num_labels: int) -> Any:
     """The checkpoint as a classifier that reads packed batches; a head it lacks comes from torch's generator."""
     return _opened(checkpoint.folder, num_labels)
+
+
+def own_weights(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """The un-tuned teacher's weights without a head, by name as in its classifier."""
+    with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not handed out
+        found = base_model(checkpoint, 2).state_dict()
+    return {name: value for name, value in found.items() if not name.startswith("classifier.")}
 
 
 def _opened(folder: Path, num_labels: int) -> Any:
@@ -142,6 +149,61 @@ def from_training(
     return load_file(_folder("computed", key) / WEIGHTS), made
 
 
+def beginning(
+    checkpoint: Checkpoint, shape: Shape, encoded: Encoded, config: BertConfig
+) -> tuple[Any, nn.Linear, Any, bool]:
+    """A student of this shape as the teacher cut down, its projection, the un-tuned teacher, and whether it fitted."""
+    model = classifier(config)
+    projection = nn.Linear(shape.hidden, checkpoint.width)
+    teacher = base_model(checkpoint, 2).eval()
+    cut = checkpoint.config.model_type == "bert" and inherit(
+        teacher, model, projection, observe(teacher, encoded.first(OBSERVED_TOKENS))
+    )
+    return model, projection, teacher, cut
+
+
+def _said(cut: bool) -> str:
+    return "the cut-down teacher" if cut else "random weights: the shape does not fit into the teacher's"
+
+
+def _encoder(model: Any, projection: nn.Linear) -> dict[str, Tensor]:
+    """The tensors of a start: the encoder without its pooler, and the way up to the teacher's width."""
+    encoder = {
+        name: value.detach().cpu().contiguous()
+        for name, value in model.bert.state_dict().items()
+        if not name.startswith("pooler.")
+    }
+    encoder["projection.weight"] = projection.weight.detach().cpu().contiguous()
+    encoder["projection.bias"] = projection.bias.detach().cpu().contiguous()
+    return encoder
+
+
+def _train_on_text(
+    label: str,
+    student: Student,
+    random: RandomState,
+    stages: Sequence[Stage],
+    encoded: Encoded,
+    teacher: Any,
+    recipe: Recipe,
+    budget: int,
+    numerics: Numerics,
+    on_step: OnStep,
+) -> TrainLog:
+    """One student through its stages on unlabelled text; text shorter than ``budget`` tokens is seen several times.
+
+    Raises:
+        CellError: a guard stopped the training.
+    """
+    passes = max(1.0, budget / encoded.total_tokens)
+    legs = legs_of(stages, (), replace(recipe, epochs=passes), len(encoded))[1]
+    trainee = Trainee(label, student, random, [], legs, numerics)
+    train([trainee], encoded, 0, teacher.to(numerics.device), numerics, recipe.batch_size, on_step)
+    if trainee.error:
+        raise trainee.error
+    return trainee.log
+
+
 def general_start(
     checkpoint: Checkpoint,
     shape: Shape,
@@ -156,7 +218,7 @@ def general_start(
 
     Embedding and every layer, through one learned projection, against the nearest teacher layers (TinyBERT's
     hidden loss, the part of its general stage that needs no attention of equal head count). It begins
-    as a cut-down teacher where the shapes allow (bench.train.inherit). Text shorter than ``budget`` tokens is seen several times.
+    as a cut-down teacher where the shapes allow (bench.train.inherit).
     """
 
     def write(folder: Path) -> dict[str, Any]:
@@ -174,45 +236,62 @@ def general_start(
         with random.current():
             config = bert_config(shape, checkpoint.config)
             config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0  # a regression on plenty of text
-            model = classifier(config)
-            projection = nn.Linear(shape.hidden, checkpoint.width)
-            teacher = base_model(checkpoint, 2).eval()
-            cut = checkpoint.config.model_type == "bert" and inherit(
-                teacher, model, projection, observe(teacher, encoded.first(OBSERVED_TOKENS))
-            )
-        teacher.to(numerics.device)
+            model, projection, teacher, cut = beginning(checkpoint, shape, encoded, config)
         term = Term(
             imitate,
             student=Needs(hidden=frozenset(layer_map)),
             teacher=Needs(hidden=frozenset(layer_map.values())),
         )
-        stage = Stage("general start", {"hidn": term})
-        passes = max(1.0, budget / encoded.total_tokens)
-        legs = legs_of([stage], (), Recipe(**{**recipe.as_dict(), "epochs": passes}), len(encoded))[1]
-        trainee = Trainee(
-            f"general start {shape}",
-            Student(model, nn.ModuleDict({"projection": projection})),
-            random,
-            [],
-            legs,
-            numerics,
-        )
-        train([trainee], encoded, 0, teacher, numerics, recipe.batch_size, on_step)
-        if trainee.error:
-            raise trainee.error
-        encoder = {
-            name: value.detach().cpu().contiguous()
-            for name, value in model.bert.state_dict().items()
-            if not name.startswith("pooler.")
-        }
-        encoder["projection.weight"] = projection.weight.detach().cpu().contiguous()
-        encoder["projection.bias"] = projection.bias.detach().cpu().contiguous()
-        save_file(encoder, folder / WEIGHTS)
-        return {
-            "beginning": "the cut-down teacher" if cut else "random weights: the shape does not fit into the teacher's",
-            "weights": sha256_of(folder / WEIGHTS),
-            "train": asdict(trainee.log),
-        }
+        student = Student(model, nn.ModuleDict({"projection": projection}))
+        stages = [Stage("general start", {"hidn": term})]
+        label = f"general start {shape}"
+        log = _train_on_text(label, student, random, stages, encoded, teacher, recipe, budget, numerics, on_step)
+        save_file(_encoder(model, projection), folder / WEIGHTS)
+        return {"beginning": _said(cut), "weights": sha256_of(folder / WEIGHTS), "train": asdict(log)}
+
+    made = _keep("starts", key, write)
+    return load_file(_folder("starts", key) / WEIGHTS), made
+
+
+def cut_teacher(
+    checkpoint: Checkpoint, shape: Shape, key: str, data: Callable[[], Encoded]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The un-tuned teacher cut down to this shape, as a general start begins; nothing is trained."""
+
+    def write(folder: Path) -> dict[str, Any]:
+        with RandomState(0, torch.device("cpu")).current():
+            model, projection, _, cut = beginning(checkpoint, shape, data(), bert_config(shape, checkpoint.config))
+        save_file(_encoder(model, projection), folder / WEIGHTS)
+        return {"beginning": _said(cut), "weights": sha256_of(folder / WEIGHTS)}
+
+    made = _keep("starts", key, write)
+    return load_file(_folder("starts", key) / WEIGHTS), made
+
+
+def from_text(
+    wish: FromText,
+    key: str,
+    artefacts: Mapping[str, Mapping[str, Tensor]],
+    checkpoint: Checkpoint,
+    data: Callable[[], Encoded],
+    recipe: Recipe,
+    budget: int,
+    numerics: Numerics,
+    on_step: OnStep,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What a method's own general stage leaves: the student's tensors, and those of its aux after ``aux.``."""
+
+    def write(folder: Path) -> dict[str, Any]:
+        encoded = data()
+        random = RandomState(0, numerics.device)
+        setup = Setup(checkpoint.config, 2, (), artefacts)
+        with random.current():
+            student = wish.build(setup)
+            teacher = base_model(checkpoint, 2).eval()
+        stages = wish.stages(setup)
+        log = _train_on_text(wish.name, student, random, stages, encoded, teacher, recipe, budget, numerics, on_step)
+        save_file(text_tensors(student), folder / WEIGHTS)
+        return {"weights": sha256_of(folder / WEIGHTS), "train": asdict(log)}
 
     made = _keep("starts", key, write)
     return load_file(_folder("starts", key) / WEIGHTS), made

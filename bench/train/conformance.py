@@ -10,7 +10,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,10 @@ from bench.measure.parameters import weights_hash
 from bench.plan.recipe import Recipe
 from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
 from methods import get
-from methods.api import FromTraining, GeneralStart, Method, Needs, Out, Setup, Stage, Student
+from methods.api import CutTeacher, FromText, FromTraining, GeneralStart, Method, Needs, Out, Setup, Stage, Student
 from methods.families import cost
 from methods.packed import forward
-from methods.parts import blank_artefacts, classifier
+from methods.parts import blank_artefacts, classifier, text_tensors
 from methods.terms import hard
 
 WORDS, SPECIAL = 40, 4
@@ -114,10 +114,12 @@ class Bench:
             config = self.teacher.config
             made: dict[str, Mapping[str, Tensor]] = {}
             for wish in self.method.prepare(config):
-                if isinstance(wish, GeneralStart):
+                if isinstance(wish, GeneralStart | CutTeacher):
                     with torch.random.fork_rng(devices=[]):
                         torch.manual_seed(3)
                         made |= blank_artefacts([wish], config, self.num_labels)
+                elif isinstance(wish, FromText):
+                    made[wish.name] = self._from_text(wish)
                 elif isinstance(wish, FromTraining):
                     starts = range(0, len(self.data), 32)
                     made[wish.name] = wish.make(self.teacher, (self.data.batch(range(s, s + 32)) for s in starts))
@@ -128,6 +130,21 @@ class Bench:
                     }
             self._artefacts = made
         return Setup(self.teacher.config, self.num_labels, ("tiny",), self._artefacts)
+
+    def _from_text(self, wish: FromText) -> Mapping[str, Tensor]:
+        """A general stage of one epoch on the same sentences without their labels."""
+        random = RandomState(3, self.numerics.device)
+        with random.current():
+            parts = blank_artefacts(wish.prepare(self.teacher.config), self.teacher.config, 2)
+            setup = Setup(self.teacher.config, 2, (), parts)
+            student = wish.build(setup)
+        text = replace(self.data, labels=None)
+        legs = legs_of(wish.stages(setup), (), replace(RECIPE, epochs=1.0), len(text))[1]
+        trainee = Trainee(wish.name, student, random, [], legs, self.numerics)
+        train([trainee], text, 0, self.teacher, self.numerics, RECIPE.batch_size)
+        if trainee.error is not None:
+            raise Broken(f"{wish.name}: {trainee.error}") from trainee.error
+        return text_tensors(student)
 
     def build(self, seed: int = 0) -> tuple[Student, RandomState]:
         random = RandomState(seed, self.numerics.device)

@@ -1,0 +1,168 @@
+"""MiniLM (Wang et al. 2020, NeurIPS) and MiniLMv2 (Wang et al. 2021, Findings of ACL): self-attention relations.
+
+The papers': task-agnostic. On unlabelled text, the student's last layer imitates one layer of the un-tuned teacher;
+nothing else is compared, so width, depth and (version 2) the number of heads are free. Version 1: KL divergence of
+the attention distributions and of the value relation softmax(V V^T / sqrt(D)), teacher's last layer, equal heads.
+Version 2: query-query, key-key and value-value relations, all heads laid side by side and cut into the same number
+of relation heads on both sides. Afterwards the student is fine-tuned like any BERT: the labels are its only loss.
+As in public code: KL averaged over relation heads and real tokens of each sequence, then over sequences; no dropout
+in the student while it imitates, so that its relations are those it will have; relations of weight 1/3 each.
+Ours: the student begins as the teacher cut down to its shape, like the shared general start, and sees the same text
+(the papers: random weights and 400,000 steps; ``start=random`` is theirs), so that it differs from the other rows by
+its objective alone; ``relation_heads=0`` takes the largest number up to 48 that divides both widths, as 48 does for
+BERT-base; no teacher assistant for thin students. With version 1 a teacher of another number of heads is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor, nn
+from transformers import PretrainedConfig
+
+from methods import losses
+from methods.api import Batch, CutTeacher, MethodError, Needs, Out, Setup, Shape, Stage, Student, Term, Wish
+from methods.parts import OwnShape, bert_config, classifier
+from methods.terms import hard
+
+MOST_RELATION_HEADS = 48
+
+
+@dataclass(frozen=True)
+class Relations:
+    """The general stage: relations of the student's last layer against those of one teacher layer."""
+
+    shape: Shape
+    start: str
+    teacher_layer: int
+    """1-based; 0: the last"""
+    relation_heads: int
+    """0: version 1, attention distributions and value relations of the models' own heads"""
+    values: bool
+
+    name: ClassVar[str] = "relations"
+    version: ClassVar[int] = 1
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return asdict(self)
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        return (CutTeacher(self.shape),) if self.start == "teacher" else ()
+
+    def build(self, setup: Setup) -> Student:
+        config = bert_config(self.shape, setup.teacher)
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+        encoder = None
+        if self.start == "teacher":
+            encoder = without_projection(setup.artefacts[CutTeacher.name])
+        return Student(classifier(config, encoder))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        ours, theirs = self.shape.layers, self.teacher_layer or setup.teacher.num_hidden_layers
+        vectors = (Needs(vectors=frozenset({ours})), Needs(vectors=frozenset({theirs})))
+        scores = (Needs(scores=frozenset({ours})), Needs(scores=frozenset({theirs})))
+
+        def relation(which: int) -> Any:
+            def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+                pair = student.vectors(ours)[which], teacher.vectors(theirs)[which]
+                return losses.relation_kl(*pair, self.relation_heads or self.shape.heads, batch.layout)
+
+            return term
+
+        def attention(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            return losses.attention_kl_sequencemean(student.scores(ours), teacher.scores(theirs), batch.layout)
+
+        if not self.relation_heads:
+            terms = {"attention": Term(attention, 1.0, *scores)}
+            if self.values:
+                terms["values"] = Term(relation(2), 1.0, *vectors)
+        else:
+            terms = {
+                name: Term(relation(which), 1 / 3, *vectors)
+                for which, name in enumerate(("queries", "keys", "values")[: 2 + self.values])
+            }
+        return (Stage("relations", terms),)
+
+
+def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value for name, value in start.items() if not name.startswith("projection.")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RelationsThenLabels(OwnShape):
+    """What both versions share: relations on text, then the labels."""
+
+    terms: ClassVar[tuple[str, ...]] = ("hard",)
+    needs_teacher: ClassVar[bool] = False
+
+    start: Literal["teacher", "random"] = "teacher"  # type: ignore[assignment]
+    """Where the general stage begins."""
+    teacher_layer: int = 0
+    """1-based; 0: the last. The papers take a large teacher's layer 21 or 19 of 24."""
+    values: bool = True
+    """Whether value relations are compared."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.teacher_layer < 0:
+            raise MethodError(f"teacher_layer={self.teacher_layer} should be 1 or more, or 0 for the last")
+
+    def heads_of_relations(self, teacher: PretrainedConfig) -> int:
+        raise NotImplementedError
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        if self.teacher_layer > teacher.num_hidden_layers:
+            raise MethodError(f"teacher_layer={self.teacher_layer}: the teacher has {teacher.num_hidden_layers} layers")
+        return (Relations(self.shape, self.start, self.teacher_layer, self.heads_of_relations(teacher), self.values),)
+
+    def build(self, setup: Setup) -> Student:
+        start = setup.artefacts[Relations.name]
+        encoder = {
+            name.removeprefix("bert."): value
+            for name, value in start.items()
+            if name.startswith("bert.") and not name.startswith("bert.pooler.")
+        }
+        return Student(classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        return (Stage("finetune", {"hard": hard()}, paper={"epochs": 5.0, "learning_rate": 3e-5}),)
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        return {"": student.model}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiniLM(_RelationsThenLabels):
+    name: ClassVar[str] = "minilm"
+    version: ClassVar[int] = 1
+    ablations: ClassVar[Mapping[str, str]] = {"w/o value relation": ":values=false", "random start": ":start=random"}
+
+    def heads_of_relations(self, teacher: PretrainedConfig) -> int:
+        if teacher.num_attention_heads != self.heads:
+            raise MethodError(
+                f"heads={self.heads}: version 1 compares head by head, and the teacher has {teacher.num_attention_heads}; "
+                f"minilmv2 is free of that"
+            )
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiniLMv2(_RelationsThenLabels):
+    name: ClassVar[str] = "minilmv2"
+    version: ClassVar[int] = 1
+    ablations: ClassVar[Mapping[str, str]] = {"w/o value relation": ":values=false", "random start": ":start=random"}
+
+    relation_heads: int = 0
+    """0: the largest number up to 48 that divides both widths."""
+
+    def heads_of_relations(self, teacher: PretrainedConfig) -> int:
+        widths = (self.hidden, teacher.hidden_size)
+        if self.relation_heads < 0 or (self.relation_heads and any(w % self.relation_heads for w in widths)):
+            raise MethodError(
+                f"relation_heads={self.relation_heads} should divide both widths, {widths[0]} and {widths[1]}"
+            )
+        fitting = (n for n in range(MOST_RELATION_HEADS, 0, -1) if not any(w % n for w in widths))
+        return self.relation_heads or next(fitting)
