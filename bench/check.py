@@ -146,7 +146,7 @@ def _row(
 ) -> list[Finding]:
     """One row on one task. All seeds of the baseline tell its noise, also where only some are compared."""
     first = olds[0]
-    subject = f"{'+'.join(first.cell.tasks)} {first.cell.label}" + (f" at {first.point}" if first.point else "")
+    subject = f"{'+'.join(first.cell.tasks)} {first.row}"
     same = {r.key: r for r in news}
     asked = [old for old in olds if not seeds or old.cell.seed in seeds or old.cell.method == TEACHER]
     pairs = [(old, same[old.key]) for old in asked if old.key in same]

@@ -46,7 +46,7 @@ from bench.train.artefacts import (
 from bench.train.evaluate import predict, score
 from bench.train.loop import Numerics, RandomState, Trainee, TrainLog, legs_of, train
 from methods.api import CutTeacher, FromText, FromTraining, GeneralStart, Setup, TeacherWeights, Wish
-from methods.families import cost
+from methods.families import Cost, cost
 
 TOGETHER = 8
 """Students that train at once on one teacher pass: more would need more memory and share little more."""
@@ -433,6 +433,11 @@ def _scored(
         else:
             arrays[f"labels.{name}"] = split.labels
             scores[name] = score(logits, split.labels, task.task.metrics)
+    sized, usage = sizes(model), {}
+    if hasattr(model, "observed"):
+        usage = dict(model.observed())  # type: ignore[operator]
+        if average := usage.pop("cost", None):
+            sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
     record = Record(
         key=record_key(cell, point),
         train_key=train_key(cell),
@@ -441,7 +446,8 @@ def _scored(
         cell=cell,
         scores=scores,
         predicted=tuple(predicted),
-        sizes=sizes(model),
+        sizes=sized,
+        usage=usage,
         train=None if log is None else _cost(log, model if trained is None else trained, model, teacher),
         weights=weights_hash(model),
         code=_code(cell),

@@ -22,6 +22,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "moebert": ("methods.moebert:MoEBERT", "experts of important neurons, hash routing (Zuo et al. 2022)"),
     "theseus": ("methods.theseus:Theseus", "the teacher's modules replaced one by one (Xu et al. 2020)"),
     "pd": ("methods.pd:PreTrainedDistillation", "pre-trained, then soft labels alone (Turc et al. 2019)"),
+    "fastbert": ("methods.fastbert:FastBERT", "branches and early exit: a row for each speed (Liu et al. 2020)"),
     "minilm": ("methods.minilm:MiniLM", "attention and value relations of one layer, on text (Wang et al. 2020)"),
     "minilmv2": ("methods.minilm:MiniLMv2", "query, key and value relations, free heads (Wang et al. 2021)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),

@@ -164,6 +164,8 @@ class Stage:
     """If positive, the stage comes before the counted ones: one epoch, at most so many steps, at its own cost."""
     before_step: Callable[[nn.Module, float], None] | None = None
     """Told the student's model and the stage's progress in [0, 1) before each step, for schedules inside a model."""
+    pace: Callable[[float], float] | None = None
+    """What the recipe's learning rate is multiplied with at a progress in [0, 1), where a method asks for another one."""
     paper: Mapping[str, Any] = field(default_factory=dict)
     """What ``--recipe paper`` changes in the recipe: epochs, learning_rate, schedule, warmup, batch_size ..."""
 

@@ -99,16 +99,17 @@ def family_of(model: Any) -> Family:
 class Cost:
     """Multiply-accumulates of a forward pass: for each token, each squared length and each sequence."""
 
-    per_token: int
-    per_squared_length: int
-    per_sequence: int
+    per_token: float
+    per_squared_length: float
+    per_sequence: float
 
     def macs(self, tokens: float, squared_lengths: float, sequences: float) -> float:
         return self.per_token * tokens + self.per_squared_length * squared_lengths + self.per_sequence * sequences
 
     def of_length(self, length: int) -> int:
-        """One sequence of ``length`` tokens."""
-        return self.per_token * length + self.per_squared_length * length**2 + self.per_sequence
+        """One sequence of ``length`` tokens; of an average model, rounded."""
+        exact = self.per_token * length + self.per_squared_length * length**2 + self.per_sequence
+        return round(exact)
 
 
 def cost(model: Any) -> Cost:

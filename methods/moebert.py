@@ -12,6 +12,7 @@ on); lambda = 1 for all tasks (the paper searches 1 to 5); no [PAD] positions in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
@@ -120,6 +121,7 @@ class Experts(nn.Module):
         self.LayerNorm_weight = nn.Parameter(torch.ones(config.experts, width))
         self.LayerNorm_bias = nn.Parameter(torch.zeros(config.experts, width))
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.load = [0] * config.experts
         self.register_buffer("route_V", torch.randint(config.experts, (config.vocab_size,)))
 
     @property
@@ -146,6 +148,8 @@ class Experts(nn.Module):
         expert_N = self.route_V[self._seen[0].ids.reshape(-1)]  # type: ignore[index]
         order_N = torch.argsort(expert_N, stable=True)
         counts = torch.bincount(expert_N, minlength=self.count).tolist()
+        if not self.training:
+            self.load = [sum(pair) for pair in zip(self.load, counts, strict=True)]
         shared_NW = self.shared_out(F.gelu(self.shared_in(x_NW)))
         pieces = []
         for e, rows in enumerate(order_N.split(counts)):
@@ -191,6 +195,17 @@ class MoEBertForSequenceClassification(BertForSequenceClassification):
             layer.intermediate = Nothing()
             layer.output = Experts(config, seen)
         self.bert.embeddings.register_forward_pre_hook(seen, with_kwargs=True)
+
+    def observed(self) -> dict[str, Any]:
+        """How the tokens answered so far were routed: shares of each layer's experts, entropy, experts never met."""
+        layers: Any = self.bert.encoder.layer
+        shares = [[count / max(1, sum(layer.output.load)) for count in layer.output.load] for layer in layers]
+        entropies = [-sum(p * math.log(p) for p in own if p > 0) / math.log(max(2, len(own))) for own in shares]
+        return {
+            "load of experts": [[round(p, 6) for p in own] for own in shares],
+            "load entropy": [round(entropy, 6) for entropy in entropies],
+            "dead experts": sum(p == 0 for own in shares for p in own),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,7 +120,7 @@ def blank_artefacts(
 def text_tensors(student: Student) -> dict[str, Tensor]:
     """What a general stage on text hands on: the model's tensors by name, those of aux after ``aux.``; a tied one once."""
     kept = {**student.model.state_dict(), **{f"aux.{name}": value for name, value in student.aux.state_dict().items()}}
-    return {name: value.detach().cpu().contiguous().clone() for name, value in kept.items()}
+    return {name: value.detach().clone() for name, value in kept.items()}
 
 
 def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:

@@ -64,7 +64,8 @@ class StartPlan:
     @property
     def title(self) -> str:
         shape = getattr(self.wish, "shape", "")
-        return f"{self.wish.name.replace('_', ' ')} {shape}".strip()
+        own = self.key[:6] if hasattr(self.wish, "settings") else ""  # several may have one name
+        return " ".join(part for part in (self.wish.name.replace("_", " "), str(shape), own) if part)
 
 
 @dataclass

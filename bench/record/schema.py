@@ -25,6 +25,8 @@ class Sizes(Part):
     pooler_and_head: int
     macs: int
     macs_closed_form: int
+    expected_macs: int | None = None
+    """of an average sequence of the task, where sequences leave the model early"""
     sequence_length: int
     batch: int
     attention: str
@@ -36,7 +38,8 @@ class Sizes(Part):
 
     @property
     def flops(self) -> int:
-        return 2 * self.macs
+        """Of an average sequence, where not all go to the end."""
+        return 2 * (self.expected_macs or self.macs)
 
 
 class TrainCost(Part):
@@ -80,6 +83,7 @@ class Record(Part):
     gradient_norms: dict[str, dict[str, float]] = Field(default_factory=dict)
     """stage -> term -> norm of the weighted term's gradient at the first step that had one"""
     usage: dict[str, Any] = Field(default_factory=dict)
+    """what the model did with the evaluation sets: where sequences left, which experts their tokens met"""
     notes: tuple[str, ...] = ()
     """what the method says of this row and a reader should know"""
     train: TrainCost | None = None
@@ -92,6 +96,11 @@ class Record(Part):
     started: str
     finished: str
     error: Failure | None = None
+
+    @property
+    def row(self) -> str:
+        """What tables call it: the row's label, and the operating point where there are several."""
+        return self.cell.label + (f" at {self.point}" if self.point else "")
 
 
 def load(text: str, where: str) -> Record:

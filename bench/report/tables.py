@@ -81,17 +81,20 @@ class Group:
     @property
     def systems(self) -> list[str]:
         """Labels of rows: the teacher first, then in the order of their full rows, each followed by its ablations."""
-        labels = sorted(
-            {(r.cell.ablation_of or r.cell.label, r.cell.ablation_of is not None, r.cell.label) for r in self.records}
+        rows = sorted(
+            {
+                (r.cell.ablation_of or r.cell.label, r.cell.ablation_of is not None, r.cell.label, r.row)
+                for r in self.records
+            }
         )
-        rows = [label for _, _, label in labels]
         if self.order:
-            rows = sorted(rows, key=lambda label: self.order.index(label) if label in self.order else -1)
-        return [label for label in rows if label == TEACHER] + [label for label in rows if label != TEACHER]
+            rows = sorted(rows, key=lambda row: self.order.index(row[2]) if row[2] in self.order else -1)
+        labels = [row for _, _, _, row in rows]
+        return [label for label in labels if label == TEACHER] + [label for label in labels if label != TEACHER]
 
     def of(self, label: str, task: str | None = None) -> list[Record]:
         return sorted(
-            (r for r in self.records if r.cell.label == label and (task is None or task in r.cell.tasks)),
+            (r for r in self.records if r.row == label and (task is None or task in r.cell.tasks)),
             key=lambda r: (r.cell.tasks, r.cell.seed, r.key),
         )
 
@@ -366,7 +369,7 @@ def ablation(group: Group, notes: Footnotes) -> Table | None:
             "Ablation",
             group,
             full,
-            [full, *sorted({r.cell.label for r in group.records if r.cell.ablation_of == full})],
+            [full, *sorted({r.row for r in group.records if r.cell.ablation_of == full})],
             notes,
         )
         for full in fulls
@@ -407,6 +410,17 @@ def differences(title: str, group: Group, full: str, labels: Sequence[str], note
     return table
 
 
+def start_of(record: Record) -> str:
+    """Where a student's weights came from before it saw the task."""
+    if record.cell.label == TEACHER:
+        return "checkpoint"
+    for name, made in record.artefacts.items():
+        if "train" in made:
+            return f"{name.replace('_', ' ')} {made['key'][:6]}"
+    own = {"tuned_teacher": "the tuned teacher", "teacher_weights": "the teacher, un-tuned"}
+    return next((text for name, text in own.items() if name in record.artefacts), "random weights")
+
+
 def cost(group: Group) -> Table | None:
     """What training each row took, summed over tasks, mean over seeds."""
     rows = []
@@ -421,6 +435,7 @@ def cost(group: Group) -> Table | None:
         rows.append(
             [
                 label,
+                ", ".join(sorted({start_of(r) for r in done})),
                 str(len(done)),
                 f"{total('examples'):,.0f}",
                 f"{own / 1e12:.2f}",
@@ -435,6 +450,7 @@ def cost(group: Group) -> Table | None:
         return None
     header = [
         "System",
+        "start",
         "cells",
         "examples",
         "own TFLOPs",
@@ -449,12 +465,14 @@ def cost(group: Group) -> Table | None:
         "Summed over the tasks, mean over seeds. TFLOPs are closed-form over the tokens seen; seconds are of the machine "
         "named below, with what else ran there."
     )
-    starts = {s["key"]: s for r in group.records if (s := r.artefacts.get("general_start"))}
-    for key, start in sorted(starts.items()):
-        trained = start["train"]
+    starts = {made["key"]: (name, made) for r in group.records for name, made in r.artefacts.items() if "train" in made}
+    for key, (name, made) in sorted(starts.items()):
+        trained = made["train"]
+        beginning = made.get("beginning", "the cut-down teacher" if name == "general_start" else "")
+        began = f"; it began as {beginning}" if beginning else ""
         table.notes.append(
-            f"General start {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s of its own, once for all "
-            f"rows that use it; it began as {start.get('beginning', 'the cut-down teacher')}."
+            f"{name.replace('_', ' ').capitalize()} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s "
+            f"of its own, once for all rows that use it{began}."
         )
     return table
 
@@ -462,6 +480,7 @@ def cost(group: Group) -> Table | None:
 def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
     """Parameters by convention and the two counts of MACs, for any models by name."""
     routed = any(s.active_parameters for _, s in named)
+    leaving = any(s.expected_macs for _, s in named)
     rows = [
         [
             name,
@@ -472,6 +491,7 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
             f"{s.pooler_and_head / 1e6:.2f}",
             f"{s.macs / 1e9:.2f}",
             f"{s.macs_closed_form / 1e9:.2f}",
+            *([f"{(s.expected_macs or s.macs) / 1e9:.2f}"] if leaving else []),
             f"{s.flops / 1e9:.2f}",
         ]
         for name, s in named
@@ -485,6 +505,7 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
         "pooler and head (M)",
         "MACs (G)",
         "MACs, closed form (G)",
+        *(["MACs of an average sequence (G)"] if leaving else []),
         "FLOPs (G)",
     ]
     return Table("Sizes", header, rows, rows)

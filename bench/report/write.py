@@ -143,7 +143,7 @@ def csv_of(table: Table) -> str:
 
 def grid(table: Table) -> str:
     """The table as GitHub Markdown; numbers stay as they were formatted, columns of words stand left."""
-    words = {"where", "comparable", "Row here", "Quantity", "rule"}
+    words = {"start", "where", "comparable", "Row here", "Quantity", "rule"}
     align = ["left" if i == 0 or name in words else "right" for i, name in enumerate(table.header)]
     return tabulate(table.rows, headers=table.header, tablefmt="github", colalign=align, disable_numparse=True)
 
@@ -175,10 +175,16 @@ def footnotes(notes: Footnotes) -> list[str]:
 
 
 def _start_line(group: Group) -> str:
+    """Which general start the students share; each row's own start is in the table of costs."""
     own = sorted({r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts})
     random = sorted({r.cell.label for r in group.records if r.cell.settings.get("start") == "random"})
     text = f"Students start from general start {', '.join(own)}" if own else "No general start"
-    return text + (f"; from random weights: {', '.join(random)}." if random else ".")
+    other = sorted(
+        {r.row for r in group.records if r.train and r.cell.label != TEACHER and "general_start" not in r.artefacts}
+        - set(random)
+    )
+    text += f"; from random weights: {', '.join(random)}" if random else ""
+    return text + (f"; otherwise (see the cost of training): {', '.join(other)}." if other else ".")
 
 
 def warnings(group: Group) -> list[str]:

@@ -290,7 +290,8 @@ def from_text(
             teacher = base_model(checkpoint, 2).eval()
         stages = wish.stages(setup)
         log = _train_on_text(wish.name, student, random, stages, encoded, teacher, recipe, budget, numerics, on_step)
-        save_file(text_tensors(student), folder / WEIGHTS)
+        kept = {name: value.cpu().contiguous() for name, value in text_tensors(student).items()}
+        save_file(kept, folder / WEIGHTS)
         return {"weights": sha256_of(folder / WEIGHTS), "train": asdict(log)}
 
     made = _keep("starts", key, write)

@@ -303,8 +303,11 @@ class Trainee:
             return  # this pass went through nothing that this player may move
         torch.stack(reached).sum().backward(inputs=parameters)
         nn.utils.clip_grad_norm_(parameters, leg.recipe.clip)
+        rate = leg.recipe.learning_rate * leg.recipe.factor(self._step_of_leg, leg.steps)
+        if leg.stage.pace is not None:
+            rate *= leg.stage.pace(progress)
         for group in optimiser_.param_groups:
-            group["lr"] = leg.recipe.learning_rate * leg.recipe.factor(self._step_of_leg, leg.steps)
+            group["lr"] = rate
         optimiser_.step()
         optimiser_.zero_grad(set_to_none=True)
 

@@ -1,0 +1,289 @@
+"""FastBERT, Liu et al. 2020 (ACL): branches after every layer, self-distillation, early exit by uncertainty.
+
+The paper's: the teacher's own backbone with a student classifier after every layer but the last. The branches
+learn the predictions of the last classifier on the same (or unlabelled) sentences, the backbone stands still.
+In use a sequence leaves at the first layer whose prediction is certain enough: entropy / log C at most the
+``speed``; the last layer always answers. One training gives an operating point for each speed.
+As in the authors' code: each branch is Linear(W, 128)-tanh, self-attention of 128 with 2 heads, the first token,
+Linear(128, 128)-tanh, Linear(128, C); KL(teacher || branch) summed over branches, mean over B; a ten times larger
+learning rate than tuning has.
+Ours: the backbone is the tuned teacher as it is (the authors tune it first with a last branch of the same form; our
+teacher has been tuned already, with its own head, and all rows share it); the targets come from the backbone
+without dropout (the code leaves it on); the branches' learning rate falls to 0 at the end of their training (in
+the code after three of five epochs, because the first stage's number of steps is used). ``dropout=true`` and
+``schedule=authors`` bring both back. A regression has no entropy: its branches learn by mean squared error, and
+every sequence goes to the end.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from methods import losses
+from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
+from methods.families import FAMILIES, Cost
+from methods.packed import Layout, packed_attention, walk
+from methods.parts import Settings, teacher_depth
+from methods.terms import LOGITS
+
+
+class FastBertConfig(BertConfig):
+    """A BERT with branches; ``speed`` is the uncertainty at which a sequence leaves."""
+
+    model_type = "fastbert"
+    branch_width: int = 128
+    branch_heads: int = 2
+    speed: float = 0.0
+
+
+class Branch(nn.Module):
+    """A classifier after one layer."""
+
+    def __init__(self, config: FastBertConfig) -> None:
+        super().__init__()
+        width, read, classes = config.branch_width, cast(int, config.hidden_size), cast(int, config.num_labels)
+        self.heads = config.branch_heads
+        self.narrow = nn.Linear(read, width)
+        self.query, self.key, self.value, self.mix, self.between = (nn.Linear(width, width) for _ in range(5))
+        self.answer = nn.Linear(width, classes)
+
+    def _heads(self, x_TX: Tensor) -> list[Tensor]:
+        """Queries, keys and values, each [1, H, T, D]."""
+        return [
+            layer(x_TX).unflatten(-1, (self.heads, -1)).transpose(0, 1)[None]
+            for layer in (self.query, self.key, self.value)
+        ]
+
+    def forward(self, states_TW: Tensor, layout: Layout) -> Tensor:
+        """[T, W] packed states -> [B, C]."""
+        q, k, v = self._heads(torch.tanh(self.narrow(states_TW)))
+        mixed_1THD, _ = packed_attention(self, q, k, v, None, layout=layout)
+        return self._answer(layout.first(mixed_1THD[0].flatten(1)))
+
+    def padded(self, states_BLW: Tensor, mask_BL: Tensor | None) -> Tensor:
+        """[B, L, W] padded states -> [B, C]."""
+        x_BLX = torch.tanh(self.narrow(states_BLW))
+        q, k, v = (
+            layer(x_BLX).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value)
+        )
+        scores_BHLL = q @ k.transpose(2, 3) * q.size(-1) ** -0.5
+        if mask_BL is not None:
+            scores_BHLL = scores_BHLL.masked_fill(~mask_BL.bool()[:, None, None, :], float("-inf"))
+        return self._answer((scores_BHLL.softmax(-1) @ v).transpose(1, 2).flatten(2)[:, 0])
+
+    def _answer(self, first_BX: Tensor) -> Tensor:
+        return self.answer(torch.tanh(self.between(self.mix(first_BX))))
+
+    @staticmethod
+    def cost(config: Any) -> Cost:
+        width = config.branch_width
+        return Cost(config.hidden_size * width + 3 * width**2, 2 * width, 2 * width**2 + width * config.num_labels)
+
+
+def uncertainty(logits_BC: Tensor) -> Tensor:
+    """Entropy of each prediction over log C, [B] in [0, 1] (section 3.3); of a regression 1: nothing is ever certain."""
+    if logits_BC.size(1) == 1:
+        return torch.ones_like(logits_BC[:, 0])
+    log_BC = F.log_softmax(logits_BC.float(), -1)
+    return -(log_BC.exp() * log_BC).sum(-1) / math.log(logits_BC.size(1))
+
+
+class FastBertForSequenceClassification(BertForSequenceClassification):
+    """A BERT classifier that lets sequences leave early; saves and loads like any other."""
+
+    config_class = FastBertConfig
+
+    def __init__(self, config: FastBertConfig) -> None:
+        super().__init__(config)
+        self.branches = nn.ModuleList(Branch(config) for _ in range(config.num_hidden_layers - 1))
+        self.dropout_while_training = False
+        self.left: dict[int, int] = {}
+        self.post_init()
+
+    def train(self, mode: bool = True) -> FastBertForSequenceClassification:
+        super().train(mode)
+        if not self.dropout_while_training:
+            self.bert.eval()
+            self.dropout.eval()
+        return self
+
+    def packed_forward(self, batch: Batch, needs: Needs) -> Out:
+        """Trains at full depth; answers by leaving early."""
+        if needs == LOGITS and not self.training:
+            return Out(batch.layout, self._leaving(batch), {}, {})
+        plain = Needs(needs.logits, needs.hidden | needs.exits, needs.scores, needs.vectors)
+        out = walk(self, batch, plain)
+        exits = {number: self.branches[number - 1](out.hidden(number).detach(), batch.layout) for number in needs.exits}
+        return Out(
+            batch.layout,
+            out.logits if needs.logits else None,
+            {number: out.hidden(number) for number in needs.hidden},
+            {number: out.scores(number) for number in needs.scores},
+            {number: out.vectors(number) for number in needs.vectors},
+            exits,
+        )
+
+    def _leaving(self, batch: Batch) -> Tensor:
+        """[B, C]: each sequence goes only as deep as it has to; notes where each one left."""
+        family, layout = FAMILIES["bert"], batch.layout
+        x_TW = family.embed(self.bert, batch)
+        logits_BC = x_TW.new_empty(len(layout.lengths), self.classifier.out_features)
+        inside = torch.arange(len(layout.lengths), device=x_TW.device)
+        depth = len(self.branches) + 1
+        for number, layer in enumerate(family.layers(self.bert), start=1):
+            out = layer(x_TW[None], layout=layout)
+            x_TW = (out[0] if isinstance(out, tuple) else out)[0]
+            if number == depth:
+                answer_BC = self.classifier(family.pool(self, layout.first(x_TW)))
+                leaves = torch.ones(len(inside), dtype=torch.bool, device=x_TW.device)
+            else:
+                answer_BC = self.branches[number - 1](x_TW, layout)
+                leaves = uncertainty(answer_BC) <= self.config.speed
+            logits_BC[inside[leaves]] = answer_BC[leaves].to(logits_BC.dtype)
+            self.left[number] = self.left.get(number, 0) + int(leaves.sum())
+            stays = ~leaves
+            if not stays.any():
+                break
+            if leaves.any():
+                x_TW = x_TW[stays.repeat_interleave(layout.lengths_B)]
+                lengths = [n for n, stay in zip(layout.lengths, stays.tolist(), strict=True) if stay]
+                layout, inside = Layout(lengths, layout.device), inside[stays]
+        return logits_BC
+
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **options: Any
+    ) -> SequenceClassifierOutput:
+        """Padded input. The same answers, at the cost of full depth: every branch is computed."""
+        out = self.bert(input_ids, attention_mask=attention_mask, output_hidden_states=True, **options)
+        answer_BC = self.classifier(self.dropout(out.pooler_output))
+        for number in range(len(self.branches), 0, -1):
+            branch_BC = self.branches[number - 1].padded(out.hidden_states[number], attention_mask)  # type: ignore[operator]
+            certain_B1 = (uncertainty(branch_BC) <= self.config.speed)[:, None]
+            answer_BC = torch.where(certain_B1, branch_BC, answer_BC)
+        return SequenceClassifierOutput(logits=answer_BC)
+
+    def cost(self) -> Cost:
+        """Of a sequence that goes to the end."""
+        return self.cost_to(len(self.branches) + 1)
+
+    def cost_to(self, layer: int) -> Cost:
+        """Of a sequence that leaves after ``layer``: so many layers, a branch after each, or the last classifier."""
+        c: Any = self.config
+        branch = Branch.cost(c)
+        branches = min(layer, len(self.branches))
+        last = c.hidden_size**2 + c.hidden_size * c.num_labels if layer > len(self.branches) else 0
+        return Cost(
+            layer * (4 * c.hidden_size**2 + 2 * c.hidden_size * c.intermediate_size) + branches * branch.per_token,
+            layer * 2 * c.hidden_size + branches * branch.per_squared_length,
+            branches * branch.per_sequence + last,
+        )
+
+    def observed(self) -> dict[str, Any]:
+        """What became of the sequences answered so far: share leaving after each layer, cost of an average one."""
+        total = sum(self.left.values())
+        shares = {layer: count / total for layer, count in sorted(self.left.items())}
+        costs = {layer: self.cost_to(layer) for layer in shares}
+        mean = [
+            sum(share * getattr(costs[layer], part) for layer, share in shares.items())
+            for part in ("per_token", "per_squared_length", "per_sequence")
+        ]
+        return {
+            "left after layer": {str(layer): round(share, 6) for layer, share in shares.items()},
+            "cost": dict(zip(("per_token", "per_squared_length", "per_sequence"), mean, strict=True)),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastBERT(Settings):
+    name: ClassVar[str] = "fastbert"
+    version: ClassVar[int] = 1
+    terms: ClassVar[tuple[str, ...]] = ("branches",)
+    ablations: ClassVar[Mapping[str, str]] = {"authors' schedule": ":schedule=authors:dropout=true"}
+    needs_teacher: ClassVar[bool] = True
+    small: ClassVar[Mapping[str, Any]] = {"branch_width": 8}
+
+    speeds: str = "0.1/0.5/0.8"
+    """Operating points beside full depth, which is the row itself; separated by slashes."""
+    branch_width: int = 128
+    branch_heads: int = 2
+    direction: Literal["teacher", "student"] = "teacher"
+    """Whose distribution comes first in the divergence: the code's KL(last || branch), or the paper's KL(branch || last)."""
+    schedule: Literal["whole", "authors"] = "whole"
+    dropout: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.points()
+        if self.branch_width < 1 or self.branch_heads < 1 or self.branch_width % self.branch_heads:
+            raise MethodError(
+                f"branch_width={self.branch_width} should be a multiple of branch_heads={self.branch_heads}"
+            )
+
+    def points(self) -> dict[str, float]:
+        """Name of each operating point -> its speed."""
+        try:
+            found = {f"speed={text.strip()}": float(text) for text in self.speeds.split("/")}
+        except ValueError:
+            raise MethodError(
+                f"speeds={self.speeds} should be numbers from 0 to 1 between slashes, like 0.1/0.5"
+            ) from None
+        if not all(0 < speed <= 1 for speed in found.values()):
+            raise MethodError(f"speeds={self.speeds} should be above 0 and at most 1")
+        return found
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        if teacher_depth(teacher, teacher.num_hidden_layers, self.name) < 2:
+            raise MethodError("a teacher of one layer has nothing to leave before")
+        return (TeacherWeights(tuned=True),)
+
+    def build(self, setup: Setup) -> Student:
+        config = FastBertConfig(
+            **{**setup.teacher.to_dict(), "branch_width": self.branch_width, "branch_heads": self.branch_heads}
+        )
+        config.num_labels = setup.num_labels
+        model = FastBertForSequenceClassification(config)
+        model.set_attn_implementation("packed")
+        missing, unexpected = model.load_state_dict(dict(setup.artefacts["tuned_teacher"]), strict=False)
+        if unexpected or not all(name.startswith("branches.") for name in missing):
+            raise MethodError(f"the teacher's weights do not fit: missing {missing}, unexpected {unexpected}")
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad = name.startswith("branches.")
+        model.dropout_while_training = self.dropout
+        return Student(model)
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        layers = range(1, setup.teacher.num_hidden_layers)
+
+        def branches(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            last = student.logits.detach()
+            pairs = ((student.exits(m), last) for m in layers)
+            if self.direction == "student":
+                pairs = ((last, student.exits(m)) for m in layers)
+            return sum(losses.soft_kl_batchmean(ours, theirs, 1.0) for ours, theirs in pairs)  # type: ignore[return-value]
+
+        def pace(progress: float) -> float:
+            """Ten times the tuning's rate; the authors' falls to 0 after three of five epochs."""
+            return 10.0 if self.schedule == "whole" else 10.0 * max(0.0, (1 - progress / 0.6) / (1 - progress))
+
+        term = Term(branches, student=Needs(logits=True, exits=frozenset(layers)))
+        return (Stage("branches", {"branches": term}, pace=pace, paper={"epochs": 5.0, "learning_rate": 2e-5}),)
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        """One model for each speed, full depth last; they share their weights."""
+        deployed = {}
+        for point, speed in {**self.points(), "": 0.0}.items():
+            model: Any = copy.copy(student.model)
+            model.config = copy.deepcopy(student.model.config)
+            model.config.speed, model.left = speed, {}
+            deployed[point] = model
+        return deployed

@@ -1,0 +1,255 @@
+"""Replacing, leaving early, relations, general stages on text: what is special to the systems beyond the first eight."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import tiny
+import torch
+import torch.nn.functional as F
+
+import methods
+from bench.record.store import Store
+from methods import losses
+from methods.api import Needs, Setup
+from methods.families import cost
+from methods.fastbert import uncertainty
+from methods.packed import Layout, forward
+from methods.parts import blank_artefacts
+
+
+def built(name: str, layers: int = 4, num_labels: int = 2, **settings):
+    method = methods.get(name)(**{**getattr(methods.get(name), "small", {}), **settings})
+    config = tiny.config(layers=layers, num_labels=num_labels)
+    setup = Setup(config, num_labels, ("x",), blank_artefacts(method.prepare(config), config, num_labels))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return method, setup, method.build(setup)
+
+
+@pytest.fixture
+def batch(teacher_folder):
+    return tiny.encoded(teacher_folder, rows=12).batch(range(12))
+
+
+def logits(model, batch, **needs):
+    with torch.no_grad():
+        return forward(model, batch, Needs(logits=True, **needs))
+
+
+# BERT-of-Theseus
+
+
+def test_with_successors_alone_the_mixed_model_is_the_shipped_one(batch):
+    method, _, student = built("theseus")
+    model = student.model.eval()
+    shipped = method.deploy(student)[""].eval()
+    assert torch.equal(logits(model, batch).logits, logits(shipped, batch).logits)
+    assert len(shipped.bert.encoder.layer) == 2
+
+
+def test_without_successors_the_mixed_model_is_the_teacher(batch):
+    _, setup, student = built("theseus")
+    teacher = tiny.classifier(layers=4)
+    teacher.load_state_dict(setup.artefacts["tuned_teacher"])
+    model = student.model.train()
+    model.rate = 0.0
+    for part in model.modules():
+        part.training = part is model
+    assert torch.equal(logits(model, batch).logits, logits(teacher.eval(), batch).logits)
+
+
+def test_only_successors_learn(batch):
+    _, _, student = built("theseus")
+    moving = {name for name, parameter in student.model.named_parameters() if parameter.requires_grad}
+    assert moving
+    assert all(name.startswith("successor.bert.encoder.") for name in moving)
+
+
+def test_the_replacing_rate_rises_to_one_and_stays():
+    linear, constant = methods.get("theseus")(rate=0.3, until=0.5), methods.get("theseus")(schedule="constant")
+    rates = [linear.replacing_rate(step / 20) for step in range(20)]
+    assert rates[0] == 0.3
+    assert rates == sorted(rates)
+    assert rates[10:] == [1.0] * 10
+    assert linear.replacing_rate(0.25) == pytest.approx(0.65)
+    assert [constant.replacing_rate(p) for p in (0.0, 0.49, 0.5)] == [0.3, 0.3, 1.0]
+    _, setup, student = built("theseus")
+    (stage,) = linear.stages(setup)
+    stage.before_step(student.model, 0.25)
+    assert student.model.rate == pytest.approx(0.65)
+
+
+def test_a_depth_that_does_not_divide_is_refused():
+    with pytest.raises(ValueError, match="does not divide"):
+        methods.get("theseus")(layers=3).prepare(tiny.config(layers=4))
+
+
+# FastBERT
+
+
+def test_uncertainty_of_what_is_certain_and_what_is_not():
+    assert uncertainty(torch.zeros(2, 3)).tolist() == pytest.approx([1.0, 1.0])
+    assert uncertainty(torch.tensor([[50.0, 0.0, 0.0]])).tolist() == pytest.approx([0.0], abs=1e-6)
+    assert uncertainty(torch.tensor([[3.0], [-1.0]])).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("speed, layer", [(1.0, 1), (0.0, 4)])
+def test_every_sequence_leaves_at_the_first_or_the_last_layer(batch, speed, layer):
+    _, _, student = built("fastbert")
+    model = student.model.eval()
+    model.config.speed = speed
+    logits(model, batch)
+    assert model.left == {**dict.fromkeys(range(1, layer), 0), layer: 12}
+    expected = model.observed()["cost"]
+    assert expected["per_token"] == model.cost_to(layer).per_token
+    assert model.cost_to(4) == cost(model)
+
+
+def test_leaving_early_changes_no_answer(batch):
+    """Sequences that go on among fewer others get what they would have got among all; padded input agrees."""
+    _, _, student = built("fastbert")
+    model = student.model.eval()
+    with torch.no_grad():
+        for parameter in model.branches.parameters():
+            parameter.normal_()  # fresh branches are all unsure: make some sequences certain
+    whole = logits(model.train(), batch, exits=frozenset({1, 2, 3}), hidden=frozenset())
+    model.eval()
+    unsure = torch.stack([uncertainty(whole.exits(m)) for m in (1, 2, 3)])
+    model.config.speed = float(unsure[0].median())  # half leave at the first branch
+    expected = whole.logits.clone()
+    for m in (3, 2, 1):
+        certain = unsure[m - 1] <= model.config.speed
+        expected[certain] = whole.exits(m)[certain]
+    got = logits(model, batch).logits
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)
+    assert sum(count > 0 for count in model.left.values()) >= 2
+    ids = torch.nn.utils.rnn.pad_sequence(batch.token_ids.split(list(batch.layout.lengths)), batch_first=True)
+    segments = torch.nn.utils.rnn.pad_sequence(batch.segment_ids.split(list(batch.layout.lengths)), batch_first=True)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        padded = model(ids, attention_mask=batch.layout.mask_BL.long(), token_type_ids=segments).logits
+    torch.testing.assert_close(padded, expected, rtol=0, atol=1e-5)
+
+
+def test_branches_learn_and_the_backbone_stands_still(batch):
+    method, setup, student = built("fastbert")
+    (stage,) = method.stages(setup)
+    student.model.train()
+    term = stage.terms["branches"]
+    term.fn(batch, forward(student.model, batch, term.student), None, student.aux).backward()
+    reached = {name for name, parameter in student.model.named_parameters() if parameter.grad is not None}
+    assert reached
+    assert all(name.startswith("branches.") for name in reached)
+    assert stage.pace(0.99) == 10
+    assert methods.get("fastbert")(schedule="authors").stages(setup)[0].pace(0.7) == 0
+
+
+def test_a_run_has_a_row_for_each_speed(bench, tmp_path, teacher_folder, glue_folder):
+    words = ["run", "--methods", "fastbert:speeds=0.5/1", "--tasks", "sst2,stsb", "--data", glue_folder, "--teacher",
+             teacher_folder, "--results", tmp_path / "r", "--reports", tmp_path / "p", "--epochs", "1"]  # fmt: skip
+    done = bench(*words)
+    assert done.returncode == 0, done.stderr
+    records = [r for r in Store(tmp_path / "r").records() if r.cell.method == "fastbert" and r.cell.tasks == ("sst2",)]
+    by_point = {record.point: record for record in records}
+    assert set(by_point) == {"", "speed=0.5", "speed=1"}
+    assert by_point["speed=1"].usage["left after layer"] == {"1": 1.0}
+    assert by_point[""].sizes.expected_macs <= by_point[""].sizes.macs * 1.01
+    assert by_point["speed=1"].sizes.expected_macs < 0.6 * by_point[""].sizes.macs
+    assert "nothing to do" in bench(*words).stderr
+    (report,) = (tmp_path / "p").glob("*.md")
+    for point in ("", " at speed=0.5", " at speed=1"):
+        assert f"| fastbert:speeds=0.5/1{point} " in report.read_text()
+    assert "MACs of an average sequence" in report.read_text()
+
+
+# MiniLM
+
+
+def relation_by_hand(x, heads):
+    """One sequence [L, X] -> [heads, L, L] distributions."""
+    cut = x.view(len(x), heads, -1).transpose(0, 1)
+    return (cut @ cut.transpose(1, 2) / math.sqrt(cut.size(-1))).softmax(-1)
+
+
+@pytest.mark.parametrize("lengths", [(5, 5), (3, 9, 1, 120, 4)])
+def test_relations_equal_the_formula_sequence_by_sequence(lengths):
+    """1/B sum over sequences of 1/(A n) sum over heads and tokens of KL(teacher || student), padding nowhere."""
+    torch.manual_seed(0)
+    layout = Layout(lengths)
+    student, teacher = torch.randn(sum(lengths), 12), torch.randn(sum(lengths), 24)
+    values = []
+    for ours, theirs in zip(student.split(lengths), teacher.split(lengths), strict=True):
+        p, q = relation_by_hand(theirs, 6), relation_by_hand(ours, 6)
+        values.append((p * (p.log() - q.log())).sum(-1).mean())
+    found = losses.relation_kl(student, teacher, 6, layout)
+    assert float(found) == pytest.approx(float(torch.stack(values).mean()), abs=1e-6)
+    assert float(losses.relation_kl(teacher, teacher, 6, layout)) == pytest.approx(0, abs=1e-7)
+
+
+@pytest.mark.parametrize("lengths", [(4, 4), (2, 7, 90)])
+def test_attention_divergence_equals_the_formula_sequence_by_sequence(lengths):
+    torch.manual_seed(0)
+    layout = Layout(lengths)
+    student, teacher = (
+        [torch.randn(len(c.sequences), 3, c.longest, c.longest) for c in layout.chunks] for _ in range(2)
+    )
+    values = {}
+    for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True):
+        for row, i in enumerate(chunk.sequences):
+            n = lengths[i]
+            p, q = theirs[row, :, :n, :n].softmax(-1), ours[row, :, :n, :n].softmax(-1)
+            values[i] = (p * (p.log() - q.log())).sum(-1).mean()
+    found = losses.attention_kl_sequencemean(student, teacher, layout)
+    assert float(found) == pytest.approx(float(torch.stack(list(values.values())).mean()), abs=1e-6)
+
+
+def test_vectors_are_the_queries_keys_and_values_that_attention_uses(batch):
+    model = tiny.classifier(layers=2).eval()
+    out = logits(model, batch, hidden=frozenset({1}), vectors=frozenset({2}), scores=frozenset({2}))
+    attention = model.bert.encoder.layer[1].attention.self
+    for got, layer in zip(out.vectors(2), (attention.query, attention.key, attention.value), strict=True):
+        torch.testing.assert_close(got, layer(out.hidden(1)))
+
+
+def test_relation_heads_divide_both_widths():
+    method = methods.get("minilmv2")
+    base = tiny.config(hidden=768, heads=12)
+    assert method().heads_of_relations(base) == 24, "312 and 768 share no 48"
+    assert method(hidden=384, heads=12).heads_of_relations(base) == 48
+    with pytest.raises(ValueError, match="divide both widths"):
+        method(relation_heads=7).prepare(base)
+    with pytest.raises(ValueError, match="head by head"):
+        methods.get("minilm")(heads=6).prepare(base)
+    with pytest.raises(ValueError, match="the teacher has 3 layers"):
+        method(teacher_layer=4).prepare(base)
+
+
+def test_a_general_stage_on_text_is_made_once_and_kept(bench, tmp_path, teacher_folder, glue_folder):
+    """Both seeds and both tasks begin with the same weights; another objective has a stage of its own."""
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(" ".join(tiny.WORDS[i : i + 12]) for i in range(30)))
+    words = ["--corpus", text, "--methods", f"minilmv2:{tiny.SHAPE},minilm:{tiny.SHAPE}", "--tasks", "rte,sst2", "--seeds", "0,1", "--data",
+             glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r", "--corpus-tokens", "2000"]  # fmt: skip
+    planned = bench("plan", *words)
+    assert planned.stdout.count("to make from 2,000 tokens") == 3, "the cut teacher and two objectives"
+    done = bench("run", *words, "--reports", tmp_path / "p", "--epochs", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("relations 2x12") >= 4
+    made = [r.artefacts["relations"] for r in Store(tmp_path / "r").records() if "relations" in r.artefacts]
+    assert len(made) == 8
+    assert len({m["weights"] for m in made}) == len({m["key"] for m in made}) == 2
+    assert all(m["train"]["tokens"] >= 2000 for m in made)
+    (report,) = (tmp_path / "p").glob("*.md")
+    assert "Relations " in report.read_text()
+    again = bench("plan", *words, "--json", tmp_path / "plan.json")
+    assert again.stdout.count(": there; shared") == 3
+    assert len(json.loads((tmp_path / "plan.json").read_text())["cells"]) == 10
+
+
+def test_pre_trained_distillation_divides_by_sequences_alone():
+    ours, theirs = torch.tensor([[1.0, 0.0, -1.0], [0.0, 0.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0], [1.0, 1.0, 0.0]])
+    by_hand = -(theirs.softmax(-1) * F.log_softmax(ours, -1)).sum() / 2
+    assert float(losses.soft_cross_entropy_batchmean(ours, theirs)) == pytest.approx(float(by_hand), abs=1e-6)
