@@ -401,6 +401,7 @@ def _student_records(
             update={
                 "terms": trainee.log.terms,
                 "gradient_norms": trainee.log.gradient_norms,
+                "gradient_shares": trainee.log.gradient_shares,
                 "artefacts": made,
                 "notes": notes,
             }

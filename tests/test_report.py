@@ -9,7 +9,7 @@ import pytest
 
 from bench.errors import NothingMeasured
 from bench.record.store import Store
-from bench.report.tables import Footnotes, accuracy, groups, reappearance
+from bench.report.tables import Footnotes, accuracy, gradient_shares, groups, reappearance
 from bench.report.write import write_reports
 from bench.stats.summary import summarise
 
@@ -115,3 +115,17 @@ def test_pictures_stand_beside_the_report_and_are_in_it(store, tmp_path):
     pictures = {p.name for p in path.parent.glob("*.svg")}
     assert pictures == {path.stem + suffix for suffix in (".svg", "-latency.svg", "-curves.svg")}
     assert all(f"]({name})" in path.read_text() for name in pictures)
+
+
+def test_a_term_that_never_matters_is_named():
+    def shares(decor):
+        return {"gradient_shares": {"distil": {"soft": [0.9, 1 - decor], "decor": [0.004, decor]}}}
+
+    quiet = [made.record("kd", task, score=0.7).model_copy(update=shares(0.009)) for task in ("rte", "mrpc")]
+    (group,) = groups([*quiet, made.record("teacher", "rte", score=0.8)])
+    table = gradient_shares(group)
+    assert table.rows[1] == ["kd", "distil", "decor", "0.4 %", "0.9 %"]
+    assert "kd: decor in stage distil" in table.notes[-1]
+    loud = [quiet[0], quiet[1].model_copy(update=shares(0.02))]
+    (group,) = groups([*loud, made.record("teacher", "rte", score=0.8)])
+    assert len(gradient_shares(group).notes) == 1

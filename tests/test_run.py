@@ -67,6 +67,10 @@ def test_a_record_says_all_that_is_promised(request_):
     assert set(record.terms) == {"discriminator", "joint"}
     assert set(record.terms["joint"]) == {"hidn", "embd", "pred", "hard", "dis.adv", "dis.disc"}
     assert all(norm > 0 for stage in record.gradient_norms.values() for norm in stage.values())
+    for terms in record.gradient_shares.values():
+        assert all(1 <= len(shares) <= 4 for shares in terms.values())
+        ours = [shares for name, shares in terms.items() if name != "dis.disc"]  # another player's sum
+        assert all(sum(at) == pytest.approx(1.0, abs=1e-3) for at in zip(*ours, strict=True))
     assert record.artefacts["general_start"]["key"] == record.cell.artefacts["general_start"]
     assert record.artefacts["general_start"]["beginning"] == "the cut-down teacher"
     assert record.artefacts["teacher"]["key"] == record.cell.teacher.key

@@ -16,7 +16,21 @@ from torch import nn
 
 from bench.errors import BenchError
 
-MATMUL_FAMILY = ("mm", "matmul", "linear", "conv", "einsum", "attention", "dot", "bilinear", "lstm", "gru", "rnn", "addmv", "mv")
+MATMUL_FAMILY = (
+    "mm",
+    "matmul",
+    "linear",
+    "conv",
+    "einsum",
+    "attention",
+    "dot",
+    "bilinear",
+    "lstm",
+    "gru",
+    "rnn",
+    "addmv",
+    "mv",
+)
 
 
 def macs(model: nn.Module, length: int, batch: int = 1) -> int:

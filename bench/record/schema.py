@@ -82,6 +82,8 @@ class Record(Part):
     """stage -> term -> its unweighted value over the stage, at most 64 windows"""
     gradient_norms: dict[str, dict[str, float]] = Field(default_factory=dict)
     """stage -> term -> norm of the weighted term's gradient at the first step that had one"""
+    gradient_shares: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
+    """stage -> term -> part of the summed gradient norms of its player's weighted terms, at four steps from the first on"""
     usage: dict[str, Any] = Field(default_factory=dict)
     """what the model did with the evaluation sets: where sequences left, which experts their tokens met"""
     notes: tuple[str, ...] = ()

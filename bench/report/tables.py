@@ -477,6 +477,42 @@ def cost(group: Group) -> Table | None:
     return table
 
 
+IDLE_SHARE = 0.01
+"""A term that never moves the weights by more than this part of its stage's gradients does not matter."""
+
+
+def gradient_shares(group: Group) -> Table | None:
+    """How much of the gradient each term gives, by stage; terms that never matter are named."""
+    rows, idle = [], []
+    for label in group.systems:
+        seen: dict[tuple[str, str], list[list[float]]] = {}
+        for record in group.of(label):
+            for stage, terms in record.gradient_shares.items():
+                for term, shares in terms.items():
+                    if len(terms) > 1:
+                        seen.setdefault((stage, term), []).append(shares)
+        for (stage, term), runs in seen.items():
+            points = [sum(values) / len(values) for values in zip(*runs, strict=False)]
+            rows.append([label, stage, term, *(f"{100 * point:.1f} %" for point in points)])
+            if max(max(run, default=0.0) for run in runs) < IDLE_SHARE:
+                idle.append(f"{label}: {term} in stage {stage}")
+    if not rows:
+        return None
+    width = max(map(len, rows))
+    parts = [f"after {100 * i // (width - 3)} %" for i in range(width - 3)]
+    rows = [row + ["–"] * (width - len(row)) for row in rows]
+    table = Table("Gradient share of each term", ["System", "stage", "term", *parts], rows, rows)
+    table.notes.append(
+        "Norm of a weighted term's gradient over the sum of those of its stage and player, at four steps; mean over tasks and seeds."
+    )
+    if idle:
+        table.notes.append(
+            f"**Never above {100 * IDLE_SHARE:.0f} %, on any task, seed or step: {'; '.join(idle)}.** Such a term does not matter; "
+            "raise its weight or leave it out."
+        )
+    return table
+
+
 def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
     """Parameters by convention and the two counts of MACs, for any models by name."""
     routed = any(s.active_parameters for _, s in named)

@@ -19,7 +19,18 @@ from bench.record.speed import SpeedRecord, speed_records
 from bench.record.store import Store, slug, write_atomically
 from bench.report.published import beside, published
 from bench.report.speed import described, headline, latest, speed_tables, speed_up
-from bench.report.tables import Footnotes, Group, Table, ablation, accuracy, cost, groups, reappearance, sizes_of
+from bench.report.tables import (
+    Footnotes,
+    Group,
+    Table,
+    ablation,
+    accuracy,
+    cost,
+    gradient_shares,
+    groups,
+    reappearance,
+    sizes_of,
+)
 from bench.stats.ratios import percentile
 
 
@@ -113,6 +124,7 @@ def write_report(group: Group, folder: Path) -> Path:
             reappearance(group, notes),
             ablation(group, notes),
             cost(group),
+            gradient_shares(group),
             sizes_of(group),
             beside(group, published()),
         )
@@ -143,7 +155,7 @@ def csv_of(table: Table) -> str:
 
 def grid(table: Table) -> str:
     """The table as GitHub Markdown; numbers stay as they were formatted, columns of words stand left."""
-    words = {"start", "where", "comparable", "Row here", "Quantity", "rule"}
+    words = {"start", "stage", "term", "where", "comparable", "Row here", "Quantity", "rule"}
     align = ["left" if i == 0 or name in words else "right" for i, name in enumerate(table.header)]
     return tabulate(table.rows, headers=table.header, tablefmt="github", colalign=align, disable_numparse=True)
 

@@ -29,6 +29,8 @@ CHECK_EVERY = 16
 LIVE_WITHIN = 10
 """Steps within which every term must have shown a gradient."""
 CURVE_POINTS = 64
+SHARE_POINTS = 4
+"""Steps of a stage, evenly spread from its first, at which every term's gradient is measured."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ class TrainLog:
     teacher_seconds_alone: float = 0.0
     terms: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     gradient_norms: dict[str, dict[str, float]] = field(default_factory=dict)
+    gradient_shares: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
 
 def thinned(values: list[float]) -> list[float]:
@@ -290,8 +293,14 @@ class Trainee:
                     values[name] = value.detach().float()
                     weight = term.weight(progress) if callable(term.weight) else term.weight
                     weighted[name] = weight * value
+        measured: dict[str, float] = {}
+        if self._step_of_leg in {part * leg.steps // SHARE_POINTS for part in range(SHARE_POINTS)}:
+            measured = {name: gradient_norm(value, parameters) for name, value in weighted.items()}
+            shares = self.log.gradient_shares.setdefault(leg.stage.name, {})
+            for name, norm in measured.items():
+                shares.setdefault(name, []).append(float(f"{norm / (sum(measured.values()) or 1.0):.4g}"))
         for name in sorted(self._unproven & set(weighted)):
-            norm = gradient_norm(weighted[name], parameters)
+            norm = measured[name] if name in measured else gradient_norm(weighted[name], parameters)
             self.log.gradient_norms[leg.stage.name].setdefault(name, float(f"{norm:.6g}"))
             if norm > 0 or math.isnan(norm):  # a NaN is the other guard's business
                 self.log.gradient_norms[leg.stage.name][name] = float(f"{norm:.6g}")
