@@ -17,11 +17,12 @@ from bench.record.store import Store
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan
+    from bench.pretrain import Made
     from bench.progress import Progress
     from bench.run import Outcome
     from bench.train.conformance import Check
 
-__all__ = ["Record", "Request", "Sizes", "Store", "check_method", "plan", "profile", "report", "run"]
+__all__ = ["Record", "Request", "Sizes", "Store", "check_method", "plan", "pretrain", "profile", "report", "run"]
 
 
 def plan(request: Request) -> Plan:
@@ -40,6 +41,13 @@ def run(request: Request, progress: Progress | None = None, confirm: Callable[[s
     from bench.run import run as carry_out
 
     return carry_out(request, progress, confirm)
+
+
+def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
+    """Make the general stages of the request's rows; see :func:`bench.pretrain.pretrain`."""
+    from bench.pretrain import pretrain as carry_out
+
+    return carry_out(request, progress)
 
 
 def report(results: Path | str, reports: Path | str) -> list[Path]:

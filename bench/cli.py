@@ -54,6 +54,10 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start long plans without
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the answer as JSON to this file.")]
 
 
+PRETRAINING = {"methods", "teacher", "corpus", "corpus_tokens", "precision", "device", "threads", "offline"}
+"""What a general stage depends on."""
+
+
 def main() -> NoReturn:
     """Run the command line; never shows a traceback for something a person can mend."""
     try:
@@ -185,6 +189,34 @@ def plan(
     made = build(request)
     print(describe(made))
     _write_json(json_file, as_json(made))
+
+
+@app.command(
+    epilog="Example: python -m bench pretrain --methods minilmv2,tinybert --corpus books.txt --corpus-tokens 4000000"
+)
+def pretrain(
+    methods: Methods = "all",
+    teacher: Teacher = "bert-base-uncased",
+    corpus: Corpus = None,
+    corpus_tokens: CorpusTokens = None,
+    precision: Precision = "fp32",
+    device: Device = "auto",
+    threads: Threads = 2,
+    offline: Offline = False,
+    json_file: Json = None,
+) -> None:
+    """Train the rows' general stages on unlabelled text, each with its own objective; `run` finds them in the cache."""
+    from dataclasses import asdict
+
+    from bench.pretrain import pretrain as carry_out
+    from bench.run import quiet
+
+    quiet()
+    given = {name: value for name, value in locals().items() if name in PRETRAINING}
+    made = carry_out(_request(**given, seeds="0"))
+    for one in made:
+        print(one.describe())
+    _write_json(json_file, [asdict(one) for one in made])
 
 
 @app.command("list", epilog="Example: python -m bench list --check")

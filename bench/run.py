@@ -20,27 +20,25 @@ from torch import Tensor, nn
 
 import methods
 from bench.data.checkpoints import Checkpoint, tokenizer_of
-from bench.data.encode import Encoded, encode, pieces
+from bench.data.encode import Encoded, encode
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.measure.busy import training_here
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.profile import sizes
-from bench.plan.build import Plan, Planned, StartPlan, TaskPlan, build
+from bench.plan.build import Plan, Planned, TaskPlan, build
 from bench.plan.cell import Cell, record_key, train_key
 from bench.plan.recipe import Recipe
 from bench.plan.request import Request
+from bench.pretrain import Starts
 from bench.progress import Progress, duration
 from bench.record.schema import Failure, Record, TrainCost
 from bench.record.store import Store
 from bench.train.artefacts import (
     base_model,
     cache_root,
-    cut_teacher,
     finetuned_teacher,
-    from_text,
     from_training,
-    general_start,
     own_weights,
 )
 from bench.train.evaluate import predict, score
@@ -221,7 +219,7 @@ def _check_disk(plan: Plan) -> None:
 
 def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outcome) -> None:
     store = Store(plan.request.results)
-    starts = _Starts(plan, numerics, progress)
+    starts = Starts(plan.starts, numerics, progress)
     for number, task in enumerate(plan.tasks, start=1):
         todo = [planned for planned in plan.of_task(task.task.name) if planned.todo]
         if not todo:
@@ -238,40 +236,6 @@ def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outc
             of_seed = [planned for planned in students if planned.cell.seed == seed]
             for start in range(0, len(of_seed), TOGETHER):
                 _group(of_seed[start : start + TOGETHER], seed, bench, starts, store, progress, outcome)
-
-
-class _Starts:
-    """What is made from unlabelled text, loaded or made when the first cell that wants it comes up."""
-
-    def __init__(self, plan: Plan, numerics: Numerics, progress: Progress) -> None:
-        self.plans, self.numerics, self.progress = plan.starts, numerics, progress
-        self.made: dict[str, tuple[dict[str, Tensor], dict[str, Any]]] = {}
-
-    def get(self, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        if key not in self.made:
-            start = self.plans[key]
-            parts = {name: self._part(start, name, part) for name, part in start.parts.items()}
-            with self.progress.task(f"{start.title} from {start.corpus.name}") as update:
-                self.made[key] = self._make(start, parts, update)
-        return self.made[key]
-
-    def _part(self, start: StartPlan, name: str, key: str) -> dict[str, Tensor]:
-        if key in self.plans:
-            return self.get(key)[0]
-        return own_weights(start.checkpoint)
-
-    def _make(self, start: StartPlan, parts: dict[str, dict[str, Tensor]], update: Any) -> Any:
-        wish, text = start.wish, lambda: self._text(start)
-        if isinstance(wish, CutTeacher):
-            return cut_teacher(start.checkpoint, wish.shape, start.key, text)
-        common = (start.checkpoint, text, start.recipe, start.budget, self.numerics, update)
-        if isinstance(wish, FromText):
-            return from_text(wish, start.key, parts, *common)
-        return general_start(start.checkpoint, wish.shape, start.key, *common[1:])
-
-    @staticmethod
-    def _text(start: StartPlan) -> Encoded:
-        return pieces(tokenizer_of(start.checkpoint), start.corpus.documents, start.recipe.max_length, start.budget)
 
 
 def _teacher_record(cell: Cell, bench: Bench, store: Store, outcome: Outcome) -> None:
@@ -311,7 +275,7 @@ def _group(
     group: Sequence[Planned],
     seed: int,
     bench: Bench,
-    starts: _Starts,
+    starts: Starts,
     store: Store,
     progress: Progress,
     outcome: Outcome,
@@ -352,7 +316,7 @@ def _group(
             _note_failure(planned.cell, started, error, store, outcome)
 
 
-def _trainee(planned: Planned, bench: Bench, starts: _Starts) -> tuple[Trainee, dict[str, dict[str, Any]]]:
+def _trainee(planned: Planned, bench: Bench, starts: Starts) -> tuple[Trainee, dict[str, dict[str, Any]]]:
     assert planned.row is not None
     task, method, cell = bench.task, planned.row.method, planned.cell
     tensors, made = {}, {}
@@ -368,7 +332,7 @@ def _trainee(planned: Planned, bench: Bench, starts: _Starts) -> tuple[Trainee, 
     return Trainee(planned.row.spelling, student, random, preparation, legs, bench.numerics), made
 
 
-def _prepared(wish: Wish, key: str, bench: Bench, starts: _Starts) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _prepared(wish: Wish, key: str, bench: Bench, starts: Starts) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors of one wish, and what the record says of them."""
     if isinstance(wish, GeneralStart | CutTeacher | FromText):
         tensors, body = starts.get(key)

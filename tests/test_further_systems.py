@@ -253,3 +253,25 @@ def test_pre_trained_distillation_divides_by_sequences_alone():
     ours, theirs = torch.tensor([[1.0, 0.0, -1.0], [0.0, 0.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0], [1.0, 1.0, 0.0]])
     by_hand = -(theirs.softmax(-1) * F.log_softmax(ours, -1)).sum() / 2
     assert float(losses.soft_cross_entropy_batchmean(ours, theirs)) == pytest.approx(float(by_hand), abs=1e-6)
+
+
+def test_pretrain_makes_what_run_then_finds(bench, tmp_path, teacher_folder, glue_folder):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(" ".join(tiny.WORDS[i : i + 12]) for i in range(30)))
+    rows = f"minilmv2:{tiny.SHAPE},kd:{tiny.SHAPE},finetune:{tiny.SHAPE}"
+    common = ["--methods", rows, "--teacher", teacher_folder, "--corpus", text, "--corpus-tokens", "2000"]
+    done = bench("pretrain", *common)
+    assert done.returncode == 0, done.stderr
+    cut, relations, general = done.stdout.splitlines()
+    assert "nothing to train" in cut
+    assert "queries" in relations
+    assert " -> " in relations
+    assert "general start 2x12" in general
+    assert "kd:" in general
+    assert "finetune:" in general
+    planned = bench("plan", *common, "--tasks", "rte", "--data", glue_folder, "--results", tmp_path / "r")
+    assert planned.stdout.count(": there; shared") == 3
+    assert bench("pretrain", *common).stdout.count(", there)") == 3
+    none = bench("pretrain", "--methods", "distilbert", "--teacher", teacher_folder)
+    assert none.returncode == 2
+    assert "none of these rows" in none.stderr

@@ -13,22 +13,19 @@ from bench.data.tasks import EvaluationSet, Task, expand
 from bench.errors import InputError
 from bench.plan.cell import TEACHER, Cell, DataIdentity, Numeric, TeacherIdentity, record_key
 from bench.plan.keys import SCHEMA, digest
-from bench.plan.recipe import START, TEACHER_LEARNING_RATES, Recipe
+from bench.plan.recipe import TEACHER_LEARNING_RATES, Recipe
 from bench.plan.request import SAMPLE, Request, recipe_of, resolve_auto
 from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows
+from bench.plan.starts import StartPlan, hash_of_tokenizer, plan_start
 from bench.record.schema import Record
 from bench.record.store import Store
 
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
-    from bench.data.corpus import Corpus
     from bench.data.sources import Source, Split
-    from methods.api import CutTeacher, FromText, GeneralStart, Wish
+    from methods.api import Wish
 
-START_VERSION = 1
 TEACHER_VERSION = 1
-SAMPLE_TOKENS, CORPUS_TOKENS = 200_000, 4_000_000
-"""Length of a general start on the sample suite's sentences and on a corpus, unless --corpus-tokens says else."""
 
 
 @dataclass
@@ -45,27 +42,6 @@ class TaskPlan:
     recipe: Recipe
     mean_tokens: float
     data: DataIdentity
-
-
-@dataclass
-class StartPlan:
-    """Something made from unlabelled text once, for every cell that wants it."""
-
-    wish: GeneralStart | CutTeacher | FromText
-    key: str
-    checkpoint: Checkpoint
-    corpus: Corpus
-    budget: int
-    recipe: Recipe
-    cached: bool
-    parts: dict[str, str] = field(default_factory=dict)
-    """what a method's own general stage is built from: name -> key"""
-
-    @property
-    def title(self) -> str:
-        shape = getattr(self.wish, "shape", "")
-        own = self.key[:6] if hasattr(self.wish, "settings") else ""  # several may have one name
-        return " ".join(part for part in (self.wish.name.replace("_", " "), str(shape), own) if part)
 
 
 @dataclass
@@ -120,7 +96,7 @@ def build(request: Request) -> Plan:
     starts: dict[str, StartPlan] = {}
     cells: list[Planned] = []
     for task in tasks:
-        tokenizer = _tokenizer_hash(task.checkpoint)
+        tokenizer = hash_of_tokenizer(task.checkpoint)
         cells.append(_teacher_cell(task, tokenizer, numeric, request, store))
         cells += [_checkpoint_cell(row, task, numeric, request, store) for row in given]
         for row in rows:
@@ -261,13 +237,6 @@ def _teacher_identity(
     return TeacherIdentity(name=checkpoint.name, base=checkpoint.sha256, origin="fine-tuned", key=key)
 
 
-def _tokenizer_hash(checkpoint: Checkpoint) -> str:
-    from bench.data.checkpoints import tokenizer_of
-    from bench.data.encode import tokenizer_hash
-
-    return tokenizer_hash(tokenizer_of(checkpoint))
-
-
 def _mean_tokens(checkpoint: Checkpoint, split: Split, max_length: int) -> float:
     """Tokens of an average training example, from at most 256 of them."""
     from bench.data.checkpoints import tokenizer_of
@@ -303,7 +272,7 @@ def _key_of(
     from methods.api import CutTeacher, FromText, GeneralStart, TeacherWeights
 
     if isinstance(wish, GeneralStart | CutTeacher | FromText):
-        return _start(wish, request, task, tokenizer, numeric, starts).key
+        return plan_start(wish, request, task.checkpoint, tokenizer, numeric, starts).key
     if isinstance(wish, TeacherWeights):
         return task.teacher.key if wish.tuned else task.checkpoint.sha256
     return digest(
@@ -317,54 +286,6 @@ def _key_of(
             "numeric": numeric.model_dump(),
         }
     )
-
-
-def _start(
-    wish: GeneralStart | CutTeacher | FromText,
-    request: Request,
-    task: TaskPlan,
-    tokenizer: str,
-    numeric: Numeric,
-    known: dict[str, StartPlan],
-) -> StartPlan:
-    from bench.data.corpus import read_corpus, sample_corpus
-    from bench.train.artefacts import is_cached
-    from methods.api import FromText, GeneralStart
-
-    checkpoint = task.checkpoint
-    for start in known.values():
-        if start.wish == wish and start.checkpoint == checkpoint:
-            return start
-    corpus = next((s.corpus for s in known.values()), None)
-    if corpus is None:
-        corpus = read_corpus(request.corpus) if request.corpus else sample_corpus()
-    budget = request.corpus_tokens or (CORPUS_TOKENS if request.corpus else SAMPLE_TOKENS)
-    identity: dict[str, Any] = {
-        "schema": SCHEMA,
-        "version": START_VERSION,
-        "base": checkpoint.sha256,
-        "tokenizer": tokenizer,
-        "corpus": corpus.fingerprint(),
-        "tokens": budget,
-        "recipe": START.as_dict(),
-        "seed": 0,
-        "numeric": numeric.model_dump(),
-    }
-    parts: dict[str, str] = {}
-    if isinstance(wish, FromText):
-        parts = {
-            part.name: _key_of(part, request, task, tokenizer, numeric, known)
-            for part in wish.prepare(checkpoint.config)
-        }
-        identity |= {"what": [wish.name, wish.version, dict(wish.settings)], "parts": parts}
-    else:
-        shape = wish.shape
-        identity["shape"] = [shape.layers, shape.hidden, shape.heads, shape.ffn]
-        if not isinstance(wish, GeneralStart):
-            identity["what"] = wish.name
-    key = digest(identity)
-    known[key] = StartPlan(wish, key, checkpoint, corpus, budget, START, is_cached("starts", key), parts)
-    return known[key]
 
 
 def _check_stages(row: MethodRow, task: TaskPlan, recipe: Recipe) -> None:
@@ -421,7 +342,7 @@ def _checkpoint_cell(row: CheckpointRow, task: TaskPlan, numeric: Numeric, reque
         tasks=(task.task.name,),
         data=task.data,
         teacher=task.teacher,
-        tokenizer=_tokenizer_hash(found),
+        tokenizer=hash_of_tokenizer(found),
         recipe=task.recipe.as_dict(),
         seed=0,
         numeric=numeric,

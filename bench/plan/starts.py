@@ -1,0 +1,104 @@
+"""What is to be made from unlabelled text: general starts and methods' own general stages, each with its key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bench.plan.cell import Numeric
+from bench.plan.keys import SCHEMA, digest
+from bench.plan.recipe import START, Recipe
+from bench.plan.request import Request
+
+if TYPE_CHECKING:
+    from bench.data.checkpoints import Checkpoint
+    from bench.data.corpus import Corpus
+    from methods.api import CutTeacher, FromText, GeneralStart
+
+START_VERSION = 1
+SAMPLE_TOKENS, CORPUS_TOKENS = 200_000, 4_000_000
+"""Length of a general start on the sample suite's sentences and on a corpus, unless --corpus-tokens says else."""
+
+
+@dataclass
+class StartPlan:
+    """Something made from unlabelled text once, for every cell that wants it."""
+
+    wish: GeneralStart | CutTeacher | FromText
+    key: str
+    checkpoint: Checkpoint
+    corpus: Corpus
+    budget: int
+    recipe: Recipe
+    cached: bool
+    parts: dict[str, str] = field(default_factory=dict)
+    """what a method's own general stage is built from: name -> key"""
+
+    @property
+    def title(self) -> str:
+        shape = getattr(self.wish, "shape", "")
+        own = self.key[:6] if hasattr(self.wish, "settings") else ""  # several may have one name
+        return " ".join(part for part in (self.wish.name.replace("_", " "), str(shape), own) if part)
+
+
+def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
+    from bench.data.checkpoints import tokenizer_of
+    from bench.data.encode import tokenizer_hash
+
+    return tokenizer_hash(tokenizer_of(checkpoint))
+
+
+def plan_start(
+    wish: GeneralStart | CutTeacher | FromText,
+    request: Request,
+    checkpoint: Checkpoint,
+    tokenizer: str,
+    numeric: Numeric,
+    known: dict[str, StartPlan],
+) -> StartPlan:
+    """The plan of one wish and of what it is built from, entered into ``known`` under their keys.
+
+    Raises:
+        InputError: the corpus cannot be read.
+        TypeError: a general stage that wants something which does not come from text or from the un-tuned teacher.
+    """
+    from bench.data.corpus import read_corpus, sample_corpus
+    from bench.train.artefacts import is_cached
+    from methods.api import CutTeacher, FromText, GeneralStart, TeacherWeights
+
+    for start in known.values():
+        if start.wish == wish and start.checkpoint == checkpoint:
+            return start
+    corpus = next((s.corpus for s in known.values()), None)
+    if corpus is None:
+        corpus = read_corpus(request.corpus) if request.corpus else sample_corpus()
+    budget = request.corpus_tokens or (CORPUS_TOKENS if request.corpus else SAMPLE_TOKENS)
+    identity: dict[str, Any] = {
+        "schema": SCHEMA,
+        "version": START_VERSION,
+        "base": checkpoint.sha256,
+        "tokenizer": tokenizer,
+        "corpus": corpus.fingerprint(),
+        "tokens": budget,
+        "recipe": START.as_dict(),
+        "seed": 0,
+        "numeric": numeric.model_dump(),
+    }
+    parts: dict[str, str] = {}
+    if isinstance(wish, FromText):
+        for part in wish.prepare(checkpoint.config):
+            if isinstance(part, TeacherWeights) and not part.tuned:
+                parts[part.name] = checkpoint.sha256
+            elif isinstance(part, GeneralStart | CutTeacher | FromText):
+                parts[part.name] = plan_start(part, request, checkpoint, tokenizer, numeric, known).key
+            else:
+                raise TypeError(f"{wish.name}: a general stage cannot wish for {part.name}, which needs a task")
+        identity |= {"what": [wish.name, wish.version, dict(wish.settings)], "parts": parts}
+    else:
+        shape = wish.shape
+        identity["shape"] = [shape.layers, shape.hidden, shape.heads, shape.ffn]
+        if not isinstance(wish, GeneralStart):
+            identity["what"] = wish.name
+    key = digest(identity)
+    known[key] = StartPlan(wish, key, checkpoint, corpus, budget, START, is_cached("starts", key), parts)
+    return known[key]
