@@ -28,6 +28,10 @@ class Point:
     kept: float
 
 
+LETTERS_ACROSS = 84
+"""Letters of a label that fit beside each other into the width of a picture."""
+
+
 def kept_scores(group: Group) -> tuple[dict[str, float], int]:
     """System -> mean of its ratios to the teacher in percent, over the columns that all have; and how many columns."""
     columns = [c for c in group.columns if group.values(TEACHER, c)]
@@ -84,6 +88,15 @@ def _drawing(width: float, height: float) -> Iterator[tuple[Any, io.BytesIO]]:
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
 
 
+def _label(point: Point, teacher: float | None) -> str:
+    """A student that is not cheaper than its teacher claims no percentage."""
+    if point.label == TEACHER:
+        return point.label
+    if teacher is not None and point.cost >= teacher:
+        return f"{point.label}  (not cheaper)"
+    return f"{point.label}  {point.kept:.1f} %"
+
+
 def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | None:
     """One point a system; the front joined by a line. Labels are spread so that none covers another."""
     kept, columns = kept_scores(group)
@@ -96,7 +109,11 @@ def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | Non
         low, high = min(p.kept for p in points), max(p.kept for p in points)
         gap = max(high - low, 2.0) / 14
         axes.plot([p.cost for p in best], [p.kept for p in best], color=LIGHT, linewidth=1.4, zorder=2, label="front")
-        place = float("inf")
+        largest, smallest = max(p.cost for p in points), min(p.cost for p in points)
+        left, right = smallest / 1.3, max(largest * 1.9, smallest * 3)
+        letter = (right / left) ** (1 / LETTERS_ACROSS)
+        taken = [(p.cost / letter, p.cost * letter, p.kept) for p in points]
+        lowest = low
         for p in sorted(points, key=lambda p: -p.kept):
             is_teacher = p.label == TEACHER
             axes.scatter(
@@ -108,24 +125,23 @@ def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | Non
                 edgecolor=GREY if is_teacher else BLUE,
                 zorder=3,
             )
-            if is_teacher:
-                axes.annotate(
-                    p.label, (p.cost, p.kept), xytext=(0, -7), textcoords="offset points", va="top", ha="center"
-                )
-                continue
-            place = min(p.kept, place - gap)
+            text = _label(p, costs.get(TEACHER))
+            begin, end, height = p.cost * 1.09, p.cost * 1.09 * letter ** len(text), p.kept
+            while any(begin < e and b < end and abs(height - h) < 0.95 * gap for b, e, h in taken):
+                height -= gap / 4
+            taken.append((begin, end, height))
+            lowest = min(lowest, height)
             axes.annotate(
-                f"{p.label}  {p.kept:.1f} %",
+                text,
                 (p.cost, p.kept),
-                xytext=(p.cost * 1.09, place),
+                xytext=(begin, height),
                 textcoords="data",
                 va="center",
                 arrowprops={"arrowstyle": "-", "color": "#bbbbbb", "linewidth": 0.6},
             )
         axes.set_xscale("log")
-        largest, smallest = max(p.cost for p in points), min(p.cost for p in points)
-        axes.set_xlim(smallest / 1.3, max(largest * 1.9, smallest * 3))
-        axes.set_ylim(min(low, place) - gap, max(high, 100) + gap)
+        axes.set_xlim(left, right)
+        axes.set_ylim(lowest - gap, max(high, 100) + gap)
         ticks: list[float] = []
         for cost in sorted({float(f"{p.cost:.3g}") for p in points}):
             if not ticks or cost > 1.12 * ticks[-1]:
