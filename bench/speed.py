@@ -94,8 +94,17 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
             deployed = untrained(row.method, config)
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
+        if any(getattr(model, "leaves_early", False) for model in deployed.values()):
+            progress.say(
+                f"{row.spelling} is not timed: sequences leave it early, which trained weights and real text decide"
+            )
+            continue
         for point, model in deployed.items():
             systems[row.label + (f" at {point}" if point else "")] = model
+    if len(systems) == 1:
+        raise InputError(
+            f"--methods {request.methods}: none of these rows can be timed without training; name another one"
+        )
     timings: list[Timing] = []
     for backend in request.backends:
         for length in request.lengths:

@@ -102,6 +102,8 @@ class FastBertForSequenceClassification(BertForSequenceClassification):
     """A BERT classifier that lets sequences leave early; saves and loads like any other."""
 
     config_class = FastBertConfig
+    leaves_early = True
+    """Its time on random weights would mean nothing."""
 
     def __init__(self, config: FastBertConfig) -> None:
         super().__init__(config)

@@ -275,3 +275,11 @@ def test_pretrain_makes_what_run_then_finds(bench, tmp_path, teacher_folder, glu
     none = bench("pretrain", "--methods", "distilbert", "--teacher", teacher_folder)
     assert none.returncode == 2
     assert "none of these rows" in none.stderr
+
+
+def test_a_row_whose_time_depends_on_training_is_not_timed(bench, tmp_path, teacher_folder):
+    done = bench("speed", "--methods", "fastbert", "--teacher", teacher_folder, "--results", tmp_path / "r")
+    assert done.returncode == 2
+    assert "is not timed" in done.stderr
+    assert "none of these rows can be timed" in done.stderr
+    assert not (tmp_path / "r").exists()
