@@ -296,7 +296,7 @@ def profile(
         print("\n\n".join([f"# {table.title}", grid(table), *table.notes]))
         _write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
         return
-    rows = profile_rows(methods, teacher)
+    rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr))
     print(grid(sizes(rows)))
     print("\nOne sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels.")
     _write_json(json_file, {name: size.model_dump() for name, size in rows})

@@ -12,7 +12,7 @@ from bench.data.encode import Encoded, pieces
 from bench.errors import InputError
 from bench.plan.cell import Numeric
 from bench.plan.request import Request
-from bench.plan.spelling import parse_methods
+from bench.plan.spelling import parse_methods, usable
 from bench.plan.starts import StartPlan, hash_of_tokenizer, plan_start
 from bench.progress import Progress
 from bench.train.artefacts import cut_teacher, from_text, general_start, own_weights
@@ -92,12 +92,8 @@ def plan_pretraining(request: Request) -> dict[str, tuple[StartPlan, tuple[str, 
     tokenizer = hash_of_tokenizer(checkpoint)
     known: dict[str, StartPlan] = {}
     rows: dict[str, list[str]] = {}
-    for row in parse_methods(request.methods):
-        try:
-            wishes = row.method.prepare(checkpoint.config)
-        except ValueError as error:
-            raise InputError(f"{row.spelling}: {error}") from None
-        for wish in wishes:
+    for row in usable(parse_methods(request.methods), checkpoint.config)[0]:
+        for wish in row.method.prepare(checkpoint.config):
             if isinstance(wish, GeneralStart | CutTeacher | FromText):
                 start = plan_start(wish, request, checkpoint, tokenizer, numeric, known)
                 for key in (*start.parts.values(), start.key):

@@ -72,7 +72,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     from bench.measure.memory import footprint
     from bench.measure.speed import Load, full_length, time_in_turns
     from bench.measure.students import teacher_model, untrained
-    from bench.plan.spelling import parse_methods
+    from bench.plan.spelling import parse_methods, usable
     from bench.run import device_of, quiet
     from bench.train.artefacts import cache_root
 
@@ -89,7 +89,10 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     device = device_of(request.device)
     config = config_from_name(request.teacher)
     systems: dict[str, Any] = {"teacher": teacher_model(config)}
-    for row in parse_methods(request.methods):
+    rows, left_out = usable(parse_methods(request.methods), config)
+    for note in left_out:
+        progress.say(note)
+    for row in rows:
         try:
             deployed = untrained(row.method, config)
         except ValueError as error:

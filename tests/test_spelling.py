@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import BertConfig
 
+import methods
 from bench.errors import InputError
-from bench.plan.spelling import parse_methods, parse_one
+from bench.plan.spelling import parse_methods, parse_one, usable
 
 
 def test_defaults_spelled_out_give_the_same_row():
@@ -70,3 +72,14 @@ def test_settings_stay_in_ablation_rows():
 def test_mistakes(text, message):
     with pytest.raises(InputError, match=message):
         parse_methods(text)
+
+
+def test_all_leaves_out_what_the_teacher_does_not_suit_and_a_name_does_not():
+    """A teacher of 16 heads, like BERT-large: MiniLM compares head by head with its own 12."""
+    large = BertConfig(hidden_size=1024, num_attention_heads=16, num_hidden_layers=24)
+    kept, left = usable(parse_methods("all"), large)
+    assert [note.split(" ")[0] for note in left] == ["minilm"]
+    assert len(kept) + 1 == len(methods.TABLE)
+    with pytest.raises(InputError, match="head by head"):
+        usable(parse_methods("minilm"), large)
+    assert len(usable(parse_methods("all"), BertConfig())[0]) == len(methods.TABLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from bench.data.checkpoints import config_from_name
 from bench.measure.conventions import Counts, counts
 from bench.measure.profile import LENGTH, sizes
 from bench.plan.cell import TEACHER
-from bench.plan.spelling import parse_methods
+from bench.plan.spelling import parse_methods, usable
 from bench.record.schema import Sizes
 from methods.api import Setup
 from methods.families import Cost, cost
@@ -65,7 +66,7 @@ def counts_of(row: str, teacher: str) -> Counts:
     return counts(next(iter(untrained(only.method, config, device="meta").values())), LENGTH)
 
 
-def profile_rows(methods: str, teacher: str) -> list[tuple[str, Sizes]]:
+def profile_rows(methods: str, teacher: str, say: Callable[[str], Any] = lambda note: None) -> list[tuple[str, Sizes]]:
     """Two labels, length 128. Each method builds its student from empty weights and deploys it.
 
     Raises:
@@ -76,7 +77,10 @@ def profile_rows(methods: str, teacher: str) -> list[tuple[str, Sizes]]:
     config = config_from_name(teacher)
     name = "bert-base-uncased" if teacher == "auto" else teacher
     rows = [(f"teacher {name}", sizes(teacher_model(config)))]
-    for row in parse_methods(methods):
+    kept, left_out = usable(parse_methods(methods), config)
+    for note in left_out:
+        say(note)
+    for row in kept:
         try:
             deployed = untrained(row.method, config)
         except ValueError as error:

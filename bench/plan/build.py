@@ -15,7 +15,7 @@ from bench.plan.cell import TEACHER, Cell, DataIdentity, Numeric, TeacherIdentit
 from bench.plan.keys import SCHEMA, digest
 from bench.plan.recipe import TEACHER_LEARNING_RATES, Recipe
 from bench.plan.request import SAMPLE, Request, recipe_of, resolve_auto
-from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows
+from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, usable
 from bench.plan.starts import StartPlan, hash_of_tokenizer, plan_start
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -95,6 +95,8 @@ def build(request: Request) -> Plan:
     numeric = Numeric(precision=request.precision, threads=request.threads)
     starts: dict[str, StartPlan] = {}
     cells: list[Planned] = []
+    rows, left_out = usable(rows, tasks[0].checkpoint.config)
+    notes += left_out
     for task in tasks:
         tokenizer = hash_of_tokenizer(task.checkpoint)
         cells.append(_teacher_cell(task, tokenizer, numeric, request, store))

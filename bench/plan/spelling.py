@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import methods
@@ -23,6 +23,8 @@ class MethodRow:
     method: Any
     dropped: tuple[str, ...] = ()
     ablation_of: str | None = None
+    by_all: bool = False
+    """whether ``all`` named it: then it is left out where the teacher does not suit it"""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -70,10 +72,28 @@ def parse_methods(text: str) -> list[MethodRow]:
     for part in (p.strip() for p in text.split(",")):
         for name in methods.TABLE if part == ALL else [part] * bool(part):
             for row in _rows(name):
-                rows.setdefault(row.spelling, row)
+                rows.setdefault(row.spelling, replace(row, by_all=part == ALL))
     if not rows:
         raise InputError(f"no method was named; try --methods {','.join(list(methods.names())[:2])}")
     return list(rows.values())
+
+
+def usable(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[MethodRow], list[str]]:
+    """The rows that can be built beside a teacher of this configuration, and why others of ``all`` are left out.
+
+    Raises:
+        InputError: a row that was named cannot.
+    """
+    kept, left = [], []
+    for row in rows:
+        try:
+            row.method.prepare(teacher)
+            kept.append(row)
+        except ValueError as error:
+            if not row.by_all:
+                raise InputError(f"{row.spelling}: {error}") from None
+            left.append(f"{row.spelling} is left out of all: {error}")
+    return kept, left
 
 
 def _rows(text: str) -> list[MethodRow]:
