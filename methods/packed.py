@@ -243,11 +243,11 @@ def walk(classifier: nn.Module, batch: Batch, needs: Needs, layers: Sequence[nn.
         x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW)[0]
         if number in needs.hidden:
             hidden[number] = x_TW
+        if (number in needs.scores and not kept) or (number in needs.vectors and not triples):
+            raise EmptyAttention(
+                f"attention scores came back empty: layer {number} did not run through the packed kernel"
+            )
         if number in needs.scores:
-            if not kept:
-                raise EmptyAttention(
-                    f"attention scores came back empty: layer {number} did not run through the packed kernel"
-                )
             scores[number] = kept[0]
         if number in needs.vectors:
             vectors[number] = triples[0]

@@ -107,14 +107,15 @@ def test_another_attention_kernel_is_refused(teacher_folder, kernel):
         forward(model, tiny.encoded(teacher_folder).batch([0]), EVERYTHING)
 
 
-def test_a_layer_that_keeps_no_scores_is_refused(teacher_folder, monkeypatch):
+@pytest.mark.parametrize("what", ["scores", "vectors"])
+def test_a_layer_that_keeps_nothing_is_refused(teacher_folder, monkeypatch, what):
     """Planted bug: a layer that swallows what it should hand on to its attention."""
     model = tiny.classifier()
     layer = model.bert.encoder.layer[1]
     whole = layer.forward
-    monkeypatch.setattr(layer, "forward", lambda x, layout, kept_scores: whole(x, layout=layout))
+    monkeypatch.setattr(layer, "forward", lambda x, layout, **kept: whole(x, layout=layout))
     with pytest.raises(EmptyAttention, match="layer 2"):
-        forward(model, tiny.encoded(teacher_folder).batch([0]), EVERYTHING)
+        forward(model, tiny.encoded(teacher_folder).batch([0]), Needs(**{what: frozenset({1, 2})}))
 
 
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=6), seed=st.integers(0, 99))
