@@ -72,6 +72,11 @@ def soft_cross_entropy_batchmean(student_BC: Tensor, teacher_BC: Tensor) -> Tens
     return soft_cross_entropy_elementmean(student_BC, teacher_BC, 1.0) * student_BC.size(1)
 
 
+def logits_mse_elementmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
+    """Squared difference of the logits before the softmax, mean over B*C (Tang et al. 2019, equation 6)."""
+    return F.mse_loss(student_BC.float(), teacher_BC.float())
+
+
 def hidden_mse_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
     """Mean over real tokens and width (TinyBERT equations 8 and 9, without the [PAD] rows of the code)."""
     return F.mse_loss(student_TW.float(), teacher_TW.float())

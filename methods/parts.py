@@ -6,7 +6,7 @@ import copy
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
@@ -169,8 +169,16 @@ class Settings:
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
-        for field in fields(self):
-            check_setting(field.name, getattr(self, field.name), hints[field.name])
+        for setting in fields(self):
+            check_setting(setting.name, getattr(self, setting.name), hints[setting.name])
+
+
+def later(default: Any) -> Any:
+    """A setting that joined a method after results with it were published: identity holds it only where it was changed.
+
+    So the keys of rows that leave it alone stay what they were.
+    """
+    return field(default=default, metadata={"later": True})
 
 
 def check_setting(name: str, value: object, hint: object) -> None:

@@ -48,6 +48,7 @@ def macs(model: nn.Module, length: int, batch: int = 1) -> int:
     logging.getLogger("fvcore").setLevel(logging.ERROR)
     analysis = FlopCountAnalysis(_Logits(model), (ids,))
     analysis.set_op_handle("aten::scaled_dot_product_attention", _attention_macs)
+    analysis.set_op_handle("aten::lstm", _lstm_macs)
     analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings("none")
     total = int(
         sum(analysis.by_operator().values())
@@ -67,6 +68,13 @@ def _attention_macs(inputs: list[Any], outputs: list[Any]) -> int:
     query, key, value = (tensor.type().sizes() for tensor in inputs[:3])
     pairs = math.prod(query[:-1]) * key[-2]
     return int(pairs * (query[-1] + value[-1]))
+
+
+def _lstm_macs(inputs: list[Any], outputs: list[Any]) -> int:
+    """Every weight matrix once for each token; the gates' products of single numbers are left out, as fvcore does."""
+    tokens = math.prod(inputs[0].type().sizes()[:-1])
+    shapes = [tensor.type().sizes() for tensor in inputs[2].node().inputs()]
+    return int(tokens * sum(math.prod(shape) for shape in shapes if len(shape) == 2))
 
 
 NOT_MATMUL = ("layer_norm", "batch_norm", "group_norm")

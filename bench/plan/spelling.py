@@ -28,7 +28,9 @@ class MethodRow:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {field.name: getattr(self.method, field.name) for field in fields(self.method)}
+        """All of them; of those that joined the method later only what was changed (methods.parts.later)."""
+        values = {field: getattr(self.method, field.name) for field in fields(self.method)}
+        return {f.name: value for f, value in values.items() if not f.metadata.get("later") or value != f.default}
 
 
 @dataclass(frozen=True)

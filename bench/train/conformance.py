@@ -68,7 +68,8 @@ def tiny_task(num_labels: int, examples: int = EXAMPLES, seed: int = 0) -> Encod
         labels.append(label)
     kind = torch.float32 if num_labels == 1 else torch.int64
     segments = [np.zeros_like(row) for row in tokens]
-    return Encoded(tokens, segments, torch.tensor(labels, dtype=kind), list(range(examples)), [("", None)] * examples)
+    texts = [(" ".join(f"word{token}" for token in row[1:-1]), None) for row in tokens]
+    return Encoded(tokens, segments, torch.tensor(labels, dtype=kind), list(range(examples)), texts)
 
 
 def tiny_teacher_config() -> BertConfig:

@@ -1,0 +1,258 @@
+"""Distilled BiLSTM, Tang et al. 2019 (arXiv 1903.12136): a task's knowledge in a one-layer recurrent network.
+
+The paper's: words in vectors of 300, one bidirectional LSTM of 150 a direction, the two last states through a layer
+of 200 with relu; pairs through the same LSTM each, compared as [a, b, a * b, |a - b|]. The loss is the mean squared
+error of the logits alone (equation 7 with alpha 0). The authors' code adds the labels' loss with weight 1:
+``hard_weight=1``.
+Ours: word vectors begin at random, because none are shipped: the paper's mode "rand", not its word2vec ones, and the
+row says so. The vocabulary is the most frequent words of the task's training rows, in lower case; the teacher's word
+pieces are not used. AdamW and the recipe's batches, as for every row, in the place of Adadelta and 50; its rate is ten
+times the recipe's, because steps that suit a pre-trained encoder leave random vectors where they are (``rate``).
+The paper's teacher is BERT-large: its retention is not to be compared with rows of another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from methods import losses
+from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term, UndeclaredNeed, Wish
+from methods.families import Cost
+from methods.parts import Settings
+from methods.terms import LOGITS, hard
+
+PAD, UNKNOWN = 0, 1
+
+
+def words_of(text: str) -> list[str]:
+    """Lower case; letters and digits together, every other sign alone."""
+    return re.findall(r"\w+|[^\w\s]", text.lower())
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The most frequent words of the training rows, ties in alphabetical order, as text in a tensor of bytes."""
+
+    size: int
+
+    name: ClassVar[str] = "vocabulary"
+    version: ClassVar[int] = 1
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return {"size": self.size}
+
+    def make(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
+        counts: Counter[str] = Counter()
+        pairs = False
+        for batch in batches:
+            for first, second in batch.texts:
+                pairs |= second is not None
+                counts.update(words_of(first) + words_of(second or ""))
+        common = sorted(counts, key=lambda word: (-counts[word], word))[: self.size]
+        return {"words": _as_bytes(common), "pairs": torch.tensor([int(pairs)])}
+
+    def blank(self, teacher: PretrainedConfig) -> Mapping[str, Tensor]:
+        words = [f"w{number}" for number in range(self.size)]
+        return {"words": _as_bytes(words), "pairs": torch.tensor([0], device="cpu")}
+
+
+def _as_bytes(words: Sequence[str]) -> Tensor:
+    # on the CPU by name: it is read as text, also where shapes are counted on the meta device
+    return torch.tensor(list("\n".join(words).encode()), dtype=torch.uint8, device="cpu")
+
+
+class BiLstmConfig(PretrainedConfig):
+    model_type = "bert_bench_bilstm"
+
+    def __init__(
+        self,
+        vocab_size: int = 2,
+        word_bytes: int = 0,
+        word_width: int = 300,
+        hidden_size: int = 150,
+        inner: int = 200,
+        pairs: bool = False,
+        dropout: float = 0.1,
+        max_position_embeddings: int = 128,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.vocab_size, self.word_bytes, self.word_width = vocab_size, word_bytes, word_width
+        self.hidden_size, self.inner, self.pairs, self.dropout = hidden_size, inner, pairs, dropout
+        self.max_position_embeddings = max_position_embeddings
+
+
+class BiLstmForSequenceClassification(PreTrainedModel):
+    """Reads texts with a vocabulary of its own, which is saved with the weights."""
+
+    config_class = BiLstmConfig
+    base_model_prefix = "bilstm"
+    config: Any
+    words: Tensor
+
+    def __init__(self, config: BiLstmConfig) -> None:
+        super().__init__(config)
+        self.bilstm = nn.ModuleDict(
+            {
+                "embeddings": nn.ModuleDict({"word": nn.Embedding(config.vocab_size, config.word_width)}),
+                "encoder": nn.LSTM(config.word_width, config.hidden_size, batch_first=True, bidirectional=True),
+            }
+        )
+        self.pre_classifier = nn.Linear((8 if config.pairs else 2) * config.hidden_size, config.inner)
+        self.classifier = nn.Linear(config.inner, int(config.num_labels or 2))
+        self.register_buffer("words", torch.zeros(config.word_bytes, dtype=torch.uint8))
+        self._ids: dict[str, int] | None = None
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """torch's own beginnings, with word vectors as small as word2vec's."""
+        if isinstance(module, nn.Embedding):
+            nn.init.uniform_(module.weight, -0.25, 0.25)
+
+    def set_attn_implementation(self, attn_implementation: Any, *args: Any, **kwargs: Any) -> None:
+        """There is no attention; kept so that callers need not know."""
+        self.config._attn_implementation = attn_implementation
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """Word -> id; 0 is padding, 1 any other word."""
+        if self._ids is None:
+            listed = bytes(self.words.cpu().tolist()).decode().split("\n")
+            self._ids = {word: number for number, word in enumerate(listed, start=2)}
+        return self._ids
+
+    def packed_forward(self, batch: Batch, needs: Needs) -> Out:
+        if needs.layers:
+            raise UndeclaredNeed("a BiLSTM has no encoder layers that a term could read; only logits")
+        sides = [[first for first, _ in batch.texts]]
+        if self.config.pairs:
+            sides.append([second or "" for _, second in batch.texts])
+        return Out(batch.layout, self._answer([self._read(side) for side in sides]), {}, {})
+
+    def _read(self, texts: Sequence[str]) -> Tensor:
+        """[B, 2H]: the last state of each direction."""
+        most, device = self.config.max_position_embeddings, self.words.device
+        rows = [[self.ids.get(word, UNKNOWN) for word in words_of(text)[:most]] or [UNKNOWN] for text in texts]
+        tensors = [torch.tensor(row, device=device) for row in rows]
+        return self._states(nn.utils.rnn.pad_sequence(tensors, batch_first=True), [len(row) for row in rows])
+
+    def _states(self, ids_BL: Tensor, lengths: Sequence[int] | None) -> Tensor:
+        parts: Any = self.bilstm
+        x_BLW = parts["embeddings"]["word"](ids_BL)
+        if lengths is None:
+            _, (last_2BH, _) = parts["encoder"](x_BLW)
+        else:
+            packed = nn.utils.rnn.pack_padded_sequence(x_BLW, list(lengths), batch_first=True, enforce_sorted=False)
+            _, (last_2BH, _) = parts["encoder"](packed)
+        return torch.cat([last_2BH[0], last_2BH[1]], -1)
+
+    def _answer(self, sides: Sequence[Tensor]) -> Tensor:
+        x_BF = sides[0]
+        if self.config.pairs:
+            a, b = sides
+            x_BF = torch.cat([a, b, a * b, (a - b).abs()], -1)
+        inner_BF = nn.functional.dropout(torch.relu(self.pre_classifier(x_BF)), self.config.dropout, self.training)
+        return self.classifier(inner_BF)  # type: ignore[no-any-return]
+
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **_: Any
+    ) -> SequenceClassifierOutput:
+        """[B, L] word ids of its own vocabulary, one text a row; of a model for pairs the two halves of a row are the pair.
+
+        An id beyond the vocabulary stands for its last word: timings feed random ids.
+        """
+        assert input_ids is not None
+        ids_BL = input_ids.clamp(max=self.config.vocab_size - 1)
+        if self.config.pairs:
+            return SequenceClassifierOutput(
+                logits=self._answer([self._states(half, None) for half in ids_BL.chunk(2, 1)])
+            )
+        lengths = None
+        if attention_mask is not None and not bool(attention_mask.all()):
+            lengths = attention_mask.sum(1).tolist()
+        return SequenceClassifierOutput(logits=self._answer([self._states(ids_BL, lengths)]))
+
+    def cost(self) -> Cost:
+        """Of a sequence of words: two directions of four gates; nothing is squared."""
+        c = self.config
+        return Cost(
+            2 * 4 * c.hidden_size * (c.word_width + c.hidden_size),
+            0,
+            self.pre_classifier.weight.numel() + c.inner * c.num_labels,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLSTM(Settings):
+    name: ClassVar[str] = "bilstm"
+    version: ClassVar[int] = 1
+    terms: ClassVar[tuple[str, ...]] = ("logits", "hard")
+    ablations: ClassVar[Mapping[str, str]] = {
+        "labels alone": ":-logits:hard_weight=1",
+        "with labels": ":hard_weight=1",
+    }
+    needs_teacher: ClassVar[bool] = True
+    small: ClassVar[Mapping[str, Any]] = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
+
+    words: int = 10_000
+    """At most so many of the training rows' words."""
+    word_width: int = 300
+    hidden: int = 150
+    """Of one direction."""
+    inner: int = 200
+    hard_weight: float = 0.0
+    """Of the labels' loss; the paper's 0, the code's 1."""
+    rate: float = 10.0
+    """What the recipe's learning rate is multiplied with."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("words", "word_width", "hidden", "inner"):
+            if getattr(self, name) < 1:
+                raise MethodError(f"{name}={getattr(self, name)} should be at least 1")
+        if self.rate <= 0:
+            raise MethodError(f"rate={self.rate} should be above 0")
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        return (Vocabulary(self.words),)
+
+    def notes(self, setup: Setup) -> Sequence[str]:
+        return ("word vectors begin at random, over a vocabulary of the task's own training words",)
+
+    def build(self, setup: Setup) -> Student:
+        made = setup.artefacts[Vocabulary.name]
+        words = made["words"]
+        config = BiLstmConfig(
+            vocab_size=2 + bytes(words.tolist()).count(b"\n") + 1,
+            word_bytes=words.numel(),
+            word_width=self.word_width,
+            hidden_size=self.hidden,
+            inner=self.inner,
+            pairs=bool(made["pairs"].item()),
+            num_labels=setup.num_labels,
+        )
+        model: Any = BiLstmForSequenceClassification(config)
+        if not model.words.is_meta:
+            model.words.copy_(words)
+        return Student(model)
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        def logits(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            return losses.logits_mse_elementmean(student.logits, teacher.logits)
+
+        terms = {"logits": Term(logits, 1.0, LOGITS, LOGITS), "hard": hard(self.hard_weight)}
+        paper = {"epochs": 30.0, "learning_rate": 5e-4 / self.rate, "schedule": "constant"}
+        return (Stage("distil", terms, pace=lambda progress: self.rate, paper=paper),)
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        return {"": student.model}

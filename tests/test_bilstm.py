@@ -1,0 +1,108 @@
+"""The distilled BiLSTM: its own words, its features of a pair, what it saves, what it counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import methods
+from bench.measure.flops import macs
+from methods.api import Needs, Setup, UndeclaredNeed
+from methods.bilstm import UNKNOWN, BiLstmForSequenceClassification, Vocabulary, words_of
+from methods.families import cost
+from methods.packed import forward
+
+
+@pytest.fixture
+def batch(teacher_folder):
+    return tiny.encoded(teacher_folder, rows=12).batch(range(12))
+
+
+def built(batch, **settings):
+    kind = methods.get("bilstm")
+    method = kind(**{**kind.small, **settings})
+    vocabulary = Vocabulary(method.words).make(tiny.classifier(), [batch])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return method.build(Setup(tiny.config(), 2, ("x",), {"vocabulary": vocabulary})).model.eval()
+
+
+def logits(model, batch):
+    with torch.no_grad():
+        return forward(model, batch, Needs(logits=True)).logits
+
+
+def test_words_are_lower_case_and_signs_stand_alone():
+    assert words_of("Don't stop, Ann-Marie: 3.5!") == [
+        *("don", "'", "t", "stop", ",", "ann", "-", "marie", ":", "3", ".", "5", "!")
+    ]
+
+
+def test_the_vocabulary_is_the_most_frequent_words_ties_by_alphabet(batch):
+    texts = [("b b c", None), ("a d", "b d")]
+    made = Vocabulary(3).make(tiny.classifier(), [replace(batch, texts=texts)])
+    assert bytes(made["words"].tolist()).decode().split("\n") == ["b", "d", "a"]
+    assert made["pairs"].item() == 1
+
+
+def test_other_words_share_one_id_and_case_does_not_matter(batch):
+    model = built(batch)
+    assert "the" in model.ids
+    assert "unheard" not in model.ids
+    assert model.ids.get("unheard", UNKNOWN) == UNKNOWN
+    loud = replace(batch, texts=[(a.upper(), b.upper()) for a, b in batch.texts])
+    assert torch.equal(logits(model, loud), logits(model, batch))
+
+
+def test_an_answer_does_not_depend_on_its_neighbours_in_the_batch(batch, teacher_folder):
+    model, data = built(batch), tiny.encoded(teacher_folder, rows=12)
+    alone = torch.cat([logits(model, data.batch([row])) for row in range(12)])
+    torch.testing.assert_close(alone, logits(model, batch), rtol=0, atol=1e-6)
+
+
+def test_a_pair_is_compared_by_product_and_distance(batch):
+    model = built(batch)
+    assert model.pre_classifier.in_features == 8 * 8
+    a, b = model._read(["the cat"]), model._read(["a dog runs"])
+    seen = []
+    model.pre_classifier.register_forward_hook(lambda module, given, out: seen.append(given[0]))
+    model._answer([a, b])
+    torch.testing.assert_close(seen[0], torch.cat([a, b, a * b, (a - b).abs()], -1))
+
+
+def test_the_vocabulary_is_saved_with_the_weights(batch, tmp_path):
+    model = built(batch)
+    model.save_pretrained(tmp_path)
+    again = BiLstmForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert again.ids == model.ids
+    assert torch.equal(logits(again, batch), logits(model, batch))
+
+
+def test_a_term_cannot_read_layers_it_does_not_have(batch):
+    with pytest.raises(UndeclaredNeed, match="no encoder layers"):
+        forward(built(batch), batch, Needs(hidden=frozenset({1})))
+
+
+def test_the_count_sees_the_recurrent_layer(batch):
+    model = built(batch)
+    by_hand = 20 * 2 * 4 * 8 * (16 + 8) + 64 * 8 + 8 * 2
+    # a row of 20 ids is a pair of 10 and 10
+    assert macs(model, 20) == by_hand == cost(model).of_length(20)
+
+
+def test_the_loss_is_the_mean_squared_error_of_logits(batch):
+    method = methods.get("bilstm")()
+    (stage,) = method.stages(Setup(tiny.config(), 2, ("x",)))
+
+    class Answer:
+        def __init__(self, values):
+            self.logits = torch.tensor(values)
+
+    value = stage.terms["logits"].fn(batch, Answer([[1.0, 2.0]]), Answer([[0.0, 4.0]]), None)
+    assert float(value) == pytest.approx((1 + 4) / 2)
+    assert stage.terms["hard"].weight == 0
+    assert np.isclose(stage.pace(0.5), 10)
