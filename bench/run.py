@@ -26,7 +26,7 @@ from bench.measure.busy import training_here
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.profile import sizes
-from bench.plan.build import Plan, Planned, TaskPlan, build
+from bench.plan.build import Plan, Planned, TaskPlan, build, setup_of
 from bench.plan.cell import Cell, record_key, train_key
 from bench.plan.recipe import Recipe
 from bench.plan.request import Request
@@ -37,13 +37,23 @@ from bench.record.store import Store
 from bench.train.artefacts import (
     base_model,
     cache_root,
+    ensemble_targets,
     finetuned_teacher,
     from_training,
     own_weights,
 )
 from bench.train.evaluate import predict, score
-from bench.train.loop import Numerics, RandomState, Trainee, TrainLog, legs_of, train
-from methods.api import CutTeacher, FromText, FromTraining, GeneralStart, Setup, TeacherWeights, Wish
+from bench.train.loop import Course, Numerics, RandomState, Trainee, TrainLog, legs_of, train_on
+from methods.api import (
+    CutTeacher,
+    EnsembleTargets,
+    FromText,
+    FromTraining,
+    GeneralStart,
+    TeacherWeights,
+    Wish,
+    artefact_name,
+)
 from methods.families import Cost, cost
 
 TOGETHER = 8
@@ -91,20 +101,24 @@ class Bench:
 
     @cached_property
     def teacher(self) -> tuple[nn.Module, dict[str, Any]]:
+        return self._tuned(0)
+
+    def _tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
         plan = self.task
         if plan.teacher.origin == "given":
             return base_model(plan.checkpoint, plan.task.num_labels), {
                 "key": plan.teacher.key,
                 "weights": plan.checkpoint.sha256,
             }
-        with self.progress.task(f"{plan.task.name}: teacher {plan.teacher.name}") as update:
+        another = f", seed {seed}" if seed else ""
+        with self.progress.task(f"{plan.task.name}: teacher {plan.teacher.name}{another}") as update:
             return finetuned_teacher(
                 plan.checkpoint,
                 plan.task,
-                plan.teacher.key,
+                plan.teacher_key(seed),
                 lambda: self.train,
                 plan.teacher_recipe,
-                0,
+                seed,
                 self.numerics,
                 update,
             )
@@ -116,6 +130,12 @@ class Bench:
             return dict(model.state_dict()), {"key": made["key"], "weights": made["weights"]}
         sha256 = self.task.checkpoint.sha256
         return own_weights(self.task.checkpoint), {"key": sha256, "weights": sha256}
+
+    def ensemble(self, members: int, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The mean answer of so many teachers to the training examples, from the cache or made now."""
+        return ensemble_targets(
+            key, lambda: (self._tuned(seed)[0] for seed in range(members)), self.train, self.numerics
+        )
 
     def computed(self, wish: FromTraining, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What a method wants computed from the tuned teacher and the training examples, from the cache or made now."""
@@ -221,7 +241,7 @@ def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outc
     store = Store(plan.request.results)
     starts = Starts(plan.starts, numerics, progress)
     for number, task in enumerate(plan.tasks, start=1):
-        todo = [planned for planned in plan.of_task(task.task.name) if planned.todo]
+        todo = [planned for planned in plan.of_task(task.task.name) if planned.todo and not planned.cell.together]
         if not todo:
             continue
         progress.say(f"{task.task.name} ({number} of {len(plan.tasks)} tasks), {len(todo)} cells")
@@ -231,11 +251,14 @@ def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outc
                 _checkpoint_record(planned.cell, planned.checkpoint, bench, store, outcome)
             elif planned.row is None:
                 _teacher_record(planned.cell, bench, store, outcome)
-        students = [planned for planned in todo if planned.row is not None]
+        students = [planned for planned in todo if planned.row is not None and not planned.cell.together]
         for seed in dict.fromkeys(planned.cell.seed for planned in students):
-            of_seed = [planned for planned in students if planned.cell.seed == seed]
+            of_seed = [[planned] for planned in students if planned.cell.seed == seed]
             for start in range(0, len(of_seed), TOGETHER):
-                _group(of_seed[start : start + TOGETHER], seed, bench, starts, store, progress, outcome)
+                _group(of_seed[start : start + TOGETHER], seed, [bench], starts, store, progress, outcome)
+    for training in plan.together():
+        benches = [Bench(task, numerics, progress) for task in plan.tasks]
+        _group([training], training[0].cell.seed, benches, starts, store, progress, outcome)
 
 
 def _teacher_record(cell: Cell, bench: Bench, store: Store, outcome: Outcome) -> None:
@@ -272,64 +295,80 @@ def _checkpoint_record(cell: Cell, checkpoint: Checkpoint, bench: Bench, store: 
 
 
 def _group(
-    group: Sequence[Planned],
+    group: Sequence[Sequence[Planned]],
     seed: int,
-    bench: Bench,
+    benches: Sequence[Bench],
     starts: Starts,
     store: Store,
     progress: Progress,
     outcome: Outcome,
 ) -> None:
-    """Train some cells of one task and seed together; write each one's record."""
+    """Train some students of the same tasks and seed together; write a record for each student and task.
+
+    Args:
+        group: the cells of each student, one for each of ``benches``.
+    """
     started = now()
-    trainees: list[tuple[Planned, Trainee]] = []
+    trainees: list[tuple[Sequence[Planned], Trainee]] = []
     made: dict[str, dict[str, dict[str, Any]]] = {}
-    task = bench.task
+    numerics, recipe = benches[0].numerics, benches[0].task.recipe
     try:
-        needs_teacher = any(planned.row.method.needs_teacher for planned in group)  # type: ignore[union-attr]
-        teacher = bench.teacher[0].to(bench.numerics.device).eval() if needs_teacher else None
-        for planned in group:
+        needs_teacher = any(cells[0].row.method.needs_teacher for cells in group)  # type: ignore[union-attr]
+        courses = [
+            Course(bench.train, bench.teacher[0].to(numerics.device).eval() if needs_teacher else None)
+            for bench in benches
+        ]
+        for cells in group:
             try:
-                trainee, artefacts = _trainee(planned, bench, starts)
-                made[planned.cell.label] = artefacts
-                trainees.append((planned, trainee))
+                trainee, made[cells[0].cell.label] = _trainee(cells, benches, starts)
+                trainees.append((cells, trainee))
             except Exception as error:
-                _note_failure(planned.cell, started, error, store, outcome)
-        with progress.task(f"{task.task.name}: {', '.join(t.label for _, t in trainees)}, seed {seed}") as update:
-            train([t for _, t in trainees], bench.train, seed, teacher, bench.numerics, task.recipe.batch_size, update)
+                _note_failures(cells, started, error, store, outcome)
+        names = "+".join(bench.task.task.name for bench in benches)
+        with progress.task(f"{names}: {', '.join(t.label for _, t in trainees)}, seed {seed}") as update:
+            train_on(courses, [t for _, t in trainees], seed, numerics, recipe.batch_size, update)
     except KeyboardInterrupt:
-        for planned in group:
+        for planned in (planned for cells in group for planned in cells):
             if planned.record is None or planned.record.status != "ok":  # a broken-off rerun leaves what was there
                 store.write(_empty(planned.cell, "interrupted", started))
         raise
-    except Exception as error:  # the teacher could not be made: no cell of this group can be
-        for planned in group:
-            _note_failure(planned.cell, started, error, store, outcome)
+    except Exception as error:  # a teacher could not be made: no cell of this group can be
+        for cells in group:
+            _note_failures(cells, started, error, store, outcome)
         return
-    for planned, trainee in trainees:
+    for cells, trainee in trainees:
         try:
             if trainee.error is not None:
                 raise trainee.error
-            _student_records(planned, trainee, bench, made[planned.cell.label], started, store)
-            outcome.trained += 1
+            _student_records(cells, trainee, benches, made[cells[0].cell.label], started, store)
+            outcome.trained += len(cells)
         except Exception as error:
-            _note_failure(planned.cell, started, error, store, outcome)
+            _note_failures(cells, started, error, store, outcome)
 
 
-def _trainee(planned: Planned, bench: Bench, starts: Starts) -> tuple[Trainee, dict[str, dict[str, Any]]]:
-    assert planned.row is not None
-    task, method, cell = bench.task, planned.row.method, planned.cell
+def _trainee(
+    cells: Sequence[Planned], benches: Sequence[Bench], starts: Starts
+) -> tuple[Trainee, dict[str, dict[str, Any]]]:
+    row, cell = cells[0].row, cells[0].cell
+    assert row is not None
+    method, several = row.method, bool(cell.together)
     tensors, made = {}, {}
-    for wish in method.prepare(task.checkpoint.config):
-        tensors[wish.name], made[wish.name] = _prepared(wish, cell.artefacts[wish.name], bench, starts)
-    setup = Setup(task.checkpoint.config, task.task.num_labels, cell.tasks, tensors)
-    random = RandomState(cell.seed, bench.numerics.device)
+    for bench in benches:
+        for wish in method.prepare(bench.task.checkpoint.config):
+            name = artefact_name(wish, bench.task.task.name, several)
+            if name not in tensors:
+                tensors[name], made[name] = _prepared(wish, cell.artefacts[name], bench, starts)
+    setup = setup_of([bench.task for bench in benches], tensors)
+    random = RandomState(cell.seed, benches[0].numerics.device)
     with random.current():
         student = method.build(setup)
-    preparation, legs = legs_of(method.stages(setup), cell.dropped, Recipe(**cell.recipe), len(bench.train))
+    examples = [len(bench.train) for bench in benches]
+    preparation, legs = legs_of(method.stages(setup), cell.dropped, Recipe(**cell.recipe), *examples)
     if method.needs_teacher:
-        made["teacher"] = {"key": bench.teacher[1]["key"], "weights": bench.teacher[1]["weights"]}
-    return Trainee(planned.row.spelling, student, random, preparation, legs, bench.numerics), made
+        for bench in benches:
+            name = f"teacher.{bench.task.task.name}" if several else "teacher"
+            made[name] = {"key": bench.teacher[1]["key"], "weights": bench.teacher[1]["weights"]}
+    return Trainee(row.spelling, student, random, preparation, legs, benches[0].numerics), made
 
 
 def _prepared(wish: Wish, key: str, bench: Bench, starts: Starts) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -342,35 +381,48 @@ def _prepared(wish: Wish, key: str, bench: Bench, starts: Starts) -> tuple[dict[
         return tensors, said
     if isinstance(wish, TeacherWeights):
         return bench.weights(wish.tuned)
+    if isinstance(wish, EnsembleTargets):
+        return bench.ensemble(wish.members, key)
     return bench.computed(wish, key)
 
 
 def _student_records(
-    planned: Planned, trainee: Trainee, bench: Bench, made: dict[str, dict[str, Any]], started: str, store: Store
+    cells: Sequence[Planned],
+    trainee: Trainee,
+    benches: Sequence[Bench],
+    made: dict[str, dict[str, Any]],
+    started: str,
+    store: Store,
 ) -> None:
-    assert planned.row is not None
-    method = planned.row.method
+    row = cells[0].row
+    assert row is not None
+    method = row.method
     trainee.student.model.eval()
     with trainee.random.current():  # a new module draws random numbers, even if it is filled afterwards
         deployed = method.deploy(trainee.student)
-    task = bench.task
-    setup = Setup(task.checkpoint.config, task.task.num_labels, planned.cell.tasks)
+    setup = setup_of([bench.task for bench in benches], {})
     notes = tuple(method.notes(setup)) if hasattr(method, "notes") else ()
-    teacher = bench.teacher[0] if method.needs_teacher else None
-    for point, model in deployed.items():
-        record, arrays = _scored(
-            planned.cell, model, bench, started, trainee.log, teacher, point, trainee.student.model
-        )
-        record = record.model_copy(
-            update={
-                "terms": trainee.log.terms,
-                "gradient_norms": trainee.log.gradient_norms,
-                "gradient_shares": trainee.log.gradient_shares,
-                "artefacts": made,
-                "notes": notes,
-            }
-        )
-        store.write(record, arrays)
+    for planned, bench in zip(cells, benches, strict=True):
+        teacher = bench.teacher[0] if method.needs_teacher else None
+        points = deployed
+        if planned.cell.together:
+            points = {"": deployed[bench.task.task.name]}
+            others = f"one student of {', '.join(setup.tasks)}: what its training cost is the cost of all of them"
+            notes = (*(note for note in notes if note != others), others)
+        for point, model in points.items():
+            record, arrays = _scored(
+                planned.cell, model, bench, started, trainee.log, teacher, point, trainee.student.model
+            )
+            record = record.model_copy(
+                update={
+                    "terms": trainee.log.terms,
+                    "gradient_norms": trainee.log.gradient_norms,
+                    "gradient_shares": trainee.log.gradient_shares,
+                    "artefacts": made,
+                    "notes": notes,
+                }
+            )
+            store.write(record, arrays)
 
 
 def _scored(
@@ -473,6 +525,11 @@ def _failed(cell: Cell, started: str, error: Exception) -> Record:
         traceback=trace.replace(root + "/", "").replace(sys.prefix, "<python>"),
     )
     return _empty(cell, "failed", started).model_copy(update={"error": failure})
+
+
+def _note_failures(cells: Sequence[Planned], started: str, error: Exception, store: Store, outcome: Outcome) -> None:
+    for planned in cells:
+        _note_failure(planned.cell, started, error, store, outcome)
 
 
 def _note_failure(cell: Cell, started: str, error: Exception, store: Store, outcome: Outcome) -> None:

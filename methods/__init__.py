@@ -26,6 +26,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "minilm": ("methods.minilm:MiniLM", "attention and value relations of one layer, on text (Wang et al. 2020)"),
     "minilmv2": ("methods.minilm:MiniLMv2", "query, key and value relations, free heads (Wang et al. 2021)"),
     "bilstm": ("methods.bilstm:BiLSTM", "a recurrent network of its own words learns the logits (Tang et al. 2019)"),
+    "mtdnn": ("methods.mtdnn:MTDNN", "one student of all tasks, taught by an ensemble of teachers (Liu et al. 2019)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
 

@@ -223,6 +223,18 @@ class TeacherWeights:
         return "tuned_teacher" if self.tuned else "teacher_weights"
 
 
+@dataclass(frozen=True)
+class EnsembleTargets:
+    """Request for the mean answer of several tuned teachers of one task to each of its training examples.
+
+    The teachers differ by the seed of their head and of the order of their batches. Tensors: ``targets`` [n, C], the
+    mean of their class probabilities (of a regression, of their scores), and ``ids`` [n], the examples' ids.
+    """
+
+    members: int
+    name: ClassVar[str] = "ensemble_targets"
+
+
 @runtime_checkable
 class FromTraining(Protocol):
     """Request for something computed from the tuned teacher and training examples, like importance scores.
@@ -280,7 +292,14 @@ class FromText(Protocol):
         """What it minimises on text: batches have no labels."""
 
 
-Wish = GeneralStart | TeacherWeights | FromTraining | CutTeacher | FromText
+Wish = GeneralStart | TeacherWeights | EnsembleTargets | FromTraining | CutTeacher | FromText
+
+
+def artefact_name(wish: Wish, task: str, several: bool) -> str:
+    """Where a wish lies in ``Setup.artefacts``: of a student of several tasks, ``name.task`` for what is one task's own."""
+    tuned = isinstance(wish, TeacherWeights) and wish.tuned
+    own = tuned or isinstance(wish, EnsembleTargets | FromTraining)
+    return f"{wish.name}.{task}" if several and own else wish.name
 
 
 @dataclass(frozen=True)
@@ -289,9 +308,15 @@ class Setup:
 
     teacher: PretrainedConfig
     num_labels: int
-    """1 for a regression."""
+    """1 for a regression. Of several tasks, the largest."""
     tasks: tuple[str, ...]
     artefacts: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    labels_of_tasks: tuple[int, ...] = ()
+    """One number for each of ``tasks``, where a student has several."""
+
+    def __post_init__(self) -> None:
+        if not self.labels_of_tasks:
+            object.__setattr__(self, "labels_of_tasks", (self.num_labels,) * max(1, len(self.tasks)))
 
     @property
     def regression(self) -> bool:
@@ -306,7 +331,9 @@ class Method(Protocol):
     row may drop; ``ablations`` maps the label of a paper's row to the spelling that makes it. A method may also
     have ``notes(setup) -> Sequence[str]``: what a reader of its row has to know, printed below the table; and
     ``small``, a mapping of settings with which it trains in a test's time (its shape, shrunken); and ``begins_alike``
-    if its students of every seed begin with the same weights, so that seeds differ by their training alone.
+    if its students of every seed begin with the same weights, so that seeds differ by their training alone; and
+    ``several_tasks`` if one student is trained on all tasks of a run: batches then come from all of them, mixed, each
+    with its task's position and its task's teacher, and ``deploy`` gives one model for each task, by its name.
     """
 
     name: ClassVar[str]

@@ -72,6 +72,16 @@ def soft_cross_entropy_batchmean(student_BC: Tensor, teacher_BC: Tensor) -> Tens
     return soft_cross_entropy_elementmean(student_BC, teacher_BC, 1.0) * student_BC.size(1)
 
 
+def target_cross_entropy_batchmean(student_BC: Tensor, target_BC: Tensor) -> Tensor:
+    """-target * log p_student, summed over C, mean over B, of given probabilities (MT-DNN-KD, section 3).
+
+    For C = 1: the mean squared error against the given scores.
+    """
+    if student_BC.size(1) == 1:
+        return F.mse_loss(student_BC.float(), target_BC.float())
+    return -(target_BC.float() * F.log_softmax(student_BC.float(), -1)).sum(-1).mean()
+
+
 def logits_mse_elementmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
     """Squared difference of the logits before the softmax, mean over B*C (Tang et al. 2019, equation 6)."""
     return F.mse_loss(student_BC.float(), teacher_BC.float())

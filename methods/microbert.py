@@ -7,11 +7,13 @@ layer of prediction experts routed by task; soft and hard prediction loss; a dis
 first and then plays against the student. Everything below that the text leaves open is a setting; its default
 is our reading, with the reason beside it. Departures: the teacher is the one shared model, without expert
 layer of its own (figure 1 seems to give it one); optimiser and epochs are the recipe's; the start is the
-shared general start. Padding never enters a mean or a maximum, because packed batches have none.
+shared general start; with ``tasks=together`` one student learns all tasks of a run, with a discriminator for each
+task. Padding never enters a mean or a maximum, because packed batches have none.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
@@ -22,7 +24,7 @@ from transformers import BertForSequenceClassification
 
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TaskHead, Term
-from methods.parts import OwnShape, averaged_layers, nearest_layers
+from methods.parts import OwnShape, averaged_layers, later, nearest_layers
 from methods.terms import hard, softened
 
 
@@ -31,12 +33,14 @@ class TaskExperts(TaskHead):
 
     Within one task the mixture z = sum_e g_e (W_e x + b_e) is linear in x, so it fuses exactly into one layer.
     Each expert has its own initialisation and, in training, its own dropout: otherwise all would be equal.
+    Every expert answers with as many outputs as the task of most labels needs; a task takes the first of them.
     """
 
-    def __init__(self, width: int, num_labels: int, experts: int, tasks: int, dropout: float) -> None:
+    def __init__(self, width: int, tasks: Mapping[str, int], experts: int, dropout: float) -> None:
         super().__init__()
-        self.experts = nn.ModuleList(_expert(width, num_labels) for _ in range(experts))
-        self.task_embedding = nn.Embedding(tasks, 16)
+        self.tasks, self.labels = tuple(tasks), tuple(tasks.values())
+        self.experts = nn.ModuleList(_expert(width, max(self.labels)) for _ in range(experts))
+        self.task_embedding = nn.Embedding(len(tasks), 16)
         self.router = nn.Linear(16, experts)
         self.dropout = dropout
 
@@ -46,16 +50,18 @@ class TaskExperts(TaskHead):
 
     def forward(self, pooled_BW: Tensor, task: int) -> Tensor:
         answers = [expert(nn.functional.dropout(pooled_BW, self.dropout, self.training)) for expert in self.experts]
-        return torch.einsum("e,ebc->bc", self.gates(task).to(answers[0].dtype), torch.stack(answers))
+        mixed_BC = torch.einsum("e,ebc->bc", self.gates(task).to(answers[0].dtype), torch.stack(answers))
+        return mixed_BC[:, : self.labels[task]]
 
     @torch.no_grad()
     def fused(self, task: int) -> nn.Linear:
         """The one linear layer equal to this mixture for ``task``."""
         gates = self.gates(task)
         experts = [cast(nn.Linear, expert) for expert in self.experts]
-        layer = nn.Linear(experts[0].in_features, experts[0].out_features).to(gates.device)
-        layer.weight.copy_(torch.einsum("e,ecw->cw", gates, torch.stack([e.weight for e in experts])))
-        layer.bias.copy_(torch.einsum("e,ec->c", gates, torch.stack([e.bias for e in experts])))
+        outputs = self.labels[task]
+        layer = nn.Linear(experts[0].in_features, outputs).to(gates.device)
+        layer.weight.copy_(torch.einsum("e,ecw->cw", gates, torch.stack([e.weight[:outputs] for e in experts])))
+        layer.bias.copy_(torch.einsum("e,ec->c", gates, torch.stack([e.bias[:outputs] for e in experts])))
         return layer
 
 
@@ -106,6 +112,8 @@ class MicroBERT(OwnShape):
     expert_dropout: float = 0.1
     schedule: Literal["joint", "tinybert"] = "joint"
     """``tinybert``: features first, for two thirds of the examples, then predictions."""
+    tasks: Literal["each", "together"] = later("each")
+    """``each``: one student a task. ``together``: one for all tasks of the run, its router really choosing by task."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,11 +142,15 @@ class MicroBERT(OwnShape):
         if self.discriminator_steps < 0:
             raise MethodError(f"discriminator_steps={self.discriminator_steps} should not be negative")
 
+    @property
+    def several_tasks(self) -> bool:
+        return self.tasks == "together"
+
     def build(self, setup: Setup) -> Student:
         model = self.student_model(setup)
         model.dropout = nn.Dropout(0.0)  # each expert has a dropout of its own
         model.classifier = TaskExperts(  # type: ignore[assignment]
-            self.hidden, setup.num_labels, self.experts, len(setup.tasks), self.expert_dropout
+            self.hidden, dict(zip(setup.tasks, setup.labels_of_tasks, strict=True)), self.experts, self.expert_dropout
         )
         width = setup.teacher.hidden_size
         mapped = range(self.layers + 1) if self.projection_per_layer else [0]
@@ -148,11 +160,17 @@ class MicroBERT(OwnShape):
         if self.projection in ("teacher", "common"):
             common = width if self.projection == "common" else self.hidden
             aux["teacher_projection"] = nn.ModuleList(nn.Linear(width, common) for _ in mapped)
-        seen = setup.num_labels if self.discriminator_input != "features" else width
-        aux["disc"] = nn.Sequential(
+        discriminators = [
+            self._discriminator(width if self.discriminator_input == "features" else labels)
+            for labels in setup.labels_of_tasks
+        ]
+        aux["disc"] = nn.ModuleList(discriminators) if self.several_tasks else discriminators[0]
+        return Student(model, aux, {"disc": ("disc",)})
+
+    def _discriminator(self, seen: int) -> nn.Sequential:
+        return nn.Sequential(
             nn.Linear(seen, self.discriminator_width), nn.LeakyReLU(0.2), nn.Linear(self.discriminator_width, 1)
         )
-        return Student(model, aux, {"disc": ("disc",)})
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         depth = setup.teacher.num_hidden_layers
@@ -202,22 +220,28 @@ class MicroBERT(OwnShape):
             )
             return sum(parts)  # type: ignore[return-value]
 
-        def shown(side: str, out: Out, aux: nn.ModuleDict) -> Tensor:
+        def judged(side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
+            """[B] what the discriminator of the batch's task says of one model."""
+            found = aux["disc"]
+            discriminator = found[batch.task] if isinstance(found, nn.ModuleList) else found
+            return discriminator(shown(side, batch, out, aux))[:, 0].float()  # type: ignore[no-any-return]
+
+        def shown(side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
             """What the discriminator sees of one model."""
             if self.discriminator_input == "features":
                 if side == "teacher":
                     return out.layout.first(teacher_states(out, self.layers))
                 return mapped("student_projection", out.layout.first(out.hidden(self.layers)), self.layers, aux)
-            if self.discriminator_input == "logits" or setup.regression:
+            if self.discriminator_input == "logits" or setup.labels_of_tasks[batch.task] == 1:
                 return out.logits
             return out.logits.float().softmax(-1)
 
         def adversarial(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            return losses.adversarial_loss(aux["disc"](shown("student", student, aux))[:, 0].float(), self.gan)
+            return losses.adversarial_loss(judged("student", batch, student, aux), self.gan)
 
         def discriminate(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            real = aux["disc"](shown("teacher", teacher, aux))[:, 0].float()
-            fake = aux["disc"](shown("student", student, aux).detach())[:, 0].float()
+            # the student is seen detached: it belongs to another player
+            real, fake = judged("teacher", batch, teacher, aux), judged("student", batch, student, aux)
             return losses.discriminator_loss(real, fake, self.gan)
 
         logits = Needs(logits=True)
@@ -263,12 +287,21 @@ class MicroBERT(OwnShape):
         return (*first, Stage("joint", {**alignment, **prediction}, paper=paper))
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        """The experts fused into one layer: what is scored has TinyBERT4's size."""
+        """The experts fused into one layer: what is scored has TinyBERT4's size. Of several tasks one for each."""
         trained = cast(BertForSequenceClassification, student.model)
+        if self.several_tasks:
+            tasks = cast(TaskExperts, trained.classifier).tasks
+            return {task: self._fused(trained, number) for number, task in enumerate(tasks)}
+        return {"": self._fused(trained, 0)}
+
+    @staticmethod
+    def _fused(trained: BertForSequenceClassification, task: int) -> nn.Module:
         experts = cast(TaskExperts, trained.classifier)
         weights = {name: value for name, value in trained.state_dict().items() if not name.startswith("classifier.")}
-        head = experts.fused(task=0)
-        shipped = BertForSequenceClassification(trained.config)
+        head = experts.fused(task)
+        config = copy.deepcopy(trained.config)
+        config.num_labels = head.out_features
+        shipped = BertForSequenceClassification(config)
         shipped.load_state_dict({**weights, "classifier.weight": head.weight, "classifier.bias": head.bias})
         shipped.set_attn_implementation("packed")
-        return {"": nn.Module.to(shipped, head.weight.device)}
+        return nn.Module.to(shipped, head.weight.device)

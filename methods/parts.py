@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
+import torch
 from torch import Tensor, nn
 from transformers import (
     AutoModelForSequenceClassification,
@@ -20,6 +21,7 @@ from transformers import (
 
 from methods.api import (
     CutTeacher,
+    EnsembleTargets,
     FromText,
     GeneralStart,
     MethodError,
@@ -28,6 +30,7 @@ from methods.api import (
     Student,
     TeacherWeights,
     Wish,
+    artefact_name,
 )
 
 
@@ -95,25 +98,32 @@ def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) 
 
 
 def blank_artefacts(
-    wishes: Sequence[Wish], teacher: PretrainedConfig, num_labels: int
+    wishes: Sequence[Wish], teacher: PretrainedConfig, num_labels: int, of_several: str = ""
 ) -> dict[str, Mapping[str, Tensor]]:
-    """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student."""
+    """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student.
+
+    Args:
+        of_several: for a student of several tasks, the name of the one task there is.
+    """
     made: dict[str, Mapping[str, Tensor]] = {}
     for wish in wishes:
+        name = artefact_name(wish, of_several, bool(of_several))
         if isinstance(wish, FromText):
             own = Setup(teacher, num_labels, (), blank_artefacts(wish.prepare(teacher), teacher, num_labels))
-            made[wish.name] = text_tensors(wish.build(own))
+            made[name] = text_tensors(wish.build(own))
+        elif isinstance(wish, EnsembleTargets):
+            made[name] = {"targets": torch.zeros(1, num_labels), "ids": torch.zeros(1, dtype=torch.int64)}
         elif isinstance(wish, GeneralStart | CutTeacher):
             encoder = BertModel(bert_config(wish.shape, teacher), add_pooling_layer=False).state_dict()
             projection = nn.Linear(wish.shape.hidden, teacher.hidden_size).state_dict()
-            made[wish.name] = {**encoder, **{f"projection.{name}": value for name, value in projection.items()}}
+            made[name] = {**encoder, **{f"projection.{part}": value for part, value in projection.items()}}
         elif isinstance(wish, TeacherWeights):
             config = copy.deepcopy(teacher)
             config.num_labels = num_labels
             weights = AutoModelForSequenceClassification.from_config(config).state_dict()
-            made[wish.name] = {n: w for n, w in weights.items() if wish.tuned or not n.startswith("classifier.")}
+            made[name] = {n: w for n, w in weights.items() if wish.tuned or not n.startswith("classifier.")}
         else:
-            made[wish.name] = wish.blank(teacher)
+            made[name] = wish.blank(teacher)
     return made
 
 

@@ -196,7 +196,7 @@ def test_the_fused_head_equals_the_mixture():
     from methods.microbert import TaskExperts
 
     torch.manual_seed(0)
-    experts = TaskExperts(12, 3, 4, tasks=2, dropout=0.1).eval()
+    experts = TaskExperts(12, {"a": 3, "b": 3}, 4, dropout=0.1).eval()
     x = torch.randn(5, 12)
     for task in (0, 1):
         torch.testing.assert_close(experts(x, task), experts.fused(task)(x), atol=1e-6, rtol=1e-6)

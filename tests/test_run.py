@@ -130,7 +130,7 @@ def test_an_interrupted_run_is_taken_up(request_, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("bench.run.train", interrupt)
+        patch.setattr("bench.run.train_on", interrupt)
         with pytest.raises(KeyboardInterrupt):
             api.run(request)
     assert records(request)["rte", "finetune", 0].status == "interrupted"
@@ -145,7 +145,7 @@ def test_an_interrupted_rerun_leaves_what_was_there(request_, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bench.run.train", interrupt)
+    monkeypatch.setattr("bench.run.train_on", interrupt)
     with pytest.raises(KeyboardInterrupt):
         api.run(request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}", rerun=True))
     assert records(request)["rte", "finetune", 0].status == "ok"

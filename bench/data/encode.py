@@ -116,6 +116,17 @@ def batches_of_epoch(examples: int, batch_size: int, seed: int, epoch: int) -> l
     return [order[i : i + batch_size] for i in range(0, examples, batch_size)]
 
 
+def mixed_batches(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) -> list[tuple[int, list[int]]]:
+    """Of several tasks: (task, rows) of every batch; within a task as alone, between tasks in a random order."""
+    batches = [
+        (task, rows) for task, size in enumerate(sizes) for rows in batches_of_epoch(size, batch_size, seed, epoch)
+    ]
+    if len(sizes) == 1:
+        return batches
+    order = np.random.default_rng([seed, epoch + 1, len(sizes)]).permutation(len(batches))
+    return [batches[i] for i in order]
+
+
 def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_length: int, budget: int) -> Encoded:
     """Cut documents, in a fixed random order, into pieces of at most ``max_length`` until ``budget`` tokens.
 

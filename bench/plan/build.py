@@ -5,13 +5,13 @@ Heavy libraries are imported where they are needed, so that reading a plan's typ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from bench.data.tasks import EvaluationSet, Task, expand
 from bench.errors import InputError
-from bench.plan.cell import TEACHER, Cell, DataIdentity, Numeric, TeacherIdentity, record_key
+from bench.plan.cell import TEACHER, Cell, DataIdentity, Numeric, Partner, TeacherIdentity, record_key, train_key
 from bench.plan.keys import SCHEMA, digest
 from bench.plan.recipe import TEACHER_LEARNING_RATES, Recipe
 from bench.plan.request import SAMPLE, Request, recipe_of, resolve_auto
@@ -21,9 +21,11 @@ from bench.record.schema import Record
 from bench.record.store import Store
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from bench.data.checkpoints import Checkpoint
     from bench.data.sources import Source, Split
-    from methods.api import Wish
+    from methods.api import Setup, Wish
 
 TEACHER_VERSION = 1
 
@@ -39,9 +41,14 @@ class TaskPlan:
     checkpoint: Checkpoint
     teacher: TeacherIdentity
     teacher_recipe: Recipe
+    numeric: Numeric
     recipe: Recipe
     mean_tokens: float
     data: DataIdentity
+
+    def teacher_key(self, seed: int) -> str:
+        """Of the teacher tuned with this seed; 0 is the one that students share."""
+        return _teacher_key(self.checkpoint, self.task, self.data, self.teacher_recipe, self.numeric, seed)
 
 
 @dataclass
@@ -74,6 +81,14 @@ class Plan:
     def of_task(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]
 
+    def together(self) -> list[list[Planned]]:
+        """Trainings of students of several tasks of which something is to do: their cells, one for each task."""
+        trainings: dict[str, list[Planned]] = {}
+        for planned in self.cells:
+            if planned.cell.together:
+                trainings.setdefault(train_key(planned.cell), []).append(planned)
+        return [cells for cells in trainings.values() if any(planned.todo for planned in cells)]
+
 
 def build(request: Request) -> Plan:
     """Resolve everything that identity needs. Trains nothing; a hub teacher or data set is downloaded to its cache.
@@ -86,13 +101,13 @@ def build(request: Request) -> Plan:
     wanted = expand(request.tasks)
     request = _without_auto(request)
     notes = list(request.notes)
-    tasks, absent = _tasks(request, wanted)
+    numeric = Numeric(precision=request.precision, threads=request.threads)
+    tasks, absent = _tasks(request, wanted, numeric)
     if absent:
         notes.append(f"not in {tasks[0].source.name}: {', '.join(absent)}")
     real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
     notes += sorted({t.checkpoint.note for t in real if t.checkpoint.note})
     store = Store(request.results)
-    numeric = Numeric(precision=request.precision, threads=request.threads)
     starts: dict[str, StartPlan] = {}
     cells: list[Planned] = []
     rows, left_out = usable(rows, tasks[0].checkpoint.config)
@@ -102,33 +117,79 @@ def build(request: Request) -> Plan:
         cells.append(_teacher_cell(task, tokenizer, numeric, request, store))
         cells += [_checkpoint_cell(row, task, numeric, request, store) for row in given]
         for row in rows:
-            wishes = _wishes(row, task)
-            artefacts = {wish.name: _key_of(wish, request, task, tokenizer, numeric, starts) for wish in wishes}
-            recipe = _recipe(task, wishes)
-            _check_stages(row, task, recipe)
-            for seed in request.seeds:
-                cell = Cell(
-                    label=row.label,
-                    method=_name(row),
-                    version=row.method.version,
-                    settings=row.settings,
-                    dropped=row.dropped,
-                    ablation_of=row.ablation_of,
-                    tasks=(task.task.name,),
-                    data=task.data,
-                    teacher=task.teacher,
-                    tokenizer=tokenizer,
-                    artefacts=artefacts,
-                    recipe=recipe.as_dict(),
-                    seed=seed,
-                    numeric=numeric,
-                )
-                cells.append(_planned(cell, row, request, store))
+            if not several_tasks(row):
+                made = _student_cells(row, [task], request, numeric, starts)
+                cells += [_planned(cell, row, request, store) for cell in made]
+    for row in filter(several_tasks, rows):
+        cells += [_planned(cell, row, request, store) for cell in _student_cells(row, tasks, request, numeric, starts)]
     plan = Plan(request, tasks, starts, cells, notes)
     from bench.plan.estimate import estimate
 
     plan.seconds, plan.disk_bytes = estimate(plan)
     return plan
+
+
+def several_tasks(row: MethodRow) -> bool:
+    """Whether one student of this row learns all tasks of the run."""
+    return bool(getattr(row.method, "several_tasks", False))
+
+
+def _student_cells(
+    row: MethodRow, tasks: Sequence[TaskPlan], request: Request, numeric: Numeric, starts: dict[str, StartPlan]
+) -> list[Cell]:
+    """The cells of one row, one for each seed and task; of several tasks they are one training a seed.
+
+    Raises:
+        InputError: a combination that the method cannot do.
+    """
+    several = several_tasks(row)
+    artefacts, recipes = {}, []
+    for task in tasks:
+        wishes = _wishes(row, task)
+        tokenizer = hash_of_tokenizer(task.checkpoint)
+        for wish in wishes:
+            name = artefact_name_of(wish, task, several)
+            artefacts[name] = _key_of(wish, request, task, tokenizer, numeric, starts)
+        recipes.append(_recipe(task, wishes))
+    if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
+        raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
+    _check_stages(row, tasks, recipes[0])
+    partners = [
+        Partner(
+            task=task.task.name,
+            train=task.data.train,
+            max_train_rows=task.data.max_train_rows,
+            teacher=task.teacher.key,
+        )
+        for task in tasks
+    ]
+    return [
+        Cell(
+            label=row.label,
+            method=_name(row),
+            version=row.method.version,
+            settings=row.settings,
+            dropped=row.dropped,
+            ablation_of=row.ablation_of,
+            tasks=(task.task.name,),
+            data=task.data,
+            teacher=task.teacher,
+            tokenizer=tokenizer,
+            artefacts=artefacts,
+            recipe=recipes[0].as_dict(),
+            seed=seed,
+            numeric=numeric,
+            together=tuple(partners) if several else (),
+        )
+        for seed in request.seeds
+        for task in tasks
+    ]
+
+
+def artefact_name_of(wish: Wish, task: TaskPlan, several: bool) -> str:
+    from methods.api import artefact_name
+
+    return artefact_name(wish, task.task.name, several)
 
 
 def _name(row: MethodRow) -> str:
@@ -170,7 +231,7 @@ def _hub_answers() -> bool:
         return False
 
 
-def _tasks(request: Request, wanted: list[tuple[Task, bool]]) -> tuple[list[TaskPlan], list[str]]:
+def _tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) -> tuple[list[TaskPlan], list[str]]:
     from bench.data.checkpoints import find
     from bench.data.sources import source_for
 
@@ -204,8 +265,9 @@ def _tasks(request: Request, wanted: list[tuple[Task, bool]]) -> tuple[list[Task
                 train,
                 evaluation,
                 checkpoint,
-                _teacher_identity(request, checkpoint, task, data, tuned),
+                _teacher_identity(checkpoint, task, data, tuned, numeric),
                 tuned,
+                numeric,
                 recipe,
                 _mean_tokens(checkpoint, train, recipe.max_length),
                 data,
@@ -219,11 +281,18 @@ def _tasks(request: Request, wanted: list[tuple[Task, bool]]) -> tuple[list[Task
 
 
 def _teacher_identity(
-    request: Request, checkpoint: Checkpoint, task: Task, data: DataIdentity, recipe: Recipe
+    checkpoint: Checkpoint, task: Task, data: DataIdentity, recipe: Recipe, numeric: Numeric
 ) -> TeacherIdentity:
     if checkpoint.finetuned:
         return TeacherIdentity(name=checkpoint.name, base=checkpoint.sha256, origin="given", key=checkpoint.sha256)
-    key = digest(
+    key = _teacher_key(checkpoint, task, data, recipe, numeric, 0)
+    return TeacherIdentity(name=checkpoint.name, base=checkpoint.sha256, origin="fine-tuned", key=key)
+
+
+def _teacher_key(
+    checkpoint: Checkpoint, task: Task, data: DataIdentity, recipe: Recipe, numeric: Numeric, seed: int
+) -> str:
+    return digest(
         {
             "schema": SCHEMA,
             "version": TEACHER_VERSION,
@@ -232,11 +301,10 @@ def _teacher_identity(
             "labels": task.num_labels,
             "data": data.train,
             "recipe": recipe.as_dict(),
-            "seed": 0,
-            "numeric": {"precision": request.precision, "attention": "packed", "threads": request.threads},
+            "seed": seed,
+            "numeric": numeric.model_dump(),
         }
     )
-    return TeacherIdentity(name=checkpoint.name, base=checkpoint.sha256, origin="fine-tuned", key=key)
 
 
 def _mean_tokens(checkpoint: Checkpoint, split: Split, max_length: int) -> float:
@@ -271,12 +339,20 @@ def _key_of(
     wish: Wish, request: Request, task: TaskPlan, tokenizer: str, numeric: Numeric, starts: dict[str, StartPlan]
 ) -> str:
     """The key of what a method wants prepared, known before it is made."""
-    from methods.api import CutTeacher, FromText, GeneralStart, TeacherWeights
+    from methods.api import CutTeacher, EnsembleTargets, FromText, GeneralStart, TeacherWeights
 
     if isinstance(wish, GeneralStart | CutTeacher | FromText):
         return plan_start(wish, request, task.checkpoint, tokenizer, numeric, starts).key
     if isinstance(wish, TeacherWeights):
         return task.teacher.key if wish.tuned else task.checkpoint.sha256
+    if isinstance(wish, EnsembleTargets):
+        if task.teacher.origin == "given":
+            raise InputError(
+                f"{wish.name.replace('_', ' ')}: teachers that come tuned are one a task, no ensemble of {wish.members}; "
+                f"name a checkpoint without a head as --teacher"
+            )
+        members = [task.teacher_key(seed) for seed in range(wish.members)]
+        return digest({"schema": SCHEMA, "what": wish.name, "teachers": members, "data": task.data.train})
     return digest(
         {
             "schema": SCHEMA,
@@ -290,22 +366,28 @@ def _key_of(
     )
 
 
-def _check_stages(row: MethodRow, task: TaskPlan, recipe: Recipe) -> None:
+def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> None:
     """Ask a method for its stages now, so that a combination it cannot do is bad input and not a failed cell."""
     from bench.errors import CellError
     from bench.train.loop import legs_of
-    from methods.api import Setup
 
-    setup = Setup(task.checkpoint.config, task.task.num_labels, (task.task.name,))
     try:
-        stages = row.method.stages(setup)
+        stages = row.method.stages(setup_of(tasks, {}))
         there = {term for stage in stages for term in stage.terms}
         for drop in row.dropped:
             if not any(term == drop or term.startswith(drop + ".") for term in there):
                 raise ValueError(f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}")
-        legs_of(stages, row.dropped, recipe, len(task.train))
+        legs_of(stages, row.dropped, recipe, *(len(task.train) for task in tasks))
     except (ValueError, CellError) as error:
-        raise InputError(f"{row.spelling} on {task.task.name}: {error}") from None
+        raise InputError(f"{row.spelling} on {', '.join(task.task.name for task in tasks)}: {error}") from None
+
+
+def setup_of(tasks: Sequence[TaskPlan], artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
+    """What a method is told of the task, or the tasks, of one student."""
+    from methods.api import Setup
+
+    labels = tuple(task.task.num_labels for task in tasks)
+    return Setup(tasks[0].checkpoint.config, max(labels), tuple(t.task.name for t in tasks), artefacts, labels)
 
 
 def _teacher_cell(task: TaskPlan, tokenizer: str, numeric: Numeric, request: Request, store: Store) -> Planned:

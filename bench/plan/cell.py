@@ -40,6 +40,17 @@ class TeacherIdentity(Frozen):
     key: str
 
 
+class Partner(Frozen):
+    """One of the tasks that a student learns together."""
+
+    task: str
+    train: str
+    """sha256 of its training rows"""
+    max_train_rows: int | None = None
+    teacher: str
+    """key of its teacher"""
+
+
 class Numeric(Frozen):
     """What changes the arithmetic without changing the question."""
 
@@ -69,10 +80,20 @@ class Cell(Frozen):
     recipe: dict[str, Any]
     seed: int
     numeric: Numeric
+    together: tuple[Partner, ...] = ()
+    """all tasks of a student that learns several; ``tasks`` is then the one that was scored"""
 
 
 def train_key(cell: Cell) -> str:
     """The same from a cell about to run and from one read back from a record."""
+    learned: dict[str, Any] = {
+        "tasks": cell.tasks,
+        "data": cell.data.train,
+        "max_train_rows": cell.data.max_train_rows,
+        "teacher": {"base": cell.teacher.base, "key": cell.teacher.key},
+    }
+    if cell.together:
+        learned = {"together": [partner.model_dump() for partner in cell.together]}
     return digest(
         {
             "schema": SCHEMA,
@@ -80,10 +101,7 @@ def train_key(cell: Cell) -> str:
             "version": cell.version,
             "settings": cell.settings,
             "dropped": sorted(cell.dropped),
-            "tasks": cell.tasks,
-            "data": cell.data.train,
-            "max_train_rows": cell.data.max_train_rows,
-            "teacher": {"base": cell.teacher.base, "key": cell.teacher.key},
+            **learned,
             "tokenizer": cell.tokenizer,
             "artefacts": cell.artefacts,
             "recipe": cell.recipe,
@@ -94,5 +112,6 @@ def train_key(cell: Cell) -> str:
 
 
 def record_key(cell: Cell, point: str = "") -> str:
-    """Train key, operating point and evaluation sets."""
-    return digest({"train": train_key(cell), "point": point, "evaluation": cell.data.evaluation})
+    """Train key, operating point and evaluation sets; of a student of several tasks also which one is scored."""
+    scored = {"tasks": cell.tasks} if cell.together else {}
+    return digest({"train": train_key(cell), "point": point, "evaluation": cell.data.evaluation, **scored})

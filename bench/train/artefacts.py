@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from bench.data.checkpoints import Checkpoint, sha256_of
 from bench.data.encode import Encoded
 from bench.data.tasks import Task
 from bench.plan.recipe import Recipe
+from bench.train.evaluate import predict
 from bench.train.inherit import inherit, observe
 from bench.train.loop import Numerics, RandomState, Trainee, TrainLog, legs_of, train
 from methods import losses
@@ -143,6 +144,25 @@ def from_training(
         begun = time.perf_counter()
         tensors = wish.make(teacher.to(numerics.device).eval(), batches())
         save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, folder / WEIGHTS)
+        return {"weights": sha256_of(folder / WEIGHTS), "seconds": round(time.perf_counter() - begun, 3)}
+
+    made = _keep("computed", key, write)
+    return load_file(_folder("computed", key) / WEIGHTS), made
+
+
+def ensemble_targets(
+    key: str, teachers: Callable[[], Iterable[nn.Module]], data: Encoded, numerics: Numerics
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The mean class probabilities (of a regression, scores) of some tuned teachers on the training examples."""
+
+    def write(folder: Path) -> dict[str, Any]:
+        begun = time.perf_counter()
+        answers = []
+        for teacher in teachers():
+            logits = torch.from_numpy(predict(teacher, data, numerics))
+            answers.append(logits if logits.size(1) == 1 else logits.softmax(-1))
+        made = {"targets": torch.stack(answers).mean(0), "ids": torch.tensor(list(data.ids))}
+        save_file(made, folder / WEIGHTS)
         return {"weights": sha256_of(folder / WEIGHTS), "seconds": round(time.perf_counter() - begun, 3)}
 
     made = _keep("computed", key, write)

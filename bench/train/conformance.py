@@ -23,9 +23,23 @@ from bench.data.encode import Encoded
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.recipe import Recipe
+from bench.train.evaluate import predict
 from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
 from methods import get
-from methods.api import CutTeacher, FromText, FromTraining, GeneralStart, Method, Needs, Out, Setup, Stage, Student
+from methods.api import (
+    CutTeacher,
+    EnsembleTargets,
+    FromText,
+    FromTraining,
+    GeneralStart,
+    Method,
+    Needs,
+    Out,
+    Setup,
+    Stage,
+    Student,
+    artefact_name,
+)
 from methods.families import cost
 from methods.packed import forward
 from methods.parts import blank_artefacts, classifier, text_tensors
@@ -35,6 +49,7 @@ WORDS, SPECIAL = 40, 4
 """Token ids: [PAD], [UNK], [CLS], [SEP], then words."""
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
 EXAMPLES = 96
+TASK = "tiny"
 MEMBERS = ("name", "version", "terms", "ablations", "needs_teacher", "prepare", "build", "stages", "deploy")
 
 
@@ -115,22 +130,27 @@ class Bench:
             config = self.teacher.config
             made: dict[str, Mapping[str, Tensor]] = {}
             for wish in self.method.prepare(config):
+                name = artefact_name(wish, TASK, getattr(self.method, "several_tasks", False))
                 if isinstance(wish, GeneralStart | CutTeacher):
                     with torch.random.fork_rng(devices=[]):
                         torch.manual_seed(3)
                         made |= blank_artefacts([wish], config, self.num_labels)
                 elif isinstance(wish, FromText):
-                    made[wish.name] = self._from_text(wish)
+                    made[name] = self._from_text(wish)
+                elif isinstance(wish, EnsembleTargets):
+                    answers = torch.from_numpy(predict(self.teacher, self.data, self.numerics))
+                    targets = answers if self.num_labels == 1 else answers.softmax(-1)
+                    made[name] = {"targets": targets, "ids": torch.tensor(list(self.data.ids))}
                 elif isinstance(wish, FromTraining):
                     starts = range(0, len(self.data), 32)
-                    made[wish.name] = wish.make(self.teacher, (self.data.batch(range(s, s + 32)) for s in starts))
+                    made[name] = wish.make(self.teacher, (self.data.batch(range(s, s + 32)) for s in starts))
                 else:
                     weights = self.teacher.state_dict()
-                    made[wish.name] = {
+                    made[name] = {
                         n: w.clone() for n, w in weights.items() if wish.tuned or not n.startswith("classifier.")
                     }
             self._artefacts = made
-        return Setup(self.teacher.config, self.num_labels, ("tiny",), self._artefacts)
+        return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts)
 
     def _from_text(self, wish: FromText) -> Mapping[str, Tensor]:
         """A general stage of one epoch on the same sentences without their labels."""

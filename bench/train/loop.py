@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.data.encode import Encoded, batches_of_epoch
+from bench.data.encode import Encoded, mixed_batches
 from bench.errors import CellError
 from bench.plan.recipe import Recipe
 from methods.api import Batch, Needs, Out, Stage, Student, Term
@@ -70,14 +70,17 @@ def kept_terms(stage: Stage, dropped: Sequence[str]) -> dict[str, Term]:
 
 
 def legs_of(
-    stages: Sequence[Stage], dropped: Sequence[str], recipe: Recipe, examples: int
+    stages: Sequence[Stage], dropped: Sequence[str], recipe: Recipe, *examples: int
 ) -> tuple[list[Leg], list[Leg]]:
     """Preparatory and counted legs. A stage left without terms gives its share to the others.
+
+    Args:
+        examples: training examples; of several tasks one number for each.
 
     Raises:
         CellError: nothing is left that trains the student.
     """
-    per_epoch = math.ceil(examples / recipe.batch_size)
+    per_epoch = sum(math.ceil(count / recipe.batch_size) for count in examples)
     kept = [(stage, kept_terms(stage, dropped)) for stage in stages]
     kept = [(stage, terms) for stage, terms in kept if terms]
     counted = [(stage, terms) for stage, terms in kept if not stage.preparatory_steps]
@@ -356,6 +359,14 @@ def optimiser(named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe) -> torc
     return torch.optim.AdamW([g for g in groups if g["params"]], lr=recipe.learning_rate, fused=True)
 
 
+@dataclass(frozen=True)
+class Course:
+    """One task's examples and the teacher that knows it."""
+
+    data: Encoded
+    teacher: nn.Module | None
+
+
 def train(
     trainees: Sequence[Trainee],
     data: Encoded,
@@ -366,20 +377,34 @@ def train(
     on_step: Callable[[int, int], Any] = lambda done, total: None,
 ) -> None:
     """Take every trainee through its legs. A trainee that fails keeps its error; the others go on."""
-    per_epoch = math.ceil(len(data) / batch_size)
+    train_on([Course(data, teacher)], trainees, seed, numerics, batch_size, on_step)
+
+
+def train_on(
+    courses: Sequence[Course],
+    trainees: Sequence[Trainee],
+    seed: int,
+    numerics: Numerics,
+    batch_size: int,
+    on_step: Callable[[int, int], Any] = lambda done, total: None,
+) -> None:
+    """:func:`train` on several tasks: each batch is of one task, an epoch visits all their batches in mixed order."""
+    sizes = [len(course.data) for course in courses]
+    per_epoch = sum(math.ceil(size / batch_size) for size in sizes)
     lengths = {series: max((t.steps(series) for t in trainees), default=0) for series in ("preparation", "counted")}
     total, done = sum(lengths.values()), 0
     for series, length in lengths.items():
-        order: list[list[int]] = []
+        order: list[tuple[int, list[int]]] = []
         for step in range(length):
             epoch, place = divmod(step, per_epoch)
             if place == 0:
-                order = batches_of_epoch(len(data), batch_size, seed, -1 if series == "preparation" else epoch)
+                order = mixed_batches(sizes, batch_size, seed, -1 if series == "preparation" else epoch)
             moving = [(t, found) for t in trainees if t.error is None and (found := t.leg_at(series, step))]
             done += 1
             if moving:
-                batch = data.batch(order[place], numerics.device)
-                _lockstep(moving, batch, order[place], data, teacher, numerics)
+                task, rows = order[place]
+                data, teacher = courses[task].data, courses[task].teacher
+                _lockstep(moving, data.batch(rows, numerics.device, task), rows, data, teacher, numerics)
             on_step(done, total)
     for trainee in trainees:
         if trainee.error is None:

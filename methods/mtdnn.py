@@ -1,0 +1,129 @@
+"""MT-DNN-KD, Liu et al. 2019 (arXiv 1904.09482): an ensemble of teachers taught to one model of all tasks.
+
+The paper's: one encoder shared by all tasks, a head for each; the soft targets of a task are the mean of its teachers'
+class probabilities, and the loss is the average of the labels' and the soft targets' cross-entropy (section 3). The
+student has the teacher's size: what is compressed is the ensemble, and the speed-up is 1.
+The authors' code differs: it adds the two losses and compares the student's *logits* with the given soft labels by
+squared error; ``loss=code`` does that.
+Ours: the ensemble's members are the same checkpoint tuned on one task with different seeds (the paper: multi-task
+models with different dropout, each tuned again); heads are linear for every task (the paper has an answer module of
+several steps for pairs); epochs visit the tasks' batches in proportion to their size, as theirs do, every batch of one
+task; the encoder begins as the un-tuned teacher. Optimiser as for every row (the paper: Adamax).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import BertForSequenceClassification, PretrainedConfig
+
+from methods import losses
+from methods.api import (
+    Batch,
+    EnsembleTargets,
+    MethodError,
+    Out,
+    Setup,
+    Stage,
+    Student,
+    TaskHead,
+    TeacherWeights,
+    Term,
+    Wish,
+    artefact_name,
+)
+from methods.parts import Settings, cut_classifier, encoder_layers, teacher_depth
+from methods.terms import LOGITS, hard
+
+
+class HeadOfEachTask(TaskHead):
+    """A linear classification layer for each task."""
+
+    def __init__(self, width: int, tasks: Mapping[str, int]) -> None:
+        super().__init__()
+        self.tasks = tuple(tasks)
+        self.heads = nn.ModuleList(nn.Linear(width, labels) for labels in tasks.values())
+
+    def forward(self, pooled_BW: Tensor, task: int) -> Tensor:
+        return self.heads[task](pooled_BW)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MTDNN(Settings):
+    name: ClassVar[str] = "mtdnn"
+    version: ClassVar[int] = 1
+    terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
+    ablations: ClassVar[Mapping[str, str]] = {"w/o distillation": ":-soft", "one teacher": ":members=1"}
+    needs_teacher: ClassVar[bool] = True
+    several_tasks: ClassVar[bool] = True
+
+    members: int = 3
+    """Teachers of each task's ensemble."""
+    layers: int = 0
+    """The teacher's first so many; 0: all of them, as in the paper."""
+    loss: Literal["paper", "code"] = "paper"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.members < 1 or self.layers < 0:
+            raise MethodError("members should be at least 1, layers not negative (0: all of the teacher's)")
+
+    def _depth(self, teacher: PretrainedConfig) -> int:
+        return teacher_depth(teacher, self.layers or teacher.num_hidden_layers, self.name)
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        self._depth(teacher)
+        return (TeacherWeights(tuned=False), EnsembleTargets(self.members))
+
+    def build(self, setup: Setup) -> Student:
+        depth = self._depth(setup.teacher)
+        weights = encoder_layers(setup.artefacts["teacher_weights"], range(1, depth + 1))
+        model: Any = cut_classifier(setup, depth, weights)
+        tasks = dict(zip(setup.tasks, setup.labels_of_tasks, strict=True))
+        model.classifier = HeadOfEachTask(model.config.hidden_size, tasks)
+        return Student(model)
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        targets: dict[int, tuple[dict[int, int], Tensor]] = {}
+
+        def of_batch(batch: Batch) -> Tensor:
+            """[B, C] the ensemble's answers to these examples."""
+            if batch.task not in targets:
+                name = artefact_name(EnsembleTargets(self.members), setup.tasks[batch.task], several=True)
+                made = setup.artefacts[name]
+                places = {example: row for row, example in enumerate(made["ids"].tolist())}
+                targets[batch.task] = places, made["targets"].to(batch.token_ids.device)
+            places, answers = targets[batch.task]
+            return answers[torch.tensor([places[example] for example in batch.example_ids], device=answers.device)]
+
+        def soft(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            compare = losses.target_cross_entropy_batchmean if self.loss == "paper" else losses.logits_mse_elementmean
+            return compare(student.logits, of_batch(batch))
+
+        weight = 0.5 if self.loss == "paper" else 1.0
+        terms = {"soft": Term(soft, weight, LOGITS), "hard": hard(weight)}
+        return (Stage("distil", terms, paper={"epochs": 5.0, "learning_rate": 5e-5}),)
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        """A plain classifier for each task; they share the encoder's tensors."""
+        return {task: for_task(student.model, head) for task, head in heads_of(student.model).items()}
+
+
+def heads_of(model: Any) -> dict[str, nn.Linear]:
+    return dict(zip(model.classifier.tasks, model.classifier.heads, strict=True))
+
+
+def for_task(model: Any, head: nn.Linear) -> BertForSequenceClassification:
+    """The classifier with this head alone, over the same encoder."""
+    config = copy.deepcopy(model.config)
+    config.num_labels = head.out_features
+    with torch.device("meta"):
+        shipped = BertForSequenceClassification(config)
+    shipped.bert, shipped.classifier, shipped.dropout = model.bert, head, model.dropout
+    shipped.set_attn_implementation("packed")
+    return shipped.train(model.training)

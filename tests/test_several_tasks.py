@@ -1,0 +1,203 @@
+"""One student of several tasks: mixed batches, each with its own teacher; a record for each task from one training."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tiny
+import torch
+
+import methods
+from bench.data.encode import batches_of_epoch, mixed_batches
+from bench.plan.cell import record_key, train_key
+from bench.record.store import Store
+from bench.train.loop import Course, Numerics, RandomState, Trainee, legs_of, train, train_on
+from methods import losses
+from methods.api import Batch, EnsembleTargets, Needs, Out, Setup, artefact_name
+from methods.microbert import TaskExperts
+from methods.packed import forward
+from methods.parts import blank_artefacts
+
+SMALL = "layers=2:hidden=12:heads=4:ffn=24:start=random"
+OPTIONS = ("--data", "{data}", "--teacher", "{teacher}", "--epochs", "1", "--yes")
+
+
+@pytest.fixture
+def options(glue_folder, teacher_folder, tmp_path):
+    return (
+        *(part.format(data=glue_folder, teacher=teacher_folder) for part in OPTIONS),
+        *("--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+
+
+def test_mixed_batches_visit_every_row_once_and_mix_the_tasks():
+    mixed = mixed_batches([40, 100, 7], 8, seed=3, epoch=1)
+    for task, size in enumerate((40, 100, 7)):
+        of_task = [rows for found, rows in mixed if found == task]
+        assert sorted(row for rows in of_task for row in rows) == list(range(size))
+        assert sorted(map(tuple, of_task)) == sorted(map(tuple, batches_of_epoch(size, 8, 3, 1)))
+    order = [task for task, _ in mixed]
+    assert order != sorted(order)
+    assert mixed == mixed_batches([40, 100, 7], 8, seed=3, epoch=1)
+
+
+def test_one_task_is_visited_as_if_there_were_no_mixing():
+    assert [rows for _, rows in mixed_batches([40], 8, 3, 1)] == batches_of_epoch(40, 8, 3, 1)
+
+
+def _student(method, labels):
+    config = tiny.config()
+    names = tuple(f"t{n}" for n in range(len(labels)))
+    artefacts = blank_artefacts(
+        [wish for wish in method.prepare(config) if artefact_name(wish, "x", True) == wish.name], config, 2
+    )
+    setup = Setup(config, max(labels), names, artefacts, labels)
+    random = RandomState(0, torch.device("cpu"))
+    with random.current():
+        return setup, method.build(setup), random
+
+
+@pytest.mark.parametrize("labels", [(2, 3, 1)], ids=str)
+def test_each_task_answers_in_its_own_form_and_its_fused_model_agrees(teacher_folder, labels):
+    kind = methods.get("microbert")
+    method = kind(**{**kind.small, "tasks": "together", "start": "random"})
+    setup, student, _ = _student(method, labels)
+    data = tiny.encoded(teacher_folder, rows=12)
+    shipped = method.deploy(student)
+    assert list(shipped) == ["t0", "t1", "t2"]
+    answers = []
+    for task, (name, outputs) in enumerate(zip(setup.tasks, labels, strict=True)):
+        batch = data.batch(range(12), task=task)
+        with torch.no_grad():
+            trained = forward(student.model.eval(), batch, Needs(logits=True)).logits
+            fused = forward(shipped[name].eval(), data.batch(range(12)), Needs(logits=True)).logits
+        assert trained.shape == (12, outputs)
+        torch.testing.assert_close(fused, trained, rtol=0, atol=1e-5)
+        answers.append(trained[:, 0])
+    assert not torch.allclose(answers[0], answers[1])  # the router weighs the experts by task
+
+
+def test_the_router_learns_to_tell_tasks_apart(teacher_folder):
+    """Two tasks with opposite labels of the same sentences: no one head could do both."""
+    kind = methods.get("microbert")
+    method = kind(**{**kind.small, "tasks": "together", "start": "random", "alpha": 0.0})
+    setup, student, random = _student(method, (2, 2))
+    data = tiny.encoded(teacher_folder, rows=160)
+    from dataclasses import replace
+
+    from bench.plan.recipe import Recipe
+
+    turned = replace(data, labels=1 - data.labels)
+    recipe = Recipe(epochs=30, learning_rate=3e-3, batch_size=16)
+    legs = legs_of(method.stages(setup), ("hidn", "embd", "dis", "pred"), recipe, 160, 160)
+    one = Trainee("x", student, random, *legs, Numerics())
+    teacher = tiny.classifier()
+    train_on([Course(data, teacher), Course(turned, teacher)], [one], 0, Numerics(), 16)
+    assert one.error is None
+    for task, labels in enumerate((data.labels, turned.labels)):
+        with torch.no_grad():
+            answer = forward(student.model.eval(), data.batch(range(160), task=task), Needs(logits=True)).logits
+        assert (answer.argmax(1) == labels).float().mean() > 0.9
+
+
+def test_training_on_one_course_is_training(teacher_folder):
+    data, teacher = tiny.encoded(teacher_folder), tiny.classifier(seed=5).eval()
+    from bench.plan.recipe import Recipe
+
+    kind = methods.get("microbert")
+    weights = []
+    for several in (False, True):
+        method = kind(**{**kind.small, "start": "random"})
+        setup, student, random = _student(method, (2,))
+        one = Trainee("x", student, random, *legs_of(method.stages(setup), (), Recipe(epochs=1), len(data)), Numerics())
+        if several:
+            train_on([Course(data, teacher)], [one], 0, Numerics(), 32)
+        else:
+            train([one], data, 0, teacher, Numerics(), 32)
+        weights.append(student.model.state_dict())
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_experts_give_a_task_its_first_outputs():
+    experts = TaskExperts(6, {"a": 3, "b": 1}, 2, dropout=0.0).eval()
+    x = torch.randn(4, 6)
+    assert experts(x, 0).shape == (4, 3)
+    assert experts(x, 1).shape == (4, 1)
+    torch.testing.assert_close(experts.fused(1)(x), experts(x, 1))
+
+
+def test_soft_targets_are_looked_up_by_example(teacher_folder):
+    method = methods.get("mtdnn")()
+    name = artefact_name(EnsembleTargets(3), "a", several=True)
+    assert name == "ensemble_targets.a"
+    made = {"ids": torch.tensor([7, 3, 5]), "targets": torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])}
+    setup = Setup(tiny.config(), 2, ("a",), {name: made})
+    (stage,) = method.stages(setup)
+    data = tiny.encoded(teacher_folder, rows=2).batch(range(2))
+    batch = Batch([5, 7], data.token_ids, data.segment_ids, data.layout, data.labels)
+    logits = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
+    value = stage.terms["soft"].fn(batch, Out(data.layout, logits, {}, {}), None, None)
+    log = logits.log_softmax(-1)
+    by_hand = -(0.5 * log[0].sum() + 0.9 * log[1, 0] + 0.1 * log[1, 1]) / 2
+    torch.testing.assert_close(value, by_hand)
+    assert stage.terms["soft"].weight == stage.terms["hard"].weight == 0.5
+    code = methods.get("mtdnn")(loss="code").stages(setup)[0].terms
+    seen = code["soft"].fn(batch, Out(data.layout, logits, {}, {}), None, None)
+    torch.testing.assert_close(seen, ((logits - made["targets"][[2, 0]]) ** 2).mean())
+    assert code["soft"].weight == code["hard"].weight == 1.0
+
+
+def test_soft_targets_of_a_regression_are_scores():
+    ours, theirs = torch.tensor([[1.0], [2.0]]), torch.tensor([[0.0], [4.0]])
+    assert float(losses.target_cross_entropy_batchmean(ours, theirs)) == pytest.approx(2.5)
+
+
+def test_one_training_writes_a_record_for_each_task(bench, options, tmp_path):
+    rows = f"mtdnn:members=2,microbert:{SMALL}:tasks=together"
+    done = bench("run", "--methods", rows, "--tasks", "rte,stsb,mnli", *options)
+    assert done.returncode == 0, done.stderr
+    found = [record for record in Store(tmp_path / "r").records() if record.cell.together]
+    assert sorted((r.cell.method, r.cell.tasks[0]) for r in found) == [
+        (name, task) for name in ("microbert", "mtdnn") for task in ("mnli", "rte", "stsb")
+    ]
+    for name in ("microbert", "mtdnn"):
+        of_row = [record for record in found if record.cell.method == name]
+        assert len({record.train_key for record in of_row}) == 1
+        assert len({record.key for record in of_row}) == 3
+        assert {record.train.steps for record in of_row} == {of_row[0].train.steps}
+        assert all("one student of rte, stsb, mnli" in " ".join(record.notes) for record in of_row)
+    for record in found:
+        assert train_key(record.cell) == record.train_key
+        assert record_key(record.cell) == record.key
+    report = next((tmp_path / "p").glob("*.md")).read_text()
+    assert "mtdnn:members=2" in report
+    again = bench("run", "--methods", rows, "--tasks", "rte,stsb,mnli", *options)
+    assert "nothing to do" in again.stderr + again.stdout
+    fewer = bench(
+        "plan",
+        "--methods",
+        rows,
+        "--tasks",
+        "rte,stsb",
+        *(o for o in options[:-2] if o != "--yes"),
+        "--json",
+        tmp_path / "plan.json",
+    )
+    assert fewer.returncode == 0, fewer.stderr
+    states = {
+        cell["state"] for cell in json.loads((tmp_path / "plan.json").read_text())["cells"] if cell["row"] != "teacher"
+    }
+    assert states == {"to do"}  # a student of other tasks is another student
+
+
+def test_teachers_that_come_tuned_are_no_ensemble(bench, glue_folder, tmp_path):
+    from transformers import BertForSequenceClassification
+
+    folder = tiny.save_teacher(tmp_path / "tuned", BertForSequenceClassification)
+    answer = bench(
+        *("plan", "--methods", "mtdnn", "--tasks", "sst2", "--data", glue_folder, "--teacher", folder),
+        *("--results", tmp_path / "r"),
+    )
+    assert answer.returncode == 2
+    assert "no ensemble of 3" in answer.stderr
