@@ -134,6 +134,23 @@ class Batch:
     task: int = 0
     """Position of this batch's task in Setup.tasks"""
     texts: Sequence[tuple[str, str | None]] = ()
+    masked_places: Tensor | None = None
+    """[K] int64: places in the packed row whose token a stage's ``masking`` has hidden"""
+    masked_ids: Tensor | None = None
+    """[K] int64: the tokens that stood there"""
+
+
+@dataclass(frozen=True)
+class Masking:
+    """Hide some tokens of every batch: of the chosen ones 80 % become [MASK], 10 % another token, 10 % stay.
+
+    Devlin et al. 2019, section 3.1; drawn anew at every visit. Student and teacher read the same hidden text.
+    """
+
+    share: float = 0.15
+    """Of the tokens that are not [CLS], [SEP] or [PAD]."""
+    smoothing: float = 0.0
+    """Tokens are chosen with weight count ** -smoothing: above 0, rare ones more often (DistilBERT's code: 0.7)."""
 
 
 TermFunction = Callable[[Batch, Out, Out, nn.ModuleDict], Tensor]
@@ -166,6 +183,8 @@ class Stage:
     """Told the student's model and the stage's progress in [0, 1) before each step, for schedules inside a model."""
     pace: Callable[[float], float] | None = None
     """What the recipe's learning rate is multiplied with at a progress in [0, 1), where a method asks for another one."""
+    masking: Masking | None = None
+    """For masked-language objectives on text: the batch then has ``masked_places`` and ``masked_ids``."""
     paper: Mapping[str, Any] = field(default_factory=dict)
     """What ``--recipe paper`` changes in the recipe: epochs, learning_rate, schedule, warmup, batch_size ..."""
 
@@ -273,6 +292,10 @@ class FromText(Protocol):
 
     Whoever runs the method takes what ``build`` gives through ``stages``, once for all tasks and seeds, and puts
     into ``Setup.artefacts[name]`` the tensors of the student's model by name, and those of its aux after ``aux.``.
+    It may also have ``teacher(setup) -> nn.Module``, a teacher of its own in the place of the un-tuned one, and
+    ``in_checkpoint``, a mapping of the tensors it hands on to the names that they may have in the teacher's file: where
+    all of them are there, they are taken and nothing is trained; and ``training_cost(student) -> Cost`` where its
+    training costs more than the student's own passes.
     """
 
     name: ClassVar[str]

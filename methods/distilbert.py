@@ -1,27 +1,46 @@
-"""DistilBERT, Sanh et al. 2019 (arXiv 1910.01108): its second step of distillation, "(D)" of table 2; table 4's rows.
+"""DistilBERT, Sanh et al. 2019 (arXiv 1910.01108): pre-training with the triple loss; the second step, "(D)" of table 2.
 
 The paper's: half of the teacher's layers, started from evenly spread ones of the pre-trained teacher (12 -> 6 takes
 layers 1, 3, 5, 8, 10, 12, as the authors' script does), no token-type embeddings, no pooler; soft labels at
 T = 2 with the factor T^2, the cosine of the last hidden states, and a hard loss.
-Ours: the triple loss is used on the task, with the fine-tuned teacher, because the first step (masked-language
-distillation on Wikipedia and books) needs a masked-language head and months of text: the labels' loss stands where
+``pretraining=masked`` is its first step, on unlabelled text with the un-tuned teacher: soft labels over the vocabulary
+for every real token (``vocabulary_loss=masked``: for the hidden ones, an option of the code), cross-entropy of the
+hidden tokens, cosine of the last states, with the weights 5, 2 and 1 of the authors' command, rare tokens hidden more
+often (count ** -0.7), the output matrix tied. The teacher's masked-language head is its checkpoint's; where there is
+none it is trained first on the same text with the encoder fixed, and the record says so. The paper's rows of table 1
+are then ``distilbert:pretraining=masked:-soft:-cos``: plain fine-tuning.
+Ours: by default the triple loss is used on the task alone, with the fine-tuned teacher: the labels' loss stands where
 the masked-language loss stood. Weights: soft and hard 0.5 each as the authors' task distillation has them; cosine a
 fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depths other than 6 of 12 follow the same
-even spread (the authors name none).
+even spread (the authors name none). Pre-training takes the text and the steps of the shared general start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 from transformers import DistilBertConfig, DistilBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import MethodError, Needs, Setup, Stage, Student, TeacherWeights, Term, Wish
-from methods.parts import Settings, encoder_layers, evenly_spread, teacher_depth
+from methods.api import (
+    Batch,
+    Masking,
+    MethodError,
+    Needs,
+    Out,
+    Setup,
+    Stage,
+    Student,
+    TeacherWeights,
+    Term,
+    Wish,
+)
+from methods.families import Cost, cost
+from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens, with_head
+from methods.parts import Settings, encoder_layers, evenly_spread, later, teacher_depth
 from methods.terms import hard, softened
 
 RENAMED = {
@@ -35,6 +54,100 @@ RENAMED = {
     "output.LayerNorm": "output_layer_norm",
 }
 """Modules of a BERT layer -> of a DistilBERT layer."""
+
+
+@dataclass(frozen=True)
+class TripleLoss:
+    """The first step: a general stage on text beside the un-tuned teacher (section 3; weights of the authors' command)."""
+
+    layers: int
+    start: str
+    vocabulary_loss: str
+
+    name: ClassVar[str] = "triple_loss"
+    version: ClassVar[int] = 1
+    masking: ClassVar[Masking] = Masking(smoothing=0.7)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return asdict(self)
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        return (TeacherWeights(tuned=False), TeacherHead())
+
+    def build(self, setup: Setup) -> Student:
+        model: Any = distilbert(setup, self.layers)
+        if self.start == "teacher":
+            fill(model, spread_layers(setup, self.layers))
+        head = MaskedLanguageHead(model.distilbert.embeddings.word_embeddings.weight)
+        return Student(model, nn.ModuleDict({"head": head, "teacher_head": TeacherHead().filled(setup)}))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        last, top = self.layers, setup.teacher.num_hidden_layers
+        ours, theirs = Needs(hidden=frozenset({last})), Needs(hidden=frozenset({top}))
+
+        def vocabulary(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            states = student.hidden(last), teacher.hidden(top)
+            if self.vocabulary_loss == "masked":
+                states = states[0][batch.masked_places], states[1][batch.masked_places]
+            answers = aux["head"](states[0]), aux["teacher_head"](states[1])
+            return losses.soft_kl_batchmean(*answers, temperature=2.0)
+
+        terms = {
+            "vocabulary": Term(vocabulary, 5.0, ours, theirs),
+            "masked": masked_tokens("head", last, 2.0),
+            "cos": last_states(last, top, 1.0),
+        }
+        return (Stage("triple loss", terms, masking=self.masking),)
+
+    def training_cost(self, student: Student) -> Cost:
+        config: Any = student.model.config
+        share = 1.0 if self.vocabulary_loss == "all" else self.masking.share
+        return with_head(cost(student.model), config.dim, config.vocab_size, 4 / 3 * share + self.masking.share)
+
+
+def last_states(ours: int, theirs: int, weight: float) -> Term:
+    """1 - cosine of the student's and the teacher's last states, mean over real tokens."""
+    return Term(
+        lambda batch, student, teacher, aux: losses.hidden_cosine_tokenmean(
+            student.hidden(ours), teacher.hidden(theirs)
+        ),
+        weight,
+        Needs(hidden=frozenset({ours})),
+        Needs(hidden=frozenset({theirs})),
+    )
+
+
+def distilbert(setup: Setup, depth: int) -> DistilBertForSequenceClassification:
+    """A DistilBERT as wide as the teacher, with random weights."""
+    teacher = setup.teacher
+    config = DistilBertConfig(
+        vocab_size=teacher.vocab_size,
+        max_position_embeddings=teacher.max_position_embeddings,
+        dim=teacher.hidden_size,
+        hidden_dim=teacher.intermediate_size,
+        n_layers=depth,
+        n_heads=teacher.num_attention_heads,
+        activation=teacher.hidden_act,
+        pad_token_id=teacher.pad_token_id,
+    )
+    config.num_labels = setup.num_labels
+    model = DistilBertForSequenceClassification(config)
+    model.set_attn_implementation("packed")
+    return model
+
+
+def spread_layers(setup: Setup, depth: int) -> dict[str, Tensor]:
+    """Evenly spread layers of the un-tuned teacher under DistilBERT's names."""
+    taken = evenly_spread(depth, setup.teacher.num_hidden_layers)
+    return renamed(encoder_layers(setup.artefacts["teacher_weights"], taken))
+
+
+def fill(model: DistilBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
+    """Everything but the head."""
+    missing, unexpected = model.load_state_dict(dict(weights), strict=False)
+    if unexpected or not {name.split(".")[0] for name in missing} <= {"pre_classifier", "classifier"}:
+        raise MethodError(f"the teacher's layers do not fit: missing {missing}, unexpected {unexpected}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +170,10 @@ class DistilBERT(Settings):
     soft_weight: float = 0.5
     cosine_weight: float = 0.1
     hard_weight: float = 0.5
+    pretraining: Literal["none", "masked"] = later("none")
+    """``masked``: the paper's first step, on the general start's text."""
+    vocabulary_loss: Literal["all", "masked"] = later("all")
+    """Tokens whose soft labels over the vocabulary that step compares."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,31 +183,19 @@ class DistilBERT(Settings):
             raise MethodError(f"temperature={self.temperature} should be above 0")
 
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
-        teacher_depth(teacher, self.layers, self.name)
+        depth = teacher_depth(teacher, self.layers, self.name)
+        if self.pretraining == "masked":
+            return (TripleLoss(depth, self.start, self.vocabulary_loss),)
         return (TeacherWeights(tuned=False),) if self.start == "teacher" else ()
 
     def build(self, setup: Setup) -> Student:
-        teacher = setup.teacher
-        depth = teacher_depth(teacher, self.layers, self.name)
-        config = DistilBertConfig(
-            vocab_size=teacher.vocab_size,
-            max_position_embeddings=teacher.max_position_embeddings,
-            dim=teacher.hidden_size,
-            hidden_dim=teacher.intermediate_size,
-            n_layers=depth,
-            n_heads=teacher.num_attention_heads,
-            activation=teacher.hidden_act,
-            pad_token_id=teacher.pad_token_id,
-        )
-        config.num_labels = setup.num_labels
-        model = DistilBertForSequenceClassification(config)
-        model.set_attn_implementation("packed")
-        if self.start == "teacher":
-            taken = evenly_spread(depth, teacher.num_hidden_layers)
-            weights = renamed(encoder_layers(setup.artefacts["teacher_weights"], taken))
-            missing, unexpected = model.load_state_dict(weights, strict=False)
-            if unexpected or not {name.split(".")[0] for name in missing} <= {"pre_classifier", "classifier"}:
-                raise MethodError(f"the teacher's layers do not fit: missing {missing}, unexpected {unexpected}")
+        depth = teacher_depth(setup.teacher, self.layers, self.name)
+        model = distilbert(setup, depth)
+        if self.pretraining == "masked":
+            made = setup.artefacts[TripleLoss.name]
+            fill(model, {name: value for name, value in made.items() if name.startswith("distilbert.")})
+        elif self.start == "teacher":
+            fill(model, spread_layers(setup, depth))
         return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -98,14 +203,7 @@ class DistilBERT(Settings):
         top = setup.teacher.num_hidden_layers
         terms = {
             "soft": softened(self.temperature, self.soft_weight),
-            "cos": Term(
-                lambda batch, student, teacher, aux: losses.hidden_cosine_tokenmean(
-                    student.hidden(depth), teacher.hidden(top)
-                ),
-                self.cosine_weight,
-                Needs(hidden=frozenset({depth})),
-                Needs(hidden=frozenset({top})),
-            ),
+            "cos": last_states(depth, top, self.cosine_weight),
             "hard": hard(self.hard_weight),
         }
         # The paper names no schedule for GLUE; three epochs at 5e-5 is the usual one.

@@ -24,7 +24,7 @@ from transformers import PretrainedConfig
 
 from methods import losses
 from methods.api import Batch, CutTeacher, MethodError, Needs, Out, Setup, Shape, Stage, Student, Term, Wish
-from methods.parts import OwnShape, bert_config, classifier
+from methods.parts import OwnShape, bert_config, classifier, encoder_of
 from methods.terms import hard
 
 MOST_RELATION_HEADS = 48
@@ -119,12 +119,7 @@ class _RelationsThenLabels(OwnShape):
         return (Relations(self.shape, self.start, self.teacher_layer, self.heads_of_relations(teacher), self.values),)
 
     def build(self, setup: Setup) -> Student:
-        start = setup.artefacts[Relations.name]
-        encoder = {
-            name.removeprefix("bert."): value
-            for name, value in start.items()
-            if name.startswith("bert.") and not name.startswith("bert.pooler.")
-        }
+        encoder = encoder_of(setup.artefacts[Relations.name])
         return Student(classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:

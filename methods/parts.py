@@ -127,6 +127,15 @@ def blank_artefacts(
     return made
 
 
+def encoder_of(classifier: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The encoder's tensors out of a BERT classifier's, without pooler: what :func:`classifier` begins with."""
+    return {
+        name.removeprefix("bert."): value
+        for name, value in classifier.items()
+        if name.startswith("bert.") and not name.startswith("bert.pooler.")
+    }
+
+
 def text_tensors(student: Student) -> dict[str, Tensor]:
     """What a general stage on text hands on: the model's tensors by name, those of aux after ``aux.``; a tied one once."""
     kept = {**student.model.state_dict(), **{f"aux.{name}": value for name, value in student.aux.state_dict().items()}}

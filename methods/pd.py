@@ -4,8 +4,9 @@ The paper's: a compact BERT is pre-trained on text first, then learns the tuned 
 cross-entropy on transfer data, with nothing but the logits; a last step on the labels is optional (its PD-F).
 The shapes are those of table 1 of TinyBERT: BERT_TINY (4 x 312, the default) and BERT_SMALL
 (``layers=4:hidden=512:heads=8:ffn=2048``).
-Ours: pre-training is the shared general start (hidden states of the un-tuned teacher on unlabelled text) where the
-paper has masked words, so that rows differ in their task distillation alone; the transfer data are the task's own
+``start=masked`` pre-trains as the paper does: masked words alone, from random weights, no teacher.
+Ours: the default pre-training is the shared general start (hidden states of the un-tuned teacher on unlabelled text), so
+that rows differ in their task distillation alone; no next-sentence loss; the transfer data are the task's own
 training sentences, where the paper has millions of unlabelled ones. Temperature 1.
 """
 
@@ -13,13 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import nn
+from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import Setup, Stage, Student
-from methods.parts import OwnShape
+from methods.api import Setup, Stage, Student, Wish
+from methods.masked import MaskedPretraining
+from methods.parts import OwnShape, bert_config, classifier, encoder_of
 from methods.terms import hard, soft
 
 
@@ -31,11 +34,19 @@ class PreTrainedDistillation(OwnShape):
     ablations: ClassVar[Mapping[str, str]] = {"w/o pre-training": ":start=random", "PD-F": ":finetune=true"}
     needs_teacher: ClassVar[bool] = True
 
+    start: Literal["general", "random", "masked"] = "general"  # type: ignore[assignment]
+    """``masked``: the paper's own pre-training, on the same text as the general start."""
     finetune: bool = False
     """Whether the last third of the training is on the labels."""
 
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        return (MaskedPretraining(self.shape),) if self.start == "masked" else super().prepare(teacher)
+
     def build(self, setup: Setup) -> Student:
-        return Student(self.student_model(setup))
+        if self.start != "masked":
+            return Student(self.student_model(setup))
+        encoder = encoder_of(setup.artefacts[MaskedPretraining.name])
+        return Student(classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         distil = Stage(

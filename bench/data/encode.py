@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Vocabulary:
+    """What hiding tokens has to know."""
+
+    mask: int
+    special: frozenset[int]
+    """ids that are never hidden and never put in the place of another"""
+    size: int
+
+
+@dataclass(frozen=True)
 class Encoded:
     """Token and segment ids of every example, without padding; labels as a tensor or None."""
 
@@ -29,6 +40,8 @@ class Encoded:
     labels: torch.Tensor | None
     ids: Sequence[int]
     texts: Sequence[tuple[str, str | None]]
+    vocabulary: Vocabulary | None = None
+    """for text that a stage may hide tokens of"""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -36,6 +49,11 @@ class Encoded:
     @property
     def total_tokens(self) -> int:
         return sum(map(len, self.tokens))
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """How often each token id occurs."""
+        return np.bincount(np.concatenate(self.tokens), minlength=self.vocabulary.size if self.vocabulary else 0)
 
     def batch(self, rows: Sequence[int], device: torch.device | str = "cpu", task: int = 0) -> Batch:
         """The examples at ``rows``, end to end, on ``device``."""
@@ -159,7 +177,11 @@ def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_len
             "the corpus has no text of four tokens or more; name files with one document a line in --corpus"
         )
     guard_unknown(tokens, tokenizer)
-    return Encoded(tokens, segments, None, list(range(len(tokens))), ())
+    vocabulary = None
+    if tokenizer.mask_token_id is not None:
+        special = frozenset(tokenizer.all_special_ids)
+        vocabulary = Vocabulary(tokenizer.mask_token_id, special, len(tokenizer))
+    return Encoded(tokens, segments, None, list(range(len(tokens))), (), vocabulary)
 
 
 def _tokenised(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str]) -> Iterator[list[int]]:

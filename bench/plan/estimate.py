@@ -79,11 +79,15 @@ def estimate(plan: Plan) -> tuple[float, int]:
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
                 if isinstance(start.wish, FromText):
                     parts = blank_artefacts(start.wish.prepare(config), config, 2)
-                    student: Any = start.wish.build(Setup(config, 2, (), parts)).model
+                    made = start.wish.build(Setup(config, 2, (), parts))
+                    known = hasattr(start.wish, "training_cost")
+                    price = start.wish.training_cost(made) if known else cost(made.model)  # type: ignore[attr-defined]
+                    student: Any = made.model
                 else:
                     student = classifier(bert_config(start.wish.shape, config))
+                    price = cost(student)
             flops += passes(teacher_cost(config, 2), start.budget / length, length)
-            flops += 3 * passes(cost(student), start.budget / length, length)
+            flops += 3 * passes(price, start.budget / length, length)
             disk += 4 * sum(parameter.numel() for parameter in student.parameters())
     rate = EFFICIENCY * flops_per_second(plan.request.device, plan.request.threads)
     return flops / rate, disk

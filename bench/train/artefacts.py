@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from filelock import FileLock
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, BertConfig
@@ -288,6 +289,19 @@ def cut_teacher(
     return load_file(_folder("starts", key) / WEIGHTS), made
 
 
+def _in_checkpoint(checkpoint: Checkpoint, wanted: Mapping[str, Sequence[str]]) -> dict[str, Tensor]:
+    """Tensors that a checkpoint's file has beside its encoder, under our names; nothing if one of them is missing."""
+    found = {}
+    with safe_open(checkpoint.folder / WEIGHTS, framework="pt") as file:
+        there = set(file.keys())
+        for ours, theirs in wanted.items():
+            name = next((name for name in theirs if name in there), None)
+            if name is None:
+                return {}
+            found[ours] = file.get_tensor(name)
+    return found
+
+
 def from_text(
     wish: FromText,
     key: str,
@@ -302,12 +316,17 @@ def from_text(
     """What a method's own general stage leaves: the student's tensors, and those of its aux after ``aux.``."""
 
     def write(folder: Path) -> dict[str, Any]:
+        found = _in_checkpoint(checkpoint, getattr(wish, "in_checkpoint", {}))
+        if found:
+            save_file(found, folder / WEIGHTS)
+            return {"weights": sha256_of(folder / WEIGHTS), "beginning": "the teacher's checkpoint has it"}
         encoded = data()
         random = RandomState(0, numerics.device)
         setup = Setup(checkpoint.config, 2, (), artefacts)
         with random.current():
             student = wish.build(setup)
-            teacher = base_model(checkpoint, 2).eval()
+            teacher = wish.teacher(setup) if hasattr(wish, "teacher") else base_model(checkpoint, 2)
+            teacher.eval()
         stages = wish.stages(setup)
         log = _train_on_text(wish.name, student, random, stages, encoded, teacher, recipe, budget, numerics, on_step)
         kept = {name: value.cpu().contiguous() for name, value in text_tensors(student).items()}

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification
 
-from bench.data.encode import Encoded
+from bench.data.encode import Encoded, Vocabulary
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.recipe import Recipe
@@ -46,7 +46,7 @@ from methods.parts import blank_artefacts, classifier, text_tensors
 from methods.terms import hard
 
 WORDS, SPECIAL = 40, 4
-"""Token ids: [PAD], [UNK], [CLS], [SEP], then words."""
+"""Token ids: [PAD], [UNK] (which also stands for [MASK]), [CLS], [SEP], then words."""
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
 EXAMPLES = 96
 TASK = "tiny"
@@ -159,10 +159,11 @@ class Bench:
             parts = blank_artefacts(wish.prepare(self.teacher.config), self.teacher.config, 2)
             setup = Setup(self.teacher.config, 2, (), parts)
             student = wish.build(setup)
-        text = replace(self.data, labels=None)
+        text = replace(self.data, labels=None, vocabulary=Vocabulary(1, frozenset(range(SPECIAL)), SPECIAL + WORDS))
+        teacher = wish.teacher(setup).eval() if hasattr(wish, "teacher") else self.teacher
         legs = legs_of(wish.stages(setup), (), replace(RECIPE, epochs=1.0), len(text))[1]
         trainee = Trainee(wish.name, student, random, [], legs, self.numerics)
-        train([trainee], text, 0, self.teacher, self.numerics, RECIPE.batch_size)
+        train([trainee], text, 0, teacher, self.numerics, RECIPE.batch_size)
         if trainee.error is not None:
             raise Broken(f"{wish.name}: {trainee.error}") from trainee.error
         return text_tensors(student)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.data.encode import Encoded, mixed_batches
+from bench.data.masking import hide
 from bench.errors import CellError
 from bench.plan.recipe import Recipe
 from methods.api import Batch, Needs, Out, Stage, Student, Term
@@ -404,7 +405,11 @@ def train_on(
             if moving:
                 task, rows = order[place]
                 data, teacher = courses[task].data, courses[task].teacher
-                _lockstep(moving, data.batch(rows, numerics.device, task), rows, data, teacher, numerics)
+                batch = data.batch(rows, numerics.device, task)
+                for masking in dict.fromkeys(leg.stage.masking for _, (leg, _) in moving):
+                    seen = batch if masking is None else hide(batch, data, masking, seed, step)
+                    some = [(t, place) for t, place in moving if place[0].stage.masking == masking]
+                    _lockstep(some, seen, rows, data, teacher, numerics)
             on_step(done, total)
     for trainee in trainees:
         if trainee.error is None:

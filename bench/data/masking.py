@@ -1,0 +1,47 @@
+"""Hiding tokens of a batch for masked-language objectives: a function of the batch, the seed and the step alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from bench.data.encode import Encoded
+from bench.errors import CellError
+from methods.api import Batch, Masking
+
+AS_MASK, AS_ANOTHER = 0.8, 0.1
+"""Shares of the chosen tokens; the rest stay as they are (Devlin et al. 2019, appendix A.1)."""
+
+
+def hide(batch: Batch, data: Encoded, masking: Masking, seed: int, step: int) -> Batch:
+    """The batch with some tokens hidden, at least one; drawn without replacement.
+
+    Raises:
+        CellError: the tokenizer has no [MASK], or there is nothing but special tokens.
+    """
+    known = data.vocabulary
+    if known is None:
+        raise CellError("tokens cannot be hidden: the teacher's tokenizer has no [MASK]")
+    ids = batch.token_ids.cpu().numpy()
+    ordinary = np.setdiff1d(np.arange(known.size), sorted(known.special))
+    places = np.flatnonzero(~np.isin(ids, sorted(known.special)))
+    if not len(places):
+        raise CellError("tokens cannot be hidden: a batch has nothing but special tokens")
+    rng = np.random.default_rng([seed, step, 1])
+    weights = np.maximum(data.counts[ids[places]], 1).astype(np.float64) ** -masking.smoothing
+    number = max(1, round(masking.share * len(places)))
+    chosen = np.sort(rng.choice(places, size=number, replace=False, p=weights / weights.sum()))
+    fate = rng.random(number)
+    hidden = ids.copy()
+    hidden[chosen[fate < AS_MASK]] = known.mask
+    other = (fate >= AS_MASK) & (fate < AS_MASK + AS_ANOTHER)
+    hidden[chosen[other]] = rng.choice(ordinary, size=int(other.sum()))
+    device = batch.token_ids.device
+    return replace(
+        batch,
+        token_ids=torch.from_numpy(hidden).to(device),
+        masked_places=torch.from_numpy(chosen).to(device),
+        masked_ids=torch.from_numpy(ids[chosen]).to(device),
+    )

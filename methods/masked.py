@@ -1,0 +1,143 @@
+"""Masked-language modelling that methods share: the head, the teacher's head, and pre-training on hidden tokens alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import PretrainedConfig
+
+from methods import losses
+from methods.api import Batch, Masking, Needs, Out, Setup, Shape, Stage, Student, TeacherWeights, Term, Wish
+from methods.families import Cost, cost
+from methods.parts import bert_config, classifier
+
+WORDS = "bert.embeddings.word_embeddings.weight"
+
+
+class MaskedLanguageHead(nn.Module):
+    """BERT's head over the vocabulary: a layer with gelu and LayerNorm, then the word embeddings as output matrix.
+
+    The matrix is not a parameter of the head: it belongs to whoever embeds, and is named only once.
+    """
+
+    def __init__(self, words_VW: Tensor) -> None:
+        super().__init__()
+        vocabulary, width = words_VW.shape
+        self.dense = nn.Linear(width, width)
+        self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        nn.init.normal_(self.dense.weight, std=0.02)
+        nn.init.zeros_(self.dense.bias)
+        self._words = [words_VW]  # in a list, so that torch does not register it a second time
+
+    def forward(self, states_KW: Tensor) -> Tensor:
+        """[K, W] states -> [K, V] logits."""
+        words_VW = self._words[0].to(states_KW.device)
+        return self.LayerNorm(nn.functional.gelu(self.dense(states_KW))) @ words_VW.T + self.bias
+
+
+class NothingToRun(nn.Module):
+    """Stands for a student's model where only its aux learns."""
+
+    def packed_forward(self, batch: Batch, needs: Needs) -> Out:
+        return Out(batch.layout, None, {}, {})
+
+    def cost(self) -> Cost:
+        return Cost(0, 0, 0)
+
+
+def masked_tokens(head: str, layer: int, weight: float = 1.0, of_teacher: bool = False) -> Term:
+    """Cross-entropy of the hidden tokens, mean over them: ``aux[head]`` on the states after ``layer``."""
+
+    def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+        states_TW = (teacher if of_teacher else student).hidden(layer)
+        return losses.hard(aux[head](states_TW[batch.masked_places]), batch.masked_ids)
+
+    needs = Needs(hidden=frozenset({layer}))
+    return Term(term, weight, *((Needs(), needs) if of_teacher else (needs, Needs())))
+
+
+@dataclass(frozen=True)
+class TeacherHead:
+    """The un-tuned teacher's masked-language head: its checkpoint's own, or trained on the corpus with the encoder fixed."""
+
+    name: ClassVar[str] = "masked_head"
+    version: ClassVar[int] = 1
+    in_checkpoint: ClassVar[Mapping[str, Sequence[str]]] = {
+        "aux.head.dense.weight": ("cls.predictions.transform.dense.weight",),
+        "aux.head.dense.bias": ("cls.predictions.transform.dense.bias",),
+        "aux.head.LayerNorm.weight": (
+            "cls.predictions.transform.LayerNorm.weight",
+            "cls.predictions.transform.LayerNorm.gamma",
+        ),
+        "aux.head.LayerNorm.bias": (
+            "cls.predictions.transform.LayerNorm.bias",
+            "cls.predictions.transform.LayerNorm.beta",
+        ),
+        "aux.head.bias": ("cls.predictions.bias",),
+    }
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return {}
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        return (TeacherWeights(tuned=False),)
+
+    def build(self, setup: Setup) -> Student:
+        words = setup.artefacts[TeacherWeights(tuned=False).name][WORDS]
+        return Student(NothingToRun(), nn.ModuleDict({"head": MaskedLanguageHead(words)}))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        last = setup.teacher.num_hidden_layers
+        return (Stage("head", {"masked": masked_tokens("head", last, of_teacher=True)}, masking=Masking()),)
+
+    def training_cost(self, student: Student) -> Cost:
+        head: Any = student.aux["head"]
+        return with_head(Cost(0, 0, 0), head.dense.in_features, head.bias.numel(), Masking().share)
+
+    def filled(self, setup: Setup) -> MaskedLanguageHead:
+        """The head with its weights, fixed."""
+        head = MaskedLanguageHead(setup.artefacts[TeacherWeights(tuned=False).name][WORDS])
+        made = setup.artefacts[self.name]
+        head.load_state_dict({name.removeprefix("aux.head."): value for name, value in made.items()})
+        return head.requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class MaskedPretraining:
+    """A BERT of this shape pre-trained on hidden tokens alone, from random weights; no teacher (Turc et al. 2019, section 3)."""
+
+    shape: Shape
+
+    name: ClassVar[str] = "masked_pretraining"
+    version: ClassVar[int] = 1
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return {"shape": [self.shape.layers, self.shape.hidden, self.shape.heads, self.shape.ffn]}
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        return ()
+
+    def build(self, setup: Setup) -> Student:
+        model: Any = classifier(bert_config(self.shape, setup.teacher))
+        head = MaskedLanguageHead(model.bert.embeddings.word_embeddings.weight)
+        return Student(model, nn.ModuleDict({"head": head}))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        return (Stage("masked words", {"masked": masked_tokens("head", self.shape.layers)}, masking=Masking()),)
+
+    def training_cost(self, student: Student) -> Cost:
+        words = student.model.config.vocab_size  # type: ignore[union-attr]
+        return with_head(cost(student.model), self.shape.hidden, int(words), Masking().share)  # type: ignore[arg-type]
+
+
+def with_head(price: Cost, width: int, vocabulary: int, share: float) -> Cost:
+    """What training costs with a masked-language head over this share of the tokens."""
+    head = share * width * (width + vocabulary)
+    return Cost(price.per_token + head, price.per_squared_length, price.per_sequence)

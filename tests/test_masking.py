@@ -1,0 +1,177 @@
+"""Hidden tokens, masked-language heads, and the general stages that need them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from transformers import BertForPreTraining
+
+import methods
+from bench.data.encode import pieces
+from bench.data.masking import hide
+from bench.errors import CellError
+from methods.api import Masking, Setup
+from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens
+
+_rng = np.random.default_rng(0)
+DOCUMENTS = [" ".join(tiny.WORDS[min(int(w), 40)] for w in _rng.geometric(0.2, 40)) for _ in range(60)]
+"""Few words are frequent, as in any language."""
+
+
+@pytest.fixture
+def text(teacher_folder):
+    return pieces(tiny.tokenizer(teacher_folder), DOCUMENTS, 32, 2_000)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    file = tmp_path / "corpus.txt"
+    file.write_text("\n".join(DOCUMENTS))
+    return file
+
+
+def test_fifteen_percent_are_hidden_and_no_special_token(text):
+    batch = text.batch(range(len(text)))
+    seen = hide(batch, text, Masking(), seed=0, step=5)
+    special = {text.vocabulary.mask, *text.vocabulary.special}
+    ordinary = sum(int(i) not in special for i in batch.token_ids)
+    assert len(seen.masked_places) == round(0.15 * ordinary)
+    assert len(set(seen.masked_places.tolist())) == len(seen.masked_places)
+    assert torch.equal(seen.masked_ids, batch.token_ids[seen.masked_places])
+    assert not special & set(seen.masked_ids.tolist())
+    elsewhere = torch.ones(len(batch.token_ids), dtype=torch.bool)
+    elsewhere[seen.masked_places] = False
+    assert torch.equal(seen.token_ids[elsewhere], batch.token_ids[elsewhere])
+    now = seen.token_ids[seen.masked_places]
+    masked, kept = (now == text.vocabulary.mask).float().mean(), (now == seen.masked_ids).float().mean()
+    assert 0.7 < masked < 0.9
+    assert 0.04 < kept < 0.2
+    assert not (special - {text.vocabulary.mask}) & set(now.tolist())
+
+
+def test_hiding_is_a_function_of_seed_and_step_and_new_at_every_visit(text):
+    batch = text.batch(range(8))
+    first = hide(batch, text, Masking(), 0, 3)
+    assert torch.equal(first.token_ids, hide(batch, text, Masking(), 0, 3).token_ids)
+    assert not torch.equal(first.token_ids, hide(batch, text, Masking(), 0, 4).token_ids)
+    assert not torch.equal(first.token_ids, hide(batch, text, Masking(), 1, 3).token_ids)
+    assert not torch.equal(batch.token_ids, first.token_ids)
+
+
+def test_smoothing_hides_rare_tokens_more_often(text):
+    batch = text.batch(range(len(text)))
+    chosen = {}
+    for smoothing in (0.0, 3.0):
+        drawn = [hide(batch, text, Masking(0.05, smoothing), 0, step).masked_ids.numpy() for step in range(20)]
+        chosen[smoothing] = text.counts[np.concatenate(drawn)].mean()
+    assert chosen[3.0] < 0.9 * chosen[0.0]
+
+
+def test_a_tokenizer_without_mask_cannot_hide(teacher_folder):
+    data = tiny.encoded(teacher_folder, rows=4)
+    with pytest.raises(CellError, match=r"no \[MASK\]"):
+        hide(data.batch(range(4)), data, Masking(), 0, 0)
+
+
+def test_the_head_is_tied_and_names_the_matrix_once():
+    words = torch.nn.Parameter(torch.randn(11, 6))
+    head = MaskedLanguageHead(words)
+    assert set(dict(head.named_parameters())) == {
+        *("dense.weight", "dense.bias", "LayerNorm.weight", "LayerNorm.bias", "bias")
+    }
+    states = torch.randn(3, 6)
+    head(states).sum().backward()
+    assert words.grad is not None
+    inner = torch.nn.functional.layer_norm(torch.nn.functional.gelu(head.dense(states)), (6,), eps=1e-12)
+    torch.testing.assert_close(head(states), inner @ words.T + head.bias)
+
+
+def test_the_head_is_that_of_transformers(tmp_path):
+    folder = tiny.save_teacher(tmp_path / "pretrained", BertForPreTraining)
+    model = BertForPreTraining.from_pretrained(folder).eval()
+    words = model.bert.embeddings.word_embeddings.weight
+    with safe_open(folder / "model.safetensors", framework="pt") as file:
+        there = set(file.keys())
+    made = {
+        ours: load_file(folder / "model.safetensors")[next(n for n in names if n in there)]
+        for ours, names in TeacherHead.in_checkpoint.items()
+    }
+    weights = {"bert.embeddings.word_embeddings.weight": words.detach()}
+    setup = Setup(model.config, 2, (), {"teacher_weights": weights, "masked_head": made})
+    states = torch.randn(5, model.config.hidden_size)
+    with torch.no_grad():
+        torch.testing.assert_close(TeacherHead().filled(setup)(states), model.cls.predictions(states))
+
+
+def test_masked_cross_entropy_by_hand(text):
+    batch = hide(text.batch(range(4)), text, Masking(), 0, 0)
+    table = torch.randn(len(batch.token_ids), 7).requires_grad_()
+
+    class Answer:
+        def hidden(self, layer):
+            assert layer == 3
+            return table
+
+    head = torch.nn.Linear(7, text.vocabulary.size)
+    value = masked_tokens("head", 3).fn(batch, Answer(), None, {"head": head})
+    log = head(table).log_softmax(-1)
+    by_hand = -sum(log[place, word] for place, word in zip(batch.masked_places, batch.masked_ids, strict=True))
+    torch.testing.assert_close(value, by_hand / len(batch.masked_ids))
+
+
+def pretrain(bench, teacher, corpus, *methods_):
+    return bench(
+        *("pretrain", "--methods", ",".join(methods_), "--teacher", teacher, "--corpus", corpus),
+        *("--corpus-tokens", 30_000, "--json", corpus.parent / "made.json"),
+    )
+
+
+def test_a_teacher_without_a_head_gets_one_trained_on_the_corpus(bench, teacher_folder, corpus):
+    answer = pretrain(
+        bench,
+        teacher_folder,
+        corpus,
+        "distilbert:pretraining=masked",
+        "distilbert:pretraining=masked:vocabulary_loss=masked",
+    )
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    assert [line.split(" (")[0].rsplit(" ", 1)[0] for line in lines] == ["masked head", "triple loss", "triple loss"]
+    for line in lines:
+        first, last = line.split("masked ")[-1].split(",")[0].split(";")[0].split(" -> ")
+        assert float(last) < float(first), line
+
+
+def test_a_teacher_with_a_head_keeps_it(bench, tmp_path, corpus):
+    folder = tiny.save_teacher(tmp_path / "pretrained", BertForPreTraining)
+    answer = pretrain(bench, folder, corpus, "distilbert:pretraining=masked")
+    assert answer.returncode == 0, answer.stderr
+    assert "masked head" in answer.stdout.splitlines()[0]
+    assert "nothing to train" in answer.stdout.splitlines()[0]
+
+
+def test_pre_training_on_masked_words_alone_reaches_the_student(bench, teacher_folder, glue_folder, corpus, tmp_path):
+    rows = "pd:layers=2:hidden=12:heads=4:ffn=24:start=masked,distilbert:pretraining=masked:-soft:-cos"
+    answer = bench(
+        *("run", "--methods", rows, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder),
+        *("--corpus", corpus, "--corpus-tokens", 1_500, "--epochs", 1, "--yes"),
+        *("--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+    assert answer.returncode == 0, answer.stderr
+    from bench.record.store import Store
+
+    starts = {r.cell.method: set(r.artefacts) for r in Store(tmp_path / "r").records() if r.cell.method != "teacher"}
+    assert starts == {"pd": {"masked_pretraining", "teacher"}, "distilbert": {"triple_loss", "teacher"}}
+
+
+def test_settings_that_joined_later_are_not_in_a_key():
+    from bench.plan.spelling import parse_one
+
+    assert "pretraining" not in parse_one("distilbert").settings
+    assert parse_one("distilbert:pretraining=masked").settings["pretraining"] == "masked"
+    assert parse_one("distilbert:pretraining=none").spelling == "distilbert"
+    assert methods.get("distilbert")().pretraining == "none"
