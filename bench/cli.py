@@ -219,6 +219,45 @@ def pretrain(
     _write_json(json_file, [asdict(one) for one in made])
 
 
+@app.command(
+    epilog="Example: python -m bench tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded"
+)
+def tune(
+    methods: Methods,
+    tasks: Tasks,
+    trials: Annotated[int, typer.Option(help="Rows that are tried of each method; the same for all.")] = 6,
+    seeds: Seeds = "0",
+    data: Data = "auto",
+    teacher: Teacher = "auto",
+    results: Results = Path("results/runs"),
+    reports: Reports = Path("reports/runs"),
+    precision: Precision = "fp32",
+    device: Device = "auto",
+    max_train_rows: MaxRows = None,
+    epochs: Epochs = None,
+    corpus: Corpus = None,
+    corpus_tokens: CorpusTokens = None,
+    threads: Threads = 2,
+    offline: Offline = False,
+    yes: Yes = False,
+    json_file: Json = None,
+) -> int:
+    """Search every method's grid with the same number of trials on training rows held back; then train the best."""
+    given = {k: v for k, v in locals().items() if k not in ("trials", "json_file")}
+    from dataclasses import asdict
+
+    from bench.tune import tune as carry_out
+
+    confirm: Callable[[str], bool] | None = typer.confirm if sys.stdin.isatty() else None
+    chosen, outcome = carry_out(_request(**given), trials, confirm=confirm)
+    for found in chosen:
+        print(f"{found.task}: {found.search.of} -> {found.row}; {found.search.describe()}")
+    _write_json(json_file, [{**asdict(found), "search": found.search.model_dump()} for found in chosen])
+    for line in outcome.failed:
+        print(f"failed: {line}", file=sys.stderr)
+    return outcome.exit_code
+
+
 @app.command("list", epilog="Example: python -m bench list --check")
 def list_(
     check: Annotated[bool, typer.Option("--check", help="Also import every method and show what fails.")] = False,

@@ -402,6 +402,8 @@ def _student_records(
         deployed = method.deploy(trainee.student)
     setup = setup_of([bench.task for bench in benches], {})
     notes = tuple(method.notes(setup)) if hasattr(method, "notes") else ()
+    if search := cells[0].cell.search:
+        notes = (*notes, search.describe())
     for planned, bench in zip(cells, benches, strict=True):
         teacher = bench.teacher[0] if method.needs_teacher else None
         points = deployed

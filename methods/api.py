@@ -355,6 +355,7 @@ class Method(Protocol):
     have ``notes(setup) -> Sequence[str]``: what a reader of its row has to know, printed below the table; and
     ``small``, a mapping of settings with which it trains in a test's time (its shape, shrunken); and ``begins_alike``
     if its students of every seed begin with the same weights, so that seeds differ by their training alone; and
+    ``grid``, a mapping of settings to the values that a search may choose from (the paper's, where it names some); and
     ``several_tasks`` if one student is trained on all tasks of a run: batches then come from all of them, mixed, each
     with its task's position and its task's teacher, and ``deploy`` gives one model for each task, by its name.
     """

@@ -202,6 +202,7 @@ class BiLSTM(Settings):
         "with labels": ":hard_weight=1",
     }
     needs_teacher: ClassVar[bool] = True
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"hard_weight": (0.0, 1.0), "hidden": (150, 300)}
     small: ClassVar[Mapping[str, Any]] = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
 
     words: int = 10_000

@@ -162,6 +162,7 @@ class DistilBERT(Settings):
         "random weights": ":start=random",
     }
     needs_teacher: ClassVar[bool] = True
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0, 4.0), "cosine_weight": (0.1, 0.5)}
 
     layers: int = 0
     """0: half the teacher's."""

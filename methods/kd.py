@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -26,6 +26,7 @@ class KD(OwnShape):
     terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
     ablations: ClassVar[Mapping[str, str]] = {"w/o hard": ":-hard"}
     needs_teacher: ClassVar[bool] = True
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0, 10.0)}
 
     alpha: float = 0.5
     """Weight of the soft loss; the hard loss has 1 - alpha."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -82,6 +82,11 @@ class MicroBERT(OwnShape):
     terms: ClassVar[tuple[str, ...]] = ("hidn", "embd", "attn", "pred", "hard", "dis.adv", "dis.disc")
     ablations: ClassVar[Mapping[str, str]] = {"w/o Dis": ":-dis", "w/o Hidn": ":-hidn", "w/o Pred": ":-pred"}
     needs_teacher: ClassVar[bool] = True
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "alpha": (0.2, 0.5, 0.8),
+        "gamma": (0.01, 0.1),
+        "hidn_weight": (0.5, 1.0, 2.0),
+    }
 
     projection: Literal["student", "teacher", "common"] = "student"
     """Which side is mapped. A trainable teacher-side map could collapse to 0, hence the student's."""

@@ -32,6 +32,7 @@ class MobileBERT(Settings):
     terms: ClassVar[tuple[str, ...]] = ("fmt", "att", "soft", "hard")
     ablations: ClassVar[Mapping[str, str]] = {"w/o soft": ":-soft"}
     needs_teacher: ClassVar[bool] = True
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
 
     small: ClassVar[Mapping[str, Any]] = {
         "layers": 2,

@@ -218,6 +218,7 @@ class MoEBERT(Settings):
         "random neurons": ":importance=random",
     }
     needs_teacher: ClassVar[bool] = True
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"distil_weight": (1.0, 2.0, 3.0, 4.0, 5.0)}
 
     experts: int = 4
     expert_size: int = 0

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,11 @@ class PKD(Settings):
         "Last": ":map=last",
     }
     needs_teacher: ClassVar[bool] = True
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "alpha": (0.2, 0.5, 0.7),
+        "temperature": (5.0, 10.0, 20.0),
+        "beta": (10.0, 100.0, 500.0, 1000.0),
+    }
 
     layers: int = 0
     """0: half the teacher's."""

@@ -82,6 +82,7 @@ class Theseus(Settings):
     }
     needs_teacher: ClassVar[bool] = True
     begins_alike: ClassVar[bool] = True
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"rate": (0.1, 0.3), "until": (0.25, 0.5, 0.75)}
 
     layers: int = 0
     """0: half the teacher's."""

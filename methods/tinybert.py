@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -38,6 +38,7 @@ class TinyBERT(OwnShape):
         "w/o Pred": ":prediction=labels",
     }
     needs_teacher: ClassVar[bool] = True
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0)}
 
     temperature: float = 1.0
     prediction: Literal["soft", "labels"] = "soft"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -247,6 +247,39 @@ def hub_folder(configs: tuple[str, ...], offline: bool) -> Folder:
             f"use --data sample, or --data FOLDER with files like rte/train-00000-of-00001.parquet"
         ) from None
     return Folder(Path(root), f"GLUE ({HUB_REPOSITORY})", "glue-hub")
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """A source of which a tenth of the training rows is kept for scoring: what settings may be chosen on."""
+
+    source: Source
+    epochs: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.source.name}, a tenth of train held back"
+
+    @property
+    def slug(self) -> str:
+        return f"{self.source.slug}-held-back"
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        return self.source.has(task, "train")
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        whole = self.source.load(task, "train")
+        if len(whole) < 20:
+            raise InputError(f"{task.name} has {len(whole)} training rows; holding a tenth back needs at least 20")
+        order = np.random.default_rng(1).permutation(len(whole)).tolist()
+        kept = len(whole) - len(whole) // 10
+        return whole.take(sorted(order[kept:] if isinstance(wanted, EvaluationSet) else order[:kept]))
+
+
+def held_back(task: Task, source: Source) -> tuple[Task, Source]:
+    """The task scored on a tenth of its training rows, and the source that keeps them out of the training."""
+    scored = EvaluationSet("held-back", task.name, "train")
+    return replace(task, evaluation=(scored,)), HeldBack(source, source.epochs)
 
 
 def source_for(task: Task, data: str, offline: bool) -> Source:

@@ -142,7 +142,7 @@ def _student_cells(
     Raises:
         InputError: a combination that the method cannot do.
     """
-    several = several_tasks(row)
+    several, search = several_tasks(row), dict(request.searches).get(row.spelling)
     artefacts, recipes = {}, []
     for task in tasks:
         wishes = _wishes(row, task)
@@ -150,7 +150,7 @@ def _student_cells(
         for wish in wishes:
             name = artefact_name_of(wish, task, several)
             artefacts[name] = _key_of(wish, request, task, tokenizer, numeric, starts)
-        recipes.append(_recipe(task, wishes))
+        recipes.append(_recipe(task, wishes, row.pace))
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     _check_stages(row, tasks, recipes[0])
@@ -165,7 +165,7 @@ def _student_cells(
     ]
     return [
         Cell(
-            label=row.label,
+            label=f"{search.of} (best of {len(search.trials)})" if search else row.label,
             method=_name(row),
             version=row.method.version,
             settings=row.settings,
@@ -180,6 +180,7 @@ def _student_cells(
             seed=seed,
             numeric=numeric,
             together=tuple(partners) if several else (),
+            search=search,
         )
         for seed in request.seeds
         for task in tasks
@@ -233,12 +234,14 @@ def _hub_answers() -> bool:
 
 def _tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) -> tuple[list[TaskPlan], list[str]]:
     from bench.data.checkpoints import find
-    from bench.data.sources import source_for
+    from bench.data.sources import held_back, source_for
 
     planned: list[TaskPlan] = []
     absent: list[str] = []
     for task, by_name in wanted:
         source = source_for(task, request.data, request.offline)
+        if request.held_back:
+            task, source = held_back(task, source)
         labelled = [e for e in task.evaluation if e.labelled]
         splits: list[str | EvaluationSet] = ["train", *labelled]
         lacking = [s for s in splits if not source.has(task, s)]
@@ -323,16 +326,16 @@ def _wishes(row: MethodRow, task: TaskPlan) -> Sequence[Wish]:
         raise InputError(f"{row.spelling}: {error}") from None
 
 
-def _recipe(task: TaskPlan, wishes: Sequence[Wish]) -> Recipe:
-    """The students' recipe; a student cut out of the teacher takes the teacher's learning rate.
+def _recipe(task: TaskPlan, wishes: Sequence[Wish], pace: float) -> Recipe:
+    """The students' recipe at a row's own pace; a student cut out of the teacher takes the teacher's learning rate.
 
     Trained weights of a wide teacher are destroyed by steps that suit a small encoder.
     """
     from methods.api import TeacherWeights
 
-    if any(isinstance(wish, TeacherWeights) for wish in wishes):
-        return replace(task.recipe, learning_rate=task.teacher_recipe.learning_rate)
-    return task.recipe
+    cut = any(isinstance(wish, TeacherWeights) for wish in wishes)
+    rate = task.teacher_recipe.learning_rate if cut else task.recipe.learning_rate
+    return replace(task.recipe, learning_rate=rate * pace)
 
 
 def _key_of(

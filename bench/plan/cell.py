@@ -51,6 +51,30 @@ class Partner(Frozen):
     """key of its teacher"""
 
 
+class Trial(Frozen):
+    """One row that a search tried."""
+
+    row: str
+    score: float | None
+    """percent on the rows held back; None where it failed"""
+
+
+class Search(Frozen):
+    """How a row's settings were chosen: trials on training rows held back, with a teacher that has not seen them."""
+
+    of: str
+    """the row that was searched"""
+    metric: str
+    held_back: str
+    """sha256 of the rows held back"""
+    trials: tuple[Trial, ...]
+
+    def describe(self) -> str:
+        """For a reader of the row: what was tried, with its score on the rows held back."""
+        scores = ", ".join(f"{t.row} {'failed' if t.score is None else f'{t.score:.1f}'}" for t in self.trials)
+        return f"chosen among {len(self.trials)} by {self.metric} on a tenth of the training rows, held back: {scores}"
+
+
 class Numeric(Frozen):
     """What changes the arithmetic without changing the question."""
 
@@ -82,6 +106,8 @@ class Cell(Frozen):
     numeric: Numeric
     together: tuple[Partner, ...] = ()
     """all tasks of a student that learns several; ``tasks`` is then the one that was scored"""
+    search: Search | None = None
+    """how the settings were chosen, where they were searched for; part of the record's key, not of the training's"""
 
 
 def train_key(cell: Cell) -> str:
@@ -113,5 +139,7 @@ def train_key(cell: Cell) -> str:
 
 def record_key(cell: Cell, point: str = "") -> str:
     """Train key, operating point and evaluation sets; of a student of several tasks also which one is scored."""
-    scored = {"tasks": cell.tasks} if cell.together else {}
+    scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
+    if cell.search is not None:
+        scored["search"] = cell.search.model_dump()
     return digest({"train": train_key(cell), "point": point, "evaluation": cell.data.evaluation, **scored})

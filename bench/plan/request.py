@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.errors import InputError
+from bench.plan.cell import Search
 from bench.plan.recipe import Recipe
 
 PRECISIONS = ("fp32", "bf16")
@@ -38,6 +39,10 @@ class Request:
     yes: bool = False
     retry_failed: bool = False
     rerun: bool = False
+    held_back: bool = False
+    """score on a tenth of the training rows, held back, in the place of the evaluation sets"""
+    searches: tuple[tuple[str, Search], ...] = ()
+    """spelling of a row -> how it was found"""
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def checked(self) -> Request:

@@ -12,6 +12,7 @@ from bench.errors import InputError, unknown
 
 ALL = "all"
 CHECKPOINT = "checkpoint"
+PACE = "pace"
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class MethodRow:
     method: Any
     dropped: tuple[str, ...] = ()
     ablation_of: str | None = None
+    pace: float = 1.0
+    """what the recipe's learning rate is multiplied with for this row"""
     by_all: bool = False
     """whether ``all`` named it: then it is left out where the teacher does not suit it"""
 
@@ -63,7 +66,7 @@ def parse_rows(text: str) -> tuple[list[MethodRow], list[CheckpointRow]]:
 def parse_methods(text: str) -> list[MethodRow]:
     """``"kd,microbert:ablate"`` -> rows, in order, without repeats.
 
-    Parts are separated by ``:``; ``name=value`` is a setting, ``-term`` drops a term (and all below it,
+    Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning rate), ``-term`` drops a term (and all below it,
     ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method. Their order does not matter.
     ``all`` stands for every method that ships with the project.
 
@@ -110,7 +113,8 @@ def _rows(text: str) -> list[MethodRow]:
     rows = [full]
     for label, suffix in method.ablations.items():
         row = parse_one(":".join([name, *(p for p in parts if p != "ablate")]) + suffix)
-        rows.append(MethodRow(row.spelling, f"{full.label} {label}", row.method, row.dropped, full.spelling))
+        label = f"{full.label} {label}"
+        rows.append(MethodRow(row.spelling, label, row.method, row.dropped, full.spelling, row.pace))
     return rows
 
 
@@ -127,16 +131,19 @@ def parse_one(text: str) -> MethodRow:
     offered = {field.name: hints[field.name] for field in fields(method)}
     settings: dict[str, Any] = {}
     dropped: set[str] = set()
+    pace = 1.0
     for part in parts:
         key, equals, value = part.partition("=")
-        if part.startswith("-") and not equals:
+        if key == PACE and equals and PACE not in offered:
+            pace = _pace(text, value)
+        elif part.startswith("-") and not equals:
             dropped.add(_term(method, name, part[1:]))
         elif equals and key in offered:
             if key in settings:
                 raise InputError(f"{text}: the setting {key} is given twice")
             settings[key] = convert(f"{name}:{key}", value, offered[key])
         elif equals:
-            raise unknown(f"setting of {name}", key, sorted(offered))
+            raise unknown(f"setting of {name}", key, sorted({*offered, PACE}))
         else:
             near = difflib.get_close_matches(part, [*offered, "ablate"], n=1)
             hint = f"; did you mean {near[0] + ('=...' if near[0] != 'ablate' else '')!r}?" if near else ""
@@ -146,8 +153,16 @@ def parse_one(text: str) -> MethodRow:
     except ValueError as error:
         raise InputError(f"{text}: {error}") from None
     row = MethodRow("", "", made, tuple(sorted(dropped)))
-    spelling = spell(name, row.settings, defaults(method), row.dropped)
-    return MethodRow(spelling, spelling, made, row.dropped)
+    paced = {PACE: pace} if pace != 1.0 else {}
+    spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
+    return MethodRow(spelling, spelling, made, row.dropped, pace=pace)
+
+
+def _pace(text: str, value: str) -> float:
+    pace = float(convert(f"{text}: {PACE}", value, float))
+    if not 0 < pace < 1000:
+        raise InputError(f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0")
+    return pace
 
 
 def _term(method: Any, name: str, drop: str) -> str:

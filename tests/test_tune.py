@@ -1,0 +1,123 @@
+"""Fair search: equal trials, nothing of the development set, and a record that says what was tried."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tiny
+
+from bench.data.sources import held_back, source_for
+from bench.data.tasks import GLUE
+from bench.errors import InputError
+from bench.plan.spelling import parse_one
+from bench.record.store import Store
+from bench.tune import trials_of
+
+FLOOR, KD = f"finetune:{tiny.SHAPE}:start=random", f"kd:{tiny.SHAPE}:start=random"
+
+
+def test_held_back_rows_are_a_tenth_of_train_and_not_trained_on(glue_folder):
+    task, source = held_back(GLUE["rte"], source_for(GLUE["rte"], str(glue_folder), True))
+    whole = source_for(GLUE["rte"], str(glue_folder), True).load(GLUE["rte"], "train")
+    train, scored = source.load(task, "train"), source.load(task, task.evaluation[0])
+    assert len(train) + len(scored) == len(whole)
+    assert len(scored) == len(whole) // 10
+    assert not set(train.ids) & set(scored.ids)
+    assert sorted([*train.ids, *scored.ids]) == sorted(whole.ids)
+    assert source.load(task, "train").fingerprint() == train.fingerprint()
+
+
+def test_trials_begin_with_the_row_as_typed_and_are_all_different():
+    found = trials_of(parse_one("kd"), 6)
+    assert found[0].spelling == "kd"
+    assert len({trial.spelling for trial in found}) == 6
+    assert [t.spelling for t in trials_of(parse_one("kd"), 6)] == [t.spelling for t in found]
+    assert [t.spelling for t in trials_of(parse_one("kd"), 3)] == [t.spelling for t in found[:3]]
+
+
+def test_settings_that_were_typed_are_not_searched():
+    for trial in trials_of(parse_one("kd:temperature=3:pace=2"), 3):
+        assert trial.method.temperature == 3
+        assert trial.pace == 2
+
+
+def test_a_grid_too_small_for_the_trials_is_bad_input():
+    with pytest.raises(InputError, match="at most 6"):
+        trials_of(parse_one("finetune"), 7)
+
+
+def test_every_grid_names_settings_and_values_that_the_method_takes():
+    import methods
+
+    for name in methods.TABLE:
+        kind = methods.get(name)
+        for setting, values in getattr(kind, "grid", {}).items():
+            for value in values:
+                assert getattr(parse_one(f"{name}:{setting}={value}").method, setting) == value
+
+
+def test_pace_multiplies_the_learning_rate_and_nothing_else(bench, glue_folder, teacher_folder, tmp_path):
+    rows = f"{FLOOR},{FLOOR}:pace=2"
+    done = bench(
+        *("run", "--methods", rows, "--tasks", "sst2", "--data", glue_folder, "--teacher", teacher_folder),
+        *("--epochs", 1, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+    assert done.returncode == 0, done.stderr
+    plain, fast = sorted(
+        (r.cell for r in Store(tmp_path / "r").records() if r.cell.method == "finetune"), key=lambda c: len(c.label)
+    )
+    assert fast.recipe == {**plain.recipe, "learning_rate": 2 * plain.recipe["learning_rate"]}
+    assert (fast.settings, fast.data) == (plain.settings, plain.data)
+    assert "pace=2" in fast.label
+
+
+@pytest.mark.parametrize("spelling", ["kd:pace=0", "kd:pace=x", "kd:pace=-1"])
+def test_a_pace_that_is_none_is_bad_input(spelling):
+    with pytest.raises(InputError, match="pace"):
+        parse_one(spelling)
+
+
+def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, glue_folder, teacher_folder, tmp_path):
+    words = (
+        *("tune", "--methods", f"{FLOOR},{KD}", "--tasks", "sst2", "--trials", 3, "--data", glue_folder),
+        *("--teacher", teacher_folder, "--epochs", 2, "--yes"),
+        *("--results", tmp_path / "r", "--reports", tmp_path / "p", "--json", tmp_path / "chosen.json"),
+    )
+    done = bench(*words)
+    assert done.returncode == 0, done.stderr
+    chosen = json.loads((tmp_path / "chosen.json").read_text())
+    assert [c["search"]["of"] for c in chosen] == [parse_one(FLOOR).spelling, parse_one(KD).spelling]
+    records = list(Store(tmp_path / "r").records())
+    final = [record for record in records if record.cell.search]
+    assert len(final) == 2
+    for record in final:
+        search = record.cell.search
+        assert len(search.trials) == 3
+        assert record.cell.label.endswith("(best of 3)")
+        best = max(search.trials, key=lambda trial: trial.score)
+        assert parse_one(best.row).settings == record.cell.settings
+        assert record.cell.data.rows["train"] == 40
+        assert "chosen among 3 by accuracy" in " ".join(record.notes)
+        assert list(record.scores) == ["validation"]
+        tried = [r for r in records if r.cell.label in {t.row for t in search.trials}]
+        assert {tuple(r.scores) for r in tried} == {("held-back",)}
+        assert all(r.cell.teacher.key != record.cell.teacher.key for r in tried if r.cell.method == "kd")
+    report = (tmp_path / "p" / "folder-tiny-glue-tiny-bert-common-2-epochs.md").read_text()
+    assert "(best of 3)" in report
+    assert "chosen among 3" in report
+    assert bench(*words).stderr.count("nothing to do: every cell has its record") == 2
+
+
+def test_a_search_refuses_what_it_cannot_do_fairly(bench, glue_folder, teacher_folder, tmp_path):
+    common = ("--tasks", "sst2", "--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r")
+    for words, said in (
+        (("--methods", "mtdnn"), "leave it out"),
+        (("--methods", "kd", "--trials", 1), "at least 2"),
+        (("--methods", "kd", "--seeds", "0,1"), "one seed"),
+        (("--methods", "finetune", "--trials", 99), "at most 6"),
+    ):
+        answer = bench("tune", *words, *common)
+        assert answer.returncode == 2
+        assert said in answer.stderr
+    assert not (tmp_path / "r").exists()
