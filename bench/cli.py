@@ -258,6 +258,19 @@ def tune(
     return outcome.exit_code
 
 
+@app.command(epilog="Example: python -m bench convert huawei-noah/TinyBERT_General_4L_312D tinybert-general")
+def convert(
+    source: Annotated[str, typer.Argument(help="A folder with a pytorch_model.bin, or a hub name.")],
+    target: Annotated[Path, typer.Argument(help="The new folder.")],
+    offline: Offline = False,
+) -> None:
+    """Make a pytorch_model.bin into safetensors; it is opened with weights_only=True, so nothing in it can run."""
+    from bench.convert import convert as carry_out
+
+    folder, count = carry_out(source, target, offline)
+    print(f"{folder}: {count} tensors")
+
+
 @app.command("list", epilog="Example: python -m bench list --check")
 def list_(
     check: Annotated[bool, typer.Option("--check", help="Also import every method and show what fails.")] = False,

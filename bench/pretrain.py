@@ -23,8 +23,10 @@ from methods.api import CutTeacher, FromText, GeneralStart
 class Starts:
     """What a plan wants from unlabelled text, by key."""
 
-    def __init__(self, plans: dict[str, StartPlan], numerics: Numerics, progress: Progress) -> None:
-        self.plans, self.numerics, self.progress = plans, numerics, progress
+    def __init__(
+        self, plans: dict[str, StartPlan], numerics: Numerics, progress: Progress, offline: bool = False
+    ) -> None:
+        self.plans, self.numerics, self.progress, self.offline = plans, numerics, progress, offline
         self.made: dict[str, tuple[dict[str, Tensor], dict[str, Any]]] = {}
 
     def get(self, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:

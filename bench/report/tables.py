@@ -417,6 +417,8 @@ def start_of(record: Record) -> str:
     for name, made in record.artefacts.items():
         if "train" in made:
             return f"{name.replace('_', ' ')} {made['key'][:6]}"
+        if made.get("beginning", "").startswith("given: "):
+            return str(made["beginning"])
     own = {"tuned_teacher": "the tuned teacher", "teacher_weights": "the teacher, un-tuned"}
     return next((text for name, text in own.items() if name in record.artefacts), "random weights")
 
@@ -425,7 +427,8 @@ def cost(group: Group) -> Table | None:
     """What training each row took, summed over tasks, mean over seeds."""
     rows = []
     for label in group.systems:
-        done = [r for r in group.of(label) if r.train]
+        # a student of several tasks has a record for each of them, and was trained once
+        done = list({r.train_key: r for r in group.of(label) if r.train}.values())
         if not done:
             continue
         seeds = max(1, len({r.cell.seed for r in done}))

@@ -17,7 +17,7 @@ from filelock import FileLock
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, BertConfig
+from transformers import AutoModel, AutoModelForSequenceClassification, BertConfig
 
 from bench.data.checkpoints import Checkpoint, sha256_of
 from bench.data.encode import Encoded
@@ -272,6 +272,20 @@ def general_start(
 
     made = _keep("starts", key, write)
     return load_file(_folder("starts", key) / WEIGHTS), made
+
+
+def given_tensors(found: Checkpoint) -> dict[str, Tensor]:
+    """The encoder of somebody's checkpoint without its pooler, and TinyBERT's ``fit_dense`` as the projection.
+
+    Read through transformers, which knows the older names of LayerNorm's weights.
+    """
+    model: Any = AutoModel.from_pretrained(found.folder, add_pooling_layer=False)
+    made = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
+    with safe_open(found.folder / WEIGHTS, framework="pt") as file:
+        if {"fit_dense.weight", "fit_dense.bias"} <= set(file.keys()):
+            made["projection.weight"] = file.get_tensor("fit_dense.weight")
+            made["projection.bias"] = file.get_tensor("fit_dense.bias")
+    return made
 
 
 def cut_teacher(

@@ -32,6 +32,7 @@ from methods.api import (
     FromText,
     FromTraining,
     GeneralStart,
+    GivenStart,
     Method,
     Needs,
     Out,
@@ -131,7 +132,7 @@ class Bench:
             made: dict[str, Mapping[str, Tensor]] = {}
             for wish in self.method.prepare(config):
                 name = artefact_name(wish, TASK, getattr(self.method, "several_tasks", False))
-                if isinstance(wish, GeneralStart | CutTeacher):
+                if isinstance(wish, GeneralStart | GivenStart | CutTeacher):
                     with torch.random.fork_rng(devices=[]):
                         torch.manual_seed(3)
                         made |= blank_artefacts([wish], config, self.num_labels)

@@ -1,0 +1,77 @@
+"""A pytorch_model.bin made into safetensors, once and on purpose: the only place where such a file is opened.
+
+It is read with ``weights_only=True``, so that nothing in it can run; what it holds beyond tensors is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from bench.errors import InputError
+
+BINARY, SAFE = "pytorch_model.bin", "model.safetensors"
+BESIDE = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
+
+
+def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int]:
+    """Write a folder with the same tensors as safetensors, and configuration and tokenizer beside them.
+
+    Args:
+        source: a folder with a pytorch_model.bin, or a hub name.
+
+    Returns:
+        the new folder, and the number of tensors.
+
+    Raises:
+        InputError: nothing there, the target exists, or a file that holds more than tensors.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    if target.exists():
+        raise InputError(f"{target} exists; name a new folder")
+    folder = _folder(source, offline)
+    file = folder / BINARY
+    if not file.is_file():
+        there = f"; it has {SAFE} already" if (folder / SAFE).is_file() else ""
+        raise InputError(f"{source}: no {BINARY} in it{there}")
+    try:
+        found = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # unpickling raises many kinds; every one of them means the same here
+        raise InputError(
+            f"{file}: not a file of plain tensors ({str(error).splitlines()[0]}); nothing was written"
+        ) from None
+    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+        raise InputError(f"{file}: expected names with a tensor each; nothing was written")
+    # each its own memory: safetensors refuses tensors that share it, and tied ones are tied again when loaded
+    tensors = {str(name): value.detach().clone().contiguous() for name, value in found.items()}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".tmp-") as temporary:
+        made = Path(temporary) / "new"
+        made.mkdir()
+        save_file(tensors, made / SAFE, metadata={"format": "pt"})
+        for name in BESIDE:
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, made / name)
+        os.replace(made, target)
+    return target, len(tensors)
+
+
+def _folder(source: str, offline: bool) -> Path:
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return path
+    if source.startswith((".", "/", "~")):
+        raise InputError(f"{source}: no such folder")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        return Path(snapshot_download(source, allow_patterns=[BINARY, *BESIDE], local_files_only=offline))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        raise InputError(
+            f"{source}: no folder of that name, and the hub did not give it ({type(error).__name__})"
+        ) from None
