@@ -48,6 +48,13 @@ Corpus = Annotated[
 CorpusTokens = Annotated[
     int | None, typer.Option("--corpus-tokens", help="Tokens of it to train the general start on.")
 ]
+Augment = Annotated[
+    str,
+    typer.Option(
+        help="Rules that make further training rows for the students: masked (TinyBERT's) or rules (the BiLSTM's)."
+    ),
+]
+AugmentTimes = Annotated[int, typer.Option("--augment-times", help="Variants of each training row, at most.")]
 Threads = Annotated[int, typer.Option(help="CPU threads; part of a result's identity.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Ask no hub; use what is cached.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start long plans without asking.")]
@@ -122,6 +129,8 @@ def run(
     epochs: Epochs = None,
     corpus: Corpus = None,
     corpus_tokens: CorpusTokens = None,
+    augment: Augment = "",
+    augment_times: AugmentTimes = 10,
     threads: Threads = 2,
     offline: Offline = False,
     yes: Yes = False,
@@ -174,6 +183,8 @@ def plan(
     epochs: Epochs = None,
     corpus: Corpus = None,
     corpus_tokens: CorpusTokens = None,
+    augment: Augment = "",
+    augment_times: AugmentTimes = 10,
     threads: Threads = 2,
     offline: Offline = False,
     json_file: Json = None,

@@ -18,6 +18,7 @@ from bench.progress import Progress
 from bench.train.artefacts import cut_teacher, from_text, general_start, own_weights
 from bench.train.loop import Numerics
 from methods.api import CutTeacher, FromText, GeneralStart
+from methods.masked import TeacherHead
 
 
 class Starts:
@@ -41,6 +42,10 @@ class Starts:
             with self.progress.task(f"{start.title} from {start.corpus.name}") as update:
                 self.made[key] = self._make(start, parts, update)
         return self.made[key]
+
+    def masked_head(self) -> dict[str, Tensor]:
+        """The un-tuned teacher's masked-language head, which the plan has wished for."""
+        return self.get(next(key for key, start in self.plans.items() if isinstance(start.wish, TeacherHead)))[0]
 
     def _part(self, start: StartPlan, key: str) -> dict[str, Tensor]:
         return self.get(key)[0] if key in self.plans else own_weights(start.checkpoint)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -43,6 +43,7 @@ from bench.train.artefacts import (
     given_tensors,
     own_weights,
 )
+from bench.train.augmentation import augmented_rows
 from bench.train.evaluate import predict, score
 from bench.train.loop import Course, Numerics, RandomState, Trainee, TrainLog, legs_of, train_on
 from methods.api import (
@@ -85,14 +86,40 @@ class Bench:
     task: TaskPlan
     numerics: Numerics
     progress: Progress
+    head: Callable[[], dict[str, Tensor]] = dict
+    """the un-tuned teacher's masked-language head, for augmentation"""
 
     @cached_property
     def tokenizer(self) -> Any:
         return tokenizer_of(self.task.checkpoint)
 
     @cached_property
-    def train(self) -> Encoded:
+    def given(self) -> Encoded:
+        """The training rows as they come: what teachers are tuned on."""
         return encode(self.tokenizer, self.task.train, self.task.recipe.max_length)
+
+    @cached_property
+    def train(self) -> Encoded:
+        """What students are trained on."""
+        return self.given if self.task.augmentation is None else self.augmentation[0]
+
+    @cached_property
+    def augmentation(self) -> tuple[Encoded, dict[str, Any]]:
+        """The training rows and their variants, encoded, and what the record says of them."""
+        plan = self.task
+        assert plan.augmentation is not None
+        with self.progress.task(f"{plan.task.name}: augmentation by {plan.augmentation.kind}") as update:
+            rows, origins, body = augmented_rows(
+                plan.train, plan.augmentation, plan.data.train, plan.checkpoint, self.head, self.numerics, update
+            )
+        encoded = encode(self.tokenizer, rows, plan.recipe.max_length)
+        if plan.augmentation.kind == "rules" and encoded.labels is not None:
+            # a variant may mean something else than its origin: the tuned teacher says what
+            new = np.flatnonzero(np.diff(origins, prepend=-1) == 0)
+            answers = torch.from_numpy(predict(self.teacher[0], encoded, self.numerics))
+            labels = answers[:, 0] if plan.task.regression else answers.argmax(1)
+            encoded.labels[new] = labels[new].to(encoded.labels.dtype)
+        return encoded, {name: body[name] for name in ("key", "weights", "rows")}
 
     @cached_property
     def evaluation(self) -> dict[str, Encoded]:
@@ -118,7 +145,7 @@ class Bench:
                 plan.checkpoint,
                 plan.task,
                 plan.teacher_key(seed),
-                lambda: self.train,
+                lambda: self.given,
                 plan.teacher_recipe,
                 seed,
                 self.numerics,
@@ -247,7 +274,7 @@ def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outc
         if not todo:
             continue
         progress.say(f"{task.task.name} ({number} of {len(plan.tasks)} tasks), {len(todo)} cells")
-        bench = Bench(task, numerics, progress)
+        bench = Bench(task, numerics, progress, starts.masked_head)
         for planned in todo:
             if planned.checkpoint is not None:
                 _checkpoint_record(planned.cell, planned.checkpoint, bench, store, outcome)
@@ -259,7 +286,7 @@ def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outc
             for start in range(0, len(of_seed), TOGETHER):
                 _group(of_seed[start : start + TOGETHER], seed, [bench], starts, store, progress, outcome)
     for training in plan.together():
-        benches = [Bench(task, numerics, progress) for task in plan.tasks]
+        benches = [Bench(task, numerics, progress, starts.masked_head) for task in plan.tasks]
         _group([training], training[0].cell.seed, benches, starts, store, progress, outcome)
 
 
@@ -366,6 +393,9 @@ def _trainee(
         student = method.build(setup)
     examples = [len(bench.train) for bench in benches]
     preparation, legs = legs_of(method.stages(setup), cell.dropped, Recipe(**cell.recipe), *examples)
+    for bench in benches:
+        if bench.task.augmentation:
+            made[f"augmentation.{bench.task.task.name}"] = bench.augmentation[1]
     if method.needs_teacher:
         for bench in benches:
             name = f"teacher.{bench.task.task.name}" if several else "teacher"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from bench.data.augment import Augmentation
 from bench.data.tasks import EvaluationSet, Task, expand
 from bench.errors import InputError
 from bench.plan.cell import TEACHER, Cell, DataIdentity, Numeric, Partner, TeacherIdentity, record_key, train_key
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from methods.api import Setup, Wish
 
 TEACHER_VERSION = 1
+AUGMENTATION_VERSION = 1
 
 
 @dataclass
@@ -45,10 +47,14 @@ class TaskPlan:
     recipe: Recipe
     mean_tokens: float
     data: DataIdentity
+    """what students are trained on and scored with"""
+    given: DataIdentity
+    """the same before augmentation: what teachers are tuned on"""
+    augmentation: Augmentation | None = None
 
     def teacher_key(self, seed: int) -> str:
         """Of the teacher tuned with this seed; 0 is the one that students share."""
-        return _teacher_key(self.checkpoint, self.task, self.data, self.teacher_recipe, self.numeric, seed)
+        return _teacher_key(self.checkpoint, self.task, self.given, self.teacher_recipe, self.numeric, seed)
 
 
 @dataclass
@@ -114,6 +120,8 @@ def build(request: Request) -> Plan:
     notes += left_out
     for task in tasks:
         tokenizer = hash_of_tokenizer(task.checkpoint)
+        if task.augmentation:
+            task.data = _augmented(task, task.augmentation, request, tokenizer, numeric, starts)
         cells.append(_teacher_cell(task, tokenizer, numeric, request, store))
         cells += [_checkpoint_cell(row, task, numeric, request, store) for row in given]
         for row in rows:
@@ -127,6 +135,35 @@ def build(request: Request) -> Plan:
 
     plan.seconds, plan.disk_bytes = estimate(plan)
     return plan
+
+
+def _augmented(
+    task: TaskPlan,
+    augmentation: Augmentation,
+    request: Request,
+    tokenizer: str,
+    numeric: Numeric,
+    starts: dict[str, StartPlan],
+) -> DataIdentity:
+    """The identity of the augmented rows: of what they are made from and how, known before they are made."""
+    from methods.masked import TeacherHead
+
+    head = ""
+    if augmentation.kind == "masked":
+        head = plan_start(TeacherHead(), request, task.checkpoint, tokenizer, numeric, starts).key
+    made = {
+        "what": ["augmentation", AUGMENTATION_VERSION, augmentation.kind, augmentation.times, augmentation.seed],
+        "train": task.given.train,
+        "head": head,
+        "teacher": task.teacher.key if augmentation.kind == "rules" else task.checkpoint.sha256,
+    }
+    return task.given.model_copy(
+        update={
+            "name": f"{task.given.name}, augmented {augmentation.times} times by {augmentation.kind}",
+            "slug": f"{task.given.slug}-{augmentation.kind}-augmented-{augmentation.times}",
+            "train": digest({"schema": SCHEMA, **made}),
+        }
+    )
 
 
 def several_tasks(row: MethodRow) -> bool:
@@ -274,6 +311,8 @@ def _tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) 
                 recipe,
                 _mean_tokens(checkpoint, train, recipe.max_length),
                 data,
+                data,
+                Augmentation(request.augment, request.augment_times) if request.augment else None,
             )
         )
     if not planned:

@@ -49,6 +49,7 @@ def estimate(plan: Plan) -> tuple[float, int]:
     from bench.train.artefacts import is_cached
     from methods.api import CutTeacher, FromText, Setup
     from methods.families import cost
+    from methods.masked import TeacherHead
     from methods.parts import bert_config, blank_artefacts, classifier
 
     flops, disk = 0.0, 0
@@ -63,6 +64,11 @@ def estimate(plan: Plan) -> tuple[float, int]:
         if task.teacher.origin == "fine-tuned" and not is_cached("teachers", task.teacher.key):
             flops += 3 * passes(teacher, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
             disk += 4 * (config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2)
+        if task.augmentation and task.augmentation.kind == "masked" and not is_cached("augmented", task.data.train):
+            # about every second token is a word that is asked for, beside its whole sentence
+            questions = 0.5 * len(task.train) * task.mean_tokens
+            flops += passes(teacher, questions, 2 * task.mean_tokens)
+            needed |= {start.key for start in plan.starts.values() if isinstance(start.wish, TeacherHead)}
         taught = {p.cell.seed for p in cells if p.row is not None and p.row.method.needs_teacher}
         flops += len(taught) * passes(teacher, seen, task.mean_tokens)
         for planned in cells:
@@ -109,4 +115,5 @@ def real_glue_seconds(request: Request, rows: int) -> float:
 
 def _examples(task: TaskPlan, recipe: Recipe) -> float:
     epochs = 23.0 if recipe.name == "paper" else recipe.epochs  # the longest paper schedule: 20 + 3
-    return len(task.train) * epochs
+    times = 1 + task.augmentation.times if task.augmentation else 1  # at most: duplicates are dropped
+    return len(task.train) * times * epochs

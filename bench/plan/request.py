@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from bench.data.augment import Augmentation
 from bench.errors import InputError
 from bench.plan.cell import Search
 from bench.plan.recipe import Recipe
@@ -39,6 +40,8 @@ class Request:
     yes: bool = False
     retry_failed: bool = False
     rerun: bool = False
+    augment: str = ""
+    augment_times: int = 10
     held_back: bool = False
     """score on a tenth of the training rows, held back, in the place of the evaluation sets"""
     searches: tuple[tuple[str, Search], ...] = ()
@@ -64,6 +67,8 @@ class Request:
         ):
             if value is not None and value < 1:
                 raise InputError(f"--{name} {value}: should be at least 1")
+        if self.augment:
+            Augmentation(self.augment, self.augment_times).checked()
         if self.epochs is not None and not 0 < self.epochs < 10_000:
             raise InputError(f"--epochs {self.epochs:g}: should be above 0")
         if self.epochs is not None and self.recipe == "paper":

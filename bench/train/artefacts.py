@@ -43,17 +43,17 @@ def cache_root() -> Path:
     return Path(given) if given else Path.home() / ".cache" / "bert-bench"
 
 
-def _folder(kind: str, key: str) -> Path:
+def folder_of(kind: str, key: str) -> Path:
     return cache_root() / kind / key[:24]
 
 
 def is_cached(kind: str, key: str) -> bool:
-    return (_folder(kind, key) / "made.json").is_file()
+    return (folder_of(kind, key) / "made.json").is_file()
 
 
-def _keep(kind: str, key: str, write: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+def keep(kind: str, key: str, write: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
     """Run ``write`` in a temporary folder and move it into place; other processes wait and find it made."""
-    final = _folder(kind, key)
+    final = folder_of(kind, key)
     final.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(final.with_suffix(".lock")):
         if not (final / "made.json").is_file():
@@ -120,8 +120,8 @@ def finetuned_teacher(
             "train": asdict(trainee.log),
         }
 
-    made = _keep("teachers", key, write)
-    return _opened(_folder("teachers", key), task.num_labels), made
+    made = keep("teachers", key, write)
+    return _opened(folder_of("teachers", key), task.num_labels), made
 
 
 def from_training(
@@ -147,8 +147,8 @@ def from_training(
         save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, folder / WEIGHTS)
         return {"weights": sha256_of(folder / WEIGHTS), "seconds": round(time.perf_counter() - begun, 3)}
 
-    made = _keep("computed", key, write)
-    return load_file(_folder("computed", key) / WEIGHTS), made
+    made = keep("computed", key, write)
+    return load_file(folder_of("computed", key) / WEIGHTS), made
 
 
 def ensemble_targets(
@@ -166,8 +166,8 @@ def ensemble_targets(
         save_file(made, folder / WEIGHTS)
         return {"weights": sha256_of(folder / WEIGHTS), "seconds": round(time.perf_counter() - begun, 3)}
 
-    made = _keep("computed", key, write)
-    return load_file(_folder("computed", key) / WEIGHTS), made
+    made = keep("computed", key, write)
+    return load_file(folder_of("computed", key) / WEIGHTS), made
 
 
 def beginning(
@@ -270,8 +270,8 @@ def general_start(
         save_file(_encoder(model, projection), folder / WEIGHTS)
         return {"beginning": _said(cut), "weights": sha256_of(folder / WEIGHTS), "train": asdict(log)}
 
-    made = _keep("starts", key, write)
-    return load_file(_folder("starts", key) / WEIGHTS), made
+    made = keep("starts", key, write)
+    return load_file(folder_of("starts", key) / WEIGHTS), made
 
 
 def given_tensors(found: Checkpoint) -> dict[str, Tensor]:
@@ -299,8 +299,8 @@ def cut_teacher(
         save_file(_encoder(model, projection), folder / WEIGHTS)
         return {"beginning": _said(cut), "weights": sha256_of(folder / WEIGHTS)}
 
-    made = _keep("starts", key, write)
-    return load_file(_folder("starts", key) / WEIGHTS), made
+    made = keep("starts", key, write)
+    return load_file(folder_of("starts", key) / WEIGHTS), made
 
 
 def _in_checkpoint(checkpoint: Checkpoint, wanted: Mapping[str, Sequence[str]]) -> dict[str, Tensor]:
@@ -347,5 +347,5 @@ def from_text(
         save_file(kept, folder / WEIGHTS)
         return {"weights": sha256_of(folder / WEIGHTS), "train": asdict(log)}
 
-    made = _keep("starts", key, write)
-    return load_file(_folder("starts", key) / WEIGHTS), made
+    made = keep("starts", key, write)
+    return load_file(folder_of("starts", key) / WEIGHTS), made

@@ -1,0 +1,151 @@
+"""Augmented training rows as an artefact: made once with the un-tuned teacher, kept under a key, with a hash of its content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bench.data.augment import CANDIDATES, Augmentation, Candidates, augmented, replaceable
+from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
+from bench.data.sources import Split
+from bench.train.artefacts import OnStep, base_model, folder_of, keep, own_weights
+from bench.train.loop import Numerics
+from methods.api import Batch, Needs, Setup
+from methods.masked import TeacherHead
+from methods.packed import Layout, forward
+
+TOKENS_A_BATCH = 8192
+LONGEST = 126
+"""Tokens of a sentence and its hidden twin together, without the special ones."""
+TEXTS = "texts.parquet"
+
+
+def augmented_rows(
+    split: Split,
+    augmentation: Augmentation,
+    key: str,
+    checkpoint: Checkpoint,
+    head: Callable[[], dict[str, Tensor]],
+    numerics: Numerics,
+    on_step: OnStep,
+) -> tuple[Split, np.ndarray, dict[str, Any]]:
+    """The rows with their variants, the row each was made of, and what the record says of them: from the cache or made now."""
+    import pandas
+
+    def write(folder: Path) -> dict[str, Any]:
+        candidates = None
+        if augmentation.kind == "masked":
+            candidates = teacher_candidates(checkpoint, head(), numerics, on_step)
+        made, origins = augmented(split, augmentation, candidates)
+        columns: dict[str, Any] = {"first": list(made.first), "origin": origins}
+        if made.second is not None:
+            columns["second"] = list(made.second)
+        pandas.DataFrame(columns).to_parquet(folder / TEXTS, index=False)
+        return {"weights": sha256_of(folder / TEXTS), "rows": len(made)}
+
+    body = keep("augmented", key, write)
+    table = pandas.read_parquet(folder_of("augmented", key) / TEXTS)
+    origins = table["origin"].to_numpy()
+    rows = Split(
+        table["first"].tolist(),
+        table["second"].tolist() if "second" in table else None,
+        None if split.labels is None else split.labels[origins],
+        list(range(len(table))),
+    )
+    return rows, origins, body
+
+
+def teacher_candidates(
+    checkpoint: Checkpoint, head: dict[str, Tensor], numerics: Numerics, on_step: OnStep
+) -> Candidates:
+    """What the un-tuned teacher would put in a word's place.
+
+    A word of one piece: the 15 likeliest pieces at its place, which is hidden, with the whole sentence beside it as the
+    second segment, as the authors' code asks. A word of several pieces: the 15 nearest words of the vocabulary by the
+    cosine of the teacher's own embeddings (theirs: of GloVe vectors).
+    """
+    tokenizer, weights = tokenizer_of(checkpoint), own_weights(checkpoint)
+    model = base_model(checkpoint, 2).to(numerics.device).eval()
+    setup = Setup(checkpoint.config, 2, (), {"teacher_weights": weights, TeacherHead.name: head})
+    answer = TeacherHead().filled(setup).to(numerics.device).eval()
+    pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    whole = torch.tensor([piece.isalpha() for piece in pieces])
+    nearest = _nearest(weights["bert.embeddings.word_embeddings.weight"][: len(pieces)], whole, pieces)
+
+    def candidates(sentences: Sequence[Sequence[str]]) -> list[dict[int, list[str]]]:
+        found: list[dict[int, list[str]]] = [{} for _ in sentences]
+        questions: list[tuple[int, int, list[int], int]] = []
+        for number, words in enumerate(sentences):
+            split_ids = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in words]
+            ids = [piece for word in split_ids for piece in word][: LONGEST // 2]
+            place = 0
+            for position, (word, own) in enumerate(zip(words, split_ids, strict=True)):
+                if replaceable(word) and place < len(ids):
+                    if len(own) == 1:
+                        questions.append((number, position, ids, place))
+                    else:
+                        found[number][position] = nearest(own)
+                place += len(own)
+        _ask(questions, found)
+        return found
+
+    def _ask(questions: list[tuple[int, int, list[int], int]], found: list[dict[int, list[str]]]) -> None:
+        start = 0
+        while start < len(questions):
+            stop, tokens = start, 0
+            while stop < len(questions) and (stop == start or tokens < TOKENS_A_BATCH):
+                tokens += 2 * len(questions[stop][2]) + 3
+                stop += 1
+            some = questions[start:stop]
+            for (number, position, ids, place), likely in zip(some, _likeliest(some), strict=True):
+                words = (pieces[i] for i in likely if whole[i] and i != ids[place])
+                found[number][position] = [word for word, _ in zip(words, range(CANDIDATES), strict=False)]
+            start = stop
+            on_step(stop, len(questions))
+
+    @torch.no_grad()
+    def _likeliest(questions: list[tuple[int, int, list[int], int]]) -> list[list[int]]:
+        cls, sep, mask = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
+        rows, segments, places = [], [], []
+        total = 0
+        for _, _, ids, place in questions:
+            hidden = [*ids[:place], mask, *ids[place + 1 :]]
+            rows.append([cls, *hidden, sep, *ids, sep])
+            segments += [0] * (len(ids) + 2) + [1] * (len(ids) + 1)
+            places.append(total + 1 + place)
+            total += len(rows[-1])
+        device = numerics.device
+        batch = Batch(
+            range(len(rows)),
+            torch.tensor([token for row in rows for token in row], device=device),
+            torch.tensor(segments, device=device),
+            Layout([len(row) for row in rows], device),
+            None,
+        )
+        last = checkpoint.config.num_hidden_layers
+        with numerics.autocast():
+            states = forward(model, batch, Needs(hidden=frozenset({last}))).hidden(last)
+            logits = answer(states[torch.tensor(places, device=device)]).float()
+        return logits.topk(2 * CANDIDATES, -1).indices.cpu().tolist()  # twice as many: word ends and itself fall away
+
+    return candidates
+
+
+def _nearest(words_VW: Tensor, whole_V: Tensor, pieces: Sequence[str]) -> Callable[[list[int]], list[str]]:
+    """Word pieces -> the nearest whole words by the cosine of embeddings; of several pieces, of their mean."""
+    unit_VW = nn.functional.normalize(words_VW.float(), dim=-1)
+    known: dict[tuple[int, ...], list[str]] = {}
+
+    def nearest(own: list[int]) -> list[str]:
+        if tuple(own) not in known:
+            query_W = nn.functional.normalize(words_VW[own].float().mean(0), dim=0)
+            close_V = (unit_VW @ query_W).masked_fill(~whole_V, -2.0)
+            known[tuple(own)] = [pieces[i] for i in close_V.topk(min(CANDIDATES, int(whole_V.sum()))).indices.tolist()]
+        return known[tuple(own)]
+
+    return nearest

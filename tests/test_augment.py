@@ -1,0 +1,179 @@
+"""Augmentation: the rules, the candidates, and augmented rows on their way through a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.data import augment
+from bench.data.augment import Augmentation, augmented, by_candidates, by_chance, classes_of, word_class, words_of
+from bench.data.sources import Split
+from bench.record.store import Store
+
+DOCUMENTS = [" ".join(tiny.WORDS[(i * 7 + j * j) % len(tiny.WORDS)] for j in range(40)) for i in range(60)]
+
+
+def nobody(sentences):
+    return [{0: ["cat", "dog"]} for _ in sentences]
+
+
+@pytest.mark.parametrize("kind", augment.KINDS)
+@pytest.mark.parametrize("pairs", [False, True])
+def test_every_row_comes_first_unchanged_and_no_variant_twice(kind, pairs):
+    rows = tiny.split(20, pairs=pairs)
+    made, origins = augmented(rows, Augmentation(kind, 5), nobody)
+    assert len(made) == len(origins) == len(set(made.ids))
+    assert sorted(set(origins.tolist())) == list(range(20))
+    for row in range(20):
+        own = [i for i, origin in enumerate(origins) if origin == row]
+        second = made.second or [""] * len(made)
+        texts = [(made.first[i], second[i]) for i in own]
+        assert texts[0] == (rows.first[row], rows.second[row] if pairs else "")
+        assert len(set(texts)) == len(texts) <= 6
+        assert {made.labels[i] for i in own} == {rows.labels[row]}
+    assert list(origins) == sorted(origins)
+
+
+def test_one_seed_gives_the_same_rows_another_one_others():
+    rows = tiny.split(20)
+    first, again, other = (augmented(rows, Augmentation("rules", 5, seed))[0] for seed in (0, 0, 1))
+    assert first.fingerprint() == again.fingerprint() != other.fingerprint()
+
+
+def test_four_of_ten_words_with_candidates_are_replaced():
+    rng = np.random.default_rng(0)
+    words = ["red", "is", "blue"]
+    made = [by_candidates(words, {0: ["old"], 2: ["new", "big"]}, rng) for _ in range(4000)]
+    assert {variant[1] for variant in made} == {"is"}
+    assert 0.37 < np.mean([variant[0] == "old" for variant in made]) < 0.43
+    assert 0.17 < np.mean([variant[2] == "big" for variant in made]) < 0.23
+
+
+@given(st.lists(st.sampled_from(tiny.WORDS), min_size=1, max_size=12), st.integers(0, 2**31))
+def test_the_other_rules_keep_classes_and_never_change_everything(words, seed):
+    sentences = [words, tiny.WORDS]
+    variant = by_chance(words, classes_of(sentences), np.random.default_rng(seed))
+    assert 1 <= len(variant) <= len(words)
+    assert set(variant) <= {*tiny.WORDS, augment.MASK}
+    if len(variant) == len(words):
+        for old, new in zip(words, variant, strict=True):
+            assert new == augment.MASK or word_class(new) == word_class(old)
+
+
+def test_shares_of_the_other_rules():
+    rng = np.random.default_rng(0)
+    words = [f"word{'x' * n}" for n in range(10)]
+    variants = [by_chance(words, classes_of([words]), rng) for _ in range(4000)]
+    whole = [variant for variant in variants if len(variant) == 10]
+    assert 0.72 < len(whole) / len(variants) < 0.78
+    hidden = np.mean([[word == augment.MASK for word in variant] for variant in whole])
+    assert 0.09 < hidden < 0.11
+    assert {len(variant) for variant in variants} == {1, 2, 3, 4, 5, 10}
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [("the", "the word the"), ("7th", "number"), (",", "sign ,"), ("sings", "-s"), ("quickly", "-ly"), ("cat", "-")],
+)
+def test_classes_of_words(word, kind):
+    assert word_class(word) == kind
+
+
+def test_words_and_signs_are_apart():
+    assert words_of("It's 3.5, no?") == ["It", "'", "s", "3", ".", "5", ",", "no", "?"]
+
+
+def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
+    """Against transformers' own masked language model on the same question, asked one by one."""
+    from transformers import BertForPreTraining
+
+    from bench.data.checkpoints import find, tokenizer_of
+    from bench.train.artefacts import WEIGHTS, _in_checkpoint
+    from bench.train.augmentation import teacher_candidates
+    from bench.train.loop import Numerics
+    from methods.masked import TeacherHead
+
+    folder = tiny.save_teacher(tmp_path / "pretrained", BertForPreTraining)
+    checkpoint = find(str(folder))
+    assert (folder / WEIGHTS).is_file()
+    head = _in_checkpoint(checkpoint, TeacherHead.in_checkpoint)
+    sentences = [["the", "cat", "sings"], ["red", "fish", "swims", "?"], ["catdog", "runs"]]
+    found = teacher_candidates(checkpoint, head, Numerics(), lambda done, total: None)(sentences)
+    assert [sorted(places) for places in found[:2]] == [[1, 2], [0, 1, 2]]
+    tokenizer = tokenizer_of(checkpoint)
+    model = BertForPreTraining.from_pretrained(folder).eval()
+    words = ["the", "[MASK]", "sings"]
+    asked = tokenizer(" ".join(words), "the cat sings", return_tensors="pt")
+    with torch.no_grad():
+        logits = model(**asked).prediction_logits[0, 2]
+    likely = [tokenizer.convert_ids_to_tokens(int(i)) for i in logits.topk(30).indices]
+    expected = [word for word in likely if word.isalpha() and word != "cat"][:15]
+    assert found[0][1] == expected
+    assert "cat" not in found[0][1]
+
+
+def test_nearest_words_are_by_cosine():
+    from bench.train.augmentation import _nearest
+
+    vectors = torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [-1.0, 0.0]])
+    whole = torch.tensor([True, True, True, False])
+    assert _nearest(vectors, whole, ["a", "b", "c", "##d"])([0]) == ["a", "b", "c"]
+    assert _nearest(vectors, whole, ["a", "b", "c", "##d"])([0, 2])[0] in ("a", "b", "c")
+
+
+@pytest.mark.parametrize("kind", augment.KINDS)
+def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(bench, kind, glue_folder, teacher_folder, tmp_path):
+    (tmp_path / "corpus.txt").write_text("\n".join(DOCUMENTS))
+    words = (
+        *(
+            "run",
+            "--methods",
+            f"kd:{tiny.SHAPE}:start=random",
+            "--tasks",
+            "rte",
+            "--data",
+            glue_folder,
+            "--teacher",
+            teacher_folder,
+        ),
+        *("--epochs", 1, "--corpus", tmp_path / "corpus.txt", "--corpus-tokens", 600),
+        *("--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+    assert bench(*words).returncode == 0
+    done = bench(*words, "--augment", kind, "--augment-times", 3)
+    assert done.returncode == 0, done.stderr
+    plain, more = sorted(
+        (r for r in Store(tmp_path / "r").records() if r.cell.method == "kd"), key=lambda r: r.train.examples
+    )
+    assert plain.train.examples == 40
+    assert 80 < more.train.examples <= 160
+    assert more.artefacts["augmentation.rte"]["rows"] == more.train.examples
+    assert len(more.artefacts["augmentation.rte"]["weights"]) == 64
+    assert more.cell.teacher == plain.cell.teacher
+    assert more.artefacts["teacher"] == plain.artefacts["teacher"]
+    assert more.cell.data.evaluation == plain.cell.data.evaluation
+    assert "augmented 3 times" in more.cell.data.name
+    titles = [path.read_text().splitlines()[0] for path in (tmp_path / "p").glob("*.md")]
+    assert sum("augmented" in title for title in titles) == 1
+    assert len(titles) == 2
+    again = bench(*words, "--augment", kind, "--augment-times", 3)
+    assert "nothing to do" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("--augment", "back"), "masked, rules"), (("--augment", "rules", "--augment-times", 0), "at least 1")],
+)
+def test_bad_augmentation_is_bad_input(bench, words, said):
+    answer = bench("plan", "--methods", "kd", "--tasks", "rte", "--data", "sample", "--teacher", "embedded", *words)
+    assert answer.returncode == 2
+    assert said in answer.stderr
+
+
+def test_rows_without_labels_stay_without():
+    rows = Split(["a cat"], None, None, [0])
+    assert augmented(rows, Augmentation("rules", 2))[0].labels is None
