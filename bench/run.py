@@ -168,10 +168,11 @@ class Bench:
 
     def computed(self, wish: FromTraining, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What a method wants computed from the tuned teacher and the training examples, from the cache or made now."""
+        data = self.train
+        if getattr(wish, "rows", "train") == "validation":
+            data = next(encoded for encoded in self.evaluation.values() if encoded.labels is not None)
         with self.progress.task(f"{self.task.task.name}: {wish.name.replace('_', ' ')}") as update:
-            return from_training(
-                wish, key, self.teacher[0], self.train, self.task.recipe.batch_size, self.numerics, update
-            )
+            return from_training(wish, key, self.teacher[0], data, self.task.recipe.batch_size, self.numerics, update)
 
 
 def now() -> str:

@@ -183,6 +183,8 @@ class Stage:
     """Told the student's model and the stage's progress in [0, 1) before each step, for schedules inside a model."""
     pace: Callable[[float], float] | None = None
     """What the recipe's learning rate is multiplied with at a progress in [0, 1), where a method asks for another one."""
+    teacher_dropout: bool = False
+    """Whether the teacher answers with its dropout on, as some authors' codes leave it: its answers then vary by visit."""
     masking: Masking | None = None
     """For masked-language objectives on text: the batch then has ``masked_places`` and ``masked_ids``."""
     paper: Mapping[str, Any] = field(default_factory=dict)
@@ -271,7 +273,9 @@ class EnsembleTargets:
 class FromTraining(Protocol):
     """Request for something computed from the tuned teacher and training examples, like importance scores.
 
-    ``name``, ``version`` and ``settings`` identify it; whoever runs the method keeps what ``make`` returns.
+    With an attribute ``rows`` of the value ``validation`` it is given the first evaluation set in their place: for
+    reproducing a pipeline that does that. ``name``, ``version`` and ``settings`` identify it; whoever runs the method
+    keeps what ``make`` returns.
     """
 
     name: ClassVar[str]

@@ -4,10 +4,10 @@ The paper's: neurons ranked by importance |w1.dL/dw1 + w2.dL/dw2| summed over ex
 to every expert, the rest is dealt round-robin; each expert has its own dropout, LayerNorm and residual; tokens are
 routed by a random hash of their id; layer and prediction losses weighted lambda beside the labels' loss.
 12 x 768 x 3072 gives four experts of 768 neurons, 512 of them shared.
-Ours: importance from training examples (the released pipeline takes the development set and its labels); shared
-neurons are one set of weights (there they are copies, which drift apart); the routing table is a saved buffer (there
-it comes from the global generator and is not in the checkpoint); the teacher in evaluation mode (there its dropout is
-on); lambda = 1 for all tasks (the paper searches 1 to 5); no [PAD] positions in any mean.
+Ours, with the code's as a setting: importance from training examples (``importance_rows=validation``); shared neurons
+are one set of weights (``shared=copies``); the teacher in evaluation mode (``teacher_dropout=true``). The routing table
+is a saved buffer (there it comes from the global generator and is not in the checkpoint); lambda = 1 for all tasks (the
+paper searches 1 to 5); no [PAD] positions in any mean.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
 from methods.packed import forward
-from methods.parts import Settings, teacher_depth
+from methods.parts import Settings, later, teacher_depth
 from methods.terms import hard, soft
 
 
@@ -36,10 +36,11 @@ class NeuronImportance:
     name: ClassVar[str] = "neuron_importance"
     version: ClassVar[int] = 1
     examples: int
+    rows: str = "train"
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return {"examples": self.examples}
+        return {"examples": self.examples} | ({"rows": self.rows} if self.rows != "train" else {})
 
     def blank(self, teacher: PretrainedConfig) -> Mapping[str, Tensor]:
         return {f"layer.{i}": torch.zeros(teacher.intermediate_size) for i in range(1, teacher.num_hidden_layers + 1)}
@@ -112,8 +113,10 @@ class Experts(nn.Module):
         width, own = config.hidden_size, config.expert_size - config.shared_size
         self.count, self.eps = config.experts, config.layer_norm_eps
         self._seen = [seen]  # in a list, so that it is not a part of every layer
-        self.shared_in = nn.Linear(width, config.shared_size)
-        self.shared_out = nn.Linear(config.shared_size, width, bias=False)
+        self.shared_in: nn.Linear | None = None
+        if config.shared_size:
+            self.shared_in = nn.Linear(width, config.shared_size)
+            self.shared_out = nn.Linear(config.shared_size, width, bias=False)
         self.own_in = nn.Parameter(torch.empty(config.experts, own, width).normal_(std=config.initializer_range))
         self.own_in_bias = nn.Parameter(torch.zeros(config.experts, own))
         self.own_out = nn.Parameter(torch.empty(config.experts, width, own).normal_(std=config.initializer_range))
@@ -150,7 +153,9 @@ class Experts(nn.Module):
         counts = torch.bincount(expert_N, minlength=self.count).tolist()
         if not self.training:
             self.load = [sum(pair) for pair in zip(self.load, counts, strict=True)]
-        shared_NW = self.shared_out(F.gelu(self.shared_in(x_NW)))
+        shared_NW = torch.zeros_like(x_NW)
+        if self.shared_in is not None:
+            shared_NW = self.shared_out(F.gelu(self.shared_in(x_NW)))
         pieces = []
         for e, rows in enumerate(order_N.split(counts)):
             x_RW = x_NW[rows]
@@ -227,6 +232,12 @@ class MoEBERT(Settings):
     """Of these, neurons that all experts share; -1: a sixth of the teacher's, 512 of 3072."""
     importance: Literal["gradient", "random"] = "gradient"
     importance_examples: int = 2048
+    importance_rows: Literal["train", "validation"] = later("train")
+    """``validation``: as the released pipeline, whose choice of neurons sees the development set and its labels."""
+    shared: Literal["one", "copies"] = later("one")
+    """``copies``: every expert has its own copy of the important neurons, which drift apart, as in the code."""
+    teacher_dropout: bool = later(False)
+    """Whether the teacher's dropout is on, as in the code."""
     distil_weight: float = 1.0
     """The paper's lambda."""
 
@@ -253,14 +264,21 @@ class MoEBERT(Settings):
 
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
         self.sizes(teacher)
-        ranking = (NeuronImportance(self.importance_examples),) if self.importance == "gradient" else ()
-        return (TeacherWeights(tuned=True), *ranking)
+        ranking = NeuronImportance(self.importance_examples, self.importance_rows)
+        return (TeacherWeights(tuned=True), *([ranking] if self.importance == "gradient" else []))
+
+    def notes(self, setup: Setup) -> Sequence[str]:
+        if self.importance_rows == "train":
+            return ()
+        return ("neurons were chosen on the development set with its labels, as in the released pipeline: it leaks",)
 
     def build(self, setup: Setup) -> Student:
         size, shared = self.sizes(setup.teacher)
         config = MoEBertConfig(**{k: v for k, v in setup.teacher.to_dict().items() if k not in ("model_type", "dtype")})
         config.num_labels = setup.num_labels
         config.experts, config.expert_size, config.shared_size = self.experts, size, shared
+        if self.shared == "copies":
+            config.shared_size = 0
         model = MoEBertForSequenceClassification(config)
         model.set_attn_implementation("packed")
         weights = setup.artefacts["tuned_teacher"]
@@ -281,6 +299,7 @@ class MoEBERT(Settings):
                 cast(Experts, layer.output),
                 {n.removeprefix(prefix): w for n, w in weights.items() if n.startswith(prefix)},
                 ranked,
+                shared,
             )
         return Student(model)
 
@@ -298,22 +317,25 @@ class MoEBERT(Settings):
             "hard": hard(),
         }
         paper = {"epochs": 5.0, "learning_rate": 3e-5, "warmup": 0.0}  # table 7, MRPC and QQP
-        return (Stage("distil", terms, paper=paper),)
+        return (Stage("distil", terms, teacher_dropout=self.teacher_dropout, paper=paper),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         return {"": student.model}
 
 
 @torch.no_grad()
-def fill(experts: Experts, ffn: Mapping[str, Tensor], ranked: Tensor) -> None:
-    """Deal the teacher's neurons, most important first: the top ones shared, the others one expert after another."""
-    shared, own = experts.shared_in.out_features, experts.own_in.size(1)
-    top = ranked[:shared]
-    experts.shared_in.weight.copy_(ffn["intermediate.dense.weight"][top])
-    experts.shared_in.bias.copy_(ffn["intermediate.dense.bias"][top])
-    experts.shared_out.weight.copy_(ffn["output.dense.weight"][:, top])
+def fill(experts: Experts, ffn: Mapping[str, Tensor], ranked: Tensor, shared: int) -> None:
+    """Deal the teacher's neurons, most important first: the top ones to all, the others one expert after another."""
+    own, top = experts.own_in.size(1), ranked[:shared]
+    copied = top[:0]
+    if experts.shared_in is not None:
+        experts.shared_in.weight.copy_(ffn["intermediate.dense.weight"][top])
+        experts.shared_in.bias.copy_(ffn["intermediate.dense.bias"][top])
+        experts.shared_out.weight.copy_(ffn["output.dense.weight"][:, top])
+    else:
+        copied = top
     for e in range(experts.count):
-        mine = ranked[shared + e :: experts.count][:own]
+        mine = torch.cat([copied, ranked[shared + e :: experts.count][: own - len(copied)]])
         experts.own_in[e].copy_(ffn["intermediate.dense.weight"][mine])
         experts.own_in_bias[e].copy_(ffn["intermediate.dense.bias"][mine])
         experts.own_out[e].copy_(ffn["output.dense.weight"][:, mine])

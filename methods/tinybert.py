@@ -5,12 +5,14 @@ the teacher's width) and attention scores before the softmax are matched by mean
 teacher's predictions by soft cross-entropy. Uniform layer map, all weights 1, no label loss.
 As in the authors' code: one projection shared by the embedding and all layers; prediction loss averaged over
 B*C; scores, not probabilities.
-Ours: no [PAD] positions in any mean (the code averages over them, so its balance of the two losses depends on
-the padding length); the standard BERT head, dropout before it (the code's relu head would corrupt a teacher
-that was fine-tuned with the usual one); the teacher in evaluation mode (the code leaves its dropout on);
-STS-B learns from the teacher's score, as the paper's numbers did; no data augmentation; the general stage is
-the shared general start (hidden states only). Teacher depths that do not divide by the student's follow the
-nearest-layer rule.
+Ours, where the code is another: ``head=relu`` and ``teacher_dropout=true`` are the code's; its means over [PAD] cannot
+be had, because a packed batch has no padding to average over. No [PAD] positions in any mean (the code averages over
+them, so its balance of the two losses depends on the padding length); the standard BERT head, dropout before it (the
+code's relu head would corrupt a teacher that was fine-tuned with the usual one); the teacher in evaluation mode (the
+code leaves its dropout on); STS-B learns from the teacher's score, as the paper's numbers did; augmentation is an
+option of the run (``--augment masked``), the same for every row; TinyBERT6 is ``layers=6:hidden=768:ffn=3072``; the
+general stage is the shared general start (hidden states only). Teacher depths that do not divide by the student's
+follow the nearest-layer rule.
 """
 
 from __future__ import annotations
@@ -20,10 +22,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
+from transformers import BertConfig, BertForSequenceClassification
 
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term
-from methods.parts import OwnShape, nearest_layers
+from methods.parts import OwnShape, bert_config, later, nearest_layers
+
+
+class ReluBertForSequenceClassification(BertForSequenceClassification):
+    """The head of the authors' code: the classification layer reads relu(pooled), without dropout."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.dropout = nn.ReLU()  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +52,10 @@ class TinyBERT(OwnShape):
     grid: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0)}
 
     temperature: float = 1.0
+    head: Literal["usual", "relu"] = later("usual")
+    """``relu``: the code's, a relu in the place of the dropout before the classification layer."""
+    teacher_dropout: bool = later(False)
+    """Whether the teacher's dropout is on, as the code leaves it."""
     prediction: Literal["soft", "labels"] = "soft"
     """``soft``: the teacher's predictions; ``labels``: plain cross-entropy, the paper's row "w/o Pred"."""
 
@@ -51,6 +66,11 @@ class TinyBERT(OwnShape):
 
     def build(self, setup: Setup) -> Student:
         model = self.student_model(setup)
+        if self.head == "relu":
+            weights = model.state_dict()
+            model = ReluBertForSequenceClassification(bert_config(self.shape, setup.teacher, setup.num_labels))
+            model.set_attn_implementation("packed")
+            model.load_state_dict(weights)
         return Student(model, nn.ModuleDict({"projection": self.start_projection(setup)}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -96,6 +116,7 @@ class TinyBERT(OwnShape):
                     "attn": Term(attention, student=Needs(scores=of_student), teacher=Needs(scores=of_teacher)),
                 },
                 share=2 / 3,
+                teacher_dropout=self.teacher_dropout,
                 paper={"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"},
             ),
             Stage(
@@ -108,6 +129,7 @@ class TinyBERT(OwnShape):
                     )
                 },
                 share=1 / 3,
+                teacher_dropout=self.teacher_dropout,
                 paper={"epochs": 3.0, "learning_rate": 3e-5},
             ),
         )

@@ -403,7 +403,7 @@ def _key_of(
             "schema": SCHEMA,
             "what": [wish.name, wish.version, dict(wish.settings)],
             "teacher": task.teacher.key,
-            "data": task.data.train,
+            "data": task.data.evaluation if getattr(wish, "rows", "train") == "validation" else task.data.train,
             "tokenizer": tokenizer,
             "max_length": task.recipe.max_length,
             "numeric": numeric.model_dump(),

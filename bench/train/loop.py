@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +22,7 @@ from bench.data.encode import Encoded, mixed_batches
 from bench.data.masking import hide
 from bench.errors import CellError
 from bench.plan.recipe import Recipe
-from methods.api import Batch, Needs, Out, Stage, Student, Term
+from methods.api import Batch, Masking, Needs, Out, Stage, Student, Term
 from methods.packed import forward
 
 MAIN = "main"
@@ -406,14 +407,26 @@ def train_on(
                 task, rows = order[place]
                 data, teacher = courses[task].data, courses[task].teacher
                 batch = data.batch(rows, numerics.device, task)
-                for masking in dict.fromkeys(leg.stage.masking for _, (leg, _) in moving):
+                for view in dict.fromkeys(_view(leg) for _, (leg, _) in moving):
+                    masking, dropout = view
                     seen = batch if masking is None else hide(batch, data, masking, seed, step)
-                    some = [(t, place) for t, place in moving if place[0].stage.masking == masking]
-                    _lockstep(some, seen, rows, data, teacher, numerics)
+                    some = [(trainee, found) for trainee, found in moving if _view(found[0]) == view]
+                    noise = RandomState(_seed_of(seed, series, step), numerics.device) if dropout else None
+                    _lockstep(some, seen, rows, data, teacher, numerics, noise)
             on_step(done, total)
     for trainee in trainees:
         if trainee.error is None:
             trainee.finish()
+
+
+def _seed_of(seed: int, series: str, step: int) -> int:
+    """A seed of its own for the teacher's dropout at every step."""
+    return int(np.random.default_rng([seed, step, series == "preparation"]).integers(2**63))
+
+
+def _view(leg: Leg) -> tuple[Masking | None, bool]:
+    """What has to be alike for students to share a batch and a teacher pass."""
+    return leg.stage.masking, leg.stage.teacher_dropout and bool(leg.needs("teacher"))
 
 
 def _lockstep(
@@ -423,6 +436,7 @@ def _lockstep(
     data: Encoded,
     teacher: nn.Module | None,
     numerics: Numerics,
+    noise: RandomState | None,
 ) -> None:
     taught = [trainee for trainee, (leg, _) in moving if leg.needs("teacher")]
     needs = Needs()
@@ -435,7 +449,12 @@ def _lockstep(
             raise CellError("a term reads the teacher, but this training has none")
         begun = time.perf_counter()
         with torch.no_grad(), numerics.autocast():
-            answer = forward(teacher, batch, needs)
+            if noise is None:
+                answer = forward(teacher, batch, needs)
+            else:
+                with noise.current():
+                    answer = forward(teacher.train(), batch, needs)
+                teacher.eval()
         seconds = time.perf_counter() - begun
     tokens = sum(len(data.tokens[i]) for i in rows)
     squared = sum(len(data.tokens[i]) ** 2 for i in rows)

@@ -1,0 +1,123 @@
+"""Where a paper and its authors' code differ, a setting gives both."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+
+import methods
+from bench.plan.recipe import Recipe
+from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+from methods.api import Needs, Setup
+from methods.moebert import Experts, MoEBertConfig, NeuronImportance, TokensSeen, fill
+from methods.packed import forward
+from methods.tinybert import ReluBertForSequenceClassification
+
+
+def trainee(name, data, seed=0, **settings):
+    kind = methods.get(name)
+    method = kind(**{**kind.small, "start": "random", **settings})
+    setup, random = Setup(tiny.config(), 2, ("x",)), RandomState(seed, torch.device("cpu"))
+    with random.current():
+        student = method.build(setup)
+    return Trainee(name, student, random, *legs_of(method.stages(setup), (), Recipe(epochs=2), len(data)), Numerics())
+
+
+def weights(*trainees):
+    for one in trainees:
+        assert one.error is None
+    return [torch.cat([p.detach().flatten() for p in one.student.model.parameters()]) for one in trainees]
+
+
+def trained(teacher_folder, *rows):
+    data = tiny.encoded(teacher_folder)
+    made = [trainee("tinybert", data, **row) for row in rows]
+    train(made, data, 0, tiny.classifier(seed=5).eval(), Numerics(), 16)
+    return weights(*made)
+
+
+def test_a_teacher_with_dropout_gives_other_students_and_the_same_ones_again(teacher_folder):
+    (sound,) = trained(teacher_folder, {})
+    (noisy,) = trained(teacher_folder, {"teacher_dropout": True})
+    (again,) = trained(teacher_folder, {"teacher_dropout": True})
+    assert not torch.equal(sound, noisy)
+    assert torch.equal(noisy, again)
+
+
+def test_a_teacher_with_dropout_leaves_students_beside_it_alone(teacher_folder):
+    alone = [*trained(teacher_folder, {}), *trained(teacher_folder, {"teacher_dropout": True})]
+    together = trained(teacher_folder, {}, {"teacher_dropout": True})
+    assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
+
+
+def test_the_relu_head_reads_no_negative_feature(teacher_folder, tmp_path):
+    batch = tiny.encoded(teacher_folder, rows=8).batch(range(8))
+    model = trainee("tinybert", tiny.encoded(teacher_folder), head="relu").student.model.eval()
+    assert isinstance(model, ReluBertForSequenceClassification)
+    with torch.no_grad():
+        out = forward(model, batch, Needs(logits=True, hidden=frozenset({2})))
+        pooled = model.bert.pooler(batch.layout.first(out.hidden(2))[:, None])
+        torch.testing.assert_close(out.logits, model.classifier(pooled.clamp(min=0)))
+    usual = trainee("tinybert", tiny.encoded(teacher_folder)).student.model
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), usual.parameters(), strict=True))
+
+
+def _experts(shared):
+    config = MoEBertConfig(
+        vocab_size=20, hidden_size=6, intermediate_size=24, experts=3, expert_size=8, shared_size=shared
+    )
+    experts = Experts(config, TokensSeen()).eval()
+    torch.manual_seed(0)
+    ffn = {
+        "intermediate.dense.weight": torch.randn(24, 6),
+        "intermediate.dense.bias": torch.randn(24),
+        "output.dense.weight": torch.randn(6, 24),
+        "output.dense.bias": torch.randn(6),
+        "output.LayerNorm.weight": torch.rand(6),
+        "output.LayerNorm.bias": torch.randn(6),
+    }
+    fill(experts, ffn, torch.randperm(24, generator=torch.Generator().manual_seed(1)), 4)
+    return experts
+
+
+def test_copied_neurons_compute_what_shared_ones_do_until_they_drift():
+    one, copies = _experts(4), _experts(0)
+    copies.route_V.copy_(one.route_V)
+    ids, x = torch.arange(20), torch.randn(1, 20, 6)
+    for experts in (one, copies):
+        experts._seen[0].ids = ids
+    with torch.no_grad():
+        torch.testing.assert_close(one(None, x), copies(None, x))
+        copies.own_in[0, 0] += 1.0  # one expert's copy of a neuron that all have
+        changed = (copies(None, x) - one(None, x)).abs().amax(-1)[0] > 1e-6
+    assert torch.equal(changed, one.route_V == 0)
+
+
+def test_copies_have_the_size_that_the_paper_stores():
+    from bench.measure.students import counts_of
+
+    assert counts_of("moebert:shared=copies", "bert-base-uncased").parameters["whole classifier"] == pytest.approx(
+        109.6e6, rel=0.005
+    )
+
+
+def test_importance_of_the_development_set_is_another_artefact_and_is_said(
+    bench, glue_folder, teacher_folder, tmp_path
+):
+    assert NeuronImportance(5).settings == {"examples": 5}
+    assert NeuronImportance(5, "validation").settings == {"examples": 5, "rows": "validation"}
+    answer = bench(
+        *("run", "--methods", "moebert,moebert:importance_rows=validation", "--tasks", "rte", "--data", glue_folder),
+        *("--teacher", teacher_folder, "--epochs", 1, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+    assert answer.returncode == 0, answer.stderr
+    from bench.record.store import Store
+
+    train_, dev = sorted(
+        (r for r in Store(tmp_path / "r").records() if r.cell.method == "moebert"), key=lambda r: len(r.cell.label)
+    )
+    assert train_.cell.artefacts["neuron_importance"] != dev.cell.artefacts["neuron_importance"]
+    assert train_.artefacts["neuron_importance"]["weights"] != dev.artefacts["neuron_importance"]["weights"]
+    assert "it leaks" in " ".join(dev.notes)
+    assert not train_.notes
