@@ -183,6 +183,8 @@ class Stage:
     """Told the student's model and the stage's progress in [0, 1) before each step, for schedules inside a model."""
     pace: Callable[[float], float] | None = None
     """What the recipe's learning rate is multiplied with at a progress in [0, 1), where a method asks for another one."""
+    rates: Callable[[str], float] | None = None
+    """Name of a parameter (``model.`` or ``aux.`` and its own) -> what its learning rate is multiplied with; 0 holds it."""
     teacher_dropout: bool = False
     """Whether the teacher answers with its dropout on, as some authors' codes leave it: its answers then vary by visit."""
     masking: Masking | None = None

@@ -21,22 +21,28 @@ WORDS = "bert.embeddings.word_embeddings.weight"
 class MaskedLanguageHead(nn.Module):
     """BERT's head over the vocabulary: a layer with gelu and LayerNorm, then the word embeddings as output matrix.
 
-    The matrix is not a parameter of the head: it belongs to whoever embeds, and is named only once.
+    The matrix is not a parameter of the head: it belongs to whoever embeds, and is named only once. Where the states are
+    wider than the embeddings, a matrix of the head's own makes up the difference (MobileBERT's code).
     """
 
-    def __init__(self, words_VW: Tensor) -> None:
+    def __init__(self, words_VE: Tensor, width: int = 0) -> None:
         super().__init__()
-        vocabulary, width = words_VW.shape
+        vocabulary, embedded = words_VE.shape
+        width = width or embedded
         self.dense = nn.Linear(width, width)
         self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         nn.init.normal_(self.dense.weight, std=0.02)
         nn.init.zeros_(self.dense.bias)
-        self._words = [words_VW]  # in a list, so that torch does not register it a second time
+        if width > embedded:
+            self.rest = nn.Parameter(torch.empty(vocabulary, width - embedded).normal_(std=0.02))
+        self._words = [words_VE]  # in a list, so that torch does not register it a second time
 
     def forward(self, states_KW: Tensor) -> Tensor:
         """[K, W] states -> [K, V] logits."""
         words_VW = self._words[0].to(states_KW.device)
+        if hasattr(self, "rest"):
+            words_VW = torch.cat([words_VW, self.rest], 1)
         return self.LayerNorm(nn.functional.gelu(self.dense(states_KW))) @ words_VW.T + self.bias
 
 

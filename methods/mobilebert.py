@@ -3,26 +3,38 @@
 The paper's: thin bottleneck blocks, 24 x 512 outside and 128 inside, two stacked feed-forward networks, trigram
 embeddings of 128, no LayerNorm, relu. With an inverted-bottleneck teacher of the same outer width and depth
 (IB-BERT): feature-map transfer and attention transfer, layer by layer, weighted as in the authors' code.
-Ours: IB-BERT was never released and the tiny weights neither, so beside any other teacher the transfer terms are
-absent (widths and layers do not match; a projection would be another method) and the row says so; weights start at
-random; transfer happens on the task, either with the predictions (``auxiliary``, the paper's AKT) or before
-them (``joint``, JKT). The paper's progressive transfer (PKT) and its 740,000 steps of pre-training are not here.
-The mean and variance terms of the code, which compare with the wrong tensors there, are left out.
+MobileBERT itself is ``feedforward_networks=4:key_query=shared``.
+``pretraining`` is the paper's: an IB-BERT is pre-trained on the text with hidden tokens, then taught layer by layer to
+the student, whose embeddings and masked-language head begin as the IB-BERT's: in one phase with the pre-training
+distillation (``auxiliary``, AKT), in a phase of its own before it (``joint``, JKT) or in one phase a layer
+(``progressive``, PKT: the current layer at three times the rate, earlier ones at 0.3, everything else held; 240 of 740
+thousand steps). Distillation over the vocabulary: half the hidden tokens, half the IB-BERT's answers, no next sentences.
+The code's mean and variance terms, which compare with the wrong tensors there, are left out; so is its warm-up in
+every phase. Optimiser as for every row (the paper: LAMB), steps as many as the general start's text gives.
+Ours: IB-BERT was never released and the tiny weights neither, so by default there is no pre-training and, beside
+any other teacher, the transfer terms are absent (widths and layers do not match; a projection would be another method)
+and the row says so; weights start at random. Beside an IB-BERT teacher, transfer happens on the task, either with the
+predictions (``transfer=auxiliary``) or before them (``joint``).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 from transformers import MobileBertConfig, MobileBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term, Wish
-from methods.parts import Settings
+from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Stage, Student, Term, Wish
+from methods.families import Cost, cost
+from methods.masked import MaskedLanguageHead, masked_tokens, with_head
+from methods.parts import Settings, later
 from methods.terms import hard, softened
+
+WORDS = "mobilebert.embeddings.word_embeddings.weight"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +70,12 @@ class MobileBERT(Settings):
     fmt_weight: float = 100.0
     att_weight: float = 1.0
     """Both over the mean of all layers, as in the authors' code."""
+    key_query: Literal["own", "shared"] = later("own")
+    """``own``: all of queries, keys and values from each layer's bottleneck (tiny); ``shared``: values from the wide states."""
+    pretraining: Literal["none", "auxiliary", "joint", "progressive"] = later("none")
+    """On text, from an IB-BERT that is itself pre-trained on it."""
+    inverted: int = later(1024)
+    """Inner width of that IB-BERT; its feed-forward networks are four times as wide."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +88,10 @@ class MobileBERT(Settings):
             raise MethodError("alpha should lie between 0 and 1, temperature above 0")
 
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
-        return ()
+        if self.pretraining == "none":
+            return ()
+        student = replace(self, pretraining="none")
+        return (Transfer(student, self.pretraining),)
 
     def fits(self, teacher: PretrainedConfig) -> bool:
         """Whether the teacher is an inverted-bottleneck BERT that this student can imitate layer by layer."""
@@ -82,19 +103,23 @@ class MobileBERT(Settings):
         )
 
     def notes(self, setup: Setup) -> Sequence[str]:
-        if self.fits(setup.teacher):
+        if self.fits(setup.teacher) or self.pretraining != "none":
             return ()
         return (
             "no IB-BERT teacher: feature-map and attention transfer are absent; random start, soft and hard labels only",
         )
 
     def build(self, setup: Setup) -> Student:
-        teacher = setup.teacher
-        config = MobileBertConfig(
-            vocab_size=teacher.vocab_size,
-            max_position_embeddings=teacher.max_position_embeddings,
-            type_vocab_size=getattr(teacher, "type_vocab_size", 2),
-            pad_token_id=teacher.pad_token_id,
+        model = self.model(setup)
+        if self.pretraining != "none":
+            made = setup.artefacts[Transfer.name]
+            fill(model, {name: value for name, value in made.items() if name.startswith("mobilebert.")})
+        return Student(model)
+
+    def model(self, setup: Setup) -> MobileBertForSequenceClassification:
+        """The student with random weights."""
+        return classifier(
+            setup,
             hidden_size=self.hidden,
             num_hidden_layers=self.layers,
             num_attention_heads=self.heads,
@@ -102,37 +127,14 @@ class MobileBERT(Settings):
             intra_bottleneck_size=self.bottleneck,
             embedding_size=self.embedding,
             num_feedforward_networks=self.feedforward_networks,
-            use_bottleneck_attention=True,
-            key_query_shared_bottleneck=False,
+            use_bottleneck_attention=self.key_query == "own",
+            key_query_shared_bottleneck=self.key_query == "shared",
             normalization_type="no_norm",
             hidden_act="relu",
-            classifier_activation=False,
-            trigram_input=True,
         )
-        config.num_labels = setup.num_labels
-        model = MobileBertForSequenceClassification(config)
-        model.set_attn_implementation("packed")
-        return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        layers = range(1, self.layers + 1)
-        states = Needs(hidden=frozenset(layers))
-        scores = Needs(scores=frozenset(layers))
-
-        def features(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            parts = (losses.feature_map_transfer(student.hidden(m), teacher.hidden(m)) for m in layers)
-            return sum(parts) / self.layers  # type: ignore[return-value]
-
-        def attention(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            parts = (
-                losses.attention_transfer_rowmean(student.scores(m), teacher.scores(m), batch.layout) for m in layers
-            )
-            return sum(parts) / self.layers  # type: ignore[return-value]
-
-        transfer = {
-            "fmt": Term(features, self.fmt_weight, states, states),
-            "att": Term(attention, self.att_weight, scores, scores),
-        }
+        transfer = transfer_terms(range(1, self.layers + 1), self.fmt_weight, self.att_weight)
         prediction = {
             "soft": softened(self.temperature, self.alpha),
             "hard": hard(1 - self.alpha),
@@ -149,3 +151,184 @@ class MobileBERT(Settings):
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         return {"": student.model}
+
+
+def transfer_terms(layers: Sequence[int], feature_weight: float, attention_weight: float) -> dict[str, Term]:
+    """Feature-map and attention transfer of these layers, mean over them (equations 1 and 2)."""
+    states, scores = Needs(hidden=frozenset(layers)), Needs(scores=frozenset(layers))
+
+    def features(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+        parts = (losses.feature_map_transfer(student.hidden(m), teacher.hidden(m)) for m in layers)
+        return sum(parts) / len(layers)  # type: ignore[return-value]
+
+    def attention(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+        parts = (losses.attention_transfer_rowmean(student.scores(m), teacher.scores(m), batch.layout) for m in layers)
+        return sum(parts) / len(layers)  # type: ignore[return-value]
+
+    return {
+        "fmt": Term(features, feature_weight, states, states),
+        "att": Term(attention, attention_weight, scores, scores),
+    }
+
+
+def classifier(setup: Setup, **shape: Any) -> MobileBertForSequenceClassification:
+    """A model of MobileBERT's family over the teacher's vocabulary, with trigram embeddings and a raw pooler."""
+    teacher = setup.teacher
+    config = MobileBertConfig(
+        vocab_size=teacher.vocab_size,
+        max_position_embeddings=teacher.max_position_embeddings,
+        type_vocab_size=getattr(teacher, "type_vocab_size", 2),
+        pad_token_id=teacher.pad_token_id,
+        classifier_activation=False,
+        trigram_input=True,
+        **shape,
+    )
+    config.num_labels = setup.num_labels
+    model = MobileBertForSequenceClassification(config)
+    model.set_attn_implementation("packed")
+    return model
+
+
+def fill(model: MobileBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
+    """Everything but the classification layer."""
+    missing, unexpected = model.load_state_dict(dict(weights), strict=False)
+    if unexpected or any(not name.startswith("classifier.") for name in missing):
+        raise MethodError(f"the pre-trained weights do not fit: missing {missing}, unexpected {unexpected}")
+
+
+@dataclass(frozen=True)
+class InvertedBottleneck:
+    """IB-BERT: as wide outside as the student, wider inside, with LayerNorm and gelu; pre-trained on hidden tokens."""
+
+    student: MobileBERT
+
+    name: ClassVar[str] = "ib_bert"
+    version: ClassVar[int] = 1
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        s = self.student
+        return {"layers": s.layers, "hidden": s.hidden, "heads": s.heads, "embedding": s.embedding, "inner": s.inverted}
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        return ()
+
+    def model(self, setup: Setup) -> MobileBertForSequenceClassification:
+        s = self.student
+        return classifier(
+            setup,
+            hidden_size=s.hidden,
+            num_hidden_layers=s.layers,
+            num_attention_heads=s.heads,
+            intermediate_size=4 * s.inverted,
+            intra_bottleneck_size=s.inverted,
+            embedding_size=s.embedding,
+            num_feedforward_networks=1,
+            use_bottleneck_attention=True,
+            key_query_shared_bottleneck=False,
+            normalization_type="layer_norm",
+            hidden_act="gelu",
+        )
+
+    def build(self, setup: Setup) -> Student:
+        model = self.model(setup)
+        return Student(model, nn.ModuleDict({"head": head_of(model)}))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        terms = {"masked": masked_tokens("head", self.student.layers)}
+        return (Stage("hidden tokens", terms, masking=Masking()),)
+
+    def training_cost(self, student: Student) -> Cost:
+        return with_vocabulary(student.model)
+
+
+def head_of(model: MobileBertForSequenceClassification) -> MaskedLanguageHead:
+    return MaskedLanguageHead(model.mobilebert.embeddings.word_embeddings.weight, model.config.hidden_size)
+
+
+def with_vocabulary(model: Any) -> Cost:
+    return with_head(cost(model), model.config.hidden_size, model.config.vocab_size, Masking().share)
+
+
+SHAPE = (
+    *("layers", "hidden", "bottleneck", "heads", "ffn", "feedforward_networks", "embedding", "key_query", "inverted"),
+    *("fmt_weight", "att_weight"),
+)
+"""Settings of the student that its general stage depends on."""
+PHASES = 240 / 740
+"""Share of the layer-wise phases in the authors' schedule of 240,000 and 500,000 steps."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The student's general stage on text, taught by the IB-BERT (sections 3.3 to 3.5)."""
+
+    student: MobileBERT
+    kind: str
+
+    name: ClassVar[str] = "ib_transfer"
+    version: ClassVar[int] = 1
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return {**{name: getattr(self.student, name) for name in SHAPE}, "kind": self.kind}
+
+    @property
+    def source(self) -> InvertedBottleneck:
+        return InvertedBottleneck(self.student)
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        return (self.source,)
+
+    def teacher(self, setup: Setup) -> MobileBertForSequenceClassification:
+        model = self.source.model(setup)
+        fill(model, {n: v for n, v in setup.artefacts[self.source.name].items() if n.startswith("mobilebert.")})
+        return model
+
+    def build(self, setup: Setup) -> Student:
+        made = setup.artefacts[self.source.name]
+        model: Any = self.student.model(setup)
+        kept = {name: value for name, value in made.items() if name.startswith("mobilebert.embeddings.")}
+        _, unexpected = model.load_state_dict(kept, strict=False)
+        if unexpected:
+            raise MethodError(f"the IB-BERT's embeddings do not fit: unexpected {unexpected}")
+        own, theirs = head_of(model), MaskedLanguageHead(made[WORDS], self.student.hidden)
+        weights = {n.removeprefix("aux.head."): value for n, value in made.items() if n.startswith("aux.head.")}
+        own.load_state_dict(weights)
+        theirs.load_state_dict(weights)
+        return Student(model, nn.ModuleDict({"head": own, "teacher_head": theirs.requires_grad_(False)}))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        s = self.student
+        layers, last = range(1, s.layers + 1), Needs(hidden=frozenset({s.layers}))
+
+        def vocabulary(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            ours = aux["head"](student.hidden(s.layers)[batch.masked_places])
+            theirs = aux["teacher_head"](teacher.hidden(s.layers)[batch.masked_places])
+            return losses.soft_cross_entropy_batchmean(ours, theirs)
+
+        distillation = {
+            "vocabulary": Term(vocabulary, 0.5, last, last),
+            "masked": masked_tokens("head", s.layers, 0.5),
+        }
+        whole = transfer_terms(layers, s.fmt_weight, s.att_weight)
+        if self.kind == "auxiliary":
+            return (Stage("distillation", {**whole, **distillation}, masking=Masking()),)
+        end = Stage("distillation", distillation, share=1 - PHASES, masking=Masking())
+        if self.kind == "joint":
+            return (Stage("transfer", whole, share=PHASES, masking=Masking()), end)
+        return (*(self._phase(layer, PHASES / s.layers) for layer in layers), end)
+
+    def _phase(self, layer: int, share: float) -> Stage:
+        def rates(name: str) -> float:
+            found = re.match(r"model\.mobilebert\.encoder\.layer\.(\d+)\.", name)
+            number = int(found[1]) + 1 if found else 0
+            if not number or number > layer:
+                return 0.0
+            return 3.0 if number == layer else 0.3
+
+        terms = transfer_terms([layer], self.student.fmt_weight, self.student.att_weight)
+        return Stage(f"layer {layer}", terms, share=share, rates=rates, masking=Masking())
+
+    def training_cost(self, student: Student) -> Cost:
+        return with_vocabulary(student.model)

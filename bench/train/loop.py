@@ -193,6 +193,7 @@ class Trainee:
         self._leg: Leg | None = None
         self._step_of_leg = 0
         self._optimisers: dict[str, torch.optim.Optimizer] = {}
+        self._moving: dict[str, list[nn.Parameter]] = {}
         self._unproven: set[str] = set()
         self._pending: list[Tensor] = []
         self._curves: dict[str, list[float]] = {}
@@ -225,7 +226,10 @@ class Trainee:
         self.log.gradient_norms[leg.stage.name] = {}
         players = {term.player for term in leg.terms.values()}
         order = [player for player in self.student.players if player in players] + [MAIN] * (MAIN in players)
-        self._optimisers = {player: optimiser(self._named(player), leg.recipe) for player in order}
+        rates = leg.stage.rates or (lambda name: 1.0)
+        self._optimisers = {player: optimiser(self._named(player), leg.recipe, rates) for player in order}
+        held = {id(p) for player in order for name, p in self._named(player) if rates(name) == 0}
+        self._moving = {player: [p for p in self.parameters(player) if id(p) not in held] for player in order}
 
     def _named(self, player: str) -> list[tuple[str, nn.Parameter]]:
         wanted = {id(p) for p in self.parameters(player)}
@@ -289,7 +293,7 @@ class Trainee:
         teacher: Out,
         values: dict[str, Tensor],
     ) -> None:
-        parameters = self.parameters(player)
+        parameters = self._moving[player]
         weighted: dict[str, Tensor] = {}
         with self.numerics.autocast():
             for name, term in leg.terms.items():
@@ -321,7 +325,7 @@ class Trainee:
         if leg.stage.pace is not None:
             rate *= leg.stage.pace(progress)
         for group in optimiser_.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         optimiser_.step()
         optimiser_.zero_grad(set_to_none=True)
 
@@ -353,12 +357,23 @@ def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
     return math.sqrt(sum(float(g.float().square().sum()) for g in gradients if g is not None))
 
 
-def optimiser(named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe) -> torch.optim.Optimizer:
-    """AdamW without decay on biases and LayerNorm, as BERT is tuned."""
-    plain = [p for name, p in named if name.endswith("bias") or "LayerNorm" in name]
-    decayed = [p for name, p in named if not (name.endswith("bias") or "LayerNorm" in name)]
-    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=recipe.learning_rate, fused=True)
+def optimiser(
+    named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe, rates: Callable[[str], float] = lambda name: 1.0
+) -> torch.optim.Optimizer:
+    """AdamW without decay on biases and LayerNorm, as BERT is tuned; parameters of rate 0 are not in it."""
+    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    for plain in (False, True):
+        for name, p in named:
+            if (name.endswith("bias") or "LayerNorm" in name) == plain and rates(name) > 0:
+                groups.setdefault((plain, rates(name)), []).append(p)
+    return torch.optim.AdamW(
+        [
+            {"params": parameters, "weight_decay": 0.0 if plain else recipe.weight_decay, "factor": factor}
+            for (plain, factor), parameters in groups.items()
+        ],
+        lr=recipe.learning_rate,
+        fused=True,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,115 @@
+"""MobileBERT from an IB-BERT: what moves in which phase, where it begins, what it counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import tiny
+import torch
+
+import methods
+from bench.data.encode import Vocabulary
+from bench.measure.students import counts_of
+from bench.plan.recipe import Recipe
+from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+from methods.api import Setup
+from methods.parts import blank_artefacts
+
+
+def transfer(kind, **settings):
+    mobilebert = methods.get("mobilebert")
+    method = mobilebert(**{**mobilebert.small, "layers": 3, "inverted": 16, "pretraining": kind, **settings})
+    (wish,) = method.prepare(tiny.config())
+    setup = Setup(tiny.config(), 2, (), blank_artefacts(wish.prepare(tiny.config()), tiny.config(), 2))
+    return method, wish, setup
+
+
+@pytest.fixture
+def text(teacher_folder):
+    data = tiny.encoded(teacher_folder, rows=48)
+    size = len(tiny.SPECIAL) + len(tiny.WORDS)
+    return replace(data, labels=None, vocabulary=Vocabulary(4, frozenset(range(5)), size))
+
+
+def train_phases(wish, setup, text, count):
+    random = RandomState(0, torch.device("cpu"))
+    with random.current():
+        student, teacher = wish.build(setup), wish.teacher(setup).eval()
+    legs = legs_of(wish.stages(setup), (), Recipe(epochs=6, batch_size=8, learning_rate=1e-3), len(text))[1]
+    before = {name: value.clone() for name, value in student.model.state_dict().items()}
+    one = Trainee("x", student, random, [], legs[:count], Numerics())
+    train([one], text, 0, teacher, Numerics(), 8)
+    assert one.error is None, one.error
+    return {name for name, value in student.model.state_dict().items() if not torch.equal(value, before[name])}, one
+
+
+def test_a_phase_moves_its_layer_and_earlier_ones_and_holds_the_rest(text):
+    _, wish, setup = transfer("progressive")
+    moved, one = train_phases(wish, setup, text, 2)
+    assert {name.split(".")[3] for name in moved} == {"0", "1"}
+    assert all(name.startswith("mobilebert.encoder.layer.") for name in moved)
+    assert list(one.log.terms) == ["layer 1", "layer 2"]
+
+
+def test_the_current_layer_learns_at_ten_times_the_rate_of_earlier_ones():
+    _, wish, setup = transfer("progressive")
+    rates = wish.stages(setup)[1].rates
+    name = "model.mobilebert.encoder.layer.{}.attention.self.query.weight"
+    assert [rates(name.format(number)) for number in range(3)] == [0.3, 3.0, 0.0]
+    assert rates("model.mobilebert.embeddings.word_embeddings.weight") == rates("aux.head.bias") == 0.0
+
+
+def test_stages_of_each_kind_of_transfer():
+    names = {}
+    for kind in ("auxiliary", "joint", "progressive"):
+        _, wish, setup = transfer(kind)
+        stages = wish.stages(setup)
+        names[kind] = [(stage.name, sorted(stage.terms)) for stage in stages]
+        assert sum(stage.share for stage in stages) == pytest.approx(1)
+    end = ("distillation", ["masked", "vocabulary"])
+    assert names["auxiliary"] == [("distillation", ["att", "fmt", "masked", "vocabulary"])]
+    assert names["joint"] == [("transfer", ["att", "fmt"]), end]
+    assert names["progressive"] == [*[(f"layer {n}", ["att", "fmt"]) for n in (1, 2, 3)], end]
+
+
+def test_embeddings_and_head_begin_as_the_teachers(text):
+    _, wish, setup = transfer("joint")
+    student, teacher = wish.build(setup), wish.teacher(setup)
+    for name, value in student.model.mobilebert.embeddings.state_dict().items():
+        assert torch.equal(value, teacher.mobilebert.embeddings.state_dict()[name])
+    states = torch.randn(3, 16)
+    assert torch.equal(student.aux["head"](states), student.aux["teacher_head"](states))
+    assert not any(p.requires_grad for p in student.aux["teacher_head"].parameters())
+
+
+def test_the_task_does_not_change_what_is_pre_trained():
+    _, one, _ = transfer("joint")
+    _, other, _ = transfer("joint", alpha=0.2, temperature=4.0)
+    assert one.settings == other.settings
+    assert one.settings != transfer("progressive")[1].settings
+
+
+def test_mobilebert_has_the_size_of_the_released_configurations():
+    rows = {"mobilebert": 15.49e6, "mobilebert:feedforward_networks=4:key_query=shared": 24.58e6}
+    for row, size in rows.items():
+        counted = counts_of(row, "bert-base-uncased").parameters["whole classifier"]
+        assert counted == pytest.approx(size, rel=0.003)
+
+
+def test_pre_training_is_made_in_order_and_reaches_the_student(bench, glue_folder, teacher_folder, tmp_path):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(" ".join(tiny.WORDS[(i * 7 + j * j) % 43] for j in range(40)) for i in range(60)))
+    small = methods.get("mobilebert").small
+    row = "mobilebert:" + ":".join(f"{k}={v}" for k, v in small.items()) + ":pretraining=progressive:inverted=16"
+    made = bench("pretrain", "--methods", row, "--teacher", teacher_folder, "--corpus", corpus, "--corpus-tokens", 4000)
+    assert made.returncode == 0, made.stderr
+    assert [line.split(" (")[0].rsplit(" ", 1)[0] for line in made.stdout.splitlines()] == ["ib bert", "ib transfer"]
+    answer = bench(
+        *("run", "--methods", row, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1),
+        *("--corpus", corpus, "--corpus-tokens", 4000, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+    assert answer.returncode == 0, answer.stderr
+    report = next((tmp_path / "p").glob("*.md")).read_text()
+    assert "ib transfer" in report
+    assert "no IB-BERT teacher" not in report
