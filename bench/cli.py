@@ -459,6 +459,40 @@ def check(
     return EXIT_CODES[overall(findings)]
 
 
+@app.command(epilog="Example: python -m bench compare tinybert finetune:start=random --results results/reference")
+def compare(
+    first: Annotated[str, typer.Argument(help="A row, as reports name it.")],
+    second: Annotated[str, typer.Argument(help="The row it is compared with.")],
+    results: Results = Path("results/runs"),
+    tasks: Annotated[str, typer.Option(help="Only these tasks, separated by commas.")] = "",
+    seeds: Annotated[str, typer.Option(help="Only these seeds, like 0,1,2.")] = "",
+    json_file: Json = None,
+) -> None:
+    """Two rows on the same examples: difference, interval by paired bootstrap over examples and seeds, verdict."""
+    from dataclasses import asdict
+
+    from bench.compare import RESAMPLES, table
+    from bench.compare import compare as carry_out
+    from bench.plan.request import parse_seeds
+
+    named = [part.strip() for part in tasks.split(",") if part.strip()]
+    found = carry_out(results, first, second, named, parse_seeds(seeds) if seeds.strip() else ())
+    for data, lines in found.items():
+        print(f"{data}\n\n{table(first, second, lines)}\n")
+    single = any(len(line.seeds) == 1 for lines in found.values() for line in lines)
+    print(
+        f"Paired bootstrap over examples{'' if single else ' and seeds'}, {RESAMPLES:,} resamples."
+        + (" One seed says nothing of what another training would give." if single else "")
+    )
+    _write_json(
+        json_file,
+        {
+            data: [{**asdict(line), "difference": line.difference, "verdict": line.verdict} for line in lines]
+            for data, lines in found.items()
+        },
+    )
+
+
 @app.command("check-method", epilog="Example: python -m bench check-method tinybert")
 def check_method(
     name: Annotated[str, typer.Argument(help="A method of `list`, or module:Class.")],

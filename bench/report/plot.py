@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.plan.cell import TEACHER
-from bench.record.schema import Record
 from bench.report.tables import Group
 from bench.stats.summary import summarise
 
@@ -157,14 +156,17 @@ def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | Non
 
 
 def learning_curves(group: Group) -> bytes | None:
-    """SVG: a panel a full row, a line a term, on the group's first task and seed; stages one after another."""
-    records: dict[str, Record] = {}
-    for label in group.systems:
-        done = [r for r in group.of(label) if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER]
-        if done and len(records) < PANELS:
-            records[label] = done[0]
-    if not records:
+    """SVG: a panel a full row, a line a term, on the task that most rows have and its first seed; stages one after another.
+
+    Where there are more rows than panels, methods as they are go before rows with changed settings.
+    """
+    trained = [r for r in group.records if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER]
+    if not trained:
         return None
+    rows_of = {task: {r.row for r in trained if task in r.cell.tasks} for task in group.tasks}
+    task = max(group.tasks, key=lambda name: len(rows_of[name]))
+    labels = sorted((label for label in group.systems if label in rows_of[task]), key=lambda label: ":" in label)
+    records = {label: next(r for r in group.of(label, task) if r.terms) for label in labels[:PANELS]}
     columns = min(3, len(records))
     rows = math.ceil(len(records) / columns)
     with _drawing(2.9 * columns, 2.3 * rows) as (figure, out):
@@ -188,7 +190,7 @@ def learning_curves(group: Group) -> bytes | None:
             axes.legend(fontsize=5.5, frameon=False)
         first = next(iter(records.values()))
         figure.suptitle(
-            f"unweighted value of each term over training, {'+'.join(first.cell.tasks)}, seed {first.cell.seed}",
+            f"unweighted value of each term over training, {task}, seed {first.cell.seed}",
             fontsize=9,
         )
     return out.getvalue()

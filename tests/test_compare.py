@@ -1,0 +1,113 @@
+"""Two rows on the same examples: the interval covers, the verdict follows it, and unlike things are refused."""
+
+from __future__ import annotations
+
+import json
+
+import made
+import numpy as np
+import pytest
+
+from bench.compare import BETTER, UNCLEAR, compare
+from bench.errors import InputError
+from bench.record.store import Store
+from bench.stats.paired import Pairs, interval
+
+LABELS = np.random.default_rng(0).integers(2, size=300)
+
+
+def wrong(share, seed):
+    """Logits that are wrong on this share of the examples, drawn with this seed."""
+    flip = np.random.default_rng(seed).random(300) < share
+    predicted = np.where(flip, 1 - LABELS, LABELS)
+    return np.eye(2, dtype=np.float32)[predicted]
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = Store(tmp_path / "r")
+    for seed in (0, 1, 2):
+        for row, share in (("kd", 0.30), ("microbert", 0.10), ("tinybert", 0.11)):
+            for task in ("rte", "sst2"):
+                noise = 17 * seed + {"kd": 1, "microbert": 2, "tinybert": 3}[row]
+                logits = wrong(share, noise)
+                score = float((logits.argmax(1) == LABELS).mean())
+                arrays = {
+                    "logits.validation": logits,
+                    "labels.validation": LABELS,
+                    "examples.validation": np.arange(300, dtype=np.uint64),
+                }
+                found.write(made.record(row, task, seed, score), arrays)
+    return found
+
+
+def test_a_clear_difference_is_better_one_way_and_worse_the_other(store):
+    (lines,) = compare(store.root, "microbert", "kd").values()
+    (turned,) = compare(store.root, "kd", "microbert").values()
+    assert [line.task for line in lines] == ["rte", "sst2", "mean"]
+    for line, other in zip(lines, turned, strict=True):
+        assert (line.verdict, other.verdict) == (BETTER, "worse")
+        assert line.difference == pytest.approx(-other.difference)
+        assert line.low < line.difference < line.high
+        assert line.seeds == (0, 1, 2)
+
+
+def test_what_is_too_close_cannot_be_told(store):
+    (lines,) = compare(store.root, "microbert", "tinybert", tasks=["rte"]).values()
+    assert [line.verdict for line in lines] == [UNCLEAR]
+
+
+def test_the_score_is_the_records_own(store):
+    (lines,) = compare(store.root, "microbert", "kd", tasks=["rte"], seeds=[1]).values()
+    (record,) = (r for r in store.records() if r.row == "microbert" and r.cell.tasks == ("rte",) and r.cell.seed == 1)
+    assert lines[0].first == pytest.approx(100 * record.scores["validation"]["accuracy"])
+
+
+def test_rows_that_are_not_there_or_not_alike_are_refused(store):
+    with pytest.raises(InputError, match="there are: kd, microbert, tinybert"):
+        compare(store.root, "microbert", "pkd")
+    other = made.record("pkd", "rte", 0, 0.5, data="another")
+    other = other.model_copy(
+        update={"cell": other.cell.model_copy(update={"data": other.cell.data.model_copy(update={"train": "1" * 64})})}
+    )
+    store.write(other, {"logits.validation": wrong(0.1, 0)})
+    with pytest.raises(InputError, match="in common"):
+        compare(store.root, "pkd", "kd")
+
+
+def test_other_examples_are_refused(store):
+    record = next(r for r in store.records() if r.row == "kd" and r.cell.tasks == ("rte",) and r.cell.seed == 0)
+    arrays = store.predictions(record)
+    store.write(record, {**arrays, "examples.validation": arrays["examples.validation"][::-1]})
+    with pytest.raises(InputError, match="of other examples"):
+        compare(store.root, "microbert", "kd", tasks=["rte"])
+
+
+def test_the_interval_of_accuracies_is_that_of_paired_outcomes():
+    """For one seed the difference is a mean of -1, 0 and 1: its standard error is known."""
+    first, second = wrong(0.2, 1).argmax(1), wrong(0.25, 2).argmax(1)
+    drawn = Pairs([first], [second], LABELS, "accuracy").resampled(4000, np.random.default_rng(0))
+    outcome = (first == LABELS).astype(float) - (second == LABELS)
+    low, high = interval(drawn)
+    half = 1.96 * outcome.std() / np.sqrt(len(outcome))
+    assert drawn.mean() == pytest.approx(outcome.mean(), abs=0.003)
+    assert (low, high) == pytest.approx((outcome.mean() - half, outcome.mean() + half), abs=0.006)
+
+
+def test_seeds_that_disagree_widen_the_interval():
+    steady = Pairs([LABELS] * 3, [wrong(0.2, 1).argmax(1)] * 3, LABELS, "accuracy")
+    shaky = Pairs([LABELS] * 3, [wrong(share, 1).argmax(1) for share in (0.02, 0.2, 0.38)], LABELS, "accuracy")
+    widths = []
+    for pairs in (steady, shaky):
+        low, high = interval(pairs.resampled(1000, np.random.default_rng(0)))
+        widths.append(high - low)
+    assert widths[1] > 1.5 * widths[0]
+
+
+def test_the_verb_prints_a_table_and_writes_json(bench, store, tmp_path):
+    answer = bench("compare", "microbert", "kd", "--results", store.root, "--seeds", 0, "--json", tmp_path / "c.json")
+    assert answer.returncode == 0, answer.stderr
+    assert "| better |" in " ".join(answer.stdout.split())
+    assert "One seed says nothing" in answer.stdout
+    (lines,) = json.loads((tmp_path / "c.json").read_text()).values()
+    assert [line["verdict"] for line in lines] == ["better"] * 3
