@@ -107,3 +107,24 @@ def test_two_packages_may_not_share_a_name(monkeypatch):
     monkeypatch.setattr("methods.entry_points", points(["new"]))
     with pytest.raises(ValueError, match="package/method"):
         methods.names()
+
+
+def test_the_papers_schedules_are_said_stage_by_stage(method):
+    """``--recipe paper``: every counted stage names its own epochs and learning rate, in fields that a recipe has."""
+    from dataclasses import fields
+
+    from bench.plan.recipe import Recipe
+    from bench.train.loop import legs_of
+
+    made = method()
+    setup = Setup(BertConfig(), 2, ("x",))
+    stages = made.stages(setup)
+    known = {field.name for field in fields(Recipe)} - {"name", "batch_size", "max_length"}
+    for stage in stages:
+        if not stage.preparatory_steps:
+            assert {"epochs", "learning_rate"} <= set(stage.paper) <= known
+    preparation, legs = legs_of(stages, (), Recipe(name="paper"), 320)
+    assert [leg.steps for leg in legs] == [
+        round(10 * stage.paper["epochs"]) for stage in stages if not stage.preparatory_steps
+    ]
+    assert all(leg.recipe.learning_rate == leg.stage.paper["learning_rate"] for leg in legs)
