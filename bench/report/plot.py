@@ -7,10 +7,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 from bench.plan.cell import TEACHER
-from bench.report.tables import Group
+from bench.report.tables import Group, counted
 from bench.stats.summary import summarise
 
 GREY, BLUE, LIGHT = "#444444", "#1f6fb4", "#a9c6e0"
@@ -150,8 +151,10 @@ def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | Non
         axes.axhline(100, color="#999999", linewidth=0.8, linestyle="--")
         axes.grid(axis="y", color="#eeeeee")
         axes.set_xlabel(axis)
-        axes.set_ylabel(f"% of the teacher's score, mean of {columns}")
-        axes.set_title(f"{group.title}\nfilled: on the front; hollow: another is as cheap and keeps more", fontsize=9)
+        axes.set_ylabel(f"% of the teacher's score,\nmean of {counted(columns, 'column')}")
+        axes.set_title(
+            f"{fill(group.title, 88)}\nfilled: on the front; hollow: another is as cheap and keeps more", fontsize=9
+        )
     return out.getvalue()
 
 

@@ -13,6 +13,11 @@ from bench.stats.ratios import Ratio
 from bench.stats.summary import Summary, summarise
 
 
+def counted(number: int, what: str) -> str:
+    """``1 column``, ``3 columns``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class Column:
     """One evaluation set of one task, shown by one metric."""
@@ -231,7 +236,7 @@ def _numbers(summary: Summary) -> str:
 def accuracy(group: Group, notes: Footnotes) -> Table:
     """System, size and one column an evaluation set; best student in bold; averages by name."""
     columns = group.columns
-    average = f"mean of {len(columns)} columns"
+    average = f"mean of {counted(len(columns), 'column')}"
     timed = ["speed-up"] if group.speed_ups else []
     header = ["System", "Params (M)", "FLOPs (G)", *timed, *(c.title for c in columns), average]
     students = [label for label in group.systems if label != TEACHER]
@@ -318,7 +323,7 @@ def reappearance(group: Group, notes: Footnotes) -> Table | None:
     students = [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]
     if not columns or not students:
         return None
-    header = ["System", *(c.title for c in columns), f"mean of {len(columns)} ratios"]
+    header = ["System", *(c.title for c in columns), f"mean of {counted(len(columns), 'ratio')}"]
     teacher = {c: summarise(list(group.values(TEACHER, c).values())).mean for c in columns}
     rows = [[TEACHER, *(f"{teacher[c]:.1f}" for c in columns), f"{summarise(list(teacher.values())).mean:.1f}"]]
     values = [[TEACHER, *(f"{teacher[c]:.4f}" for c in columns), f"{summarise(list(teacher.values())).mean:.4f}"]]
