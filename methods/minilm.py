@@ -10,7 +10,8 @@ in the student while it imitates, so that its relations are those it will have; 
 Ours: the student begins as the teacher cut down to its shape, like the shared general start, and sees the same text
 (the papers: random weights and 400,000 steps; ``start=random`` is theirs), so that it differs from the other rows by
 its objective alone; ``relation_heads=0`` takes the largest number up to 48 that divides both widths, as 48 does for
-BERT-base (64 for teachers of width 1024); no teacher assistant for thin students. With version 1 a teacher of another number of heads is refused.
+BERT-base (64 for teachers of width 1024); no teacher assistant for thin students. With version 1 a teacher of another
+number of heads is refused.
 """
 
 from __future__ import annotations

