@@ -466,24 +466,28 @@ def compare(
     results: Results = Path("results/runs"),
     tasks: Annotated[str, typer.Option(help="Only these tasks, separated by commas.")] = "",
     seeds: Annotated[str, typer.Option(help="Only these seeds, like 0,1,2.")] = "",
+    exact: Annotated[
+        bool, typer.Option("--exact", help="The exact McNemar test in the place of its mid-p form.")
+    ] = False,
     json_file: Json = None,
 ) -> None:
-    """Two rows on the same examples: difference, interval by paired bootstrap over examples and seeds, verdict."""
+    """Two rows on the same examples: difference, interval, paired test, and better, worse or cannot tell."""
     from dataclasses import asdict
 
-    from bench.compare import RESAMPLES, table
     from bench.compare import compare as carry_out
+    from bench.compare import table
     from bench.plan.request import parse_seeds
 
     named = [part.strip() for part in tasks.split(",") if part.strip()]
-    found = carry_out(results, first, second, named, parse_seeds(seeds) if seeds.strip() else ())
+    found = carry_out(results, first, second, named, parse_seeds(seeds) if seeds.strip() else (), exact)
     for data, lines in found.items():
         print(f"{data}\n\n{table(first, second, lines)}\n")
-    single = any(len(line.seeds) == 1 for lines in found.values() for line in lines)
     print(
-        f"Paired bootstrap over examples{'' if single else ' and seeds'}, {RESAMPLES:,} resamples."
-        + (" One seed says nothing of what another training would give." if single else "")
+        "Intervals by paired bootstrap over examples (and seeds, where there are several). Least detectable: the true difference "
+        "that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean stands alone."
     )
+    if any(len(line.seeds) == 1 for lines in found.values() for line in lines):
+        print("One seed says nothing of what another training would give.")
     _write_json(
         json_file,
         {
@@ -491,6 +495,24 @@ def compare(
             for data, lines in found.items()
         },
     )
+
+
+@app.command(epilog="Example: python -m bench power --task rte --gap 1.0")
+def power(
+    task: Annotated[str, typer.Option(help="A task of GLUE, for the size of its development set.")] = "",
+    examples: Annotated[int | None, typer.Option(help="Or: examples of a test set of your own.")] = None,
+    gap: Annotated[float | None, typer.Option(help="Points of accuracy that one wants to find.")] = None,
+    disagreement: Annotated[
+        float, typer.Option(help="Percent of the examples that only one of the two systems answers rightly.")
+    ] = 10.0,
+    json_file: Json = None,
+) -> None:
+    """What a test set can tell: the least gap that it finds, and how surely it finds a given one."""
+    from bench.power import describe, what_it_tells
+
+    answer = what_it_tells(task, examples, gap, disagreement)
+    print(describe(answer))
+    _write_json(json_file, answer)
 
 
 @app.command("check-method", epilog="Example: python -m bench check-method tinybert")

@@ -1,9 +1,9 @@
-"""Two rows on the same examples: the difference, its interval by paired bootstrap, and whether it can be told at all."""
+"""Two rows on the same examples: the difference, its interval, a paired test, and whether it can be told at all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,10 @@ from bench.errors import InputError
 from bench.progress import Progress
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.stats.paired import Pairs, answers, interval
+from bench.stats.multiple import holm
+from bench.stats.paired import Pairs, answers, bootstrap_p, interval, mcnemar
+from bench.stats.power import DETECTABLE, LEVEL
 
-RESAMPLES = 10_000
 BETTER, WORSE, UNCLEAR = "better", "worse", "cannot tell"
 
 
@@ -30,6 +31,13 @@ class Comparison:
     second: float
     low: float
     high: float
+    test: str
+    """mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples and seeds"""
+    p: float
+    least: float
+    """the smallest true difference that four in five such comparisons would find"""
+    adjusted: float = 1.0
+    """p after Holm's adjustment over the comparisons it stands among"""
 
     @property
     def difference(self) -> float:
@@ -37,7 +45,9 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        return BETTER if self.low > 0 else WORSE if self.high < 0 else UNCLEAR
+        if self.adjusted > LEVEL:
+            return UNCLEAR
+        return BETTER if self.difference > 0 else WORSE
 
 
 MEAN = "mean"
@@ -49,6 +59,7 @@ def compare(
     second: str,
     tasks: Sequence[str] = (),
     seeds: Sequence[int] = (),
+    exact: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, list[Comparison]]:
     """By data source: one comparison for each evaluation set that both rows have, and of their mean where there are several.
@@ -84,18 +95,26 @@ def compare(
         for number, matched in enumerate(questions.values(), start=1):
             data = matched[0][0].cell.data.name
             for name, metrics in matched[0][0].scores.items():
-                line, drawn = _line(store, name, next(iter(metrics)), matched, rng)
+                line, drawn = compare_records(store, matched, name, next(iter(metrics)), rng, exact)
                 lines.setdefault(data, []).append(line)
                 samples.setdefault(data, []).append(drawn)
             update(number, len(questions))
+    answer = {}
     for data, of_data in lines.items():
-        if len(of_data) > 1:
-            of_data.append(_mean(of_data, samples[data]))
-    return lines
+        mean = [_mean(of_data, samples[data])] if len(of_data) > 1 else []
+        answer[data] = [*adjusted(of_data), *(replace(line, adjusted=line.p) for line in mean)]
+    return answer
+
+
+def adjusted(lines: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons of one table with Holm's adjustment over all of them."""
+    values = holm([line.p for line in lines])
+    return [replace(line, adjusted=value) for line, value in zip(lines, values, strict=True)]
 
 
 def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Comparison:
-    low, high = interval(np.mean(samples, axis=0))
+    drawn = np.mean(samples, axis=0)
+    low, high = interval(drawn)
     return Comparison(
         task=MEAN,
         metric=f"{len(lines)} columns",
@@ -105,6 +124,9 @@ def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compari
         second=float(np.mean([line.second for line in lines])),
         low=low,
         high=high,
+        test="bootstrap",
+        p=bootstrap_p(drawn),
+        least=DETECTABLE * float(np.std(drawn)),
     )
 
 
@@ -115,32 +137,64 @@ def _question(record: Record) -> tuple:
     return cell.tasks, cell.data.train, tuple(cell.data.evaluation.items()), cell.teacher.key, recipe, cell.seed
 
 
-def _line(
-    store: Store, name: str, metric: str, matched: Sequence[tuple[Record, Record]], rng: np.random.Generator
+def compare_records(
+    store: Store,
+    matched: Sequence[tuple[Record, Record]],
+    evaluation: str,
+    metric: str,
+    rng: np.random.Generator,
+    exact: bool = False,
 ) -> tuple[Comparison, np.ndarray]:
+    """Two systems on one evaluation set, a pair of records for each seed; and the resampled differences in percent.
+
+    Raises:
+        InputError: their predictions are of different examples.
+    """
     predicted: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     labels = examples = None
     for pair in matched:
         for side, record in zip(predicted, pair, strict=True):
             arrays = store.predictions(record)
-            side.append(answers(arrays[f"logits.{name}"]))
+            side.append(answers(arrays[f"logits.{evaluation}"]))
             if examples is None:
-                labels, examples = arrays[f"labels.{name}"], arrays[f"examples.{name}"]
-            elif not np.array_equal(examples, arrays[f"examples.{name}"]):
+                labels, examples = arrays[f"labels.{evaluation}"], arrays[f"examples.{evaluation}"]
+            elif not np.array_equal(examples, arrays[f"examples.{evaluation}"]):
                 raise InputError(
-                    f"{record.row}, {name}: its predictions are of other examples; run it again with --rerun"
+                    f"{record.row}, {evaluation}: its predictions are of other examples; run it again with --rerun"
                 )
     assert labels is not None
     pairs = Pairs(predicted[0], predicted[1], labels, metric)
-    drawn = 100 * pairs.resampled(RESAMPLES, rng)
+    drawn = 100 * pairs.bootstrap(rng)
     low, high = interval(drawn)
-    task = matched[0][0].cell.tasks[0]
-    title = task if len(matched[0][0].scores) == 1 else f"{task} {name}"
+    if pairs.seeds > 1:
+        test, p = "bootstrap", bootstrap_p(drawn)
+    elif metric == "accuracy":
+        test, p = "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
+    else:
+        test, p = "permutation", pairs.permutation(rng)
+    first = matched[0][0]
     scores = [
-        100 * float(np.mean([record.scores[name][metric] for record in side])) for side in zip(*matched, strict=True)
+        100 * float(np.mean([record.scores[evaluation][metric] for record in side]))
+        for side in zip(*matched, strict=True)
     ]
-    seeds = tuple(record.cell.seed for record, _ in matched)
-    return Comparison(title, metric, len(labels), seeds, scores[0], scores[1], low, high), drawn
+    return Comparison(
+        task=first.cell.tasks[0] if len(first.scores) == 1 else f"{first.cell.tasks[0]} {evaluation}",
+        metric=metric,
+        examples=len(labels),
+        seeds=tuple(record.cell.seed for record, _ in matched),
+        first=scores[0],
+        second=scores[1],
+        low=low,
+        high=high,
+        test=test,
+        p=p,
+        least=DETECTABLE * float(np.std(drawn)),
+    ), drawn
+
+
+def shown(p: float) -> str:
+    """Three digits; what is smaller is said to be so."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
@@ -157,9 +211,13 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             f"{line.second:.1f}",
             f"{line.difference:+.1f}",
             f"{line.low:+.1f} to {line.high:+.1f}",
+            f"{line.least:.1f}",
+            f"{shown(line.p)} ({line.test})",
+            shown(line.adjusted),
             line.verdict,
         ]
         for line in lines
     ]
-    header = ["task", "metric", "examples", "seeds", first, second, "difference", "95 % interval", "the first is"]
+    header = ["task", "metric", "examples", "seeds", first, second, "difference", "95 % interval"]
+    header += ["least detectable", "p", "p, Holm", "the first is"]
     return tabulate(rows, header, tablefmt="github", disable_numparse=True, stralign="right")

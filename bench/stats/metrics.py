@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 
@@ -41,3 +43,33 @@ FORMULAS = {
     "pearson": lambda p, t: _correlation("pearson", p, t),
     "spearman": lambda p, t: _correlation("spearman", p, t),
 }
+
+
+def _accuracy_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    return np.trace(confusion_RCC, axis1=1, axis2=2) / confusion_RCC.sum((1, 2))
+
+
+def _f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    positive = np.flatnonzero(classes == 1)
+    if not len(positive):
+        return np.zeros(len(confusion_RCC))
+    one = int(positive[0])
+    hits = confusion_RCC[:, one, one]
+    total = confusion_RCC[:, one].sum(1) + confusion_RCC[:, :, one].sum(1)
+    return np.divide(2 * hits, total, out=np.zeros(len(hits)), where=total > 0)
+
+
+def _matthews_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    true_RC, predicted_RC = confusion_RCC.sum(2), confusion_RCC.sum(1)
+    n_R, hits_R = confusion_RCC.sum((1, 2)), np.trace(confusion_RCC, axis1=1, axis2=2)
+    covariance = hits_R * n_R - (true_RC * predicted_RC).sum(1)
+    scale = np.sqrt((n_R**2 - (true_RC**2).sum(1)) * (n_R**2 - (predicted_RC**2).sum(1)).astype(float))
+    return np.divide(covariance, scale, out=np.zeros(len(n_R)), where=scale > 0)
+
+
+FROM_CONFUSION: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "accuracy": _accuracy_of,
+    "f1": _f1_of,
+    "matthews": _matthews_of,
+}
+"""The same metrics of classes from [R, C, C] confusion matrices (rows: true), for the classes named: [R]."""

@@ -1,58 +1,28 @@
-"""How far the scores of two models on the same examples may differ by chance of the examples."""
+"""Two systems on the same examples: what their difference is, how far chance may have moved it, and tests of it.
+
+Answers are compressed to the distinct patterns (first, second, label) and how often each comes: resampling examples is then
+drawing these counts, and a metric of classes is a function of sums over patterns. One seed has patterns of three numbers,
+S seeds of 2 S + 1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from bench.stats.metrics import FORMULAS
+from bench.stats.metrics import FORMULAS, FROM_CONFUSION
 
-RESAMPLES = 1000
+RESAMPLES = 10_000
+CHUNK = 200
+"""Resamples of regressions that are scored at once."""
 
 
 def answers(logits: np.ndarray) -> np.ndarray:
     """[n, C] logits as predicted classes; [n, 1] as predicted values."""
     return np.asarray(logits[:, 0] if logits.shape[1] == 1 else logits.argmax(1))
-
-
-def sampling_half_width(
-    old: Sequence[np.ndarray], new: Sequence[np.ndarray], labels: np.ndarray, metric: str, level: float = 0.95
-) -> float:
-    """Half the bootstrap interval of the mean difference new - old over pairs of models, resampling examples.
-
-    Args:
-        old, new: logits of as many models each, [n, C], on the same n examples.
-
-    Raises:
-        KeyError: a metric without a definition here.
-    """
-    score = FORMULAS[metric]
-    befores, afters = [answers(x) for x in old], [answers(x) for x in new]
-    rng = np.random.default_rng(0)
-    differences = np.empty(RESAMPLES)
-    for i in range(RESAMPLES):
-        rows = rng.integers(len(labels), size=len(labels))
-        differences[i] = np.mean(
-            [score(a[rows], labels[rows]) - score(b[rows], labels[rows]) for a, b in zip(afters, befores, strict=True)]
-        )
-    low, high = np.quantile(differences, [(1 - level) / 2, (1 + level) / 2])
-    return float(high - low) / 2
-
-
-def seed_half_width(baseline: Sequence[float], runs: int, level: float = 0.95) -> float | None:
-    """Half the interval that the baseline's spread over seeds gives the difference to ``runs`` other trainings.
-
-    Student's t with the baseline's degrees of freedom; None where one seed says nothing of the spread.
-    """
-    if len(baseline) < 2:
-        return None
-    from scipy.stats import t
-
-    deviation = float(np.std(baseline, ddof=1))
-    quantile = float(t.ppf((1 + level) / 2, len(baseline) - 1))
-    return quantile * deviation * float(np.sqrt(1 / len(baseline) + 1 / runs))
 
 
 @dataclass(frozen=True)
@@ -69,30 +39,193 @@ class Pairs:
     labels: np.ndarray
     metric: str
 
+    @property
+    def seeds(self) -> int:
+        return len(self.first)
+
+    @cached_property
     def difference(self) -> float:
         """first - second, mean over seeds, between -2 and 2."""
-        return float(np.mean(self._by_seed(np.arange(len(self.labels)), range(len(self.first)))))
-
-    def _by_seed(self, rows: np.ndarray, seeds: Sequence[int]) -> list[float]:
         score = FORMULAS[self.metric]
-        return [
-            score(self.first[seed][rows], self.labels[rows]) - score(self.second[seed][rows], self.labels[rows])
-            for seed in seeds
-        ]
+        pairs = zip(self.first, self.second, strict=True)
+        return float(np.mean([score(a, self.labels) - score(b, self.labels) for a, b in pairs]))
 
-    def resampled(self, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    @cached_property
+    def _patterns(self) -> tuple[np.ndarray, np.ndarray]:
+        """[K, 2 S + 1] distinct answers with their label, and [K] how many examples have them."""
+        rows = np.stack([*self.first, *self.second, self.labels], 1)
+        return np.unique(rows, axis=0, return_counts=True)
+
+    @cached_property
+    def _indicators(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Of each seed's first and second answers: [K, C * C], one 1 a pattern, at its label and answer."""
+        patterns, _ = self._patterns
+        classes = np.unique(patterns)
+        code = np.searchsorted(classes, patterns)
+        cells = len(classes) ** 2
+        made = [np.eye(cells)[code[:, -1] * len(classes) + code[:, i]] for i in range(2 * self.seeds)]
+        return made[: self.seeds], made[self.seeds :]
+
+    @property
+    def _classes(self) -> np.ndarray:
+        return np.unique(self._patterns[0])
+
+    def _scores(self, confusion_RM: np.ndarray) -> np.ndarray:
+        """[R] the metric of confusion matrices laid flat, [R, C * C]."""
+        classes = self._classes
+        return FROM_CONFUSION[self.metric](confusion_RM.reshape(-1, len(classes), len(classes)), classes)
+
+    def bootstrap(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
         """[resamples] differences over examples drawn with replacement, the same for both systems and all seeds.
 
-        With several seeds these are drawn with replacement too: the second level of the bootstrap.
+        With several seeds their deviations from the mean over seeds are resampled too, widened by sqrt(S / (S - 1)): the
+        second level of a hierarchical bootstrap, without its usual shortfall for few seeds (Davison and Hinkley 1997, 3.8).
         """
-        drawn, n, seeds = np.empty(resamples), len(self.labels), len(self.first)
-        for i in range(resamples):
-            rows = rng.integers(n, size=n)
-            drawn[i] = np.mean(self._by_seed(rows, rng.integers(seeds, size=seeds).tolist() if seeds > 1 else [0]))
-        return drawn
+        by_seed = (
+            self._regression(rng, resamples)
+            if self.metric not in FROM_CONFUSION
+            else self._classes_drawn(rng, resamples)
+        )
+        if self.seeds == 1:
+            return by_seed[:, 0]
+        mean = by_seed.mean(1, keepdims=True)
+        drawn = np.take_along_axis(by_seed, rng.integers(self.seeds, size=by_seed.shape), 1).mean(1)
+        return mean[:, 0] + (drawn - mean[:, 0]) * np.sqrt(self.seeds / (self.seeds - 1))
+
+    def _classes_drawn(self, rng: np.random.Generator, resamples: int) -> np.ndarray:
+        _, counts = self._patterns
+        weights_RK = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
+        firsts, seconds = self._indicators
+        return np.stack(
+            [self._scores(weights_RK @ a) - self._scores(weights_RK @ b) for a, b in zip(firsts, seconds, strict=True)],
+            1,
+        )
+
+    def _regression(self, rng: np.random.Generator, resamples: int) -> np.ndarray:
+        n, made = len(self.labels), []
+        for start in range(0, resamples, CHUNK):
+            rows = rng.integers(n, size=(min(CHUNK, resamples - start), n))
+            labels = self.labels[rows]
+            made.append(
+                np.stack(
+                    [
+                        correlations(self.metric, a[rows], labels) - correlations(self.metric, b[rows], labels)
+                        for a, b in zip(self.first, self.second, strict=True)
+                    ],
+                    1,
+                )
+            )
+        return np.concatenate(made)
+
+    def permutation(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> float:
+        """Two-sided p-value: how often systems that are swapped example by example differ as much; ties count half.
+
+        All seeds of an example are swapped together, so that examples remain the unit.
+        """
+        if self.metric in FROM_CONFUSION:
+            _, counts = self._patterns
+            swapped_RK = rng.binomial(counts, 0.5, size=(resamples, len(counts)))
+            kept_RK = counts - swapped_RK
+            drawn = np.zeros(resamples)
+            for a, b in zip(*self._indicators, strict=True):
+                drawn += self._scores(kept_RK @ a + swapped_RK @ b) - self._scores(kept_RK @ b + swapped_RK @ a)
+        else:
+            drawn = np.concatenate([self._swapped(rng, min(CHUNK, resamples - s)) for s in range(0, resamples, CHUNK)])
+        drawn = np.abs(drawn / (1 if self.metric not in FROM_CONFUSION else self.seeds))
+        observed = abs(self.difference)
+        equal = np.isclose(drawn, observed, rtol=0, atol=1e-12)
+        # the observed labelling is one of the permutations (Phipson and Smyth 2010)
+        return float(((drawn > observed) & ~equal).sum() + 0.5 * (equal.sum() + 1)) / (resamples + 1)
+
+    def _swapped(self, rng: np.random.Generator, resamples: int) -> np.ndarray:
+        swap = rng.random((resamples, len(self.labels))) < 0.5
+        labels = np.broadcast_to(self.labels, swap.shape)
+        total = np.zeros(resamples)
+        for a, b in zip(self.first, self.second, strict=True):
+            total += correlations(self.metric, np.where(swap, b, a), labels)
+            total -= correlations(self.metric, np.where(swap, a, b), labels)
+        return total / self.seeds
+
+    def discordant(self) -> tuple[int, int]:
+        """Examples that only the first system, and only the second, answers rightly; of one seed."""
+        right = self.first[0] == self.labels, self.second[0] == self.labels
+        return int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
+
+
+def correlations(metric: str, predicted_RN: np.ndarray, labels_RN: np.ndarray) -> np.ndarray:
+    """[R] Pearson's or Spearman's correlation of each row; 0 where one of the two is constant."""
+    if metric == "spearman":
+        from scipy.stats import rankdata
+
+        predicted_RN, labels_RN = rankdata(predicted_RN, axis=1), rankdata(labels_RN, axis=1)
+    a = predicted_RN - predicted_RN.mean(1, keepdims=True)
+    b = labels_RN - labels_RN.mean(1, keepdims=True)
+    scale = np.sqrt((a * a).sum(1) * (b * b).sum(1))
+    return np.divide((a * b).sum(1), scale, out=np.zeros(len(a)), where=scale > 0)
 
 
 def interval(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     """Percentile interval of bootstrap samples."""
     low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def bootstrap_p(samples: np.ndarray) -> float:
+    """Two-sided p-value of no difference: twice the smaller tail beyond 0; samples at 0 count half."""
+    zero = np.isclose(samples, 0, rtol=0, atol=1e-12)
+    below = ((samples < 0) & ~zero).sum() + 0.5 * zero.sum()
+    share = (min(below, len(samples) - below) + 0.5) / (len(samples) + 1)
+    return float(min(1.0, 2 * share))
+
+
+def mcnemar(first_only: int, second_only: int, exact: bool = False) -> float:
+    """Two-sided p-value from the discordant examples of two classifiers (McNemar 1947).
+
+    Mid-p by default: the exact conditional test less half the probability of what was seen, which keeps the level and is
+    not as timid (Fagerland, Lydersen and Laake 2013); ``exact``: the binomial test.
+    """
+    from scipy.stats import binom
+
+    total, least = first_only + second_only, min(first_only, second_only)
+    if total == 0:
+        return 1.0
+    if exact:
+        return float(min(1.0, 2 * binom.cdf(least, total, 0.5)))
+    seen = float(binom.pmf(least, total, 0.5))
+    if first_only == second_only:
+        return 1.0 - 0.5 * seen
+    return float(2 * binom.cdf(least, total, 0.5) - seen)
+
+
+def sampling_half_width(
+    old: Sequence[np.ndarray], new: Sequence[np.ndarray], labels: np.ndarray, metric: str, level: float = 0.95
+) -> float:
+    """Half the bootstrap interval of the mean difference new - old over pairs of models, resampling examples alone.
+
+    Args:
+        old, new: logits of as many models each, [n, C], on the same n examples.
+
+    Raises:
+        KeyError: a metric without a definition here.
+    """
+    pairs = Pairs([answers(x) for x in new], [answers(x) for x in old], labels, metric)
+    rng = np.random.default_rng(0)
+    by_seed = (
+        pairs._classes_drawn(rng, RESAMPLES) if metric in FROM_CONFUSION else pairs._regression(rng, RESAMPLES // 5)
+    )
+    low, high = interval(by_seed.mean(1), level)
+    return (high - low) / 2
+
+
+def seed_half_width(baseline: Sequence[float], runs: int, level: float = 0.95) -> float | None:
+    """Half the interval that the baseline's spread over seeds gives the difference to ``runs`` other trainings.
+
+    Student's t with the baseline's degrees of freedom; None where one seed says nothing of the spread.
+    """
+    if len(baseline) < 2:
+        return None
+    from scipy.stats import t
+
+    deviation = float(np.std(baseline, ddof=1))
+    quantile = float(t.ppf((1 + level) / 2, len(baseline) - 1))
+    return quantile * deviation * float(np.sqrt(1 / len(baseline) + 1 / runs))

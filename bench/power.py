@@ -1,0 +1,79 @@
+"""What a development set can tell about two systems, in words and numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.data.tasks import GLUE
+from bench.errors import InputError, unknown
+from bench.stats.power import POWER, examples_for, least_gap
+from bench.stats.power import power as power_of
+
+SIZES = {
+    "cola": 1043,
+    "sst2": 872,
+    "mrpc": 408,
+    "stsb": 1500,
+    "qqp": 40430,
+    "mnli": 9815,
+    "qnli": 5463,
+    "rte": 277,
+    "wnli": 71,
+}
+"""Examples of GLUE's development sets (mnli: matched)."""
+
+
+def what_it_tells(task: str, examples: int | None, gap: float | None, disagreement: float) -> dict[str, Any]:
+    """Power of McNemar's test at 5 %; gaps and disagreement in percent.
+
+    Raises:
+        InputError: no or two test sets, an unknown task, shares that cannot be.
+    """
+    if bool(task) == (examples is not None):
+        raise InputError("give --task NAME, or --examples NUMBER for a test set of your own")
+    if task and task not in GLUE:
+        raise unknown("task", task, list(GLUE))
+    if task and GLUE[task].regression:
+        raise InputError(
+            f"{task} is a regression: there is no share of right answers; `bench compare` has its intervals"
+        )
+    if examples is not None and examples < 1:
+        raise InputError(f"--examples {examples}: should be at least 1")
+    if not 0 < disagreement <= 100:
+        raise InputError(f"--disagreement {disagreement:g}: should lie between 0 and 100 percent")
+    if gap is not None and not 0 < gap <= disagreement:
+        raise InputError(
+            f"--gap {gap:g}: should be above 0 and at most the disagreement, {disagreement:g}: systems that differ on so "
+            f"many examples cannot be further apart"
+        )
+    n = examples or SIZES[task]
+    found: dict[str, Any] = {
+        "task": task,
+        "examples": n,
+        "disagreement": disagreement,
+        "least_gap": 100 * least_gap(n, disagreement / 100),
+    }
+    if gap is not None:
+        found |= {
+            "gap": gap,
+            "power": power_of(gap / 100, n, disagreement / 100),
+            "examples_needed": examples_for(gap / 100, disagreement / 100),
+        }
+    return found
+
+
+def describe(answer: dict[str, Any]) -> str:
+    """Two sentences."""
+    name = (
+        f"{answer['task']} ({answer['examples']:,} examples)" if answer["task"] else f"{answer['examples']:,} examples"
+    )
+    lines = [
+        f"{name}, two systems of which only one is right on {answer['disagreement']:g} % of them: the least gap found in "
+        f"{POWER:.0%} of such comparisons is {answer['least_gap']:.1f} points."
+    ]
+    if "gap" in answer:
+        lines.append(
+            f"A gap of {answer['gap']:g} points is found in {answer['power']:.0%} of them; for {POWER:.0%} it takes "
+            f"{answer['examples_needed']:,} examples. More seeds do not make examples."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,242 @@
+"""Statistics that hold what they promise: level and coverage under a null, and the same numbers as well-kept libraries."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import metrics as oracle
+from statsmodels.stats.contingency_tables import mcnemar as oracle_mcnemar
+from statsmodels.stats.multitest import multipletests
+
+from bench.stats.metrics import FORMULAS, FROM_CONFUSION
+from bench.stats.multiple import holm
+from bench.stats.paired import Pairs, bootstrap_p, correlations, interval, mcnemar
+from bench.stats.power import examples_for, least_gap, power
+
+
+def null(rng, examples, disagreement=0.1, accuracy=0.8):
+    """Two classifiers of the same accuracy that differ in being right on so many examples."""
+    labels = rng.integers(2, size=examples)
+    right = rng.random(examples) < accuracy
+    differ, who = rng.random(examples) < disagreement, rng.random(examples) < 0.5
+    first, second = np.where(differ, who, right), np.where(differ, ~who, right)
+    return np.where(first, labels, 1 - labels), np.where(second, labels, 1 - labels), labels
+
+
+def simulate(tables, examples, resamples=1000):
+    """Percent of tables with a rejection at 5 %, and percent of intervals that cover 0."""
+    rng = np.random.default_rng(examples)
+    rejected, covered = Counter(), Counter()
+    for _ in range(tables):
+        first, second, labels = null(rng, examples)
+        for metric in FROM_CONFUSION:
+            pairs = Pairs([first], [second], labels, metric)
+            drawn = pairs.bootstrap(rng, resamples)
+            low, high = interval(drawn)
+            covered[metric] += low <= 0 <= high
+            rejected["bootstrap", metric] += bootstrap_p(drawn) <= 0.05
+            rejected["permutation", metric] += pairs.permutation(rng, resamples) <= 0.05
+        discordant = pairs.discordant()
+        rejected["mid-p"] += mcnemar(*discordant) <= 0.05
+        rejected["exact"] += mcnemar(*discordant, exact=True) <= 0.05
+    return {k: 100 * v / tables for k, v in rejected.items()}, {k: 100 * v / tables for k, v in covered.items()}
+
+
+def check(rejected, covered, slack):
+    """Within the promised bounds, widened by the simulation's own noise."""
+    for test, share in rejected.items():
+        low = 0 if test == "exact" else 4.3 - slack
+        assert low <= share <= 5.7 + slack, (test, share)
+    for metric, share in covered.items():
+        assert 94 - slack <= share <= 96 + slack, (metric, share)
+
+
+def test_level_and_coverage_under_a_null_of_four_hundred_tables():
+    check(*simulate(400, 408, 500), slack=2.5)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("examples", [408, 872])
+def test_level_and_coverage_under_a_null_of_ten_thousand_tables(examples):
+    check(*simulate(10_000, examples, 2000), slack=0)
+
+
+def family_wise(tables, comparisons):
+    """Percent of tables of several null comparisons with any rejection after Holm."""
+    rng = np.random.default_rng(5)
+    false = 0
+    for _ in range(tables):
+        values = []
+        for _ in range(comparisons):
+            only = rng.multinomial(408, [0.05, 0.05, 0.9])
+            values.append(mcnemar(int(only[0]), int(only[1])))
+        false += min(holm(values)) <= 0.05
+    return 100 * false / tables
+
+
+def test_a_table_of_ten_null_comparisons_rejects_in_at_most_one_of_twenty():
+    assert family_wise(2000, 10) <= 5.7 + 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_ten_thousand_tables_of_ten_null_comparisons():
+    assert family_wise(10_000, 10) <= 5.7
+
+
+def test_three_seeds_that_differ_by_chance_alone_keep_the_level():
+    """Two systems whose seeds scatter: the bootstrap of examples and seeds rejects about as rarely as it says."""
+    rng = np.random.default_rng(1)
+    rejected = 0
+    for _ in range(200):
+        labels = rng.integers(2, size=400)
+        runs = [[], []]
+        for side in runs:
+            for _ in range(3):
+                accuracy = rng.normal(0.8, 0.03)
+                side.append(np.where(rng.random(400) < accuracy, labels, 1 - labels))
+        rejected += bootstrap_p(Pairs(*runs, labels, "accuracy").bootstrap(rng, 500)) <= 0.05
+    assert rejected / 200 <= 0.16  # three seeds are few: said in the documentation, and never worse than this
+
+
+@pytest.mark.parametrize(("first_only", "second_only"), [(0, 0), (5, 5), (3, 9), (9, 3), (0, 7), (40, 21)])
+def test_exact_mcnemar_is_that_of_statsmodels(first_only, second_only):
+    table = [[100, first_only], [second_only, 30]]
+    expected = oracle_mcnemar(table, exact=True).pvalue if first_only + second_only else 1.0
+    assert mcnemar(first_only, second_only, exact=True) == pytest.approx(min(1.0, expected), abs=1e-9)
+
+
+def test_mid_p_is_the_exact_value_less_half_of_what_was_seen():
+    # one-sided: P(X < 3) + P(X = 3) / 2 of 12 throws; two-sided twice that
+    below, seen = stats.binom.cdf(2, 12, 0.5), stats.binom.pmf(3, 12, 0.5)
+    assert mcnemar(3, 9) == pytest.approx(2 * (below + seen / 2), abs=1e-12)
+    assert mcnemar(9, 3) == mcnemar(3, 9)
+    assert mcnemar(4, 4) == pytest.approx(1 - stats.binom.pmf(4, 8, 0.5) / 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_holm_is_that_of_statsmodels(seed):
+    values = np.random.default_rng(seed).random(9) ** 3
+    np.testing.assert_allclose(holm(values), multipletests(values, method="holm")[1], atol=1e-9)
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_metrics_are_those_of_scikit_learn_from_predictions_and_from_confusion(classes):
+    rng = np.random.default_rng(classes)
+    for _ in range(20):
+        true, predicted = rng.integers(classes, size=60), rng.integers(classes, size=60)
+        confusion = oracle.confusion_matrix(true, predicted, labels=range(classes))[None]
+        wanted = {"accuracy": oracle.accuracy_score, "matthews": oracle.matthews_corrcoef}
+        if classes == 2:
+            wanted["f1"] = oracle.f1_score
+        for name, score in wanted.items():
+            expected = score(true, predicted)
+            assert FORMULAS[name](predicted, true) == pytest.approx(expected, abs=1e-9)
+            assert FROM_CONFUSION[name](confusion, np.arange(classes))[0] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", list(FROM_CONFUSION))
+def test_metrics_of_confusions_without_anything_are_zero(name):
+    constant = np.array([[[5, 0], [5, 0]]])
+    value = FROM_CONFUSION[name](constant, np.arange(2))[0]
+    assert value == FORMULAS[name](np.zeros(10, int), np.array([0, 1] * 5))
+
+
+def test_correlations_row_by_row_are_those_of_scipy():
+    rng = np.random.default_rng(0)
+    predicted, labels = rng.integers(0, 6, (5, 40)).astype(float), rng.random((5, 40))
+    for name, score in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
+        expected = [score(a, b).statistic for a, b in zip(predicted, labels, strict=True)]
+        np.testing.assert_allclose(correlations(name, predicted, labels), expected, atol=1e-9)
+    assert correlations("pearson", np.ones((1, 5)), labels[:1, :5])[0] == 0
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews"])
+def test_resampling_patterns_is_resampling_examples(metric):
+    """The same distribution as drawing row numbers and scoring them one by one."""
+    rng = np.random.default_rng(3)
+    first, second, labels = null(rng, 150, 0.3)
+    pairs = Pairs([first], [second], labels, metric)
+    fast = pairs.bootstrap(rng, 4000)
+    slow = np.empty(4000)
+    for i in range(4000):
+        rows = rng.integers(150, size=150)
+        slow[i] = FORMULAS[metric](first[rows], labels[rows]) - FORMULAS[metric](second[rows], labels[rows])
+    assert fast.mean() == pytest.approx(slow.mean(), abs=4 * slow.std() / 60)
+    np.testing.assert_allclose(
+        np.quantile(fast, [0.025, 0.5, 0.975]), np.quantile(slow, [0.025, 0.5, 0.975]), atol=0.012
+    )
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "pearson"])
+def test_permutation_is_the_enumeration_of_all_swaps(metric):
+    rng = np.random.default_rng(7)
+    labels = rng.integers(2, size=9) if metric != "pearson" else rng.random(9)
+    first = labels.copy() if metric != "pearson" else labels + 0.2 * rng.random(9)
+    second = (rng.integers(2, size=9) if metric != "pearson" else rng.random(9)).astype(first.dtype)
+    score = FORMULAS[metric]
+    observed = abs(score(first, labels) - score(second, labels))
+    drawn = []
+    for swap in itertools.product([False, True], repeat=9):
+        a, b = np.where(swap, second, first), np.where(swap, first, second)
+        drawn.append(abs(score(a, labels) - score(b, labels)))
+    equal = np.isclose(drawn, observed)
+    expected = ((np.array(drawn) > observed) & ~equal).mean() + 0.5 * equal.mean()
+    found = Pairs([first], [second], labels, metric).permutation(rng, 20_000)
+    assert found == pytest.approx(expected, abs=0.012)
+
+
+def test_power_is_what_a_simulation_finds():
+    rng = np.random.default_rng(2)
+    only = rng.multinomial(408, [0.085, 0.015, 0.9], size=2000)
+    found = np.mean([mcnemar(int(a), int(b)) <= 0.05 for a, b, _ in only])
+    assert power(0.07, 408, 0.1) == pytest.approx(found, abs=0.03)
+
+
+def test_least_gap_and_examples_needed_agree_with_power():
+    gap = least_gap(408)
+    assert power(gap, 408) == pytest.approx(0.8, abs=1e-6)
+    assert power(0.03, examples_for(0.03)) >= 0.8 > power(0.03, examples_for(0.03) - 1)
+    assert least_gap(20_000) < least_gap(408) < least_gap(71)
+    with pytest.raises(ValueError, match="disagreement"):
+        power(0.2, 100, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--task", "rte", "--gap", 1.0), "found in 8% of them"),
+        (("--examples", 10_000), "least gap found in 80%"),
+    ],
+)
+def test_the_power_verb(bench, words, said):
+    answer = bench("power", *words)
+    assert answer.returncode == 0, answer.stderr
+    assert said in answer.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("--task", "rte", "--examples", 5), ("--task", "ret"), ("--task", "stsb"), ("--task", "rte", "--gap", 11)],
+)
+def test_bad_questions_of_power_are_bad_input(bench, words):
+    answer = bench("power", *words)
+    assert answer.returncode == 2
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_sizes_of_development_sets_are_those_of_the_files(shared_glue):
+    from bench.data.sources import source_for
+    from bench.data.tasks import GLUE
+    from bench.power import SIZES
+
+    for name, size in SIZES.items():
+        source = source_for(GLUE[name], str(shared_glue), True)
+        if source.has(GLUE[name], GLUE[name].evaluation[0]):
+            assert len(source.load(GLUE[name], GLUE[name].evaluation[0])) == size
