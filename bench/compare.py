@@ -13,7 +13,7 @@ from bench.progress import Progress
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.multiple import holm
-from bench.stats.paired import Pairs, answers, bootstrap_p, interval, mcnemar
+from bench.stats.paired import RESAMPLES, Pairs, answers, bootstrap_p, interval, mcnemar
 from bench.stats.power import DETECTABLE, LEVEL
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "cannot tell"
@@ -137,18 +137,11 @@ def _question(record: Record) -> tuple:
     return cell.tasks, cell.data.train, tuple(cell.data.evaluation.items()), cell.teacher.key, recipe, cell.seed
 
 
-def compare_records(
-    store: Store,
-    matched: Sequence[tuple[Record, Record]],
-    evaluation: str,
-    metric: str,
-    rng: np.random.Generator,
-    exact: bool = False,
-) -> tuple[Comparison, np.ndarray]:
-    """Two systems on one evaluation set, a pair of records for each seed; and the resampled differences in percent.
+def pairs_of(store: Store, matched: Sequence[tuple[Record, Record]], evaluation: str, metric: str) -> Pairs:
+    """The stored answers of two systems to one evaluation set, a pair of records for each seed.
 
     Raises:
-        InputError: their predictions are of different examples.
+        InputError: they are of different examples.
     """
     predicted: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     labels = examples = None
@@ -163,15 +156,32 @@ def compare_records(
                     f"{record.row}, {evaluation}: its predictions are of other examples; run it again with --rerun"
                 )
     assert labels is not None
-    pairs = Pairs(predicted[0], predicted[1], labels, metric)
-    drawn = 100 * pairs.bootstrap(rng)
+    return Pairs(predicted[0], predicted[1], labels, metric)
+
+
+def compare_records(
+    store: Store,
+    matched: Sequence[tuple[Record, Record]],
+    evaluation: str,
+    metric: str,
+    rng: np.random.Generator,
+    exact: bool = False,
+    resamples: int = RESAMPLES,
+) -> tuple[Comparison, np.ndarray]:
+    """Two systems on one evaluation set, a pair of records for each seed; and the resampled differences in percent.
+
+    Raises:
+        InputError: their predictions are of different examples.
+    """
+    pairs = pairs_of(store, matched, evaluation, metric)
+    drawn = 100 * pairs.bootstrap(rng, resamples)
     low, high = interval(drawn)
     if pairs.seeds > 1:
         test, p = "bootstrap", bootstrap_p(drawn)
     elif metric == "accuracy":
         test, p = "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
     else:
-        test, p = "permutation", pairs.permutation(rng)
+        test, p = "permutation", pairs.permutation(rng, resamples)
     first = matched[0][0]
     scores = [
         100 * float(np.mean([record.scores[evaluation][metric] for record in side]))
@@ -180,7 +190,7 @@ def compare_records(
     return Comparison(
         task=first.cell.tasks[0] if len(first.scores) == 1 else f"{first.cell.tasks[0]} {evaluation}",
         metric=metric,
-        examples=len(labels),
+        examples=len(pairs.labels),
         seeds=tuple(record.cell.seed for record, _ in matched),
         first=scores[0],
         second=scores[1],

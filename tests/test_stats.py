@@ -157,6 +157,17 @@ def test_correlations_row_by_row_are_those_of_scipy():
     assert correlations("pearson", np.ones((1, 5)), labels[:1, :5])[0] == 0
 
 
+@pytest.mark.parametrize("metric", ["pearson", "spearman"])
+def test_correlations_from_counts_are_those_of_the_drawn_examples(metric):
+    rng = np.random.default_rng(4)
+    first, labels = rng.integers(0, 9, 30).astype(float), rng.integers(0, 6, 30).astype(float)
+    pairs = Pairs([first], [rng.random(30)], labels, metric)
+    drawn, _ = pairs.drawn(np.random.default_rng(11), 50)
+    counts = np.random.default_rng(11).multinomial(30, np.full(30, 1 / 30), size=50)
+    expected = [FORMULAS[metric](np.repeat(first, row), np.repeat(labels, row)) for row in counts]
+    np.testing.assert_allclose(drawn[:, 0], expected, atol=1e-9)
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews"])
 def test_resampling_patterns_is_resampling_examples(metric):
     """The same distribution as drawing row numbers and scoring them one by one."""

@@ -93,6 +93,12 @@ class Store:
             write_atomically(folder / "current", f"{name}.json\n".encode())
         return folder / f"{name}.json"
 
+    def has_predictions(self, record: Record) -> bool:
+        """Whether the raw answers of the current attempt are there."""
+        folder = self.folder(record.cell, record.point)
+        name = (folder / "current").read_text(encoding="utf-8").strip()
+        return (folder / name.replace(".json", ".npz")).is_file()
+
     def predictions(self, record: Record) -> dict[str, np.ndarray]:
         """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of the current attempt."""
         import numpy as np

@@ -31,6 +31,7 @@ from bench.report.tables import (
     reappearance,
     sizes_of,
 )
+from bench.report.verdicts import differences, retentions
 from bench.stats.ratios import percentile
 
 
@@ -51,7 +52,7 @@ def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = Non
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
             _add_speed(group, latest(sessions, group.teacher))
-            written.append(write_report(group, folder))
+            written.append(write_report(group, folder, store))
     if cells is None:
         written += [write_speed_report(session, folder) for session in sessions]
     return written
@@ -111,7 +112,7 @@ def name_of(group: Group) -> str:
     return slug("-".join(parts)).lower()
 
 
-def write_report(group: Group, folder: Path) -> Path:
+def write_report(group: Group, folder: Path, store: Store) -> Path:
     """One report; returns the Markdown file."""
     from bench.report.plot import learning_curves, score_against_flops, score_against_latency
 
@@ -121,7 +122,9 @@ def write_report(group: Group, folder: Path) -> Path:
         t
         for t in (
             accuracy(group, notes),
+            differences(group, store, notes),
             reappearance(group, notes),
+            retentions(group, store, notes),
             ablation(group, notes),
             cost(group),
             gradient_shares(group),

@@ -7,7 +7,7 @@ S seeds of 2 S + 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -81,41 +81,34 @@ class Pairs:
         With several seeds their deviations from the mean over seeds are resampled too, widened by sqrt(S / (S - 1)): the
         second level of a hierarchical bootstrap, without its usual shortfall for few seeds (Davison and Hinkley 1997, 3.8).
         """
-        by_seed = (
-            self._regression(rng, resamples)
-            if self.metric not in FROM_CONFUSION
-            else self._classes_drawn(rng, resamples)
-        )
-        if self.seeds == 1:
-            return by_seed[:, 0]
-        mean = by_seed.mean(1, keepdims=True)
-        drawn = np.take_along_axis(by_seed, rng.integers(self.seeds, size=by_seed.shape), 1).mean(1)
-        return mean[:, 0] + (drawn - mean[:, 0]) * np.sqrt(self.seeds / (self.seeds - 1))
+        first_RS, second_RS = self.drawn(rng, resamples)
+        return _over_seeds(first_RS - second_RS, rng)
 
-    def _classes_drawn(self, rng: np.random.Generator, resamples: int) -> np.ndarray:
+    def ratio(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
+        """[resamples] ratios first / second, drawn likewise; a second score of 0 or less gives NaN."""
+        first_RS, second_RS = self.drawn(rng, resamples)
+        below_RS = np.where(second_RS > 0, second_RS, np.nan)
+        return _over_seeds(first_RS / below_RS, rng)
+
+    def drawn(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
+        """[resamples, S] scores of both systems on the same drawn examples."""
+        if self.metric not in FROM_CONFUSION:
+            return self._regression(rng, resamples)
         _, counts = self._patterns
         weights_RK = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
-        firsts, seconds = self._indicators
-        return np.stack(
-            [self._scores(weights_RK @ a) - self._scores(weights_RK @ b) for a, b in zip(firsts, seconds, strict=True)],
-            1,
-        )
+        first, second = (np.stack([self._scores(weights_RK @ one) for one in side], 1) for side in self._indicators)
+        return first, second
 
-    def _regression(self, rng: np.random.Generator, resamples: int) -> np.ndarray:
+    def _regression(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
         n, made = len(self.labels), []
+        prepare = _ranked if self.metric == "spearman" else _valued
+        labels, sides = prepare(self.labels), [[prepare(x) for x in side] for side in (self.first, self.second)]
         for start in range(0, resamples, CHUNK):
-            rows = rng.integers(n, size=(min(CHUNK, resamples - start), n))
-            labels = self.labels[rows]
-            made.append(
-                np.stack(
-                    [
-                        correlations(self.metric, a[rows], labels) - correlations(self.metric, b[rows], labels)
-                        for a, b in zip(self.first, self.second, strict=True)
-                    ],
-                    1,
-                )
-            )
-        return np.concatenate(made)
+            weights_RN = rng.multinomial(n, np.full(n, 1 / n), size=min(CHUNK, resamples - start))
+            label_RN = labels(weights_RN)
+            made.append([[_weighted(x(weights_RN), label_RN, weights_RN) for x in side] for side in sides])
+        whole = np.concatenate([np.array(part) for part in made], -1)
+        return whole[0].T, whole[1].T
 
     def permutation(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> float:
         """Two-sided p-value: how often systems that are swapped example by example differ as much; ties count half.
@@ -150,6 +143,43 @@ class Pairs:
         """Examples that only the first system, and only the second, answers rightly; of one seed."""
         right = self.first[0] == self.labels, self.second[0] == self.labels
         return int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
+
+
+def _over_seeds(value_RS: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """[R] means over seeds, their chance added by resampling them."""
+    seeds = value_RS.shape[1]
+    if seeds == 1:
+        return value_RS[:, 0]
+    mean_R = value_RS.mean(1)
+    again_R = np.take_along_axis(value_RS, rng.integers(seeds, size=value_RS.shape), 1).mean(1)
+    return mean_R + (again_R - mean_R) * np.sqrt(seeds / (seeds - 1))
+
+
+def _valued(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda weights_RN: np.broadcast_to(x_N, weights_RN.shape)
+
+
+def _ranked(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Counts of each example -> its rank among the examples so drawn, ties at their middle; sorted only once."""
+    _, group_N = np.unique(x_N, return_inverse=True)
+    order_N = np.argsort(group_N, kind="stable")
+    starts_G = np.flatnonzero(np.diff(group_N[order_N], prepend=-1))
+
+    def ranks(weights_RN: np.ndarray) -> np.ndarray:
+        size_RG = np.add.reduceat(weights_RN[:, order_N], starts_G, axis=1)
+        middle_RG = size_RG.cumsum(1) - (size_RG - 1) / 2
+        return middle_RG[:, group_N]
+
+    return ranks
+
+
+def _weighted(x_RN: np.ndarray, y_RN: np.ndarray, weights_RN: np.ndarray) -> np.ndarray:
+    """[R] Pearson's correlation of weighted values; 0 where one of the two is constant."""
+    total_R1 = weights_RN.sum(1, keepdims=True)
+    x_RN = x_RN - (weights_RN * x_RN).sum(1, keepdims=True) / total_R1
+    y_RN = y_RN - (weights_RN * y_RN).sum(1, keepdims=True) / total_R1
+    scale = np.sqrt((weights_RN * x_RN * x_RN).sum(1) * (weights_RN * y_RN * y_RN).sum(1))
+    return np.divide((weights_RN * x_RN * y_RN).sum(1), scale, out=np.zeros(len(scale)), where=scale > 1e-12)
 
 
 def correlations(metric: str, predicted_RN: np.ndarray, labels_RN: np.ndarray) -> np.ndarray:
@@ -210,10 +240,8 @@ def sampling_half_width(
     """
     pairs = Pairs([answers(x) for x in new], [answers(x) for x in old], labels, metric)
     rng = np.random.default_rng(0)
-    by_seed = (
-        pairs._classes_drawn(rng, RESAMPLES) if metric in FROM_CONFUSION else pairs._regression(rng, RESAMPLES // 5)
-    )
-    low, high = interval(by_seed.mean(1), level)
+    after_RS, before_RS = pairs.drawn(rng, RESAMPLES if metric in FROM_CONFUSION else RESAMPLES // 5)
+    low, high = interval((after_RS - before_RS).mean(1), level)
     return (high - low) / 2
 
 

@@ -1,0 +1,204 @@
+"""What the data can carry: differences with intervals and verdicts, and whether a student keeps its teacher's score.
+
+Made from the stored predictions. Every full row is compared with plain fine-tuning where there is such a row, else with the
+teacher; an ablation with its full row. Holm's adjustment runs over the whole table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, compare_records, pairs_of
+from bench.errors import InputError
+from bench.plan.cell import TEACHER
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.report.tables import Column, Footnotes, Group, Table, cheaper, counted
+from bench.stats.multiple import holm
+from bench.stats.paired import interval
+
+RESAMPLES = 4000
+KEPT = 0.97
+"""Share of the teacher's score that counts as kept, tested as non-inferiority."""
+FLOOR = "finetune"
+KEEPS, LOSES = "keeps", "loses"
+
+
+def reference_of(group: Group) -> str:
+    """The row that full rows are compared with: plain fine-tuning with the shared start, else the teacher."""
+    return FLOOR if FLOOR in group.systems else TEACHER
+
+
+def matched(group: Group, label: str, other: str, column: Column) -> list[tuple[Record, Record]]:
+    """A pair of finished records for each seed; a row that has one training (the teacher) stands beside every seed."""
+
+    def of(row: str) -> dict[int, Record]:
+        return {
+            r.cell.seed: r for r in group.of(row, column.task) if r.status == "ok" and column.evaluation in r.scores
+        }
+
+    own, theirs = of(label), of(other)
+    if other == TEACHER and theirs:
+        only = next(iter(theirs.values()))
+        return [(record, only) for _, record in sorted(own.items())]
+    return [(own[seed], theirs[seed]) for seed in sorted(own.keys() & theirs.keys())]
+
+
+def differences(group: Group, store: Store, notes: Footnotes) -> Table | None:
+    """Each row's difference to its reference, 95 % interval and verdict, by column and on average."""
+    columns, reference = group.columns, reference_of(group)
+    rng = np.random.default_rng(0)
+    found: dict[tuple[str, Column], Comparison] = {}
+    drawn: dict[tuple[str, Column], np.ndarray] = {}
+    beside: dict[str, str] = {}
+    for label in group.systems:
+        other = next((r.cell.ablation_of for r in group.of(label) if r.cell.ablation_of), None) or reference
+        if label in (TEACHER, other) or other not in group.systems:
+            continue
+        beside[label] = other
+        for column in columns:
+            pairs = matched(group, label, other, column)
+            if pairs and _stored(store, pairs):
+                found[label, column], drawn[label, column] = compare_records(
+                    store, pairs, column.evaluation, column.metric, rng, resamples=RESAMPLES
+                )
+    if not found:
+        return None
+    adjusted = dict(zip(found, holm([line.p for line in found.values()]), strict=True))
+    rows, values = [], []
+    for label, other in beside.items():
+        if not any((label, column) in found for column in columns):
+            continue
+        lines = [found.get((label, column)) for column in columns]
+        cells = [
+            _cell(replace(line, adjusted=adjusted[label, column])) if line else "–"
+            for line, column in zip(lines, columns, strict=True)
+        ]
+        mean = "–"
+        if len(columns) > 1 and all(lines):
+            whole = np.mean([drawn[label, column] for column in columns], axis=0)
+            low, high = interval(whole)
+            mean = f"{np.mean([line.difference for line in lines if line]):+.1f} ({low:+.1f} to {high:+.1f})"
+        rows.append([label, other, *cells, mean])
+        values.append([label, other, *(f"{line.difference:.4f}" if line else "" for line in lines), mean])
+    least = ["least detectable gap", "", *(_least(column, found) for column in columns), ""]
+    header = ["System", "beside", *(c.title for c in columns), f"mean of {counted(len(columns), 'difference')}"]
+    table = Table("Differences that the data can carry", header, [*rows, least], values)
+    tests = ", ".join(sorted({line.test for line in found.values()}))
+    table.notes.append(
+        f"Points, with 95 % intervals of a paired bootstrap over examples (and seeds, where there are several). Verdict by {tests}, "
+        f"p after Holm's adjustment over the {len(found)} comparisons of this table. Least detectable: the true difference that "
+        f"four in five comparisons like these find, the middle of its column. The mean's interval stands alone."
+    )
+    if any(len(line.seeds) == 1 for line in found.values()):
+        table.notes.append("Where there is one seed, the interval says nothing of what another training would give.")
+    return table
+
+
+def _stored(store: Store, pairs: Sequence[tuple[Record, Record]]) -> bool:
+    return all(store.has_predictions(record) for pair in pairs for record in pair)
+
+
+def _cell(line: Comparison) -> str:
+    mark = {BETTER: "better", WORSE: "worse", UNCLEAR: "cannot tell"}[line.verdict]
+    return f"{line.difference:+.1f} ({line.low:+.1f} to {line.high:+.1f}) {mark}"
+
+
+def _least(column: Column, found: dict[tuple[str, Column], Comparison]) -> str:
+    values = [line.least for (_, where), line in found.items() if where == column]
+    return f"{np.median(values):.1f}" if values else "–"
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Student over teacher in percent, with the 95 % interval and the verdict on a margin."""
+
+    ratio: float
+    low: float
+    high: float
+    verdict: str
+
+    def text(self) -> str:
+        return f"{self.ratio:.1f} % ({self.low:.1f} to {self.high:.1f}) {self.verdict}"
+
+
+def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT) -> Retention:
+    """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else it cannot be told."""
+    low, high = interval(samples[~np.isnan(samples)])
+    verdict = KEEPS if low >= kept else LOSES if high < kept else UNCLEAR
+    return Retention(100 * float(np.mean(student)) / teacher, 100 * low, 100 * high, verdict)
+
+
+def retentions(group: Group, store: Store, notes: Footnotes) -> Table | None:
+    """Reappearance with intervals, one cell a student and column; the mean of ratios and the ratio of means by name.
+
+    A student whose record names another teacher than the one in the table is refused, with the two hashes.
+    """
+    columns = [c for c in group.columns if group.values(TEACHER, c)]
+    students = [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]
+    rng = np.random.default_rng(0)
+    rows, values = [], []
+    for label in students:
+        cells, numbers, samples, scores = [], [], [], []
+        for column in columns:
+            pairs = matched(group, label, TEACHER, column)
+            other = next((pair for pair in pairs if not same_teacher(*pair)), None)
+            if other is not None:
+                hashes = " and ".join(str(_teacher_of(record))[:12] for record in other)
+                cells.append(
+                    f"refused {notes.mark(f'{label}, {column.title}: trained from another teacher ({hashes})')}"
+                )
+                numbers.append("")
+                continue
+            teacher = pairs[0][1].scores[column.evaluation][column.metric] if pairs else 0.0
+            if not pairs or teacher <= 0 or not _stored(store, pairs) or not cheaper(group, label):
+                cells.append("–")
+                numbers.append("")
+                continue
+            try:
+                drawn = pairs_of(store, pairs, column.evaluation, column.metric).ratio(rng, RESAMPLES)
+            except InputError as error:
+                cells.append(f"refused {notes.mark(str(error))}")
+                numbers.append("")
+                continue
+            own = [record.scores[column.evaluation][column.metric] for record, _ in pairs]
+            found = retention(own, teacher, drawn)
+            samples.append(drawn)
+            scores.append((float(np.mean(own)), teacher))
+            cells.append(found.text())
+            numbers.append(f"{found.ratio:.4f}")
+        if set(cells) <= {"–"}:
+            continue
+        means = ["–", "–"]
+        if len(samples) == len(columns) > 1:
+            ratios = [100 * student / teacher for student, teacher in scores]
+            low, high = (100 * bound for bound in interval(np.nanmean(samples, axis=0)))
+            means[0] = f"{np.mean(ratios):.1f} % ({low:.1f} to {high:.1f})"
+            means[1] = f"{100 * sum(s for s, _ in scores) / sum(t for _, t in scores):.1f} %"
+        rows.append([label, *cells, *means])
+        values.append([label, *numbers, *means])
+    if not rows:
+        return None
+    header = ["System", *(c.title for c in columns), "mean of ratios", "ratio of means"]
+    table = Table("Kept of the teacher", header, rows, values)
+    table.notes.append(
+        f"Student score over that of its own teacher, percent, with 95 % intervals of a paired bootstrap. keeps: at least "
+        f"{100 * KEPT:g} % of the teacher's score (the interval lies above it); loses: less; else it cannot be told from these examples."
+    )
+    return table
+
+
+def _teacher_of(record: Record) -> str | None:
+    found = record.artefacts.get("teacher") or record.artefacts.get(f"teacher.{record.cell.tasks[0]}")
+    return found["weights"] if found else None
+
+
+def same_teacher(student: Record, teacher: Record) -> bool:
+    """Whether both records name the same teacher: by its weights where both do, else by its key."""
+    own, theirs = _teacher_of(student), _teacher_of(teacher)
+    if own and theirs:
+        return own == theirs
+    return student.cell.teacher.key == teacher.cell.teacher.key

@@ -1,0 +1,117 @@
+"""Reports say what the data can carry: differences with verdicts, retention with a margin, other teachers refused."""
+
+from __future__ import annotations
+
+import made
+import numpy as np
+import pytest
+
+from bench.record.store import Store
+from bench.report.verdicts import KEEPS, LOSES, retention
+from bench.report.write import write_reports
+
+N = 400
+LABELS = np.random.default_rng(0).integers(2, size=N)
+
+
+def answers(accuracy, seed):
+    flip = np.random.default_rng(seed).random(N) >= accuracy
+    return np.eye(2, dtype=np.float32)[np.where(flip, 1 - LABELS, LABELS)]
+
+
+def write(store, label, task, accuracy, seed=0, noise=0, ablation_of=None, teacher="t" * 64):
+    logits = answers(accuracy, 100 * noise + seed)
+    record = made.record(
+        label,
+        task,
+        seed,
+        float((logits.argmax(1) == LABELS).mean()),
+        macs=10**9 if label == "teacher" else None,
+        ablation_of=ablation_of,
+    )
+    record = record.model_copy(update={"artefacts": {"teacher": {"key": "k", "weights": teacher}}})
+    arrays = {
+        "logits.validation": logits,
+        "labels.validation": LABELS,
+        "examples.validation": np.arange(N, dtype=np.uint64),
+    }
+    store.write(record, arrays)
+    return record
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = Store(tmp_path / "r")
+    for number, task in enumerate(("rte", "sst2")):
+        write(found, "teacher", task, 0.9, noise=1 + 10 * number)
+        for seed in (0, 1, 2):
+            write(found, "finetune", task, 0.75, seed, 2 + 10 * number)
+            write(found, "kd", task, 0.76, seed, 3 + 10 * number)
+            write(found, "microbert", task, 0.91, seed, 4 + 10 * number)
+            write(found, "microbert w/o Dis", task, 0.70, seed, 5 + 10 * number, ablation_of="microbert")
+    return found
+
+
+def section(text, title):
+    return text.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def test_differences_end_in_a_verdict_beside_their_reference(store, tmp_path):
+    (path,) = write_reports(store, tmp_path / "p")
+    lines = {
+        line.split("|")[1].strip(): line
+        for line in section(path.read_text(), "Differences that the data can carry").splitlines()
+        if "|" in line
+    }
+    assert lines["microbert"].count("better") == 2
+    assert lines["kd"].count("cannot tell") == 2
+    assert lines["microbert w/o Dis"].count("worse") == 2
+    assert [lines[row].split("|")[2].strip() for row in ("kd", "microbert", "microbert w/o Dis")] == [
+        "finetune",
+        "finetune",
+        "microbert",
+    ]
+    assert "least detectable gap" in lines
+    assert "finetune" not in lines
+
+
+def test_keeping_the_teacher_is_tested_against_a_margin(store, tmp_path):
+    (path,) = write_reports(store, tmp_path / "p")
+    lines = {
+        line.split("|")[1].strip(): line
+        for line in section(path.read_text(), "Kept of the teacher").splitlines()
+        if "|" in line
+    }
+    assert lines["finetune"].count(LOSES) == 2
+    assert KEEPS not in lines["finetune"]
+    assert LOSES not in lines["microbert"]
+    assert "mean of ratios" in section(path.read_text(), "Kept of the teacher")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"), [(0.98, 1.0, KEEPS), (0.90, 0.96, LOSES), (0.95, 0.99, "cannot tell")]
+)
+def test_the_margin_decides_by_the_interval(low, high, verdict):
+    samples = np.linspace(low, high, 1001)
+    assert retention([0.8], 0.8, samples).verdict == verdict
+
+
+def test_a_student_of_another_teacher_is_refused_with_both_hashes(store, tmp_path):
+    write(store, "tinybert", "rte", 0.9, noise=9, teacher="a" * 64)
+    (path,) = write_reports(store, tmp_path / "p")
+    text = path.read_text()
+    assert "refused" in section(text, "Kept of the teacher")
+    assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in text
+
+
+def test_the_same_records_give_the_same_bytes(store, tmp_path):
+    (first,), (second,) = (write_reports(store, tmp_path / name) for name in ("p", "q"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_records_without_predictions_make_no_verdicts(tmp_path):
+    store = Store(tmp_path / "r")
+    for record in made.paper():
+        store.write(record)
+    for path in write_reports(store, tmp_path / "p"):
+        assert "data can carry" not in path.read_text()
