@@ -588,8 +588,9 @@ def data(
     rows = inspect(tasks, data, offline)
     width = max(len(f"{row['task']}/{row['split']}") for row in rows)
     for row in rows:
+        shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
         print(
-            f"{row['task'] + '/' + row['split']:{width}}  {row['rows']:>8,} rows  {row['fingerprint'][:12]}  {row['labels']}"
+            f"{row['task'] + '/' + row['split']:{width}}  {row['rows']:>8,} rows  {row['fingerprint'][:12]}  {row['labels']}{shared}"
         )
     if out is not None:
         print(f"written: {export(tasks, data, offline, out)} files below {out}")

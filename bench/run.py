@@ -34,6 +34,7 @@ from bench.pretrain import Starts
 from bench.progress import Progress, duration
 from bench.record.schema import Failure, Record, TrainCost
 from bench.record.store import Store
+from bench.stats.guards import suspicions
 from bench.train.artefacts import (
     base_model,
     cache_root,
@@ -493,6 +494,9 @@ def _scored(
         usage = dict(model.observed())  # type: ignore[operator]
         if average := usage.pop("cost", None):
             sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
+    for name, logits in ((name, arrays[f"logits.{name}"]) for name in scores):
+        for line in suspicions(logits, arrays[f"labels.{name}"], task.task.labels):
+            bench.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {line}")
     record = Record(
         key=record_key(cell, point),
         train_key=train_key(cell),

@@ -29,7 +29,14 @@ def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
     Raises:
         InputError: data that cannot be used, or nothing there at all.
     """
-    rows = [_row(task, wanted, source.load(task, wanted)) for task, source, wanted in _splits(tasks, data, offline)]
+    rows: list[dict[str, Any]] = []
+    train: tuple[str, Split] | None = None
+    for task, source, wanted in _splits(tasks, data, offline):
+        split = source.load(task, wanted)
+        if wanted == "train":
+            train = task.name, split
+        shared = split.shared_with(train[1]) if wanted != "train" and train and train[0] == task.name else 0
+        rows.append({**_row(task, wanted, split), "also_in_train": shared})
     if not rows:
         raise InputError(f"--data {data} has none of the tasks {tasks}")
     return rows

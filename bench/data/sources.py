@@ -49,6 +49,15 @@ class Split:
             digest.update("\x1f".join(row).encode() + b"\x1e")
         return digest.hexdigest()
 
+    def shared_with(self, other: Split) -> int:
+        """How many of these examples are among the other's, letter by letter."""
+
+        def texts(split: Split) -> list[tuple[str, str]]:
+            return list(zip(split.first, split.second or [""] * len(split), strict=True))
+
+        known = set(texts(other))
+        return sum(text in known for text in texts(self))
+
     def take(self, rows: Sequence[int]) -> Split:
         return Split(
             [self.first[i] for i in rows],

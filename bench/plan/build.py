@@ -111,6 +111,12 @@ def build(request: Request) -> Plan:
     tasks, absent = _tasks(request, wanted, numeric)
     if absent:
         notes.append(f"not in {tasks[0].source.name}: {', '.join(absent)}")
+    notes += [
+        f"{task.task.name}: {shared:,} of {len(split):,} examples of {name} are also in train"
+        for task in tasks
+        for name, split in task.evaluation.items()
+        if (shared := split.shared_with(task.train))
+    ]
     real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
     notes += sorted({t.checkpoint.note for t in real if t.checkpoint.note})
     store = Store(request.results)

@@ -56,6 +56,8 @@ class Group:
     speed_conditions: str = ""
     order: list[str] = field(default_factory=list)
     """rows in this order, where it is given"""
+    suspicions: dict[tuple[str, Column], list[str]] = field(default_factory=dict)
+    """(row, column) -> what is suspect about its answers"""
 
     @property
     def title(self) -> str:
@@ -267,6 +269,7 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
             summary = summaries[label, c]
             text = summary.text()
             text += "".join(f" {notes.mark(gap)}" for gap in _lost_seeds(group, label, c, summary.n))
+            text += "".join(f" {notes.mark(line)}" for line in group.suspicions.get((label, c), []))
             cells.append(f"**{text}**" if label in students and round(summary.mean, 1) == best[c] else text)
             numbers += [
                 _numbers(summary),

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, compare_records, pairs_of
+from bench.data.tasks import GLUE
 from bench.errors import InputError
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.tables import Column, Footnotes, Group, Table, cheaper, counted
+from bench.stats.guards import suspicions
 from bench.stats.multiple import holm
 from bench.stats.paired import interval
 
@@ -96,6 +98,22 @@ def differences(group: Group, store: Store, notes: Footnotes) -> Table | None:
     if any(len(line.seeds) == 1 for line in found.values()):
         table.notes.append("Where there is one seed, the interval says nothing of what another training would give.")
     return table
+
+
+def suspicions_of(group: Group, store: Store) -> dict[tuple[str, Column], list[str]]:
+    """What is suspect about the answers of each row and column, seed by seed."""
+    found: dict[tuple[str, Column], list[str]] = {}
+    for label in group.systems:
+        for column in group.columns:
+            for record in group.of(label, column.task):
+                if record.status != "ok" or column.evaluation not in record.scores or not store.has_predictions(record):
+                    continue
+                arrays = store.predictions(record)
+                names = GLUE[column.task].labels if column.task in GLUE else ()
+                lines = suspicions(arrays[f"logits.{column.evaluation}"], arrays[f"labels.{column.evaluation}"], names)
+                where = f"{label}, {column.task}, seed {record.cell.seed}"
+                found.setdefault((label, column), []).extend(f"{where}: {line}" for line in lines)
+    return found
 
 
 def _stored(store: Store, pairs: Sequence[tuple[Record, Record]]) -> bool:

@@ -31,7 +31,7 @@ from bench.report.tables import (
     reappearance,
     sizes_of,
 )
-from bench.report.verdicts import differences, retentions
+from bench.report.verdicts import differences, retentions, suspicions_of
 from bench.stats.ratios import percentile
 
 
@@ -117,6 +117,7 @@ def write_report(group: Group, folder: Path, store: Store) -> Path:
     from bench.report.plot import learning_curves, score_against_flops, score_against_latency
 
     name = name_of(group)
+    group.suspicions = suspicions_of(group, store)
     notes = Footnotes()
     tables = [
         t
