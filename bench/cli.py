@@ -515,6 +515,28 @@ def power(
     _write_json(json_file, answer)
 
 
+@app.command(epilog="Example: python -m bench audit paper.tex tables.csv")
+def audit(
+    files: Annotated[
+        list[Path], typer.Argument(help="Tables: tidy CSV, Markdown or LaTeX; several are held together.")
+    ],
+    json_file: Json = None,
+) -> int:
+    """Find what does not add up in printed tables; exit code 1 if something does not."""
+    from dataclasses import asdict
+
+    from bench.audit.checks import audit as carry_out
+    from bench.audit.findings import table
+    from bench.audit.sheets import read
+
+    sheets = [sheet for file in files for sheet in read(file)]
+    findings = carry_out(sheets)
+    counted = f"{len(sheets)} tables, {sum(len(sheet.rows) for sheet in sheets)} rows"
+    print(f"{table(findings)}\n\n{len(findings)} findings in {counted}" if findings else f"nothing found in {counted}")
+    _write_json(json_file, [asdict(finding) for finding in findings])
+    return CHECK_FAILED if findings else OK
+
+
 @app.command("check-method", epilog="Example: python -m bench check-method tinybert")
 def check_method(
     name: Annotated[str, typer.Argument(help="A method of `list`, or module:Class.")],

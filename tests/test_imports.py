@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"torch", "transformers", "datasets", "evaluate"}
-LIGHT = ["plan", "record", "stats", "report", "errors.py", "check.py", "compare.py"]
+LIGHT = ["plan", "record", "stats", "report", "errors.py", "check.py", "compare.py", "power.py", "audit"]
 
 
 def sources(*places: str) -> list[Path]:

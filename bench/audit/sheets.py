@@ -1,0 +1,193 @@
+"""Tables of papers read from tidy CSV, Markdown and LaTeX into one form."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.audit.printed import Printed, printed
+from bench.errors import InputError
+
+SIZES = {"params_m": "params", "flops_b": "flops", "speedup": "speed-up"}
+TIDY = ("source", "table", "system", "task", "value")
+UNKNOWN = ("", "unknown", "mixed")
+
+
+@dataclass
+class Row:
+    """One system of a table."""
+
+    system: str
+    cells: dict[str, Printed]
+    """column -> what is printed there"""
+    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """column -> metric and split, where the source says them"""
+    sizes: dict[str, Printed] = field(default_factory=dict)
+    """params, flops, speed-up"""
+
+
+@dataclass
+class Sheet:
+    """One table of one source."""
+
+    source: str
+    name: str
+    rows: list[Row]
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(column for row in self.rows for column in row.cells))
+
+    @property
+    def where(self) -> str:
+        return f"{self.source}: {self.name}" if self.name else self.source
+
+
+def read(path: Path) -> list[Sheet]:
+    """The tables of a file, by its ending.
+
+    Raises:
+        InputError: a file that is missing, of another kind, or without a table of numbers.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        sheets = from_csv(text, str(path))
+    elif kind == ".tex":
+        sheets = from_latex(text, path.name)
+    elif kind in (".md", ".markdown", ".txt"):
+        sheets = from_markdown(text, path.name)
+    else:
+        raise InputError(f"{path}: tables are read from .csv, .md, .txt and .tex")
+    if not sheets:
+        raise InputError(f"{path}: no table of numbers found in it")
+    return sheets
+
+
+def from_csv(text: str, where: str) -> list[Sheet]:
+    """Tidy rows (source, table, system, task, value ...), or a plain grid with a header."""
+    lines = list(csv.reader(text.splitlines()))
+    if not lines:
+        return []
+    header = [name.strip() for name in lines[0]]
+    if not set(TIDY) <= set(header):
+        return _grids(Path(where).name, [("", lines)])
+    sheets: dict[tuple[str, str], Sheet] = {}
+    for number, values in enumerate(lines[1:], start=2):
+        if len(values) != len(header):
+            raise InputError(f"{where}, line {number}: {len(values)} fields, expected {len(header)}")
+        body = dict(zip(header, values, strict=True))
+        key = body["source"], body["table"]
+        sheet = sheets.setdefault(key, Sheet(*key, []))
+        row = next((r for r in sheet.rows if r.system == body["system"]), None)
+        if row is None:
+            row = Row(body["system"], {})
+            sheet.rows.append(row)
+        for name, ours in SIZES.items():
+            if found := printed(body.get(name, "")):
+                row.sizes[ours] = found
+        if value := printed(body["value"]):
+            column = body["task"]
+            if column in row.cells:  # one task in several metrics
+                column = f"{body['task']} ({body.get('metric') or body.get('split')})"
+            row.cells[column] = value
+            row.kinds[column] = (body.get("metric", ""), body.get("split", ""))
+    return [sheet for sheet in sheets.values() if any(row.cells for row in sheet.rows)]
+
+
+def from_markdown(text: str, where: str) -> list[Sheet]:
+    """Tables of pipes; the nearest heading or caption above names each."""
+    tables: list[tuple[str, list[list[str]]]] = []
+    title = ""
+    block: list[list[str]] = []
+    for line in [*text.splitlines(), ""]:
+        if line.strip().startswith("|") or (block and "|" in line):
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            if not all(re.fullmatch(r":?-+:?", cell) for cell in cells):
+                block.append(cells)
+            continue
+        if block:
+            tables.append((title, block))
+            block = []
+        if re.match(r"#+ |\*\*Table|Table \d", line):
+            title = line.strip("#* ").strip()
+    return _grids(where, tables)
+
+
+def from_latex(text: str, where: str) -> list[Sheet]:
+    """Every tabular; a caption in the same table environment names it."""
+    text = re.sub(r"(?<!\\)%.*", "", text)
+    tables = []
+    pattern = re.compile(r"\\begin\{(tabular[*xy]?)\}.*?\\end\{\1\}", re.DOTALL)
+    for found in pattern.finditer(text):
+        begin = text.rfind(r"\begin{table", 0, found.start())
+        end = text.find(r"\end{table", found.end())
+        around = text[begin if begin >= 0 else found.start() : end if end >= 0 else found.end()]
+        caption = re.search(r"\\caption\{((?:[^{}]|\{[^{}]*\})*)\}", around)
+        body = re.sub(r"^\\begin\{tabular[*xy]?\}(?:\{[^{}]*\})*(?:\[[^\]]*\])?", "", found.group(0))
+        body = re.sub(r"\\end\{tabular[*xy]?\}$", "", body)
+        body = re.sub(
+            r"\\(?:toprule|midrule|bottomrule|hline|cmidrule(?:\([^)]*\))?\{[^}]*\}|cline\{[^}]*\})", "", body
+        )
+        lines = []
+        for line in re.split(r"\\\\(?:\[[^\]]*\])?", body):
+            cells = [_unlatex(cell) for cell in re.split(r"(?<!\\)&", line)]
+            if any(cells):
+                lines.append(cells)
+        tables.append((_unlatex(caption.group(1)) if caption else "", lines))
+    return _grids(where, tables)
+
+
+def _unlatex(text: str) -> str:
+    text = re.sub(r"\\multi(?:column|row)\{[^}]*\}\{[^}]*\}\{([^{}]*)\}", r"\1", text)
+    text = re.sub(r"\\(?:textbf|textit|emph|underline|mathbf|textsc|texttt)\{([^{}]*)\}", r"\1", text)
+    text = re.sub(r"\$_\{?([^$}]*)\}?\$", r"_\1", text)
+    return re.sub(r"\s+", " ", text.replace(r"\%", "%").replace(r"\_", "_").replace("~", " ").replace("$", "")).strip()
+
+
+def _grids(where: str, tables: Iterable[tuple[str, Sequence[Sequence[str]]]]) -> list[Sheet]:
+    """Grids with systems in the first column; columns of sizes are known by their headers."""
+    sheets = []
+    for title, lines in tables:
+        if len(lines) < 2:
+            continue
+        header = [_plain(cell) for cell in lines[0]]
+        rows = []
+        for line in lines[1:]:
+            system, cells, sizes = _plain(line[0]) if line else "", {}, {}
+            for name, text in zip(header[1:], line[1:], strict=False):
+                number = printed(text)
+                if number is None:
+                    continue
+                size = size_of(name)
+                if size:
+                    sizes[size] = number
+                else:
+                    cells[name] = number
+            if system and (cells or sizes):
+                rows.append(Row(system, cells, sizes=sizes))
+        if rows:
+            sheets.append(Sheet(where, title, rows))
+    return sheets
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s*\[\d+\]|[*`†‡]", "", text).strip()
+
+
+def size_of(header: str) -> str:
+    """Which size a column holds: params, flops, speed-up, or none."""
+    name = header.lower()
+    if "param" in name or name.startswith(("size", "#p")):
+        return "params"
+    if "flop" in name:
+        return "flops"
+    return "speed-up" if re.search(r"speed.?up|faster", name) else ""

@@ -1,0 +1,117 @@
+"""Results tables made up for the audit: correct ones, rounded as papers round, and the same with one planted error."""
+
+from __future__ import annotations
+
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+
+import numpy as np
+
+TASKS = ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "RTE"]
+SYSTEMS = ["BERT-base (Teacher)", "DistilBERT", "PKD", "TinyBERT", "MobileBERT", "MiniLM", "Ours", "Theseus", "PD"]
+KINDS = ("average", "ratio", "sign", "digits", "duplicate", "metric", "truncation")
+
+
+def rounded(value: Decimal | float, places: int = 1, rule: str = ROUND_HALF_UP) -> Decimal:
+    return Decimal(str(value)).quantize(Decimal(1).scaleb(-places), rule)
+
+
+class Table:
+    """Scores of some systems, their averages, percentages of the teacher and differences to a baseline."""
+
+    def __init__(self, rng: np.random.Generator, from_printed: bool) -> None:
+        self.rng = rng
+        self.tasks = list(rng.permutation(TASKS)[: rng.integers(4, 9)])
+        self.systems = [SYSTEMS[0], *rng.permutation(SYSTEMS[1:])[: rng.integers(3, 7)]]
+        base = rng.uniform(55, 93, len(self.tasks))
+        exact = {
+            s: base - (0 if s == SYSTEMS[0] else rng.uniform(0.3, 7)) + rng.normal(0, 1, len(self.tasks))
+            for s in self.systems
+        }
+        self.cells = {s: [rounded(v) for v in values] for s, values in exact.items()}
+        source = {s: [float(v) for v in values] for s, values in self.cells.items()} if from_printed else exact
+        self.average = {s: rounded(Decimal(str(round(float(np.mean(v)), 9)))) for s, v in source.items()}
+        self.student = self.systems[-1]
+        self.baseline = self.systems[1]
+        teacher, student, other = (source[s] for s in (self.systems[0], self.student, self.baseline))
+        self.kept = [rounded(100 * a / b) for a, b in zip(student, teacher, strict=True)]
+        self.gap = [rounded(a - b) for a, b in zip(student, other, strict=True)]
+        self.metric = dict.fromkeys(self.tasks, "accuracy")
+        self.split = [["dev"] * len(self.tasks) for _ in self.systems]
+
+    def plant(self, kind: str) -> None:
+        """One error of this kind that changes a printed digit."""
+        rng, size = self.rng, len(self.tasks)
+        system = self.systems[rng.integers(len(self.systems))]
+        place = int(rng.integers(size))
+        if kind == "average":
+            self.average[system] += rounded(rng.choice([-1, 1]) * rng.uniform(0.2, 3))
+        elif kind == "ratio":
+            self.kept[place] += rounded(rng.choice([-1, 1]) * rng.uniform(0.3, 5))
+        elif kind == "sign":
+            place = int(np.argmax([abs(v) for v in self.gap]))
+            self.gap[place] = -self.gap[place]
+        elif kind == "digits":
+            choices = [i for i, v in enumerate(self.cells[system]) if abs(int(v) // 10 - int(v) % 10) > 1]
+            if not choices:
+                self.average[system] += Decimal("0.7")
+                return
+            place = choices[int(rng.integers(len(choices)))]
+            value = self.cells[system][place]
+            whole = int(value)
+            self.cells[system][place] = value - whole + (whole % 10) * 10 + whole // 10
+        elif kind == "duplicate":
+            others = [s for s in self.systems if s != system]
+            other = others[int(rng.integers(len(others)))]
+            self.cells[system], self.average[system] = list(self.cells[other]), self.average[other]
+        elif kind == "metric":
+            self.split[int(rng.integers(len(self.systems)))][place] = "test"
+        elif kind == "truncation":
+            cut = {s: rounded(sum(values) / size, 2, ROUND_DOWN) for s, values in self.cells.items()}
+            if all(value == rounded(sum(self.cells[s]) / size, 2) for s, value in cut.items()):
+                self.plant("average")  # nothing would change
+                return
+            self.average = cut
+
+    def csv(self) -> str:
+        lines = ["source,table,system,params_m,flops_b,speedup,task,metric,split,value,note"]
+
+        def add(system: str, task: str, metric: str, split: str, value: Decimal) -> None:
+            lines.append(f"a paper,Table 1,{system},,,,{task},{metric},{split},{value},")
+
+        for number, system in enumerate(self.systems):
+            for task, value, split in zip(self.tasks, self.cells[system], self.split[number], strict=True):
+                add(system, task, self.metric[task], split, value)
+            add(system, "Avg", "mean", "dev", self.average[system])
+        for label, metric, values in (
+            (f"{self.student} % of teacher", "percent_of_teacher", self.kept),
+            (f"Difference ({self.student} to {self.baseline})", "percentage_points", self.gap),
+        ):
+            for task, value in zip(self.tasks, values, strict=True):
+                add(label, task, metric, "dev", value)
+        return "\n".join(lines) + "\n"
+
+    def markdown(self) -> str:
+        lines = ["## Table 1", "", f"| System | {' | '.join(self.tasks)} | Avg |", "|" + "---|" * (len(self.tasks) + 2)]
+        for system in self.systems:
+            lines.append(f"| {system} | {' | '.join(map(str, self.cells[system]))} | **{self.average[system]}** |")
+        lines.append(f"| {self.student} % of teacher | {' | '.join(f'{v}%' for v in self.kept)} | |")
+        lines.append(f"| Difference ({self.student} to {self.baseline}) | {' | '.join(map(str, self.gap))} | |")
+        return "\n".join(lines) + "\n"
+
+    def latex(self) -> str:
+        lines = [
+            r"\begin{table}\caption{Table 1: results}",
+            r"\begin{tabular}{l" + "c" * (len(self.tasks) + 1) + "}",
+            r"\toprule",
+        ]
+        lines.append(" & ".join(["System", *self.tasks, "Avg"]) + r" \\ \midrule")
+        for system in self.systems:
+            lines.append(
+                " & ".join([system, *map(str, self.cells[system]), rf"\textbf{{{self.average[system]}}}"]) + r" \\"
+            )
+        lines.append(" & ".join([rf"{self.student} \% of teacher", *map(str, self.kept), ""]) + r" \\")
+        lines.append(
+            " & ".join([f"Difference ({self.student} to {self.baseline})", *(f"${v}$" for v in self.gap), ""])
+            + r" \\ \bottomrule"
+        )
+        return "\n".join([*lines, r"\end{tabular}", r"\end{table}"]) + "\n"

@@ -1,0 +1,186 @@
+"""The audit: every planted error found, none in correct tables, three formats alike; and what it says of the seeds."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted import KINDS, Table
+
+from bench.audit.checks import audit
+from bench.audit.findings import ARITHMETIC
+from bench.audit.printed import printed
+from bench.audit.sheets import from_csv, from_latex, from_markdown, read
+from bench.errors import InputError
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "published"
+
+
+def findings(text, name="x.csv"):
+    return audit(from_csv(text, name))
+
+
+def test_correct_tables_rounded_as_papers_round_have_no_findings():
+    """200 tables, averages and ratios from unrounded scores in every second one; at most two false findings."""
+    false = sum(len(findings(Table(np.random.default_rng(seed), seed % 2 == 0).csv())) for seed in range(200))
+    assert false <= 2
+
+
+def test_planted_errors_are_found():
+    found = Counter()
+    for seed in range(210):
+        table = Table(np.random.default_rng(10_000 + seed), seed % 2 == 0)
+        kind = KINDS[seed % len(KINDS)]
+        table.plant(kind)
+        found[kind] += bool(findings(table.csv()))
+    assert sum(found.values()) >= 0.95 * 210
+    assert min(found.values()) >= 0.85 * 30, found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_three_formats_are_read_alike(seed):
+    table = Table(np.random.default_rng(seed), True)
+    table.plant(("average", "ratio", "sign")[seed % 3])
+    answers = [
+        {(f.row, f.column, f.printed, f.recomputed, f.check) for f in audit(sheets)}
+        for sheets in (
+            from_csv(table.csv(), "x.csv"),
+            from_markdown(table.markdown(), "x.md"),
+            from_latex(table.latex(), "x.tex"),
+        )
+    ]
+    assert answers[0]
+    assert answers[0] == answers[1] == answers[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "places"),
+    [
+        ("92.6", "92.6", 1),
+        (r"\textbf{92.60}", "92.60", 2),
+        ("**92.6** [3]", "92.6", 1),
+        ("98.4%", "98.4", 1),
+        ("9.4x", "9.4", 1),
+        ("−2.0", "-2.0", 1),
+        ("+0.3", "0.3", 1),
+        ("1,043", "1043", 0),
+        ("81.2 ± 0.4", "81.2", 1),
+        (r"$81.2_{\pm 0.4}$", "81.2", 1),
+    ],
+)
+def test_numbers_as_printed(text, value, places):
+    found = printed(text)
+    assert found is not None
+    assert (found.value, found.places) == (Decimal(value), places)
+
+
+@pytest.mark.parametrize("text", ["–", "", "-", "n/a", "88.9/84.5", "BERT", "v1.1 only"])
+def test_what_is_no_single_number(text):
+    assert printed(text) is None
+
+
+def grid(*lines):
+    return from_markdown("\n".join(f"| {line} |" for line in lines), "x.md")
+
+
+def test_an_average_that_no_rounding_gives_and_the_ranking_it_changes():
+    (finding,) = audit(
+        grid(
+            "System | A | B | C | Avg",
+            "--- | --- | --- | --- | ---",
+            "one | 80.1 | 70.2 | 60.3 | 70.2",
+            "two | 81.0 | 71.0 | 61.0 | 69.0",
+            "three | 50.0 | 50.0 | 50.0 | 50.0",
+        )
+    )
+    assert (finding.row, finding.column, finding.printed, finding.recomputed) == ("two", "Avg", "69.0", "71.0")
+    assert finding.basis == ARITHMETIC
+    assert finding.changes == "a ranking: 2 becomes 1"
+
+
+def test_two_mnli_columns_may_count_as_one():
+    lines = ["System | MNLI-m | MNLI-mm | RTE | Score", "---|---|---|---|---"]
+    lines += ["a | 84.0 | 83.0 | 66.0 | 74.8", "b | 80.0 | 79.0 | 60.0 | 69.8", "c | 70.0 | 71.0 | 50.0 | 60.3"]
+    assert audit(grid(*lines)) == []
+
+
+def test_flops_that_need_more_weights_than_there_are():
+    (finding,) = audit(
+        grid("System | Params (M) | FLOPs (B) | A", "---|---|---|---", "x | 5.4 | 4.0 | 88.4", "y | 14.5 | 1.2 | 89.6")
+    )
+    assert (finding.row, finding.check) == ("x", "sizes")
+
+
+def test_speed_ups_out_of_line_with_flops():
+    lines = ["System | FLOPs | Speedup | A", "---|---|---|---"]
+    lines += [
+        "teacher | 22.5 | 1.0x | 90.0",
+        "six | 11.3 | 2.0x | 89.0",
+        "four | 7.6 | 3.0x | 88.0",
+        "tiny | 1.2 | 9.4x | 87.0",
+    ]
+    (finding,) = audit(grid(*lines))
+    assert (finding.row, finding.printed) == ("tiny", "9.4")
+
+
+def test_a_number_quoted_differently_from_its_source():
+    source = from_markdown(
+        "# Source\n\n| S | A | B | C | D |\n|---|---|---|---|---|\n| BERT | 93.4 | 83.9 | 87.5 | 67.0 |\n", "a.md"
+    )
+    quote = from_markdown(
+        "# Quote\n\n| S | A | B | C | D |\n|---|---|---|---|---|\n| BERT | 93.4 | 83.9 | 87.5 | 67.1 |\n", "b.md"
+    )
+    (finding,) = audit([*source, *quote])
+    assert (finding.check, finding.printed, finding.recomputed, finding.where) == (
+        "quoted differently",
+        "67.1",
+        "67.0",
+        "b.md: Quote",
+    )
+
+
+def test_the_verb_answers_with_exit_code_one_and_json(bench, tmp_path):
+    table = Table(np.random.default_rng(3), True)
+    sound = tmp_path / "sound.csv"
+    sound.write_text(table.csv())
+    assert bench("audit", sound).returncode == 0
+    table.plant("average")
+    (tmp_path / "bad.tex").write_text(table.latex())
+    answer = bench("audit", tmp_path / "bad.tex", "--json", tmp_path / "f.json")
+    assert answer.returncode == 1
+    assert json.loads((tmp_path / "f.json").read_text())[0]["check"] == "average"
+    assert "1 findings in 1 tables" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("x.csv", "a,b\n"), ("x.md", "no table"), ("x.pdf", "x"), ("x.csv", "source,table,system,task,value\n1,2\n")],
+)
+def test_files_without_a_table_are_bad_input(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError):
+        read(tmp_path / name)
+
+
+def test_what_the_published_tables_are_known_to_have():
+    if not SHARED.is_dir():
+        pytest.skip("needs the papers' tables in ../shared/published")
+    sheets = [sheet for file in sorted(SHARED.glob("*.csv")) for sheet in read(file)]
+    listed = audit(sheets)
+    found = {(f.row, f.column, f.printed, f.recomputed): f for f in listed}
+    for known in (
+        ("MinilmV2_4", "Avg", "78.0", "77.4"),
+        ("Avg (row)", "RTE", "61.9", "61.5"),
+        ("BERT-base", "Score", "79.5", "79.7"),
+        ("Reappear percent (MicroBERT)", "MRPC", "99.7", "99.8"),
+        ("Difference (Tiny-Micro)", "Avg", "-2.0", "2.0"),
+        ("MicroBERT_tea", "RTE", "54.8", "64.2"),
+    ):
+        assert known in found, known
+    assert found["Difference (Tiny-Micro)", "Avg", "-2.0", "2.0"].check == "sign"
+    equal = {(f.row, f.why.split(" of ")[0].split(" in ")[0]) for f in listed if f.check == "duplicate row"}
+    assert ("BERT_BASE-6L-PKD", "equal to DistilBERT_BASE-6L") in equal
