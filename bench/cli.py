@@ -518,7 +518,7 @@ def power(
 @app.command(epilog="Example: python -m bench audit paper.tex tables.csv")
 def audit(
     files: Annotated[
-        list[Path], typer.Argument(help="Tables: tidy CSV, Markdown or LaTeX; several are held together.")
+        list[Path], typer.Argument(help="Tidy CSV, Markdown, LaTeX or the text of a page; several are held together.")
     ],
     json_file: Json = None,
 ) -> int:
@@ -526,11 +526,12 @@ def audit(
     from dataclasses import asdict
 
     from bench.audit.checks import audit as carry_out
+    from bench.audit.claims import claims
     from bench.audit.findings import table
-    from bench.audit.sheets import read
+    from bench.audit.sheets import read_all
 
-    sheets = [sheet for file in files for sheet in read(file)]
-    findings = carry_out(sheets)
+    sheets, texts = read_all(files)
+    findings = carry_out(sheets) + [f for name, text in texts.items() for f in claims(text, name, sheets)]
     counted = f"{len(sheets)} tables, {sum(len(sheet.rows) for sheet in sheets)} rows"
     print(f"{table(findings)}\n\n{len(findings)} findings in {counted}" if findings else f"nothing found in {counted}")
     _write_json(json_file, [asdict(finding) for finding in findings])

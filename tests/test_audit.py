@@ -12,9 +12,10 @@ import pytest
 from planted import KINDS, Table
 
 from bench.audit.checks import audit
+from bench.audit.claims import claims
 from bench.audit.findings import ARITHMETIC
 from bench.audit.printed import printed
-from bench.audit.sheets import from_csv, from_latex, from_markdown, read
+from bench.audit.sheets import from_csv, from_latex, from_markdown, read, read_all
 from bench.errors import InputError
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "published"
@@ -184,3 +185,66 @@ def test_what_the_published_tables_are_known_to_have():
     assert found["Difference (Tiny-Micro)", "Avg", "-2.0", "2.0"].check == "sign"
     equal = {(f.row, f.why.split(" of ")[0].split(" in ")[0]) for f in listed if f.check == "duplicate row"}
     assert ("BERT_BASE-6L-PKD", "equal to DistilBERT_BASE-6L") in equal
+
+
+PAGE = r"""
+## Results
+
+SmallBERT4 keeps 98.9% of BERT's performance on GLUE and is 2.0x smaller and 3.0 times faster. It is a nice model.
+
+System | Params | FLOPs | Speedup | A | MNLI-(m/mm) | Avg |
+---|---|---|---|---|---|---|
+
+BERT (Teacher) | 110 M | 22.5 B | 1.0× | 90.0 | 84.0/83.0 | 85.7 |
+
+${\mathrm{SmallBERT}}_{4}$ | 55 M | 7.5 B | 3.0× | 89.0 | 83.0/82.0 | 84.7 |
+
+Avg | 89.5 | 83.5/82.5 | 85.2 |
+
+Model<TAB>Score<TAB><b>A</b>
+one<TAB>70.0<TAB>70.0
+two<TAB><b>71.0</b><TAB>71.0
+""".replace("<TAB>", "\t")
+
+
+def test_pages_with_blank_lines_formulas_pairs_and_tabs_are_read():
+    sheets = from_markdown(PAGE, "page.txt")
+    assert [[r.system for r in s.rows] for s in sheets] == [["BERT (Teacher)", "SmallBERT_4", "Avg"], ["one", "two"]]
+    first = sheets[0]
+    assert first.columns == ["A", "MNLI-m", "MNLI-mm", "Avg"]
+    average, small = first.rows[2], first.rows[1]
+    assert {c: v.text for c, v in average.cells.items()} == {
+        "A": "89.5",
+        "MNLI-m": "83.5",
+        "MNLI-mm": "82.5",
+        "Avg": "85.2",
+    }
+    assert {c: v.text for c, v in small.sizes.items()} == {"params": "55", "flops": "7.5", "speed-up": "3.0"}
+    assert audit(sheets) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("98.9%", "96.0%", "98.8"),
+        ("2.0x smaller", "2.9x smaller", "2.0"),
+        ("3.0 times faster", "4.4 times faster", "3.0"),
+    ],
+)
+def test_claims_that_no_row_bears_out(old, new, said):
+    sheets = from_markdown(PAGE, "page.txt")
+    assert list(claims(PAGE, "page.txt", sheets)) == []
+    (finding,) = claims(PAGE.replace(old, new), "page.txt", sheets)
+    assert finding.check == "claim"
+    assert finding.recomputed == said
+
+
+def test_the_four_pages_give_what_their_tables_have():
+    pages = sorted(SHARED.parent.glob("seeds/*.txt"))
+    if not pages:
+        pytest.skip("needs the pages in ../shared/seeds")
+    sheets, texts = read_all(pages)
+    found = {(f.row, f.column, f.printed, f.recomputed) for f in audit(sheets)}
+    assert {("MinilmV2_4", "Avg", "78.0", "77.4"), ("BERT-base", "Score", "79.5", "79.7")} <= found
+    assert ("Difference (Tiny-Micro)", "Avg", "-2.0", "2.0") in found
+    assert [f for name, text in texts.items() for f in claims(text, name, sheets)] == []

@@ -41,10 +41,11 @@ def printed(text: str) -> Printed | None:
 
     Emphasis, percent signs, multiplication signs, a deviation after ± and footnote marks are left aside.
     """
-    plain = re.sub(r"\\(?:textbf|underline|mathbf|textit|emph|bf)\b", "", text)
+    plain = re.sub(r"</?\w+>", "", text)
+    plain = re.sub(r"\\(?:textbf|underline|mathbf|textit|emph|bf)\b", "", plain)
     plain = re.sub(r"\$?\\pm.*|±.*|\+/-.*", "", plain)
     plain = re.sub(r"\[\d+\]|\^\{?[\w*†‡]+\}?|[*_`{}$†‡~]|\\[,;% ]", " ", plain)
-    plain = re.sub(r"(?<=\d)\s*(?:%|x|×|X|[MBGK])\s*$", "", plain.strip())
+    plain = re.sub(r"(?<=\d)\s*(?:%|x|×|X|ms|s|[MBGK])\s*$", "", plain.strip())
     plain = re.sub(r"\\times", "", plain).strip()
     if not NUMBER.fullmatch(plain.replace(" ", "")):
         return None

@@ -14,6 +14,9 @@ from bench.errors import InputError
 SIZES = {"params_m": "params", "flops_b": "flops", "speedup": "speed-up"}
 TIDY = ("source", "table", "system", "task", "value")
 UNKNOWN = ("", "unknown", "mixed")
+PIPES = re.compile(r"\s*\|?[^|]*(\|[^|]*){2,}$")
+TWO = re.compile(r"\s*[-+−]?\d+(?:\.\d+)?\s*/\s*[-+−]?\d+(?:\.\d+)?\s*")
+"""Two numbers in one cell, as 84.6/83.4."""
 
 
 @dataclass
@@ -44,6 +47,30 @@ class Sheet:
     @property
     def where(self) -> str:
         return f"{self.source}: {self.name}" if self.name else self.source
+
+
+def read_all(files: Sequence[Path]) -> tuple[list[Sheet], dict[str, str]]:
+    """The tables of several files together, and the running text of those that have some, by file name.
+
+    A page without a table may stand beside others whose tables its text speaks of.
+
+    Raises:
+        InputError: a file that cannot be read, or no table in any of them.
+    """
+    sheets: list[Sheet] = []
+    texts = {}
+    for path in files:
+        prose = path.suffix.lower() != ".csv"
+        try:
+            sheets += read(path)
+        except InputError:
+            if not (prose and len(files) > 1 and path.is_file()):
+                raise
+        if prose:
+            texts[path.name] = path.read_text(encoding="utf-8")
+    if not sheets:
+        raise InputError(f"no table of numbers in {', '.join(map(str, files))}")
+    return sheets, texts
 
 
 def read(path: Path) -> list[Sheet]:
@@ -104,21 +131,26 @@ def from_csv(text: str, where: str) -> list[Sheet]:
 
 
 def from_markdown(text: str, where: str) -> list[Sheet]:
-    """Tables of pipes; the nearest heading or caption above names each."""
+    """Tables of pipes or tabs, also with blank lines between their rows; the nearest heading or caption above names each."""
     tables: list[tuple[str, list[list[str]]]] = []
-    title = ""
+    title, kind = "", ""
     block: list[list[str]] = []
-    for line in [*text.splitlines(), ""]:
-        if line.strip().startswith("|") or (block and "|" in line):
-            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-            if not all(re.fullmatch(r":?-+:?", cell) for cell in cells):
-                block.append(cells)
-            continue
-        if block:
+    for line in [*text.splitlines(), "end"]:
+        now = "|" if PIPES.match(line) else "\t" if line.count("\t") >= 2 else ""
+        if not now and kind == "|" and not line.strip():
+            continue  # pages put blank lines between the rows of a table
+        separator = now == "|" and re.fullmatch(r"[\s|:-]+", line)
+        starts_anew = separator and len(block) > 1  # a second header stands directly below the rows of another table
+        if block and (now != kind or starts_anew):
+            header = [block.pop()] if starts_anew else []
             tables.append((title, block))
-            block = []
+            block = header
+        kind = now
+        if now and not separator:
+            cells = line.strip().strip("|").split("|") if now == "|" else line.split("\t")
+            block.append([cell.strip() for cell in cells])
         if re.match(r"#+ |\*\*Table|Table \d", line):
-            title = line.strip("#* ").strip()
+            title = re.sub(r"[#*]", "", line).strip()[:80]
     return _grids(where, tables)
 
 
@@ -160,12 +192,19 @@ def _grids(where: str, tables: Iterable[tuple[str, Sequence[Sequence[str]]]]) ->
         if len(lines) < 2:
             continue
         header = [_plain(cell) for cell in lines[0]]
+        scores = [i for i, name in enumerate(header) if i and not size_of(name)]
         rows = []
         for line in lines[1:]:
             system, cells, sizes = _plain(line[0]) if line else "", {}, {}
-            for name, text in zip(header[1:], line[1:], strict=False):
+            values = [text for text in line[1:] if text.strip()]
+            short = len(line) < len(header) and len(values) == len(scores) < len(header) - 1
+            # a row without sizes is often printed without empty cells for them
+            named = zip(
+                [header[i] for i in scores] if short else header[1:], values if short else line[1:], strict=False
+            )
+            for name, text in ((n, t) for pair in named for n, t in _halves(*pair)):
                 number = printed(text)
-                if number is None:
+                if number is None or not name:
                     continue
                 size = size_of(name)
                 if size:
@@ -176,11 +215,29 @@ def _grids(where: str, tables: Iterable[tuple[str, Sequence[Sequence[str]]]]) ->
                 rows.append(Row(system, cells, sizes=sizes))
         if rows:
             sheets.append(Sheet(where, title, rows))
+    titles = [sheet.name for sheet in sheets]
+    for place, sheet in enumerate(sheets, start=1):
+        if titles.count(sheet.name) > 1:  # the heading above stands for several
+            sheet.name = f"table {place}"
     return sheets
 
 
+def _halves(name: str, text: str) -> list[tuple[str, str]]:
+    """A cell of two numbers as two columns: MNLI-m/mm, MNLI-(m/mm), SQuAD (EM/F1)."""
+    if not TWO.fullmatch(text):
+        return [(name, text)]
+    left, right = text.split("/")
+    parts = re.fullmatch(r"(.*?)\(?([\w.]+)/([\w.]+)\)?", name)
+    if parts is None:
+        return [(f"{name} (first)", left), (f"{name} (second)", right)]
+    base = parts.group(1)
+    return [(f"{base}{parts.group(2)}", left), (f"{base}{parts.group(3)}", right)]
+
+
 def _plain(text: str) -> str:
-    return re.sub(r"\s*\[\d+\]|[*`†‡]", "", text).strip()
+    """Without footnote marks, tags, and the commands of formulas."""
+    text = re.sub(r"</?\w+>|\\(?:mathrm|overline|text|rm)\b", "", text)
+    return re.sub(r"\s*\[\d+\]|[*`†‡${}]", "", text).strip()
 
 
 def size_of(header: str) -> str:
