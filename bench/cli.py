@@ -538,6 +538,48 @@ def audit(
     return CHECK_FAILED if findings else OK
 
 
+@app.command(epilog="Example: python -m bench trace 86.6 --results results/reference")
+def trace(
+    number: Annotated[str, typer.Argument(help="A number as it is printed, like 86.6.")],
+    results: Results = Path("results/runs"),
+    json_file: Json = None,
+) -> int:
+    """Where a printed number comes from: what in the records rounds to it; exit code 1 if nothing does."""
+    from dataclasses import asdict
+
+    from bench.trace import describe
+    from bench.trace import trace as carry_out
+
+    origins = carry_out(number, results)
+    print(describe(number, origins, results))
+    _write_json(json_file, [asdict(origin) for origin in origins])
+    return OK if origins else CHECK_FAILED
+
+
+@app.command(epilog="Example: python -m bench verify 3f2a --results results/reference --data sample --teacher embedded")
+def verify(
+    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
+    data: Data = "sample",
+    teacher: Teacher = "embedded",
+    results: Results = Path("results/runs"),
+    device: Device = "auto",
+    corpus: Corpus = None,
+    corpus_tokens: CorpusTokens = None,
+    offline: Offline = False,
+    json_file: Json = None,
+) -> int:
+    """Run a record again: bitwise equal, equal within rounding, statistically equal, or different (exit code 1)."""
+    from dataclasses import asdict
+
+    from bench.verify import verify as carry_out
+
+    given = {k: v for k, v in locals().items() if k not in ("key", "json_file", "asdict", "carry_out", "results")}
+    answer = carry_out(key, results, _request(**given, seeds="0"))
+    print(f"{answer.verdict}: {answer.why}")
+    _write_json(json_file, asdict(answer))
+    return answer.exit_code
+
+
 @app.command("check-method", epilog="Example: python -m bench check-method tinybert")
 def check_method(
     name: Annotated[str, typer.Argument(help="A method of `list`, or module:Class.")],

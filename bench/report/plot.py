@@ -28,6 +28,15 @@ class Point:
     kept: float
 
 
+LONGEST_LABEL = 44
+
+
+def short(label: str) -> str:
+    """A row's name as a picture can hold it: of a long one the beginning and the end."""
+    half = LONGEST_LABEL // 2 - 1
+    return label if len(label) <= LONGEST_LABEL else f"{label[:half]}…{label[-half:]}"
+
+
 LETTERS_ACROSS = 84
 """Letters of a label that fit beside each other into the width of a picture."""
 
@@ -93,8 +102,8 @@ def _label(point: Point, teacher: float | None) -> str:
     if point.label == TEACHER:
         return point.label
     if teacher is not None and point.cost >= teacher:
-        return f"{point.label}  (not cheaper)"
-    return f"{point.label}  {point.kept:.1f} %"
+        return f"{short(point.label)}  (not cheaper)"
+    return f"{short(point.label)}  {point.kept:.1f} %"
 
 
 def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | None:
@@ -187,7 +196,7 @@ def learning_curves(group: Group) -> bytes | None:
                 axes.axvline(start, color="#dddddd", linewidth=0.6)
             if any(value > 0 for terms in record.terms.values() for values in terms.values() for value in values):
                 axes.set_yscale("log")
-            axes.set_title(label, fontsize=8)
+            axes.set_title(short(label), fontsize=8)
             axes.set_xticks([])
             axes.tick_params(which="both", labelsize=6)
             axes.legend(fontsize=5.5, frameon=False)

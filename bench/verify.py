@@ -1,0 +1,187 @@
+"""Run a record's training again and say how far the answer is the same."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import methods
+from bench.compare import compare_records, pairs_of
+from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
+from bench.plan.build import build
+from bench.plan.cell import TEACHER, Cell, record_key
+from bench.plan.request import Request
+from bench.plan.spelling import CHECKPOINT, PACE, defaults, spell
+from bench.progress import Progress
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.stats.power import LEVEL
+
+BITWISE, ROUNDING, STATISTICAL = "bitwise equal", "equal within rounding", "statistically equal"
+DIFFERENT, OTHER = "different", "not comparable"
+ROUNDED = 1e-3
+"""How far logits may be apart by the order of additions alone."""
+CURVE = 1e-5
+"""Relative difference of a loss from which on two trainings have parted."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How a second run compares with the record."""
+
+    verdict: str
+    why: str
+
+    @property
+    def exit_code(self) -> int:
+        return {DIFFERENT: CHECK_FAILED, OTHER: NOT_COMPARABLE}.get(self.verdict, OK)
+
+
+def find_record(key: str, results: Path) -> Record:
+    """The one record whose key begins so.
+
+    Raises:
+        InputError: none, several, or one that has no answer to verify.
+    """
+    found = [record for record in Store(results).records() if record.key.startswith(key)]
+    if len(found) != 1:
+        raise InputError(f"{len(found) or 'no'} records in {results} have a key that begins with {key}")
+    if found[0].status != "ok":
+        raise InputError(f"the record {key} {found[0].status}: there is nothing to verify")
+    if found[0].cell.method == CHECKPOINT:
+        raise InputError("a finished checkpoint was only scored here, not trained; run it again with --rerun")
+    return found[0]
+
+
+def spelling_of(cell: Cell) -> str:
+    """How to type the row of a cell; the pace of its learning rate is found out by the plan."""
+    return spell(cell.method, cell.settings, defaults(methods.get(cell.method)), cell.dropped)
+
+
+def request_of(record: Record, request: Request, results: Path) -> Request:
+    """What to ask for to get the same cell, from what was typed (data, teacher, corpus) and the record.
+
+    Raises:
+        InputError: the plan cannot be made.
+    """
+    cell = record.cell
+    common = replace(
+        request,
+        methods="" if cell.method == TEACHER else spelling_of(cell),
+        tasks=",".join(partner.task for partner in cell.together) or cell.tasks[0],
+        seeds=(cell.seed,),
+        recipe=cell.recipe["name"] if cell.method != TEACHER else "common",
+        precision=cell.numeric.precision,
+        threads=cell.numeric.threads,
+        max_train_rows=cell.data.max_train_rows,
+        epochs=None if cell.recipe["name"] == "paper" else cell.recipe["epochs"],
+        results=results,
+        reports=results / "reports",
+        yes=True,
+    )
+    if cell.method == TEACHER:
+        return common
+    planned = next(p for p in build(common).cells if p.cell.method == cell.method)
+    pace = cell.recipe["learning_rate"] / planned.cell.recipe["learning_rate"]
+    if abs(pace - 1) < 1e-9:
+        return common
+    return replace(common, methods=f"{common.methods}:{PACE}={pace:g}")
+
+
+def verify(key: str, results: Path, request: Request, progress: Progress | None = None) -> Verification:
+    """Train the record's cell anew in a folder of its own, and compare weights, answers and losses.
+
+    Raises:
+        InputError: no such record, or data and teacher that cannot be read.
+    """
+    from bench.run import run
+
+    record = find_record(key, results)
+    with tempfile.TemporaryDirectory() as folder:
+        again = request_of(record, request, Path(folder))
+        planned = [
+            p.cell
+            for p in build(again).cells
+            if p.cell.method == record.cell.method and p.cell.tasks == record.cell.tasks
+        ]
+        cell = planned[0].model_copy(update={"search": record.cell.search})
+        if record_key(cell, record.point) != record.key:
+            return Verification(OTHER, f"what was typed gives another cell: {_differing(record.cell, cell)}")
+        run(again, progress)
+        store = Store(Path(folder))
+        second = store.find(planned[0], record.point)
+        if second is None or second.status != "ok":
+            why = second.error.message if second is not None and second.error else "it left no record"
+            return Verification(DIFFERENT, f"the second run failed: {why}")
+        return _compare(record, second, Store(results), store)
+
+
+def _differing(ours: Cell, theirs: Cell) -> str:
+    parts: dict[str, Any] = {
+        "the training rows": lambda c: c.data.train,
+        "the evaluation sets": lambda c: c.data.evaluation,
+        "the teacher": lambda c: c.teacher.key,
+        "the tokenizer": lambda c: c.tokenizer,
+        "the general start or another artefact": lambda c: c.artefacts,
+        "the recipe": lambda c: c.recipe,
+        "the method's version": lambda c: c.version,
+        "the settings": lambda c: c.settings,
+        "the tasks of the student": lambda c: c.together,
+    }
+    return ", ".join(name for name, of in parts.items() if of(ours) != of(theirs)) or "something in its key"
+
+
+def _compare(first: Record, second: Record, store: Store, again: Store) -> Verification:
+    if first.weights == second.weights and first.scores == second.scores:
+        return Verification(BITWISE, f"weights {str(first.weights)[:12]} and all scores")
+    parted = parting(first, second)
+    if not store.has_predictions(first):
+        return Verification(DIFFERENT, f"other weights; the record keeps no answers to compare. {parted}")
+    before, after = store.predictions(first), again.predictions(second)
+    gaps, flips = [], 0
+    for name in first.scores:
+        a, b = before[f"logits.{name}"], after[f"logits.{name}"]
+        gaps.append(float(np.abs(a - b).max()))
+        flips += int((a.argmax(1) != b.argmax(1)).sum()) if a.shape[1] > 1 else int(gaps[-1] > ROUNDED)
+    if max(gaps) <= ROUNDED and not flips:
+        return Verification(ROUNDING, f"logits differ by at most {max(gaps):.2g}, no answer does. {parted}")
+    rng = np.random.default_rng(0)
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:  # both answers in one store, so that they can be paired
+        both = Store(Path(folder))
+        both.write(first, before)
+        twin = second.model_copy(update={"cell": second.cell.model_copy(update={"seed": second.cell.seed + 1})})
+        twin = twin.model_copy(update={"key": record_key(twin.cell, twin.point)})
+        both.write(twin, after)
+        for name, metrics in first.scores.items():
+            metric = next(iter(metrics))
+            pairs_of(both, [(first, twin)], name, metric)
+            lines.append(compare_records(both, [(first, twin)], name, metric, rng)[0])
+    text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
+    if all(line.p > LEVEL for line in lines):
+        return Verification(STATISTICAL, f"{flips} answers differ; {text}. {parted}")
+    return Verification(DIFFERENT, f"{flips} answers differ; {text}. {parted}")
+
+
+def parting(first: Record, second: Record) -> str:
+    """From which steps on the losses of the two trainings are not the same."""
+    for stage, terms in first.terms.items():
+        for name, values in terms.items():
+            others = second.terms.get(stage, {}).get(name, [])
+            if len(values) != len(others):
+                return f"stage {stage}: {name} has {len(values)} and {len(others)} points"
+    for stage, terms in first.terms.items():
+        apart = [
+            i
+            for name, values in terms.items()
+            for i, (a, b) in enumerate(zip(values, second.terms[stage][name], strict=True))
+            if abs(a - b) > CURVE * max(abs(a), abs(b))
+        ]
+        if apart:
+            windows = len(next(iter(terms.values())))
+            return f"The losses part in stage {stage} at window {min(apart) + 1} of {windows}."
+    return "The losses are the same throughout."
