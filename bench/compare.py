@@ -159,6 +159,15 @@ def pairs_of(store: Store, matched: Sequence[tuple[Record, Record]], evaluation:
     return Pairs(predicted[0], predicted[1], labels, metric)
 
 
+def single_test(
+    pairs: Pairs, rng: np.random.Generator, exact: bool = False, resamples: int = RESAMPLES
+) -> tuple[str, float]:
+    """Name and p-value of the test for one seed: McNemar's for accuracies, permutation for other metrics."""
+    if pairs.metric == "accuracy":
+        return "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
+    return "permutation", pairs.permutation(rng, resamples)
+
+
 def compare_records(
     store: Store,
     matched: Sequence[tuple[Record, Record]],
@@ -176,12 +185,9 @@ def compare_records(
     pairs = pairs_of(store, matched, evaluation, metric)
     drawn = 100 * pairs.bootstrap(rng, resamples)
     low, high = interval(drawn)
-    if pairs.seeds > 1:
-        test, p = "bootstrap", bootstrap_p(drawn)
-    elif metric == "accuracy":
-        test, p = "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
-    else:
-        test, p = "permutation", pairs.permutation(rng, resamples)
+    test, p = "bootstrap", bootstrap_p(drawn)
+    if pairs.seeds == 1:
+        test, p = single_test(pairs, rng, exact, resamples)
     first = matched[0][0]
     scores = [
         100 * float(np.mean([record.scores[evaluation][metric] for record in side]))

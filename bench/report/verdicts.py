@@ -6,21 +6,22 @@ teacher; an ablation with its full row. Holm's adjustment runs over the whole ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, compare_records, pairs_of
+from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, single_test
 from bench.data.tasks import GLUE
-from bench.errors import InputError
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.tables import Column, Footnotes, Group, Table, cheaper, counted
 from bench.stats.guards import suspicions
+from bench.stats.metrics import FROM_CONFUSION
 from bench.stats.multiple import holm
-from bench.stats.paired import interval
+from bench.stats.paired import Pairs, answers, bootstrap_p, interval, over_seeds, resampled_scores
+from bench.stats.power import DETECTABLE
 
 RESAMPLES = 4000
 KEPT = 0.97
@@ -49,10 +50,85 @@ def matched(group: Group, label: str, other: str, column: Column) -> list[tuple[
     return [(own[seed], theirs[seed]) for seed in sorted(own.keys() & theirs.keys())]
 
 
-def differences(group: Group, store: Store, notes: Footnotes) -> Table | None:
+@dataclass
+class Resampled:
+    """Every finished record of a column, scored on the same resampled examples."""
+
+    labels: np.ndarray
+    predicted: dict[str, np.ndarray]
+    """record key -> answers"""
+    scores_R: dict[str, np.ndarray]
+    """record key -> [resamples] scores"""
+    others: set[str]
+    """keys of records that were scored on other examples"""
+
+
+def resample(group: Group, store: Store) -> dict[Column, Resampled]:
+    """The stored answers of the group's records; columns without any are left out."""
+    made = {}
+    for column in group.columns:
+        records = [
+            r
+            for label in group.systems
+            for r in group.of(label, column.task)
+            if r.status == "ok" and column.evaluation in r.scores and store.has_predictions(r)
+        ]
+        labels: np.ndarray | None = None
+        examples: np.ndarray | None = None
+        predicted, others = {}, set()
+        for record in records:
+            arrays = store.predictions(record)
+            if labels is None or examples is None:
+                labels, examples = arrays[f"labels.{column.evaluation}"], arrays[f"examples.{column.evaluation}"]
+            if np.array_equal(examples, arrays[f"examples.{column.evaluation}"]):
+                predicted[record.key] = answers(arrays[f"logits.{column.evaluation}"])
+            else:
+                others.add(record.key)
+        if labels is not None and predicted:
+            resamples = RESAMPLES if column.metric in FROM_CONFUSION else RESAMPLES // 4
+            drawn = resampled_scores(
+                list(predicted.values()), labels, column.metric, np.random.default_rng(0), resamples
+            )
+            made[column] = Resampled(labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
+    return made
+
+
+def _stacked(data: Resampled, records: Sequence[Record]) -> np.ndarray:
+    """[resamples, seeds]"""
+    return np.stack([data.scores_R[record.key] for record in records], 1)
+
+
+def compared(data: Resampled, pairs: Sequence[tuple[Record, Record]], column: Column) -> tuple[Comparison, np.ndarray]:
+    """A comparison of two rows from what was resampled for the whole column; and the differences, in percent."""
+    rng = np.random.default_rng(0)
+    first, second = ([pair[side] for pair in pairs] for side in (0, 1))
+    drawn = 100 * over_seeds(_stacked(data, first) - _stacked(data, second), rng)
+    low, high = interval(drawn)
+    test, p = "bootstrap", bootstrap_p(drawn)
+    if len(pairs) == 1:
+        both = [[data.predicted[side[0].key]] for side in (first, second)]
+        test, p = single_test(Pairs(both[0], both[1], data.labels, column.metric), rng, resamples=RESAMPLES)
+    scores = [
+        100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in (first, second)
+    ]
+    return Comparison(
+        task=column.title,
+        metric=column.metric,
+        examples=len(data.labels),
+        seeds=tuple(record.cell.seed for record in first),
+        first=scores[0],
+        second=scores[1],
+        low=low,
+        high=high,
+        test=test,
+        p=p,
+        least=DETECTABLE * float(np.std(drawn)),
+    ), drawn
+
+
+def differences(group: Group, resampled: Mapping[Column, Resampled]) -> Table | None:
     """Each row's difference to its reference, 95 % interval and verdict, by column and on average."""
     columns, reference = group.columns, reference_of(group)
-    rng = np.random.default_rng(0)
     found: dict[tuple[str, Column], Comparison] = {}
     drawn: dict[tuple[str, Column], np.ndarray] = {}
     beside: dict[str, str] = {}
@@ -61,12 +137,10 @@ def differences(group: Group, store: Store, notes: Footnotes) -> Table | None:
         if label in (TEACHER, other) or other not in group.systems:
             continue
         beside[label] = other
-        for column in columns:
+        for column, data in resampled.items():
             pairs = matched(group, label, other, column)
-            if pairs and _stored(store, pairs):
-                found[label, column], drawn[label, column] = compare_records(
-                    store, pairs, column.evaluation, column.metric, rng, resamples=RESAMPLES
-                )
+            if pairs and all(record.key in data.scores_R for pair in pairs for record in pair):
+                found[label, column], drawn[label, column] = compared(data, pairs, column)
     if not found:
         return None
     adjusted = dict(zip(found, holm([line.p for line in found.values()]), strict=True))
@@ -81,7 +155,8 @@ def differences(group: Group, store: Store, notes: Footnotes) -> Table | None:
         ]
         mean = "–"
         if len(columns) > 1 and all(lines):
-            whole = np.mean([drawn[label, column] for column in columns], axis=0)
+            size = min(len(drawn[label, column]) for column in columns)
+            whole = np.mean([drawn[label, column][:size] for column in columns], axis=0)
             low, high = interval(whole)
             mean = f"{np.mean([line.difference for line in lines if line]):+.1f} ({low:+.1f} to {high:+.1f})"
         rows.append([label, other, *cells, mean])
@@ -116,10 +191,6 @@ def suspicions_of(group: Group, store: Store) -> dict[tuple[str, Column], list[s
     return found
 
 
-def _stored(store: Store, pairs: Sequence[tuple[Record, Record]]) -> bool:
-    return all(store.has_predictions(record) for pair in pairs for record in pair)
-
-
 def _cell(line: Comparison) -> str:
     mark = {BETTER: "better", WORSE: "worse", UNCLEAR: "cannot tell"}[line.verdict]
     return f"{line.difference:+.1f} ({line.low:+.1f} to {line.high:+.1f}) {mark}"
@@ -150,38 +221,33 @@ def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kep
     return Retention(100 * float(np.mean(student)) / teacher, 100 * low, 100 * high, verdict)
 
 
-def retentions(group: Group, store: Store, notes: Footnotes) -> Table | None:
+def retentions(group: Group, resampled: Mapping[Column, Resampled], notes: Footnotes) -> Table | None:
     """Reappearance with intervals, one cell a student and column; the mean of ratios and the ratio of means by name.
 
     A student whose record names another teacher than the one in the table is refused, with the two hashes.
     """
     columns = [c for c in group.columns if group.values(TEACHER, c)]
     students = [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]
-    rng = np.random.default_rng(0)
     rows, values = [], []
     for label in students:
         cells, numbers, samples, scores = [], [], [], []
         for column in columns:
             pairs = matched(group, label, TEACHER, column)
-            other = next((pair for pair in pairs if not same_teacher(*pair)), None)
-            if other is not None:
-                hashes = " and ".join(str(_teacher_of(record))[:12] for record in other)
-                cells.append(
-                    f"refused {notes.mark(f'{label}, {column.title}: trained from another teacher ({hashes})')}"
-                )
+            refused = _refusal(label, column, pairs, resampled.get(column))
+            if refused:
+                cells.append(f"refused {notes.mark(refused)}")
                 numbers.append("")
                 continue
             teacher = pairs[0][1].scores[column.evaluation][column.metric] if pairs else 0.0
-            if not pairs or teacher <= 0 or not _stored(store, pairs) or not cheaper(group, label):
+            data = resampled.get(column)
+            stored = data is not None and all(r.key in data.scores_R for pair in pairs for r in pair)
+            if data is None or not stored or teacher <= 0 or not cheaper(group, label):
                 cells.append("–")
                 numbers.append("")
                 continue
-            try:
-                drawn = pairs_of(store, pairs, column.evaluation, column.metric).ratio(rng, RESAMPLES)
-            except InputError as error:
-                cells.append(f"refused {notes.mark(str(error))}")
-                numbers.append("")
-                continue
+            below_R = data.scores_R[pairs[0][1].key]
+            ratio_RS = _stacked(data, [own for own, _ in pairs]) / np.where(below_R > 0, below_R, np.nan)[:, None]
+            drawn = over_seeds(ratio_RS, np.random.default_rng(0))
             own = [record.scores[column.evaluation][column.metric] for record, _ in pairs]
             found = retention(own, teacher, drawn)
             samples.append(drawn)
@@ -193,7 +259,8 @@ def retentions(group: Group, store: Store, notes: Footnotes) -> Table | None:
         means = ["–", "–"]
         if len(samples) == len(columns) > 1:
             ratios = [100 * student / teacher for student, teacher in scores]
-            low, high = (100 * bound for bound in interval(np.nanmean(samples, axis=0)))
+            size = min(map(len, samples))
+            low, high = (100 * bound for bound in interval(np.nanmean([s[:size] for s in samples], axis=0)))
             means[0] = f"{np.mean(ratios):.1f} % ({low:.1f} to {high:.1f})"
             means[1] = f"{100 * sum(s for s, _ in scores) / sum(t for _, t in scores):.1f} %"
         rows.append([label, *cells, *means])
@@ -207,6 +274,17 @@ def retentions(group: Group, store: Store, notes: Footnotes) -> Table | None:
         f"{100 * KEPT:g} % of the teacher's score (the interval lies above it); loses: less; else it cannot be told from these examples."
     )
     return table
+
+
+def _refusal(label: str, column: Column, pairs: Sequence[tuple[Record, Record]], data: Resampled | None) -> str:
+    """Why a ratio would mean nothing: another teacher, or other examples; "" where it means something."""
+    other = next((pair for pair in pairs if not same_teacher(*pair)), None)
+    if other is not None:
+        hashes = " and ".join(str(_teacher_of(record))[:12] for record in other)
+        return f"{label}, {column.title}: trained from another teacher ({hashes})"
+    if data is not None and any(record.key in data.others for pair in pairs for record in pair):
+        return f"{label}, {column.title}: scored on other examples than the rest of the column"
+    return ""
 
 
 def _teacher_of(record: Record) -> str | None:

@@ -31,7 +31,7 @@ from bench.report.tables import (
     reappearance,
     sizes_of,
 )
-from bench.report.verdicts import differences, retentions, suspicions_of
+from bench.report.verdicts import differences, resample, retentions, suspicions_of
 from bench.stats.ratios import percentile
 
 
@@ -118,14 +118,15 @@ def write_report(group: Group, folder: Path, store: Store) -> Path:
 
     name = name_of(group)
     group.suspicions = suspicions_of(group, store)
+    resampled = resample(group, store)
     notes = Footnotes()
     tables = [
         t
         for t in (
             accuracy(group, notes),
-            differences(group, store, notes),
+            differences(group, resampled),
             reappearance(group, notes),
-            retentions(group, store, notes),
+            retentions(group, resampled, notes),
             ablation(group, notes),
             cost(group),
             gradient_shares(group),

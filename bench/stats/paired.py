@@ -82,33 +82,23 @@ class Pairs:
         second level of a hierarchical bootstrap, without its usual shortfall for few seeds (Davison and Hinkley 1997, 3.8).
         """
         first_RS, second_RS = self.drawn(rng, resamples)
-        return _over_seeds(first_RS - second_RS, rng)
+        return over_seeds(first_RS - second_RS, rng)
 
     def ratio(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
         """[resamples] ratios first / second, drawn likewise; a second score of 0 or less gives NaN."""
         first_RS, second_RS = self.drawn(rng, resamples)
         below_RS = np.where(second_RS > 0, second_RS, np.nan)
-        return _over_seeds(first_RS / below_RS, rng)
+        return over_seeds(first_RS / below_RS, rng)
 
     def drawn(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
         """[resamples, S] scores of both systems on the same drawn examples."""
         if self.metric not in FROM_CONFUSION:
-            return self._regression(rng, resamples)
+            scores = resampled_scores([*self.first, *self.second], self.labels, self.metric, rng, resamples)
+            return scores[:, : self.seeds], scores[:, self.seeds :]
         _, counts = self._patterns
         weights_RK = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
         first, second = (np.stack([self._scores(weights_RK @ one) for one in side], 1) for side in self._indicators)
         return first, second
-
-    def _regression(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
-        n, made = len(self.labels), []
-        prepare = _ranked if self.metric == "spearman" else _valued
-        labels, sides = prepare(self.labels), [[prepare(x) for x in side] for side in (self.first, self.second)]
-        for start in range(0, resamples, CHUNK):
-            weights_RN = rng.multinomial(n, np.full(n, 1 / n), size=min(CHUNK, resamples - start))
-            label_RN = labels(weights_RN)
-            made.append([[_weighted(x(weights_RN), label_RN, weights_RN) for x in side] for side in sides])
-        whole = np.concatenate([np.array(part) for part in made], -1)
-        return whole[0].T, whole[1].T
 
     def permutation(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> float:
         """Two-sided p-value: how often systems that are swapped example by example differ as much; ties count half.
@@ -145,7 +135,36 @@ class Pairs:
         return int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
 
 
-def _over_seeds(value_RS: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def resampled_scores(
+    systems: Sequence[np.ndarray], labels: np.ndarray, metric: str, rng: np.random.Generator, resamples: int
+) -> np.ndarray:
+    """[resamples, M] scores of M systems, all on the same drawn examples: for many comparisons of one table.
+
+    Args:
+        systems: predicted classes or values, [n] each.
+    """
+    n, made = len(labels), []
+    if metric in FROM_CONFUSION:
+        classes = np.unique(np.concatenate([labels, *systems]))
+        true = np.searchsorted(classes, labels) * len(classes)
+        cells = np.stack([true + np.searchsorted(classes, predicted) for predicted in systems], 1)
+        onehot = (cells[:, :, None] == np.arange(len(classes) ** 2)).astype(np.float32).reshape(n, -1)
+        for start in range(0, resamples, CHUNK):
+            size = min(CHUNK, resamples - start)
+            drawn_RN = rng.multinomial(n, np.full(n, 1 / n), size=size).astype(np.float32)
+            confusions = (drawn_RN @ onehot).astype(np.float64).reshape(-1, len(classes), len(classes))
+            made.append(FROM_CONFUSION[metric](confusions, classes).reshape(size, -1))
+        return np.concatenate(made)
+    prepare = _ranked if metric == "spearman" else _valued
+    of_labels, of_systems = prepare(labels), [prepare(predicted) for predicted in systems]
+    for start in range(0, resamples, CHUNK):
+        weights_RN = rng.multinomial(n, np.full(n, 1 / n), size=min(CHUNK, resamples - start))
+        label_RN = of_labels(weights_RN)
+        made.append(np.stack([_weighted(x(weights_RN), label_RN, weights_RN) for x in of_systems], 1))
+    return np.concatenate(made)
+
+
+def over_seeds(value_RS: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """[R] means over seeds, their chance added by resampling them."""
     seeds = value_RS.shape[1]
     if seeds == 1:
