@@ -8,32 +8,36 @@ ratio to the teacher timed in the same session.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
-from bench.errors import CHECK_FAILED, INCONCLUSIVE, NOT_COMPARABLE, NOTHING_MEASURED, OK, InputError
+from bench.data.tasks import METRICS
+from bench.errors import CHECK_FAILED, INCONCLUSIVE, NOT_COMPARABLE, NOTHING_MEASURED, OK, InputError, unknown
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.speed import Conditions, SpeedRecord, speed_records
 from bench.record.store import Store, slug
 from bench.report.speed import conditions_of, described, speed_up
-from bench.stats.paired import sampling_half_width, seed_half_width
+from bench.stats.paired import RESAMPLES, Pairs, answers, interval, mcnemar, seed_half_width
 
 PASSED, REGRESSED, UNCLEAR, MISSING, OTHER = "passed", "regressed", "inconclusive", "nothing measured", "not comparable"
+ACCEPTED = "accepted"
 EXIT_CODES = {
     PASSED: OK,
+    ACCEPTED: OK,
     REGRESSED: CHECK_FAILED,
     UNCLEAR: INCONCLUSIVE,
     MISSING: NOTHING_MEASURED,
     OTHER: NOT_COMPARABLE,
 }
-WORST_FIRST = (REGRESSED, OTHER, MISSING, UNCLEAR, PASSED)
+WORST_FIRST = (REGRESSED, OTHER, MISSING, UNCLEAR, ACCEPTED, PASSED)
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,81 @@ class Finding:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much may be lost: points of a score, and a share of a speed-up."""
+    """How much may be lost: points of a score, of some metrics other ones, and a share of a speed-up."""
 
     points: float = 2.0
     speed: float = 0.1
+    budgets: Mapping[str, float] = field(default_factory=dict)
+    """metric -> points, where it is not ``points``"""
+    level: float = 0.002
+    """chance that a whole run without any change is called regressed because of the examples that happen to be there"""
+
+    def of(self, metric: str) -> float:
+        return self.budgets.get(metric, self.points)
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A regression that somebody has looked at: its row and what, as the gate prints them, and the reason."""
+
+    row: str
+    what: str
+    reason: str
+
+
+def budgets_of(texts: Sequence[str]) -> dict[str, float]:
+    """``["matthews=5"]`` as points by metric.
+
+    Raises:
+        InputError: an unknown metric, or no number of points.
+    """
+    found = {}
+    for text in texts:
+        metric, _, points = text.partition("=")
+        if metric not in METRICS:
+            raise unknown("metric of --budget", metric, list(METRICS))
+        try:
+            found[metric] = float(points)
+        except ValueError:
+            raise InputError(f"--budget {text}: expected points after the metric, like {metric}=2") from None
+        if not 0 <= found[metric] <= 100:
+            raise InputError(f"--budget {text}: should lie between 0 and 100 points")
+    return found
+
+
+def read_acceptances(path: Path) -> list[Acceptance]:
+    """A TOML file with ``[[accepted]]`` tables of row, what and reason.
+
+    Raises:
+        InputError: a file that is missing, is not TOML, or lacks a field.
+    """
+    try:
+        body = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"--accept {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"--accept {path}: not TOML ({error})") from None
+    found = []
+    for number, entry in enumerate(body.get("accepted", []), start=1):
+        lacking = [name for name in ("row", "what", "reason") if not str(entry.get(name, "")).strip()]
+        if lacking:
+            raise InputError(f"--accept {path}, [[accepted]] {number}: {', '.join(lacking)} is missing")
+        found.append(Acceptance(entry["row"], entry["what"], entry["reason"]))
+    return found
+
+
+def accept(findings: Sequence[Finding], acceptances: Sequence[Acceptance]) -> list[Finding]:
+    """Regressions that were looked at become accepted; an acceptance without its regression is inconclusive: remove it."""
+    known = {(a.row, a.what): a for a in acceptances}
+    made, used = [], set()
+    for finding in findings:
+        found = known.get((finding.subject, finding.what))
+        if found is not None and finding.verdict == REGRESSED:
+            used.add((found.row, found.what))
+            finding = replace(finding, verdict=ACCEPTED, why=f"{finding.why}; accepted: {found.reason}")
+        made.append(finding)
+    stale = [a for key, a in known.items() if key not in used]
+    return made + [Finding(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it") for a in stale]
 
 
 def overall(findings: Sequence[Finding]) -> str:
@@ -94,6 +169,8 @@ def check(
         )
     news = list(new_store.records())
     findings: list[Finding] = []
+    compared = sum(len(group[0].scores) for group in _rows(olds))
+    limits = replace(limits, level=limits.level / max(1, compared))
     for group in _rows(olds):
         findings += _row(group, news, seeds, old_store, new_store, limits)
     if sessions:
@@ -203,22 +280,45 @@ def _score(
     arrays = [(old_store.predictions(old), new_store.predictions(new)) for old, new in pairs]
     if any((a[f"examples.{evaluation}"] != b[f"examples.{evaluation}"]).any() for a, b in arrays):
         return Finding(subject, what, OTHER, "the two were scored on other examples")
-    chance = 100 * sampling_half_width(
-        [a[f"logits.{evaluation}"] for a, _ in arrays],
-        [b[f"logits.{evaluation}"] for _, b in arrays],
+    answered = Pairs(
+        [answers(b[f"logits.{evaluation}"]) for _, b in arrays],
+        [answers(a[f"logits.{evaluation}"]) for a, _ in arrays],
         arrays[0][0][f"labels.{evaluation}"],
         metric,
     )
+    chance, p = _chance(answered, difference)
     seeds = seed_half_width([100 * old.scores[evaluation][metric] for old in olds], len(pairs))
     half = math.hypot(chance, seeds or 0.0)
     text = f"{100 * np.mean(after):.1f}, was {100 * np.mean(before):.1f}: {difference:+.1f} ± {half:.1f} points"
     text += "" if seeds is not None else " (one seed: its noise is not in the interval)"
-    return Finding(subject, what, verdict(difference, half, limits.points), text)
+    return Finding(subject, what, verdict(difference, half, limits.of(metric), p <= limits.level), text)
 
 
-def verdict(difference: float, half: float, margin: float) -> str:
-    """Certainly worse: regressed. Certainly not worse by more than the margin: passed. Else inconclusive."""
-    if difference + half < 0:
+def _chance(answered: Pairs, difference: float) -> tuple[float, float]:
+    """Half the 95 % interval that the examples give the difference, in points; and the one-sided p-value of a loss.
+
+    Of one seed and accuracies by McNemar's mid-p, else from the bootstrap's spread.
+    """
+    first_RS, second_RS = answered.drawn(np.random.default_rng(0), RESAMPLES if answered.seeds < 4 else RESAMPLES // 4)
+    drawn = 100 * (first_RS - second_RS).mean(1)
+    low, high = interval(drawn)
+    if answered.seeds == 1 and answered.metric == "accuracy":
+        p = mcnemar(*answered.discordant()) / 2
+    else:
+        from scipy.stats import norm
+
+        spread = float(np.std(drawn))
+        p = float(norm.sf(-difference / spread)) if spread > 0 else float(difference >= 0)
+    return (high - low) / 2, p if difference < 0 else 1.0
+
+
+def verdict(difference: float, half: float, margin: float, certain: bool = True) -> str:
+    """Certainly worse, and by a test at the gate's level: regressed. Not worse by more than the margin: passed. Else inconclusive.
+
+    Args:
+        certain: whether the test of a loss rejects at the level left to this comparison.
+    """
+    if difference + half < 0 and certain:
         return REGRESSED
     return PASSED if difference - half >= -margin else UNCLEAR
 
@@ -279,7 +379,7 @@ def junit(findings: Sequence[Finding]) -> bytes:
         if finding.verdict in (REGRESSED, OTHER):
             failures += 1
             ElementTree.SubElement(case, "failure", message=f"{finding.verdict}: {finding.why}")
-        elif finding.verdict != PASSED:
+        elif finding.verdict not in (PASSED, ACCEPTED):
             skipped += 1
             ElementTree.SubElement(case, "skipped", message=f"{finding.verdict}: {finding.why}")
     suite.set("failures", str(failures))

@@ -431,6 +431,12 @@ def check(
     seeds: Annotated[str, typer.Option(help="Compare only these seeds; the others still tell the noise.")] = "",
     margin: Annotated[float, typer.Option(help="Points of a score that may be lost.")] = 2.0,
     speed_margin: Annotated[float, typer.Option("--speed-margin", help="Share of a speed-up that may be lost.")] = 0.1,
+    budget: Annotated[
+        list[str] | None, typer.Option(help="Points of one metric, like matthews=5. Repeat for more.")
+    ] = None,
+    accept: Annotated[
+        Path | None, typer.Option(help="TOML file of regressions that were looked at: row, what, reason.")
+    ] = None,
     summary_file: Annotated[
         Path | None, typer.Option("--summary", help="Also write the Markdown to this file.")
     ] = None,
@@ -440,7 +446,8 @@ def check(
     """Compare records with a baseline. Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 not measured, 5 not comparable."""
     from dataclasses import asdict
 
-    from bench.check import EXIT_CODES, Limits, junit, overall, summary
+    from bench.check import EXIT_CODES, Limits, budgets_of, junit, overall, read_acceptances, summary
+    from bench.check import accept as accept_known
     from bench.check import check as compare
     from bench.plan.request import parse_seeds
     from bench.record.store import write_atomically
@@ -449,7 +456,9 @@ def check(
         raise InputError("--margin should lie between 0 and 100 points, --speed-margin between 0 and 1")
     listed = [[part.strip() for part in text.split(",") if part.strip()] for text in (tasks, methods)]
     chosen = parse_seeds(seeds) if seeds.strip() else ()
-    findings = compare(baseline, results, listed[0], listed[1], chosen, Limits(margin, speed_margin))
+    limits = Limits(margin, speed_margin, budgets_of(budget or []))
+    acceptances = read_acceptances(accept) if accept is not None else []
+    findings = accept_known(compare(baseline, results, listed[0], listed[1], chosen, limits), acceptances)
     print(summary(findings))
     if summary_file is not None:
         write_atomically(summary_file, summary(findings).encode())

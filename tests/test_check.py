@@ -12,12 +12,26 @@ import made
 import numpy as np
 import pytest
 
-from bench.check import MISSING, OTHER, PASSED, REGRESSED, UNCLEAR, Limits, check, junit, overall, summary, verdict
+from bench.check import (
+    MISSING,
+    OTHER,
+    PASSED,
+    REGRESSED,
+    UNCLEAR,
+    Limits,
+    _chance,
+    budgets_of,
+    check,
+    junit,
+    overall,
+    summary,
+    verdict,
+)
 from bench.errors import InputError
 from bench.record.schema import Record
 from bench.record.speed import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
-from bench.stats.paired import sampling_half_width, seed_half_width
+from bench.stats.paired import Pairs, seed_half_width
 from bench.stats.ratios import ratio
 
 N = 1000
@@ -210,12 +224,71 @@ def test_a_summary_names_the_worst_first(tmp_path):
 
 def test_sampling_interval_agrees_with_the_binomial():
     """Two models that disagree on 10 % of 1,000 examples: sd of the difference is sqrt(0.1 / 1000) = 1 point."""
-    labels = np.zeros(N, int)
-    old, new = np.zeros(N, int), np.zeros(N, int)
+    labels, old, new = np.zeros(N, int), np.zeros(N, int), np.zeros(N, int)
     old[:50], new[50:100] = 1, 1
-    logits = [np.eye(2, dtype=np.float32)[x] for x in (old, new)]
-    found = sampling_half_width(logits[:1], logits[1:], labels, "accuracy")
-    assert found == pytest.approx(1.96 * np.sqrt(0.1 / N), rel=0.1)
+    half, p = _chance(Pairs([new], [old], labels, "accuracy"), 0.0)
+    assert half == pytest.approx(196 * np.sqrt(0.1 / N), rel=0.1)
+    assert p == 1.0
+
+
+def replay(rng, gap, examples=408, disagreement=0.1):
+    """The verdict on one accuracy, of a model that is truly ``gap`` worse and differs on so many examples."""
+    labels = np.zeros(examples, int)
+    first, second, _ = rng.multinomial(examples, [(disagreement - gap) / 2, (disagreement + gap) / 2, 1 - disagreement])
+    new, old = np.zeros(examples, int), np.zeros(examples, int)
+    old[:first], new[first : first + second] = 1, 1  # 1 is wrong
+    difference = 100 * (first - second) / examples
+    half, p = _chance(Pairs([new], [old], labels, "accuracy"), difference)
+    limits = Limits()
+    return verdict(difference, half, limits.of("accuracy"), p <= limits.level)
+
+
+def test_the_gate_neither_cries_wolf_nor_sleeps():
+    """1,000 runs without a change, 100 with a loss of 7 points, 1,000 with 5: on 408 examples, 10 % disagreement."""
+    rng = np.random.default_rng(0)
+    noise = [replay(rng, 0.0) for _ in range(1000)]
+    assert noise.count(REGRESSED) <= 3
+    assert [replay(rng, 0.07) for _ in range(100)].count(REGRESSED) >= 90
+    assert PASSED not in [replay(rng, 0.05) for _ in range(1000)]
+
+
+def test_a_slow_down_of_15_percent_is_found(tmp_path):
+    rng = np.random.default_rng(3)
+    found = 0
+    for _ in range(100):
+        teacher, own = (1 + 0.03 * rng.standard_normal((2, 30, 1))) * 0.01
+        before, now = ratio(teacher[:, 0], own[:, 0] / 2), ratio(teacher[:, 0], own[:, 0] * 1.15 / 2)
+        found += now.high < 0.9 * before.median
+    assert found >= 98
+
+
+def test_a_metric_may_have_a_budget_of_its_own(tmp_path):
+    base = store(tmp_path / "a", SEEDS)
+    new = store(tmp_path / "b", SEEDS, shift=10)
+    assert verdicts(base, new, limits=Limits(0.1, budgets={"accuracy": 20}))["validation accuracy"] == PASSED
+    assert verdicts(base, new, limits=Limits(20, budgets={"accuracy": 0.1}))["validation accuracy"] == UNCLEAR
+    assert budgets_of(["matthews=5", "f1=1.5"]) == {"matthews": 5.0, "f1": 1.5}
+    for wrong in ("accurracy=2", "f1", "f1=x", "f1=-1"):
+        with pytest.raises(InputError):
+            budgets_of([wrong])
+
+
+def test_a_regression_that_was_looked_at_is_accepted_and_a_stale_acceptance_is_said(bench, tmp_path):
+    base = store(tmp_path / "a", SEEDS)
+    worse = store(tmp_path / "b", {seed: right - 0.2 for seed, right in SEEDS.items()}, shift=10)
+    file = tmp_path / "accepted.toml"
+    file.write_text(
+        '[[accepted]]\nrow = "rte kd"\nwhat = "validation accuracy"\nreason = "another tokenizer, issue 12"\n'
+    )
+    answer = bench("check", "--baseline", base, "--results", worse, "--accept", file)
+    assert answer.returncode == 0
+    assert "accepted: another tokenizer, issue 12" in answer.stdout
+    stale = bench("check", "--baseline", base, "--results", base, "--accept", file)
+    assert stale.returncode == 3
+    assert "remove it" in stale.stdout
+    file.write_text('[[accepted]]\nrow = "rte kd"\n')
+    assert bench("check", "--baseline", base, "--results", base, "--accept", file).returncode == 2
+    assert bench("check", "--baseline", base, "--results", base, "--accept", tmp_path / "none.toml").returncode == 2
 
 
 def test_seed_interval_is_students():

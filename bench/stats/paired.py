@@ -246,24 +246,6 @@ def mcnemar(first_only: int, second_only: int, exact: bool = False) -> float:
     return float(2 * binom.cdf(least, total, 0.5) - seen)
 
 
-def sampling_half_width(
-    old: Sequence[np.ndarray], new: Sequence[np.ndarray], labels: np.ndarray, metric: str, level: float = 0.95
-) -> float:
-    """Half the bootstrap interval of the mean difference new - old over pairs of models, resampling examples alone.
-
-    Args:
-        old, new: logits of as many models each, [n, C], on the same n examples.
-
-    Raises:
-        KeyError: a metric without a definition here.
-    """
-    pairs = Pairs([answers(x) for x in new], [answers(x) for x in old], labels, metric)
-    rng = np.random.default_rng(0)
-    after_RS, before_RS = pairs.drawn(rng, RESAMPLES if metric in FROM_CONFUSION else RESAMPLES // 5)
-    low, high = interval((after_RS - before_RS).mean(1), level)
-    return (high - low) / 2
-
-
 def seed_half_width(baseline: Sequence[float], runs: int, level: float = 0.95) -> float | None:
     """Half the interval that the baseline's spread over seeds gives the difference to ``runs`` other trainings.
 
