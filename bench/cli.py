@@ -547,6 +547,30 @@ def audit(
     return CHECK_FAILED if findings else OK
 
 
+@app.command(
+    "check-paper",
+    epilog="Example: python -m bench check-paper paper.tex --results results/reference --row Ours=microbert",
+)
+def check_paper(
+    file: Annotated[Path, typer.Argument(help="The paper's tables: LaTeX, Markdown or CSV.")],
+    results: Results = Path("results/runs"),
+    row: Annotated[
+        list[str] | None, typer.Option(help="Name in the paper=row of the records. Repeat for more.")
+    ] = None,
+    json_file: Json = None,
+) -> int:
+    """Hold a paper's numbers against the records; exit code 1 if one differs."""
+    from dataclasses import asdict
+
+    from bench.check_paper import DIFFERS, describe
+    from bench.check_paper import check_paper as carry_out
+
+    checked = carry_out(file, results, row or [])
+    print(describe(checked))
+    _write_json(json_file, [asdict(one) for one in checked])
+    return CHECK_FAILED if any(one.verdict == DIFFERS for one in checked) else OK
+
+
 @app.command(epilog="Example: python -m bench trace 86.6 --results results/reference")
 def trace(
     number: Annotated[str, typer.Argument(help="A number as it is printed, like 86.6.")],

@@ -12,7 +12,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"torch", "transformers", "datasets", "evaluate"}
-LIGHT = ["plan", "record", "stats", "report", "errors.py", "check.py", "compare.py", "power.py", "audit"]
+LIGHT = [
+    "plan",
+    "record",
+    "stats",
+    "report",
+    "errors.py",
+    "check.py",
+    "compare.py",
+    "power.py",
+    "check_paper.py",
+    "trace.py",
+    "audit",
+]
 
 
 def sources(*places: str) -> list[Path]:

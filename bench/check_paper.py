@@ -1,0 +1,122 @@
+"""The numbers of a paper's tables held against the records: which are printed as measured, which differ, which have no record."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from bench.audit.checks import is_average, plain_name, plain_task
+from bench.audit.printed import Printed
+from bench.audit.sheets import Row, Sheet, read
+from bench.errors import InputError
+from bench.record.store import Store
+from bench.report.tables import Group, groups
+from bench.stats.summary import summarise
+
+SAME, DIFFERS, ABSENT = "as measured", "differs", "no record"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One number of the paper."""
+
+    where: str
+    row: str
+    column: str
+    printed: str
+    measured: str
+    """at the printed number of decimals; "" where there is no record"""
+    verdict: str
+    records: tuple[str, ...] = ()
+    """keys of the records behind the measured number"""
+
+
+def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Checked]:
+    """Every cell of the file's tables whose row and column are known to the records, and rows that are not.
+
+    Args:
+        rows: ``Name in the paper=row of the records``, where the two are spelled differently.
+
+    Raises:
+        InputError: no table, no records, a mapping to a row that is not there, or no row in common.
+    """
+    found = groups(Store(results).records())
+    if not found:
+        raise InputError(f"no records in {results}")
+    known = {label for group in found for label in group.systems}
+    named: dict[str, str] = {}
+    for text in rows:
+        paper, _, ours = text.rpartition("=")
+        if not paper or ours not in known:
+            raise InputError(f"--row {text}: expected Name=row, with a row of the records: {', '.join(sorted(known))}")
+        named[plain_name(paper)] = ours
+    by_name = {plain_name(label): label for label in known} | named
+    sheets = read(file)
+    checked = [
+        c
+        for sheet in sheets
+        for row in sheet.rows
+        for c in _row(sheet, row, by_name.get(plain_name(row.system)), found)
+    ]
+    if not any(c.verdict != ABSENT for c in checked):
+        raise InputError(
+            f"{file}: no row and column of it are in {results}; name rows with --row 'Name in the paper=row'"
+        )
+    return checked
+
+
+def _row(sheet: Sheet, row: Row, label: str | None, found: Sequence[Group]) -> Iterator[Checked]:
+    for column, cell in row.cells.items():
+        candidates = [] if label is None else list(_measured(found, label, column))
+        if not candidates:
+            yield Checked(sheet.where, row.system, column, cell.text, "", ABSENT)
+            continue
+        fitting = next((c for c in candidates if cell.is_rounded(Decimal(repr(round(c[0], 9))))), None)
+        value, keys = fitting or min(candidates, key=lambda c: abs(Decimal(repr(c[0])) - cell.value))
+        yield Checked(sheet.where, row.system, column, cell.text, _at(value, cell), SAME if fitting else DIFFERS, keys)
+
+
+def _at(value: float, cell: Printed) -> str:
+    return f"{value:.{cell.places}f}"
+
+
+def _measured(found: Sequence[Group], label: str, column: str) -> Iterator[tuple[float, tuple[str, ...]]]:
+    """What the records may have printed in a column of this name: any metric of the task that the name does not exclude."""
+    wanted = plain_task(column)
+    said = next(
+        (
+            m
+            for m in ("accuracy", "acc", "f1", "matthews", "pearson", "spearman")
+            if re.search(rf"\b{m}\b", column.lower())
+        ),
+        "",
+    )
+    for group in found:
+        if is_average(column):
+            means = [summarise(list(v.values())).mean for c in group.columns if (v := group.values(label, c))]
+            if len(means) == len(group.columns) > 1:
+                yield summarise(means).mean, tuple(r.key[:12] for r in group.of(label))
+            continue
+        for place in group.columns:
+            if wanted not in (plain_task(place.title), plain_task(place.task)):
+                continue
+            done = [r for r in group.of(label, place.task) if r.status == "ok" and place.evaluation in r.scores]
+            for metric in dict.fromkeys(m for r in done for m in r.scores[place.evaluation]):
+                if not said or metric.startswith(said):
+                    mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
+                    yield mean, tuple(r.key[:12] for r in done)
+
+
+def describe(checked: Sequence[Checked]) -> str:
+    """What differs and what has no record, then the counts."""
+    from tabulate import tabulate
+
+    counts = Counter(c.verdict for c in checked)
+    rows = [[c.where, c.row, c.column, c.printed, c.measured or "–", c.verdict] for c in checked if c.verdict != SAME]
+    header = ["where", "row", "column", "printed", "measured", "verdict"]
+    shown = tabulate(rows, header, tablefmt="github", disable_numparse=True) + "\n\n" if rows else ""
+    return shown + ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT))
