@@ -418,6 +418,27 @@ def differences(title: str, group: Group, full: str, labels: Sequence[str], note
     return table
 
 
+def behind(group: Group) -> Table | None:
+    """The records behind every cell: the beginning of each one's key, in the order of seeds."""
+    columns = group.columns
+    rows = []
+    for label in group.systems:
+        cells = [
+            ", ".join(r.key[:8] for r in group.of(label, c.task) if r.status == "ok" and c.evaluation in r.scores)
+            or "–"
+            for c in columns
+        ]
+        rows.append([label, *cells])
+    if not rows:
+        return None
+    table = Table("The records behind each number", ["System", *(c.title for c in columns)], rows, rows)
+    table.notes.append(
+        "One key a seed. `python -m bench show KEY` prints a record, `python -m bench verify KEY` trains it again and says how far "
+        "it is the same, `python -m bench trace NUMBER` finds a number's records."
+    )
+    return table
+
+
 def start_of(record: Record) -> str:
     """Where a student's weights came from before it saw the task."""
     if record.cell.label == TEACHER:

@@ -25,6 +25,7 @@ from bench.report.tables import (
     Table,
     ablation,
     accuracy,
+    behind,
     cost,
     gradient_shares,
     groups,
@@ -132,6 +133,7 @@ def write_report(group: Group, folder: Path, store: Store) -> Path:
             gradient_shares(group),
             sizes_of(group),
             beside(group, published()),
+            behind(group),
         )
         if t
     ]
