@@ -6,6 +6,7 @@ teacher; an ablation with its full row. Holm's adjustment runs over the whole ta
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -86,11 +87,14 @@ def resample(group: Group, store: Store) -> dict[Column, Resampled]:
                 others.add(record.key)
         if labels is not None and predicted:
             resamples = RESAMPLES if column.metric in FROM_CONFUSION else RESAMPLES // 4
-            drawn = resampled_scores(
-                list(predicted.values()), labels, column.metric, np.random.default_rng(0), resamples
-            )
+            drawn = resampled_scores(list(predicted.values()), labels, column.metric, _chance(column), resamples)
             made[column] = Resampled(labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
     return made
+
+
+def _chance(column: Column, purpose: int = 0) -> np.random.Generator:
+    """A generator of its own for each column, so that the resamples of two tasks are independent; always the same one."""
+    return np.random.default_rng([zlib.crc32(column.title.encode()), purpose])
 
 
 def _stacked(data: Resampled, records: Sequence[Record]) -> np.ndarray:
@@ -100,7 +104,7 @@ def _stacked(data: Resampled, records: Sequence[Record]) -> np.ndarray:
 
 def compared(data: Resampled, pairs: Sequence[tuple[Record, Record]], column: Column) -> tuple[Comparison, np.ndarray]:
     """A comparison of two rows from what was resampled for the whole column; and the differences, in percent."""
-    rng = np.random.default_rng(0)
+    rng = _chance(column, 1)
     first, second = ([pair[side] for pair in pairs] for side in (0, 1))
     drawn = 100 * over_seeds(_stacked(data, first) - _stacked(data, second), rng)
     low, high = interval(drawn)
@@ -247,7 +251,7 @@ def retentions(group: Group, resampled: Mapping[Column, Resampled], notes: Footn
                 continue
             below_R = data.scores_R[pairs[0][1].key]
             ratio_RS = _stacked(data, [own for own, _ in pairs]) / np.where(below_R > 0, below_R, np.nan)[:, None]
-            drawn = over_seeds(ratio_RS, np.random.default_rng(0))
+            drawn = over_seeds(ratio_RS, _chance(column, 1))
             own = [record.scores[column.evaluation][column.metric] for record, _ in pairs]
             found = retention(own, teacher, drawn)
             samples.append(drawn)
