@@ -201,3 +201,15 @@ def test_teachers_that_come_tuned_are_no_ensemble(bench, glue_folder, tmp_path):
     )
     assert answer.returncode == 2
     assert "no ensemble of 3" in answer.stderr
+
+
+def test_all_leaves_ensembles_out_beside_teachers_that_come_tuned(bench, glue_folder, tmp_path):
+    from transformers import BertForSequenceClassification
+
+    folder = tiny.save_teacher(tmp_path / "tuned", BertForSequenceClassification)
+    answer = bench(
+        *("plan", "--methods", "all", "--tasks", "sst2", "--data", glue_folder, "--teacher", folder),
+        *("--results", tmp_path / "r"),
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "mtdnn is left out of all: teachers that come tuned are no ensemble" in answer.stdout

@@ -124,6 +124,10 @@ def build(request: Request) -> Plan:
     cells: list[Planned] = []
     rows, left_out = usable(rows, tasks[0].checkpoint.config)
     notes += left_out
+    if any(task.teacher.origin == "given" for task in tasks):
+        ensembles = [row.spelling for row in rows if row.by_all and members_of(row, tasks[0])]
+        rows = [row for row in rows if row.spelling not in ensembles]
+        notes += [f"{name} is left out of all: teachers that come tuned are no ensemble" for name in ensembles]
     for task in tasks:
         tokenizer = hash_of_tokenizer(task.checkpoint)
         if task.augmentation:
@@ -170,6 +174,13 @@ def _augmented(
             "train": digest({"schema": SCHEMA, **made}),
         }
     )
+
+
+def members_of(row: MethodRow, task: TaskPlan) -> int:
+    """How many tuned teachers of each task a row wants as an ensemble; 0 for most."""
+    from methods.api import EnsembleTargets
+
+    return max((w.members for w in _wishes(row, task) if isinstance(w, EnsembleTargets)), default=0)
 
 
 def several_tasks(row: MethodRow) -> bool:

@@ -46,6 +46,7 @@ def estimate(plan: Plan) -> tuple[float, int]:
     import torch
 
     from bench.measure.students import student_cost, teacher_cost
+    from bench.plan.build import members_of
     from bench.train.artefacts import is_cached
     from methods.api import CutTeacher, FromText, Setup
     from methods.families import cost
@@ -69,6 +70,10 @@ def estimate(plan: Plan) -> tuple[float, int]:
             questions = 0.5 * len(task.train) * task.mean_tokens
             flops += passes(teacher, questions, 2 * task.mean_tokens)
             needed |= {start.key for start in plan.starts.values() if isinstance(start.wish, TeacherHead)}
+        tuned = max((members_of(p.row, task) for p in cells if p.row), default=0)
+        for seed in range(1, tuned):
+            if not is_cached("teachers", task.teacher_key(seed)):
+                flops += 3 * passes(teacher, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
         taught = {p.cell.seed for p in cells if p.row is not None and p.row.method.needs_teacher}
         flops += len(taught) * passes(teacher, seen, task.mean_tokens)
         for planned in cells:

@@ -206,7 +206,7 @@ def _missing(group: Group, label: str, column: Column, notes: Footnotes) -> str:
         return f"– {notes.mark(f'{label} on {column.task}, seed {failed[0].cell.seed}: failed: {message}')}"
     if any(r.status == "interrupted" for r in records):
         return f"– {notes.mark(f'{label} on {column.task}: interrupted; run the same command again')}"
-    return f"– {notes.mark(f'{label} on {column.task}: not run')}"
+    return f"– {notes.mark('not run: there is no record of this row on this task')}"
 
 
 def _lost_seeds(group: Group, label: str, column: Column, there: int) -> list[str]:
