@@ -11,7 +11,20 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Masking, Needs, Out, Setup, Shape, Stage, Student, TeacherWeights, Term, Wish
+from methods.api import (
+    Batch,
+    Masking,
+    MethodError,
+    Needs,
+    Out,
+    Setup,
+    Shape,
+    Stage,
+    Student,
+    TeacherWeights,
+    Term,
+    Wish,
+)
 from methods.families import Cost, cost
 from methods.parts import bert_config, classifier
 
@@ -92,6 +105,10 @@ class TeacherHead:
         return {}
 
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        if teacher.model_type != "bert":
+            raise MethodError(
+                f"a masked-language head is read or trained for a BERT; this teacher is a {teacher.model_type}"
+            )
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:

@@ -177,3 +177,16 @@ def test_bad_augmentation_is_bad_input(bench, words, said):
 def test_rows_without_labels_stay_without():
     rows = Split(["a cat"], None, None, [0])
     assert augmented(rows, Augmentation("rules", 2))[0].labels is None
+
+
+def test_a_teacher_without_a_masked_language_form_is_told_so(bench, glue_folder, tmp_path):
+    from transformers import DistilBertConfig, DistilBertModel
+
+    folder = tiny.save_teacher(tmp_path / "teacher")
+    small = {"vocab_size": tiny.config().vocab_size, "dim": 24, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}
+    DistilBertModel(DistilBertConfig(**small, max_position_embeddings=128)).save_pretrained(folder)
+    common = ("--tasks", "rte", "--data", glue_folder, "--teacher", folder, "--results", tmp_path / "r")
+    answer = bench("plan", "--methods", f"kd:{tiny.SHAPE}:start=random", *common, "--augment", "masked")
+    assert answer.returncode == 2
+    assert "this teacher is a distilbert" in answer.stderr
+    assert bench("plan", "--methods", f"kd:{tiny.SHAPE}:start=random", *common, "--augment", "rules").returncode == 0

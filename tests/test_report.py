@@ -72,7 +72,10 @@ def test_every_gap_has_its_reason():
     ]
     notes = Footnotes()
     accuracy(groups(records)[0], notes)
-    assert notes.texts == ["kd on cola, seed 0: failed: out of memory", "not run: there is no record of this row on this task"]
+    assert notes.texts == [
+        "kd on cola, seed 0: failed: out of memory",
+        "not run: there is no record of this row on this task",
+    ]
 
 
 def test_the_sample_suite_is_never_called_glue(tmp_path):

@@ -156,11 +156,15 @@ def _augmented(
     starts: dict[str, StartPlan],
 ) -> DataIdentity:
     """The identity of the augmented rows: of what they are made from and how, known before they are made."""
+    from methods.api import MethodError
     from methods.masked import TeacherHead
 
     head = ""
     if augmentation.kind == "masked":
-        head = plan_start(TeacherHead(), request, task.checkpoint, tokenizer, numeric, starts).key
+        try:
+            head = plan_start(TeacherHead(), request, task.checkpoint, tokenizer, numeric, starts).key
+        except MethodError as error:
+            raise InputError(f"--augment masked: {error}; --augment rules needs none") from None
     made = {
         "what": ["augmentation", AUGMENTATION_VERSION, augmentation.kind, augmentation.times, augmentation.seed],
         "train": task.given.train,
