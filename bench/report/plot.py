@@ -15,7 +15,7 @@ from bench.report.tables import Group, counted
 from bench.stats.summary import summarise
 
 GREY, BLUE, LIGHT = "#444444", "#1f6fb4", "#a9c6e0"
-PANELS = 9
+PANELS = 12
 """Systems whose learning curves fit into one picture."""
 
 
@@ -178,7 +178,9 @@ def learning_curves(group: Group) -> bytes | None:
     rows_of = {task: {r.row for r in trained if task in r.cell.tasks} for task in group.tasks}
     task = max(group.tasks, key=lambda name: len(rows_of[name]))
     labels = sorted((label for label in group.systems if label in rows_of[task]), key=lambda label: ":" in label)
-    records = {label: next(r for r in group.of(label, task) if r.terms) for label in labels[:PANELS]}
+    first = {label: next(r for r in group.of(label, task) if r.terms) for label in labels}
+    once = {record.train_key: label for label, record in reversed(first.items())}  # operating points share a training
+    records = {label: first[label] for label in [x for x in labels if x in once.values()][:PANELS]}
     columns = min(3, len(records))
     rows = math.ceil(len(records) / columns)
     with _drawing(2.9 * columns, 2.3 * rows) as (figure, out):
@@ -200,9 +202,9 @@ def learning_curves(group: Group) -> bytes | None:
             axes.set_xticks([])
             axes.tick_params(which="both", labelsize=6)
             axes.legend(fontsize=5.5, frameon=False)
-        first = next(iter(records.values()))
+        seed = next(iter(records.values())).cell.seed
         figure.suptitle(
-            f"unweighted value of each term over training, {task}, seed {first.cell.seed}",
+            f"unweighted value of each term over training, {task}, seed {seed}",
             fontsize=9,
         )
     return out.getvalue()
