@@ -567,48 +567,39 @@ def duplicates(sheets: Sequence[Sheet]) -> Iterator[Finding]:
             )
 
 
-def quotes(sheets: Sequence[Sheet]) -> Iterator[Finding]:
-    """Rows of one system in two tables that agree in most cells and not in all: one of them was copied wrongly."""
+def _almost_equal(
+    sheets: Sequence[Sheet], least: float, alike: Callable[[Sheet, Row, Sheet, Row], bool]
+) -> Iterator[tuple[Sheet, Row, Sheet, Row, str, Printed, Printed, str]]:
+    """Cells that differ in rows of two tables which otherwise agree, in at least this share of their shared cells."""
     for one, a, other, b, shared in _pairs(sheets):
-        if one is other or plain_name(a.system) != plain_name(b.system):
-            continue
         equal = sum(x.value == y.value for x, y in shared.values())
-        if not 0.6 * len(shared) <= equal < len(shared):
+        if one is other or not alike(one, a, other, b) or not least * len(shared) <= equal < len(shared):
             continue
         for column, (x, y) in shared.items():
             if x.value != y.value:
-                yield Finding(
-                    other.where,
-                    b.system,
-                    column,
-                    y.text,
-                    x.text,
-                    INFERENCE,
-                    "quoted differently",
-                    f"{one.where} has {x.text}; the other {equal} of {len(shared)} shared cells agree",
-                    "a digit",
-                )
+                yield one, a, other, b, column, x, y, f"{equal} of {len(shared)} shared cells agree"
+
+
+def quotes(sheets: Sequence[Sheet]) -> Iterator[Finding]:
+    """Rows of one system in two tables that agree in most cells and not in all: one of them was copied wrongly."""
+
+    def alike(one: Sheet, a: Row, other: Sheet, b: Row) -> bool:
+        return plain_name(a.system) == plain_name(b.system)
+
+    for one, _, other, b, column, x, y, said in _almost_equal(sheets, 0.6, alike):
+        why = f"{one.where} has {x.text}; {said}"
+        yield Finding(other.where, b.system, column, y.text, x.text, INFERENCE, "quoted differently", why, "a digit")
 
 
 def teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     """A teacher of one source whose scores change from table to table, although most stay."""
-    for one, a, other, b, shared in _pairs(sheets):
+
+    def alike(one: Sheet, a: Row, other: Sheet, b: Row) -> bool:
         named = TEACHER.search(a.system) and TEACHER.search(b.system)
-        if one is other or one.source != other.source or not named or plain_name(a.system) == plain_name(b.system):
-            continue
-        equal = sum(x.value == y.value for x, y in shared.values())
-        if not 0.5 * len(shared) <= equal < len(shared):
-            continue
-        for column, (x, y) in shared.items():
-            if x.value != y.value:
-                yield Finding(
-                    other.where,
-                    b.system,
-                    column,
-                    y.text,
-                    x.text,
-                    INFERENCE,
-                    "teacher changes",
-                    f"{a.system} of {one.name} has {x.text}; {equal} of {len(shared)} cells are the same teacher's",
-                    "every ratio to it",
-                )
+        return bool(named) and one.source == other.source and plain_name(a.system) != plain_name(b.system)
+
+    for one, a, other, b, column, x, y, said in _almost_equal(sheets, 0.5, alike):
+        why = f"{a.system} of {one.name} has {x.text}; {said}"
+        yield Finding(
+            other.where, b.system, column, y.text, x.text, INFERENCE, "teacher changes", why, "every ratio to it"
+        )
