@@ -660,13 +660,18 @@ def _method_class(name: str) -> type:
 
 @app.command(epilog="Example: python -m bench report --results results/reference --reports reports")
 def report(
-    results: Results = Path("results/runs"), reports: Reports = Path("reports/runs"), json_file: Json = None
+    results: Results = Path("results/runs"),
+    reports: Reports = Path("reports/runs"),
+    kept: Annotated[float, typer.Option(help="Percent of the teacher's score that counts as kept.")] = 97.0,
+    json_file: Json = None,
 ) -> None:
     """Write the reports of a folder of records: Markdown, CSV and a picture. Same records, same bytes."""
     from bench.record.store import Store
     from bench.report.write import write_reports
 
-    written = write_reports(Store(results), reports)
+    if not 0 < kept <= 200:
+        raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
+    written = write_reports(Store(results), reports, kept=kept / 100)
     for path in written:
         print(path)
     _write_json(json_file, [str(path) for path in written])

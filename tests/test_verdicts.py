@@ -115,3 +115,13 @@ def test_records_without_predictions_make_no_verdicts(tmp_path):
         store.write(record)
     for path in write_reports(store, tmp_path / "p"):
         assert "data can carry" not in path.read_text()
+
+
+def test_the_margin_is_an_option(bench, store, tmp_path):
+    for kept, said in ((97, LOSES), (60, KEEPS)):
+        answer = bench("report", "--results", store.root, "--reports", tmp_path / str(kept), "--kept", kept)
+        assert answer.returncode == 0, answer.stderr
+        (path,) = (tmp_path / str(kept)).glob("*.md")
+        line = next(x for x in section(path.read_text(), "Kept of the teacher").splitlines() if "finetune" in x)
+        assert line.count(said) == 2
+    assert bench("report", "--results", store.root, "--kept", 0).returncode == 2

@@ -225,10 +225,13 @@ def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kep
     return Retention(100 * float(np.mean(student)) / teacher, 100 * low, 100 * high, verdict)
 
 
-def retentions(group: Group, resampled: Mapping[Column, Resampled], notes: Footnotes) -> Table | None:
+def retentions(
+    group: Group, resampled: Mapping[Column, Resampled], notes: Footnotes, kept: float = KEPT
+) -> Table | None:
     """Reappearance with intervals, one cell a student and column; the mean of ratios and the ratio of means by name.
 
-    A student whose record names another teacher than the one in the table is refused, with the two hashes.
+    ``kept`` is the share of the teacher's score that counts as kept. A student whose record names another teacher than
+    the one in the table is refused, with the two hashes.
     """
     columns = [c for c in group.columns if group.values(TEACHER, c)]
     students = [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]
@@ -253,7 +256,7 @@ def retentions(group: Group, resampled: Mapping[Column, Resampled], notes: Footn
             ratio_RS = _stacked(data, [own for own, _ in pairs]) / np.where(below_R > 0, below_R, np.nan)[:, None]
             drawn = over_seeds(ratio_RS, _chance(column, 1))
             own = [record.scores[column.evaluation][column.metric] for record, _ in pairs]
-            found = retention(own, teacher, drawn)
+            found = retention(own, teacher, drawn, kept)
             samples.append(drawn)
             scores.append((float(np.mean(own)), teacher))
             cells.append(found.text())
@@ -275,7 +278,7 @@ def retentions(group: Group, resampled: Mapping[Column, Resampled], notes: Footn
     table = Table("Kept of the teacher", header, rows, values)
     table.notes.append(
         f"Student score over that of its own teacher, percent, with 95 % intervals of a paired bootstrap. keeps: at least "
-        f"{100 * KEPT:g} % of the teacher's score (the interval lies above it); loses: less; else it cannot be told from these examples."
+        f"{100 * kept:g} % of the teacher's score (the interval lies above it); loses: less; else it cannot be told from these examples."
     )
     return table
 

@@ -32,12 +32,15 @@ from bench.report.tables import (
     reappearance,
     sizes_of,
 )
-from bench.report.verdicts import differences, resample, retentions, suspicions_of
+from bench.report.verdicts import KEPT, differences, resample, retentions, suspicions_of
 from bench.stats.ratios import percentile
 
 
-def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = None) -> list[Path]:
+def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = None, kept: float = KEPT) -> list[Path]:
     """Write the reports of a store, or of those groups that some cells belong to.
+
+    Args:
+        kept: share of the teacher's score that a student has to reach to keep it.
 
     Raises:
         NothingMeasured: the store has no record.
@@ -53,7 +56,7 @@ def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = Non
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
             _add_speed(group, latest(sessions, group.teacher))
-            written.append(write_report(group, folder, store))
+            written.append(write_report(group, folder, store, kept))
     if cells is None:
         written += [write_speed_report(session, folder) for session in sessions]
     return written
@@ -113,7 +116,7 @@ def name_of(group: Group) -> str:
     return slug("-".join(parts)).lower()
 
 
-def write_report(group: Group, folder: Path, store: Store) -> Path:
+def write_report(group: Group, folder: Path, store: Store, kept: float = KEPT) -> Path:
     """One report; returns the Markdown file."""
     from bench.report.plot import learning_curves, score_against_flops, score_against_latency
 
@@ -127,7 +130,7 @@ def write_report(group: Group, folder: Path, store: Store) -> Path:
             accuracy(group, notes),
             differences(group, resampled),
             reappearance(group, notes),
-            retentions(group, resampled, notes),
+            retentions(group, resampled, notes, kept),
             ablation(group, notes),
             cost(group),
             gradient_shares(group),
