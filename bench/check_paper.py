@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from bench.audit.checks import is_average, plain_name, plain_task
+from bench.audit.names import is_average, plain_name, plain_task
 from bench.audit.printed import Printed
 from bench.audit.sheets import Row, Sheet, read
 from bench.errors import InputError

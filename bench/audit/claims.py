@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from bench.audit.checks import is_average, plain_name
 from bench.audit.findings import INFERENCE, Finding
+from bench.audit.names import TEACHER, is_average, is_plain, plain_name, plain_task
 from bench.audit.printed import printed
 from bench.audit.sheets import Row, Sheet
 
@@ -15,6 +15,12 @@ NUMBER = r"(\d+(?:\.\d+)?)"
 TIMES = re.compile(NUMBER + r"\s*(?:x|×|times)\s+(smaller|fewer|faster)", re.IGNORECASE)
 PERCENT = re.compile(NUMBER + r"\s*%\s+(smaller|fewer|faster)", re.IGNORECASE)
 KEPT = re.compile(r"(over|more than|at least)?\s*" + NUMBER + r"\s*%\s+of\s+[^.;]{0,60}?performance", re.IGNORECASE)
+POINTS = re.compile(
+    NUMBER
+    + r"\s*(?:%|points?|percentage points)\s+(?:absolute\s+)?(?:more|less|higher|lower|better|worse|above|below)\b",
+    re.IGNORECASE,
+)
+OF_TASKS = re.compile(r"outperforms?\s+all\b[^.;]*?(\d+)\s*(?:/|of|out of)\s*(\d+)\s+tasks", re.IGNORECASE)
 REFERENCES = ("bert", "bertbase", "bertlarge", "elmo", "gpt", "glue")
 TIME = re.compile(r"time|latency|second", re.IGNORECASE)
 NAME = re.compile(r"\b[A-Za-z]*[A-Z][A-Za-z]*[A-Z][\w-]*\b")
@@ -22,7 +28,10 @@ NAME = re.compile(r"\b[A-Za-z]*[A-Z][A-Za-z]*[A-Z][\w-]*\b")
 
 
 def claims(text: str, where: str, sheets: Sequence[Sheet]) -> Iterator[Finding]:
-    """Claims of size, speed and kept score that no pair of rows gives; those that cannot be computed are left alone."""
+    """Claims of size, speed, kept score, gaps and best places that no rows of the tables give.
+
+    Those that cannot be computed from the tables are left alone.
+    """
     rows = [row for sheet in sheets for row in sheet.rows]
     for sentence in re.split(r"(?<=[.!?])\s+|\n", text):
         if "|" in sentence or "\t" in sentence:
@@ -34,22 +43,82 @@ def claims(text: str, where: str, sheets: Sequence[Sheet]) -> Iterator[Finding]:
                 continue
             what = "kept" if kind == "kept" else "faster" if match.group(2).lower() == "faster" else "smaller"
             values = [value for row in own for value in _values(row, rows, kind, what)]
-            slack = _slack(match.group(2 if kind == "kept" else 1))
-            at_least = kind == "kept" and match.group(1)
-            fits = any(abs(v - number.value) <= slack or (at_least and v >= number.value - slack) for v in values)
-            if values and not fits:
-                nearest = min(values, key=lambda v: abs(v - number.value))
-                yield Finding(
-                    where,
-                    own[0].system,
-                    "",
-                    match.group(0).strip(),
-                    f"{nearest:.1f}",
-                    INFERENCE,
-                    "claim",
-                    "no pair of rows of the tables gives this number; the nearest is shown",
-                    "a claim in the text",
-                )
+            at_least = bool(kind == "kept" and match.group(1))
+            yield from _judged(where, own[0].system, "", match, number.text, values, at_least)
+        for match in POINTS.finditer(sentence):
+            task = _task(sentence, sheets)
+            own = _subject(sentence[: match.start()], rows)
+            gaps = _gaps(task, sentence, own, [s for s in sheets if s.source == where] or sheets)
+            yield from _judged(where, own[0].system if own else "", task, match, match.group(1), gaps)
+        for match in OF_TASKS.finditer(sentence):
+            own = _subject(sentence[: match.start()], rows)
+            counts = [Decimal(won) for won, of in _best_places(own, sheets) if of == int(match.group(2))]
+            yield from _judged(where, own[0].system if own else "", "", match, match.group(1), counts)
+
+
+def _judged(
+    where: str,
+    system: str,
+    column: str,
+    match: re.Match[str],
+    number: str,
+    values: Sequence[Decimal],
+    at_least: bool = False,
+) -> Iterator[Finding]:
+    """A finding if none of the values that the tables give is the claimed number."""
+    claimed, slack = Decimal(number), _slack(number)
+    if not values or any(abs(v - claimed) <= slack or (at_least and v >= claimed - slack) for v in values):
+        return
+    nearest = min(values, key=lambda v: abs(v - claimed))
+    why = "no rows of the tables give this number; the nearest is shown"
+    printed_claim = match.group(0).strip()
+    shown = f"{nearest:.1f}" if nearest % 1 or "." in number else f"{nearest:.0f}"
+    yield Finding(where, system, column, printed_claim, shown, INFERENCE, "claim", why, "a claim in the text")
+
+
+def _task(sentence: str, sheets: Sequence[Sheet]) -> str:
+    """The one task that a sentence names, as the tables call it; "" where it names none or several."""
+    words = {plain_task(word) for word in re.findall(r"[A-Za-z][\w-]+", sentence)}
+    columns = {plain_task(c): c for sheet in sheets for c in sheet.columns if not is_average(c)}
+    found = [re.sub(r"\s*\(.*", "", columns[task]) for task in columns if task in words]
+    return found[0] if len(found) == 1 else ""
+
+
+def _gaps(task: str, sentence: str, named: Sequence[Row], sheets: Sequence[Sheet]) -> list[Decimal]:
+    """Gaps, in points and in percent, between a row's score on a task and other rows' or means of them, in every table.
+
+    The row is the one whose score the sentence prints; else the one it names; else any.
+    """
+    numbers = set(re.findall(NUMBER, sentence))
+    gaps = []
+    for sheet, column in ((s, c) for s in sheets for c in s.columns if plain_task(c) == plain_task(task) and task):
+        rows = [row for row in sheet.rows if column in row.cells]
+        systems = [row for row in rows if is_plain(row)]
+        own = [r for r in systems if r.cells[column].text in numbers] or [r for r in systems if r in named] or systems
+        for row in own:
+            others = [r for r in systems if r is not row]
+            students = [r for r in others if not _is_reference(r)]
+            sides = [r.cells[column].value for r in rows if r is not row]
+            sides += [sum((r.cells[column].value for r in m), Decimal(0)) / len(m) for m in (others, students) if m]
+            score = row.cells[column].value
+            gaps += [made for other in sides if other for made in (abs(score - other), abs(100 * (score / other - 1)))]
+    return gaps
+
+
+def _best_places(own: Sequence[Row], sheets: Sequence[Sheet]) -> Iterator[tuple[int, int]]:
+    """For each table with one of these rows: tasks in which no other student is above it, and tasks in all."""
+    for sheet in sheets:
+        for row in [r for r in sheet.rows if any(r is one for one in own)]:
+            rivals = [r for r in sheet.rows if r is not row and is_plain(r) and not _is_reference(r)]
+            won: dict[str, bool] = {}
+            for column in [c for c in row.cells if not is_average(c)]:
+                best = all(r.cells[column].value <= row.cells[column].value for r in rivals if column in r.cells)
+                won[plain_task(column)] = won.get(plain_task(column), True) and best
+            yield sum(won.values()), len(won)
+
+
+def _is_reference(row: Row) -> bool:
+    return bool(TEACHER.search(row.system)) or plain_name(row.system) in REFERENCES
 
 
 def _matches(sentence: str) -> Iterator[tuple[re.Match[str], str]]:

@@ -107,11 +107,14 @@ def from_csv(text: str, where: str) -> list[Sheet]:
     header = [name.strip() for name in lines[0]]
     if not set(TIDY) <= set(header):
         return _grids(Path(where).name, [("", lines)])
-    sheets: dict[tuple[str, str], Sheet] = {}
+    bodies = []
     for number, values in enumerate(lines[1:], start=2):
         if len(values) != len(header):
             raise InputError(f"{where}, line {number}: {len(values)} fields, expected {len(header)}")
-        body = dict(zip(header, values, strict=True))
+        bodies.append(dict(zip(header, values, strict=True)))
+    several = _tasks_of_several_columns(bodies)
+    sheets: dict[tuple[str, str], Sheet] = {}
+    for body in bodies:
         key = body["source"], body["table"]
         sheet = sheets.setdefault(key, Sheet(*key, []))
         row = next((r for r in sheet.rows if r.system == body["system"]), None)
@@ -123,11 +126,22 @@ def from_csv(text: str, where: str) -> list[Sheet]:
                 row.sizes[ours] = found
         if value := printed(body["value"]):
             column = body["task"]
-            if column in row.cells:  # one task in several metrics
-                column = f"{body['task']} ({body.get('metric') or body.get('split')})"
+            if (*key, column) in several:
+                column = f"{column} ({body.get('metric') or body.get('split')})"
             row.cells[column] = value
             row.kinds[column] = (body.get("metric", ""), body.get("split", ""))
     return [sheet for sheet in sheets.values() if any(row.cells for row in sheet.rows)]
+
+
+def _tasks_of_several_columns(bodies: Sequence[dict[str, str]]) -> set[tuple[str, str, str]]:
+    """(source, table, task) where some system has more than one value: EM beside F1 are two columns, also for the others."""
+    seen, several = set(), set()
+    for body in bodies:
+        cell = body["source"], body["table"], body["task"]
+        if (*cell, body["system"]) in seen:
+            several.add(cell)
+        seen.add((*cell, body["system"]))
+    return several
 
 
 def from_markdown(text: str, where: str) -> list[Sheet]:
@@ -204,9 +218,9 @@ def _grids(where: str, tables: Iterable[tuple[str, Sequence[Sequence[str]]]]) ->
             )
             for name, text in ((n, t) for pair in named for n, t in _halves(*pair)):
                 number = printed(text)
-                if number is None or not name:
-                    continue
                 size = size_of(name)
+                if number is None or not name or (name.startswith("#") and not size):
+                    continue  # a count of something else, or a size whose header was read badly
                 if size:
                     sizes[size] = number
                 else:

@@ -1,0 +1,43 @@
+"""What the names of rows and columns say: averages, ratios, differences, teachers, and when two names are one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from bench.audit.printed import Printed
+from bench.audit.sheets import Row, Sheet
+
+AVERAGE = re.compile(r"^(avg|average|mean|score|macro|overall|glue$|glue avg)", re.IGNORECASE)
+RATIO = re.compile(r"percent|%|reappear|retention|retain|relative|ratio|kept", re.IGNORECASE)
+DIFFERENCE = re.compile(r"diff|delta|Δ|gap|gain|improve|minus|drop|\bvs\b", re.IGNORECASE)
+TEACHER = re.compile(r"teacher|_tea\b|\btea\b", re.IGNORECASE)
+
+
+def is_average(column: str) -> bool:
+    return bool(AVERAGE.match(column.strip()))
+
+
+def score_columns(sheet: Sheet) -> list[str]:
+    return [column for column in sheet.columns if not is_average(column)]
+
+
+def is_plain(row: Row) -> bool:
+    """A system's own scores: not an average, a ratio or a difference of others."""
+    kinds = {metric for metric, _ in row.kinds.values()}
+    if kinds & {"percent_of_teacher", "percentage_points"}:
+        return False
+    return not (AVERAGE.match(row.system) or RATIO.search(row.system) or DIFFERENCE.search(row.system))
+
+
+def without_averages(cells: Mapping[str, Printed]) -> dict[str, Printed]:
+    return {column: cell for column, cell in cells.items() if not is_average(column)}
+
+
+def plain_name(system: str) -> str:
+    """Letters and digits alone: BERT-PKD_4 and BERT4-PKD stay apart, BERT_TINY and BERT TINY meet."""
+    return re.sub(r"[^a-z0-9]", "", system.lower())
+
+
+def plain_task(column: str) -> str:
+    return re.sub(r"[^a-z]", "", re.sub(r"\(.*", "", column.lower()))

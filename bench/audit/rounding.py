@@ -1,0 +1,96 @@
+"""Whether cells were recomputed from the printed scores, rounded or cut off, or from unrounded scores that nobody sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from statistics import NormalDist
+
+from bench.audit.printed import Printed
+
+CONVINCING = 1e-3
+"""How improbable it must be that unrounded scores gave all these digits before the printed ones are held to have."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What one derived cell should be.
+
+    Attributes:
+        value: from the printed scores.
+        parts: for each score the half-width that its own rounding gives to ``value``.
+    """
+
+    cell: Printed
+    value: Decimal
+    parts: tuple[Decimal, ...]
+
+    @property
+    def slack(self) -> Decimal:
+        return sum(self.parts, self.cell.unit / 2)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether some rounding of the scores behind the printed ones gives the cell."""
+        return abs(self.cell.value - self.value) <= self.slack
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether its negative is possible, and it is not."""
+        return not self.is_possible and abs(self.cell.value + self.value) <= self.slack
+
+    @property
+    def is_rounded(self) -> bool:
+        return self.cell.is_rounded(self.value)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.cell.is_cut(self.value)
+
+    @property
+    def chance(self) -> float:
+        """Probability that unrounded scores behind the printed ones, each uniform within its rounding, round to the cell."""
+        spread = float(sum((part**2 for part in self.parts), Decimal(0)) / 3) ** 0.5
+        if not spread:
+            return float(self.is_rounded)
+        unrounded = NormalDist(float(self.value), spread)
+        half = float(self.cell.unit) / 2
+        return unrounded.cdf(float(self.cell.value) + half) - unrounded.cdf(float(self.cell.value) - half)
+
+
+@dataclass(frozen=True)
+class Habit:
+    """How a table makes its derived cells: all, or all but one of a kind, are the printed scores' to the digit.
+
+    Attributes:
+        cuts: cells are cut off where they would be rounded up.
+        improbable: probability that unrounded scores gave these digits, over every cell that might be the odd one.
+    """
+
+    cuts: bool
+    improbable: float
+
+
+def habit(cells: Sequence[Made]) -> Habit | None:
+    """The habit that cells of one kind show; None where two of them or more follow neither."""
+    shown = []
+    for cuts in (False, True):
+        conforming = [made for made in cells if (made.is_cut if cuts else made.is_rounded)]
+        # without two cells that rounding would not give nothing tells cutting from rounding
+        if len(conforming) < len(cells) - 1 or (cuts and sum(not made.is_rounded for made in conforming) < 2):
+            continue
+        odd = len(cells) - len(conforming)
+        probability = float(len(cells) if odd else 1)
+        for made in conforming:
+            probability *= made.chance
+        shown.append((odd, probability, Habit(cuts, probability)))
+    return min(shown, key=lambda one: one[:2])[2] if shown else None
+
+
+def follows_printed(habits: Sequence[Habit | None]) -> bool:
+    """Whether the kinds of derived cells of a table together show that it works on its printed scores."""
+    together = 1.0
+    for shown in habits:
+        together *= shown.improbable if shown else 1.0
+    return any(habits) and together < CONVINCING

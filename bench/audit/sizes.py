@@ -1,0 +1,76 @@
+"""Parameters, FLOPs and speed-ups of one table that cannot belong together."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from itertools import combinations
+
+from bench.audit.findings import INFERENCE, Finding
+from bench.audit.sheets import Sheet
+
+TOKENS = 128
+"""Sequence length of the FLOPs that papers print."""
+
+
+def sizes(sheet: Sheet) -> Iterator[Finding]:
+    """FLOPs that need more weights than the model has, and equal sizes with other FLOPs."""
+    for row in sheet.rows:
+        params, flops = row.sizes.get("params"), row.sizes.get("flops")
+        if params is None or flops is None or not params.value or not flops.value:
+            continue
+        # in millions and billions: at 128 tokens every weight of the encoder costs 2 x 128 operations
+        needed = float(flops.value) * 1000 / (2 * TOKENS)
+        if needed > 1.15 * float(params.value):
+            yield Finding(
+                sheet.where,
+                row.system,
+                "FLOPs",
+                f"{flops.text} G with {params.text} M",
+                f"{needed:.1f} M at least",
+                INFERENCE,
+                "sizes",
+                f"at {TOKENS} tokens every weight is used once a token: these FLOPs need more weights",
+                "a size",
+            )
+    known = [r for r in sheet.rows if {"params", "flops"} <= set(r.sizes)]
+    for a, b in combinations(known, 2):
+        same = a.sizes["params"].value == b.sizes["params"].value
+        if same and a.sizes["flops"].value != b.sizes["flops"].value:
+            yield Finding(
+                sheet.where,
+                f"{a.system}, {b.system}",
+                "FLOPs",
+                f"{a.sizes['flops'].text} and {b.sizes['flops'].text}",
+                "",
+                INFERENCE,
+                "sizes",
+                f"the same {a.sizes['params'].text} M parameters with other FLOPs",
+                "a size",
+            )
+
+
+def speed_ups(sheet: Sheet) -> Iterator[Finding]:
+    """Speed-ups that are out of line with the FLOPs of the same table."""
+    rows = [r for r in sheet.rows if {"flops", "speed-up"} <= set(r.sizes) and r.sizes["flops"].value]
+    reference = next((r for r in rows if r.sizes["speed-up"].value == 1), None)
+    others = [r for r in rows if r is not reference and r.sizes["speed-up"].value != 1]
+    if reference is None or len(others) < 2:
+        return
+    by_flops = {id(r): float(reference.sizes["flops"].value / r.sizes["flops"].value) for r in others}
+    usual = statistics.median(float(r.sizes["speed-up"].value) / by_flops[id(r)] for r in others)
+    for row in others:
+        expected = usual * by_flops[id(row)]
+        seen = float(row.sizes["speed-up"].value)
+        if not 0.75 <= seen / expected <= 1.34:
+            yield Finding(
+                sheet.where,
+                row.system,
+                "speed-up",
+                row.sizes["speed-up"].text,
+                f"{expected:.1f}",
+                INFERENCE,
+                "speed-up",
+                f"FLOPs are 1/{by_flops[id(row)]:.1f} of {reference.system}'s; the other rows' speed-ups follow their FLOPs",
+                "a claim of speed",
+            )
