@@ -36,6 +36,14 @@ RecipeOption = Annotated[
     str, typer.Option("--recipe", help="common (one for all) or paper (each paper's own schedule).")
 ]
 Precision = Annotated[str, typer.Option(help="fp32 or bf16.")]
+CheckpointOption = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint",
+        help="Which epoch of a student is scored: last, best-on-dev (chosen on the rows that are scored, and labelled so), "
+        "or best-on-half (chosen on half of them, scored on the other).",
+    ),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps ...")]
 MaxRows = Annotated[int | None, typer.Option("--max-train-rows", help="Train on so many rows, drawn once.")]
 Epochs = Annotated[float | None, typer.Option(help="Passes over the training rows, over all stages of a method.")]
@@ -131,6 +139,7 @@ def run(
     corpus_tokens: CorpusTokens = None,
     augment: Augment = "",
     augment_times: AugmentTimes = 10,
+    checkpoint: CheckpointOption = "last",
     threads: Threads = 2,
     offline: Offline = False,
     yes: Yes = False,
@@ -185,6 +194,7 @@ def plan(
     corpus_tokens: CorpusTokens = None,
     augment: Augment = "",
     augment_times: AugmentTimes = 10,
+    checkpoint: CheckpointOption = "last",
     threads: Threads = 2,
     offline: Offline = False,
     json_file: Json = None,

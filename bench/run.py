@@ -45,6 +45,7 @@ from bench.train.artefacts import (
     own_weights,
 )
 from bench.train.augmentation import augmented_rows
+from bench.train.choice import BestEpoch, Exam
 from bench.train.evaluate import predict, score
 from bench.train.loop import Course, Numerics, RandomState, Trainee, TrainLog, legs_of, train_on
 from methods.api import (
@@ -128,6 +129,15 @@ class Bench:
             name: encode(self.tokenizer, split, self.task.recipe.max_length)
             for name, split in self.task.evaluation.items()
         }
+
+    @cached_property
+    def exam(self) -> Exam | None:
+        """The rows that choose which epoch of a student is shipped."""
+        split = self.task.choosing
+        if split is None or split.labels is None:
+            return None
+        encoded = encode(self.tokenizer, split, self.task.recipe.max_length)
+        return Exam(self.task.task.name, encoded, split.labels, self.task.task.metrics[0])
 
     @cached_property
     def teacher(self) -> tuple[nn.Module, dict[str, Any]]:
@@ -341,6 +351,7 @@ def _group(
     """
     started = now()
     trainees: list[tuple[Sequence[Planned], Trainee]] = []
+    choices: dict[str, BestEpoch] = {}
     made: dict[str, dict[str, dict[str, Any]]] = {}
     numerics, recipe = benches[0].numerics, benches[0].task.recipe
     try:
@@ -353,6 +364,10 @@ def _group(
             try:
                 trainee, made[cells[0].cell.label] = _trainee(cells, benches, starts)
                 trainees.append((cells, trainee))
+                if cells[0].cell.selection is not None:
+                    exams = [bench.exam for bench in benches if bench.exam is not None]
+                    choices[trainee.label] = BestEpoch(cells[0].row.method.deploy, exams, numerics)  # type: ignore[union-attr]
+                    trainee.at_epoch_end = choices[trainee.label].look
             except Exception as error:
                 _note_failures(cells, started, error, store, outcome)
         names = "+".join(bench.task.task.name for bench in benches)
@@ -371,7 +386,8 @@ def _group(
         try:
             if trainee.error is not None:
                 raise trainee.error
-            _student_records(cells, trainee, benches, made[cells[0].cell.label], started, store)
+            choice = choices.get(trainee.label)
+            _student_records(cells, trainee, benches, made[cells[0].cell.label], started, store, choice)
             outcome.trained += len(cells)
         except Exception as error:
             _note_failures(cells, started, error, store, outcome)
@@ -430,17 +446,19 @@ def _student_records(
     made: dict[str, dict[str, Any]],
     started: str,
     store: Store,
+    choice: BestEpoch | None,
 ) -> None:
     row = cells[0].row
     assert row is not None
     method = row.method
+    if choice is not None:
+        choice.restore(trainee.student)
     trainee.student.model.eval()
     with trainee.random.current():  # a new module draws random numbers, even if it is filled afterwards
         deployed = method.deploy(trainee.student)
     setup = setup_of([bench.task for bench in benches], {})
     notes = tuple(method.notes(setup)) if hasattr(method, "notes") else ()
-    if search := cells[0].cell.search:
-        notes = (*notes, search.describe())
+    notes = (*notes, *(how.describe() for how in (cells[0].cell.search, cells[0].cell.selection) if how is not None))
     for planned, bench in zip(cells, benches, strict=True):
         teacher = bench.teacher[0] if method.needs_teacher else None
         points = deployed
@@ -459,6 +477,7 @@ def _student_records(
                     "gradient_shares": trainee.log.gradient_shares,
                     "artefacts": made,
                     "notes": notes,
+                    "usage": record.usage | ({} if choice is None else {"epochs": choice.as_dict()}),
                 }
             )
             store.write(record, arrays)

@@ -77,6 +77,8 @@ def tune(
         raise InputError(f"--trials {trials}: a search needs at least 2")
     if request.recipe != "common":
         raise InputError("a search goes with --recipe common: each paper's schedule has its own learning rate")
+    if request.checkpoint != "last":
+        raise InputError("a search goes with --checkpoint last: the rows held back choose the settings already")
     if len(request.seeds) > 1:
         raise InputError("--seeds: a search takes one seed; run the rows that it finds with more")
     rows = parse_methods(request.methods)

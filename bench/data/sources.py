@@ -66,6 +66,20 @@ class Split:
             [self.ids[i] for i in rows],
         )
 
+    def halves(self) -> tuple[Split, Split]:
+        """Two halves, one to choose on and one to report; of each label's rows every second one, by the hash of their texts.
+
+        The same rows fall into the same half wherever they come from and in whatever order.
+        """
+        if self.labels is None:
+            raise ValueError("rows without labels choose nothing")
+        second = self.second or [""] * len(self)
+        texts = [f"{a}\x1f{b}".encode() for a, b in zip(self.first, second, strict=True)]
+        order = sorted(range(len(self)), key=lambda i: (hashlib.sha256(texts[i]).digest(), self.ids[i]))
+        if self.labels.dtype.kind == "i":
+            order.sort(key=lambda i: int(self.labels[i]))  # type: ignore[index]
+        return self.take(sorted(order[::2])), self.take(sorted(order[1::2]))
+
     def limited(self, count: int | None) -> Split:
         """At most ``count`` rows, drawn once with a fixed seed and kept in their order."""
         if count is None or count >= len(self):
@@ -289,6 +303,32 @@ def held_back(task: Task, source: Source) -> tuple[Task, Source]:
     """The task scored on a tenth of its training rows, and the source that keeps them out of the training."""
     scored = EvaluationSet("held-back", task.name, "train")
     return replace(task, evaluation=(scored,)), HeldBack(source, source.epochs)
+
+
+@dataclass(frozen=True)
+class ReportedHalf:
+    """A source of whose labelled evaluation sets one half is scored; the other may choose what is scored."""
+
+    source: Source
+
+    @property
+    def name(self) -> str:
+        return f"{self.source.name}, half of each development set"
+
+    @property
+    def slug(self) -> str:
+        return f"{self.source.slug}-half-dev"
+
+    @property
+    def epochs(self) -> float:
+        return self.source.epochs
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        return self.source.has(task, wanted)
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        whole = self.source.load(task, wanted)
+        return whole.halves()[1] if isinstance(wanted, EvaluationSet) and wanted.labelled else whole
 
 
 def source_for(task: Task, data: str, offline: bool) -> Source:

@@ -12,10 +12,20 @@ from typing import TYPE_CHECKING, Any
 from bench.data.augment import Augmentation
 from bench.data.tasks import EvaluationSet, Task, expand
 from bench.errors import InputError
-from bench.plan.cell import TEACHER, Cell, DataIdentity, Numeric, Partner, TeacherIdentity, record_key, train_key
+from bench.plan.cell import (
+    TEACHER,
+    Cell,
+    DataIdentity,
+    Numeric,
+    Partner,
+    Selection,
+    TeacherIdentity,
+    record_key,
+    train_key,
+)
 from bench.plan.keys import SCHEMA, digest
 from bench.plan.recipe import TEACHER_LEARNING_RATES, Recipe
-from bench.plan.request import SAMPLE, Request, recipe_of, resolve_auto
+from bench.plan.request import CHECKPOINTS, SAMPLE, Request, recipe_of, resolve_auto
 from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, usable
 from bench.plan.starts import StartPlan, hash_of_tokenizer, plan_start
 from bench.record.schema import Record
@@ -30,6 +40,8 @@ if TYPE_CHECKING:
 
 TEACHER_VERSION = 1
 AUGMENTATION_VERSION = 1
+BEST_EPOCH = " (best epoch)"
+"""Ends the label of a row whose epoch was chosen."""
 
 
 @dataclass
@@ -51,6 +63,8 @@ class TaskPlan:
     given: DataIdentity
     """the same before augmentation: what teachers are tuned on"""
     augmentation: Augmentation | None = None
+    choosing: Split | None = None
+    """the rows that choose which epoch of a student is shipped; None for the last"""
 
     def teacher_key(self, seed: int) -> str:
         """Of the teacher tuned with this seed; 0 is the one that students share."""
@@ -212,6 +226,7 @@ def _student_cells(
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     _check_stages(row, tasks, recipes[0])
+    chosen = BEST_EPOCH if CHECKPOINTS[request.checkpoint] else ""
     partners = [
         Partner(
             task=task.task.name,
@@ -223,12 +238,12 @@ def _student_cells(
     ]
     return [
         Cell(
-            label=f"{search.of} (best of {len(search.trials)})" if search else row.label,
+            label=(f"{search.of} (best of {len(search.trials)})" if search else row.label) + chosen,
             method=_name(row),
             version=row.method.version,
             settings=row.settings,
             dropped=row.dropped,
-            ablation_of=row.ablation_of,
+            ablation_of=None if row.ablation_of is None else row.ablation_of + chosen,
             tasks=(task.task.name,),
             data=task.data,
             teacher=task.teacher,
@@ -238,11 +253,17 @@ def _student_cells(
             seed=seed,
             numeric=numeric,
             together=tuple(partners) if several else (),
+            selection=_selection(request, tasks if several else [task]),
             search=search,
         )
         for seed in request.seeds
         for task in tasks
     ]
+
+
+def _selection(request: Request, tasks: Sequence[TaskPlan]) -> Selection | None:
+    rows = {task.task.name: task.choosing.fingerprint() for task in tasks if task.choosing is not None}
+    return Selection(rule=CHECKPOINTS[request.checkpoint], rows=rows) if rows else None
 
 
 def artefact_name_of(wish: Wish, task: TaskPlan, several: bool) -> str:
@@ -292,7 +313,7 @@ def _hub_answers() -> bool:
 
 def _tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) -> tuple[list[TaskPlan], list[str]]:
     from bench.data.checkpoints import find
-    from bench.data.sources import held_back, source_for
+    from bench.data.sources import ReportedHalf, held_back, source_for
 
     planned: list[TaskPlan] = []
     absent: list[str] = []
@@ -300,6 +321,10 @@ def _tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) 
         source = source_for(task, request.data, request.offline)
         if request.held_back:
             task, source = held_back(task, source)
+        rule = CHECKPOINTS[request.checkpoint]
+        whole = source
+        if rule == "half":
+            source = ReportedHalf(source)
         labelled = [e for e in task.evaluation if e.labelled]
         splits: list[str | EvaluationSet] = ["train", *labelled]
         lacking = [s for s in splits if not source.has(task, s)]
@@ -308,6 +333,9 @@ def _tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) 
             continue
         train = source.load(task, "train").limited(request.max_train_rows)
         evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
+        choosing = whole.load(task, labelled[0]) if rule else None
+        if choosing is not None and rule == "half":
+            choosing = choosing.halves()[0]
         checkpoint = find(request.teacher, task, request.offline)
         recipe = recipe_of(request, source.epochs, checkpoint.config.max_position_embeddings)
         tuned = replace(recipe, name="common", learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < 512])
@@ -334,6 +362,7 @@ def _tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) 
                 data,
                 data,
                 Augmentation(request.augment, request.augment_times) if request.augment else None,
+                choosing,
             )
         )
     if not planned:

@@ -75,6 +75,24 @@ class Search(Frozen):
         return f"chosen among {len(self.trials)} by {self.metric} on a tenth of the training rows, held back: {scores}"
 
 
+class Selection(Frozen):
+    """Which rows chose the epoch whose weights are shipped."""
+
+    rule: str
+    """``dev``: the rows that are scored too; ``half``: the half of them that is not"""
+    rows: dict[str, str]
+    """task -> sha256 of the rows that chose"""
+
+    def describe(self) -> str:
+        """For a reader of the row."""
+        if self.rule == "dev":
+            return (
+                "the epoch whose weights are shipped was chosen on the very rows that are scored: its score is too high by "
+                "what the choice gains"
+            )
+        return "the epoch whose weights are shipped was chosen on the other half of the development rows"
+
+
 class Numeric(Frozen):
     """What changes the arithmetic without changing the question."""
 
@@ -106,6 +124,8 @@ class Cell(Frozen):
     numeric: Numeric
     together: tuple[Partner, ...] = ()
     """all tasks of a student that learns several; ``tasks`` is then the one that was scored"""
+    selection: Selection | None = None
+    """how the shipped epoch was chosen; None for the last"""
     search: Search | None = None
     """how the settings were chosen, where they were searched for; part of the record's key, not of the training's"""
 
@@ -120,6 +140,8 @@ def train_key(cell: Cell) -> str:
     }
     if cell.together:
         learned = {"together": [partner.model_dump() for partner in cell.together]}
+    if cell.selection is not None:
+        learned["selection"] = cell.selection.model_dump()
     return digest(
         {
             "schema": SCHEMA,

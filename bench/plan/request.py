@@ -11,6 +11,8 @@ from bench.errors import InputError
 from bench.plan.cell import Search
 from bench.plan.recipe import Recipe
 
+CHECKPOINTS = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
+"""What --checkpoint takes -> the rule of selection in a cell."""
 PRECISIONS = ("fp32", "bf16")
 RECIPES = ("common", "paper")
 EMBEDDED, SAMPLE = "embedded", "sample"
@@ -42,6 +44,8 @@ class Request:
     rerun: bool = False
     augment: str = ""
     augment_times: int = 10
+    checkpoint: str = "last"
+    """which epoch of a student is shipped: the last, or the best on the development rows or on half of them"""
     held_back: bool = False
     """score on a tenth of the training rows, held back, in the place of the evaluation sets"""
     searches: tuple[tuple[str, Search], ...] = ()
@@ -58,6 +62,8 @@ class Request:
             raise InputError(f"--recipe {self.recipe}: choose one of {', '.join(RECIPES)}")
         if self.precision not in PRECISIONS:
             raise InputError(f"--precision {self.precision}: choose one of {', '.join(PRECISIONS)}")
+        if self.checkpoint not in CHECKPOINTS:
+            raise InputError(f"--checkpoint {self.checkpoint}: choose one of {', '.join(CHECKPOINTS)}")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
             raise InputError("--seeds: give different whole numbers from 0 on, like 0,1,2")
         for name, value in (

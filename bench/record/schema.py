@@ -85,7 +85,8 @@ class Record(Part):
     gradient_shares: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
     """stage -> term -> part of the summed gradient norms of its player's weighted terms, at four steps from the first on"""
     usage: dict[str, Any] = Field(default_factory=dict)
-    """what the model did with the evaluation sets: where sequences left, which experts their tokens met"""
+    """what the model did with the evaluation sets: where sequences left, which experts their tokens met; and how the
+    weights of each epoch did on the rows that chose one"""
     notes: tuple[str, ...] = ()
     """what the method says of this row and a reader should know"""
     train: TrainCost | None = None

@@ -188,6 +188,7 @@ class Trainee:
         self.legs = {"preparation": preparation, "counted": legs}
         self.log = TrainLog()
         self.error: Exception | None = None
+        self.at_epoch_end: Callable[[Student], None] = lambda student: None
         student.model.to(numerics.device)
         student.aux.to(numerics.device)
         self._leg: Leg | None = None
@@ -428,10 +429,22 @@ def train_on(
                     some = [(trainee, found) for trainee, found in moving if _view(found[0]) == view]
                     noise = RandomState(_seed_of(seed, series, step), numerics.device) if dropout else None
                     _lockstep(some, seen, rows, data, teacher, numerics, noise)
+            if series == "counted":
+                _end_epochs([t for t, _ in moving], step, per_epoch)
             on_step(done, total)
     for trainee in trainees:
         if trainee.error is None:
             trainee.finish()
+
+
+def _end_epochs(moving: Sequence[Trainee], step: int, per_epoch: int) -> None:
+    """Tell the students for whom this was the last step of an epoch, or of all."""
+    for trainee in moving:
+        if trainee.error is None and ((step + 1) % per_epoch == 0 or step + 1 == trainee.steps("counted")):
+            try:
+                trainee.at_epoch_end(trainee.student)
+            except Exception as error:
+                trainee.error = error
 
 
 def _seed_of(seed: int, series: str, step: int) -> int:
