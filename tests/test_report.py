@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import made
+import numpy as np
 import pytest
 
 from bench.errors import NothingMeasured
@@ -64,6 +66,15 @@ def test_a_student_that_costs_more_than_its_teacher_claims_nothing():
     assert "not cheaper" in notes.texts[0]
 
 
+def test_a_student_whose_sequences_leave_early_is_judged_by_what_they_cost():
+    whole = made.record("early", score=0.65, macs=2 * 10**6)
+    assert whole.sizes is not None
+    early = whole.model_copy(update={"sizes": whole.sizes.model_copy(update={"expected_macs": 4 * 10**5})})
+    table = reappearance(groups([made.record("teacher", score=0.7, macs=10**6), early])[0], Footnotes())
+    assert table is not None
+    assert table.rows[-1][1] == "92.9 %"
+
+
 def test_every_gap_has_its_reason():
     records = [
         made.record("kd", "rte"),
@@ -95,6 +106,19 @@ def test_one_value_has_no_deviation():
     assert summarise([80.0, 82.0]).text() == "81.0 ± 1.4"
     with pytest.raises(ValueError, match="no values"):
         summarise([])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_labels_of_a_picture_keep_their_order_and_their_distance_and_move_as_little_as_they_must(seed):
+    from bench.report.plot import spread
+
+    heights = np.random.default_rng(seed).normal(90, 3, 12).round(1).tolist()
+    places = spread(heights, 0.8)
+    order = sorted(range(12), key=lambda i: -heights[i])
+    steps = [places[a] - places[b] for a, b in itertools.pairwise(order)]
+    assert min(steps) >= 0.8 - 1e-9
+    for block in np.split(np.array(order), [i + 1 for i, step in enumerate(steps) if step > 0.8 + 1e-9]):
+        assert np.mean([places[i] for i in block]) == pytest.approx(np.mean([heights[i] for i in block]))
 
 
 def test_the_front_holds_what_nothing_beats():

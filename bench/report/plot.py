@@ -37,10 +37,6 @@ def short(label: str) -> str:
     return label if len(label) <= LONGEST_LABEL else f"{label[:half]}…{label[-half:]}"
 
 
-LETTERS_ACROSS = 84
-"""Letters of a label that fit beside each other into the width of a picture."""
-
-
 def kept_scores(group: Group) -> tuple[dict[str, float], int]:
     """System -> mean of its ratios to the teacher in percent, over the columns that all have; and how many columns."""
     columns = [c for c in group.columns if group.values(TEACHER, c)]
@@ -106,24 +102,44 @@ def _label(point: Point, teacher: float | None) -> str:
     return f"{short(point.label)}  {point.kept:.1f} %"
 
 
+def spread(heights: Sequence[float], apart: float) -> list[float]:
+    """Places for labels in falling order of ``heights``: each as near to its own as a distance between all allows.
+
+    Labels that would touch become a block about the mean of its members' own heights.
+    """
+    order = sorted(range(len(heights)), key=lambda i: -heights[i])
+    blocks: list[list[int]] = []
+
+    def top(block: list[int]) -> float:
+        return sum(heights[i] for i in block) / len(block) + apart * (len(block) - 1) / 2
+
+    for index in order:
+        blocks.append([index])
+        while len(blocks) > 1 and top(blocks[-2]) - apart * len(blocks[-2]) < top(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    places = [0.0] * len(heights)
+    for block in blocks:
+        for place, index in enumerate(block):
+            places[index] = top(block) - apart * place
+    return places
+
+
 def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | None:
-    """One point a system; the front joined by a line. Labels are spread so that none covers another."""
+    """One point a system, its label in a column at the right in the order of the scores; the front joined by a line."""
     kept, columns = kept_scores(group)
-    points = [Point(label, costs[label], kept[label]) for label in kept if label in costs]
+    points = sorted(
+        (Point(label, costs[label], kept[label]) for label in kept if label in costs), key=lambda p: -p.kept
+    )
     if len(points) < 2:
         return None
     best = front(points)
-    with _drawing(7.2, max(3.4, 0.27 * len(points) + 1.2)) as (figure, out):
+    with _drawing(8.2, max(3.4, 0.24 * len(points) + 1.3)) as (figure, out):
         axes = figure.subplots()
-        low, high = min(p.kept for p in points), max(p.kept for p in points)
-        gap = max(high - low, 2.0) / 14
+        low, high = min(p.kept for p in points), max(100.0, *(p.kept for p in points))
+        apart = max(high - low, 2.0) / max(12.0, 1.1 * len(points))
+        places = spread([p.kept for p in points], apart)
         axes.plot([p.cost for p in best], [p.kept for p in best], color=LIGHT, linewidth=1.4, zorder=2, label="front")
-        largest, smallest = max(p.cost for p in points), min(p.cost for p in points)
-        left, right = smallest / 1.3, max(largest * 1.9, smallest * 3)
-        letter = (right / left) ** (1 / LETTERS_ACROSS)
-        taken = [(p.cost / letter, p.cost * letter, p.kept) for p in points]
-        lowest = low
-        for p in sorted(points, key=lambda p: -p.kept):
+        for p, height in zip(points, places, strict=True):
             is_teacher = p.label == TEACHER
             axes.scatter(
                 [p.cost],
@@ -134,26 +150,23 @@ def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | Non
                 edgecolor=GREY if is_teacher else BLUE,
                 zorder=3,
             )
-            text = _label(p, costs.get(TEACHER))
-            begin, end, height = p.cost * 1.09, p.cost * 1.09 * letter ** len(text), p.kept
-            while any(begin < e and b < end and abs(height - h) < 0.95 * gap for b, e, h in taken):
-                height -= gap / 4
-            taken.append((begin, end, height))
-            lowest = min(lowest, height)
             axes.annotate(
-                text,
+                _label(p, costs.get(TEACHER)),
                 (p.cost, p.kept),
-                xytext=(begin, height),
-                textcoords="data",
+                xytext=(1.04, height),
+                textcoords=axes.get_yaxis_transform(),
                 va="center",
-                arrowprops={"arrowstyle": "-", "color": "#bbbbbb", "linewidth": 0.6},
+                annotation_clip=False,
+                arrowprops={"arrowstyle": "-", "color": "#bbbbbb", "linewidth": 0.6, "relpos": (0, 0.5), "shrinkB": 4},
             )
+        smallest, largest = min(p.cost for p in points), max(p.cost for p in points)
+        margin = max(largest / smallest, 1.5) ** 0.08
         axes.set_xscale("log")
-        axes.set_xlim(left, right)
-        axes.set_ylim(lowest - gap, max(high, 100) + gap)
+        axes.set_xlim(smallest / margin, largest * margin)
+        axes.set_ylim(min(low, *places) - apart, max(high, *places) + apart)
         ticks: list[float] = []
         for cost in sorted({float(f"{p.cost:.3g}") for p in points}):
-            if not ticks or cost > 1.12 * ticks[-1]:
+            if not ticks or cost > margin * ticks[-1]:
                 ticks.append(cost)
         axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
         axes.minorticks_off()
@@ -161,8 +174,8 @@ def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | Non
         axes.grid(axis="y", color="#eeeeee")
         axes.set_xlabel(axis)
         axes.set_ylabel(f"% of the teacher's score,\nmean of {counted(columns, 'column')}")
-        axes.set_title(
-            f"{fill(group.title, 88)}\nfilled: on the front; hollow: another is as cheap and keeps more", fontsize=9
+        figure.suptitle(
+            f"{fill(group.title, 96)}\nfilled: on the front; hollow: another is as cheap and keeps more", fontsize=9
         )
     return out.getvalue()
 

@@ -314,9 +314,12 @@ def _faster(group: Group, label: str) -> str:
 
 
 def cheaper(group: Group, label: str) -> bool:
-    """Whether a student's MACs are below its teacher's: without that it makes no claim of retention."""
-    own = [r.sizes.macs for r in group.of(label) if r.sizes]
-    teacher = [r.sizes.macs for r in group.of(TEACHER) if r.sizes]
+    """Whether a student's FLOPs are below its teacher's: without that it makes no claim of retention.
+
+    Of one whose sequences leave early, those of an average sequence.
+    """
+    own = [r.sizes.flops for r in group.of(label) if r.sizes]
+    teacher = [r.sizes.flops for r in group.of(TEACHER) if r.sizes]
     return bool(own and teacher and min(own) < min(teacher))
 
 
