@@ -184,18 +184,34 @@ def compare_records(
     """
     pairs = pairs_of(store, matched, evaluation, metric)
     drawn = 100 * pairs.bootstrap(rng, resamples)
-    low, high = interval(drawn)
-    test, p = "bootstrap", bootstrap_p(drawn)
-    if pairs.seeds == 1:
-        test, p = single_test(pairs, rng, exact, resamples)
     first = matched[0][0]
+    title = first.cell.tasks[0] if len(first.scores) == 1 else f"{first.cell.tasks[0]} {evaluation}"
+    return judged(title, evaluation, matched, pairs, drawn, rng, exact, resamples), drawn
+
+
+def judged(
+    title: str,
+    evaluation: str,
+    matched: Sequence[tuple[Record, Record]],
+    pairs: Pairs,
+    drawn: np.ndarray,
+    rng: np.random.Generator,
+    exact: bool = False,
+    resamples: int = RESAMPLES,
+) -> Comparison:
+    """The comparison that answers and resampled differences (in percent) of matched records carry.
+
+    One seed has its own test; of several the bootstrap of examples and seeds says how far 0 lies outside.
+    """
+    low, high = interval(drawn)
+    test, p = single_test(pairs, rng, exact, resamples) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
     scores = [
-        100 * float(np.mean([record.scores[evaluation][metric] for record in side]))
+        100 * float(np.mean([record.scores[evaluation][pairs.metric] for record in side]))
         for side in zip(*matched, strict=True)
     ]
     return Comparison(
-        task=first.cell.tasks[0] if len(first.scores) == 1 else f"{first.cell.tasks[0]} {evaluation}",
-        metric=metric,
+        task=title,
+        metric=pairs.metric,
         examples=len(pairs.labels),
         seeds=tuple(record.cell.seed for record, _ in matched),
         first=scores[0],
@@ -205,7 +221,7 @@ def compare_records(
         test=test,
         p=p,
         least=DETECTABLE * float(np.std(drawn)),
-    ), drawn
+    )
 
 
 def shown(p: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, single_test
+from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, judged
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record
@@ -21,8 +21,7 @@ from bench.report.tables import Column, Footnotes, Group, Table, cheaper, counte
 from bench.stats.guards import suspicions
 from bench.stats.metrics import FROM_CONFUSION
 from bench.stats.multiple import holm
-from bench.stats.paired import Pairs, answers, bootstrap_p, interval, over_seeds, resampled_scores
-from bench.stats.power import DETECTABLE
+from bench.stats.paired import Pairs, answers, interval, over_seeds, resampled_scores
 
 RESAMPLES = 4000
 KEPT = 0.97
@@ -107,27 +106,9 @@ def compared(data: Resampled, pairs: Sequence[tuple[Record, Record]], column: Co
     rng = _chance(column, 1)
     first, second = ([pair[side] for pair in pairs] for side in (0, 1))
     drawn = 100 * over_seeds(_stacked(data, first) - _stacked(data, second), rng)
-    low, high = interval(drawn)
-    test, p = "bootstrap", bootstrap_p(drawn)
-    if len(pairs) == 1:
-        both = [[data.predicted[side[0].key]] for side in (first, second)]
-        test, p = single_test(Pairs(both[0], both[1], data.labels, column.metric), rng, resamples=RESAMPLES)
-    scores = [
-        100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in (first, second)
-    ]
-    return Comparison(
-        task=column.title,
-        metric=column.metric,
-        examples=len(data.labels),
-        seeds=tuple(record.cell.seed for record in first),
-        first=scores[0],
-        second=scores[1],
-        low=low,
-        high=high,
-        test=test,
-        p=p,
-        least=DETECTABLE * float(np.std(drawn)),
-    ), drawn
+    said = [[data.predicted[record.key] for record in side] for side in (first, second)]
+    both = Pairs(said[0], said[1], data.labels, column.metric)
+    return judged(column.title, column.evaluation, pairs, both, drawn, rng, resamples=RESAMPLES), drawn
 
 
 def differences(group: Group, resampled: Mapping[Column, Resampled]) -> Table | None:
