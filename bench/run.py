@@ -425,7 +425,9 @@ def _prepared(wish: Wish, key: str, bench: Bench, starts: Starts) -> tuple[dict[
     """The tensors of one wish, and what the record says of them."""
     if isinstance(wish, GeneralStart | CutTeacher | FromText):
         tensors, body = starts.get(key)
+        plan = starts.plans[key]
         said: dict[str, Any] = {k: body[k] for k in ("key", "weights", "beginning") if k in body}
+        said["text"] = {"files": list(plan.corpus.files), "tokens": plan.budget}
         if "train" in body:
             said["train"] = {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")}
         return tensors, said

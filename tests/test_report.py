@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
+import shlex
 from pathlib import Path
 
 import made
 import numpy as np
 import pytest
+import tiny
 
 from bench.errors import NothingMeasured
 from bench.record.store import Store
@@ -156,3 +159,31 @@ def test_a_term_that_never_matters_is_named():
     loud = [quiet[0], quiet[1].model_copy(update=shares(0.02))]
     (group,) = groups([*loud, made.record("teacher", "rte", score=0.8)])
     assert len(gradient_shares(group).notes) == 1
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("--methods", "kd:temperature=3,kd:ablate,microbert:tasks=together", "--seeds", "0,1", "--epochs", "1.5"),
+        ("--methods", "finetune", "--checkpoint", "best-on-half", "--augment", "rules", "--augment-times", "2"),
+        ("--methods", "minilm", "--max-train-rows", "30", "--recipe", "paper"),
+    ],
+)
+def test_the_command_in_a_report_makes_the_same_records(
+    bench, glue_folder, teacher_folder, tmp_path, monkeypatch, typed
+):
+    """Typed where the files lie, it finds every record there already."""
+    monkeypatch.chdir(tmp_path)
+    for place in (glue_folder, teacher_folder):
+        Path(place.name).symlink_to(place)
+    Path("text.txt").write_text("\n".join(["the cat runs in the old house", "a dog sleeps on the river"] * 20))
+    shape = ":".join([tiny.SHAPE, "start=random"]) if "minilm" not in typed else tiny.SHAPE
+    methods = ",".join(f"{row}:{shape}" for row in typed[1].split(","))
+    words = ["--tasks", "rte,sst2", "--data", glue_folder, "--teacher", teacher_folder, "--yes"]
+    words += ["--corpus", "text.txt", "--corpus-tokens", 300] if "minilm" in typed else []
+    done = bench("run", "--methods", methods, *typed[2:], *words, "--results", "r", "--reports", "p")
+    assert done.returncode == 0, done.stderr
+    (report,) = Path("p").glob("*.md")
+    for command in re.findall(r"- made again by: `python -m bench (.*)`", report.read_text()):
+        again = bench(*shlex.split(command), "--results", "r", "--reports", "p")
+        assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)

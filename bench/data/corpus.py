@@ -17,6 +17,8 @@ class Corpus:
 
     name: str
     documents: Sequence[str]
+    files: tuple[str, ...] = ()
+    """names of the files it was read from; none for the sample suite's sentences"""
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -45,7 +47,8 @@ def read_corpus(files: Sequence[str]) -> Corpus:
         documents += _parquet(path) if path.suffix == ".parquet" else _lines(path)
     if not documents:
         raise InputError(f"--corpus {', '.join(files)}: no text in it")
-    return Corpus(", ".join(Path(name).name for name in files), documents)
+    names = tuple(Path(name).name for name in files)
+    return Corpus(", ".join(names), documents, names)
 
 
 def _lines(path: Path) -> list[str]:

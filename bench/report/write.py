@@ -18,6 +18,7 @@ from bench.record.schema import Record
 from bench.record.speed import SpeedRecord, speed_records
 from bench.record.store import Store, slug, write_atomically
 from bench.report.published import beside, published
+from bench.report.rebuild import commands, starts_without_text
 from bench.report.speed import described, headline, latest, speed_tables, speed_up
 from bench.report.tables import (
     Footnotes,
@@ -184,7 +185,7 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: 
         for file, caption in pictures.items():
             if table.title == ("Cost of training" if file.endswith("-curves.svg") else "Accuracy"):
                 lines += [f"![{caption}]({file})", ""]
-    lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(group.records)]
+    lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(group.records), *_again(group)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -222,6 +223,16 @@ def warnings(group: Group) -> list[str]:
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: read mnli and qqp with that in mind.",
             "",
         ]
+    return lines
+
+
+def _again(group: Group) -> list[str]:
+    """The commands that make the records again, and what they leave open."""
+    lines = [f"- made again by: `{command}`" for command in commands(group)]
+    if unknown := starts_without_text(group.records):
+        lines.append(
+            f"- with the --corpus and --corpus-tokens of {', '.join(unknown)}, which those records do not name"
+        )
     return lines
 
 
