@@ -167,6 +167,8 @@ class Term:
     teacher: Needs = Needs()
     player: str = "main"
     """Whose optimiser minimises it. Players other than ``main`` see a detached student."""
+    impossible: str = ""
+    """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from transformers import BertForSequenceClassification
 
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TaskHead, Term
-from methods.parts import OwnShape, averaged_layers, later, nearest_layers
+from methods.parts import OwnShape, averaged_layers, later, nearest_layers, unequal_heads
 from methods.terms import hard, softened
 
 
@@ -269,7 +269,13 @@ class MicroBERT(OwnShape):
         }
         if self.attention:
             of_heads = frozenset(nearest[m] for m in encoder_layers)
-            alignment["attn"] = Term(attn, 1.0, Needs(scores=encoder_layers), Needs(scores=of_heads))
+            alignment["attn"] = Term(
+                attn,
+                1.0,
+                Needs(scores=encoder_layers),
+                Needs(scores=of_heads),
+                impossible=unequal_heads(self.heads, setup.teacher),
+            )
         prediction = {
             "pred": softened(self.temperature, self.alpha),
             "hard": hard(1 - self.alpha),

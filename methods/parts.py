@@ -157,6 +157,14 @@ def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
     return layers or max(1, depth // 2)
 
 
+def unequal_heads(heads: int, teacher: PretrainedConfig) -> str:
+    """Why attention cannot be compared head by head (for ``Term.impossible``); "" where it can."""
+    theirs = teacher.num_attention_heads
+    if heads == theirs:
+        return ""
+    return f"attention distillation needs equal numbers of heads; the student has {heads}, the teacher {theirs}: choose heads={theirs}"
+
+
 def encoder_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[str, Tensor]:
     """Weights of a BERT classifier with only the ``chosen`` layers (1-based), in their new places."""
     kept: dict[str, Tensor] = {}

@@ -26,7 +26,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term
-from methods.parts import OwnShape, bert_config, later, nearest_layers
+from methods.parts import OwnShape, bert_config, later, nearest_layers, unequal_heads
 
 
 class ReluBertForSequenceClassification(BertForSequenceClassification):
@@ -113,7 +113,12 @@ class TinyBERT(OwnShape):
                         student=Needs(hidden=of_student),
                         teacher=Needs(hidden=of_teacher),
                     ),
-                    "attn": Term(attention, student=Needs(scores=of_student), teacher=Needs(scores=of_teacher)),
+                    "attn": Term(
+                        attention,
+                        student=Needs(scores=of_student),
+                        teacher=Needs(scores=of_teacher),
+                        impossible=unequal_heads(self.heads, setup.teacher),
+                    ),
                 },
                 share=2 / 3,
                 teacher_dropout=self.teacher_dropout,

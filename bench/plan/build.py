@@ -142,6 +142,8 @@ def build(request: Request) -> Plan:
         ensembles = [row.spelling for row in rows if row.by_all and members_of(row, tasks[0])]
         rows = [row for row in rows if row.spelling not in ensembles]
         notes += [f"{name} is left out of all: teachers that come tuned are no ensemble" for name in ensembles]
+    rows, left_out = _with_stages(rows, tasks)
+    notes += left_out
     for task in tasks:
         tokenizer = hash_of_tokenizer(task.checkpoint)
         if task.augmentation:
@@ -225,7 +227,6 @@ def _student_cells(
         recipes.append(_recipe(task, wishes, row.pace))
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
-    _check_stages(row, tasks, recipes[0])
     chosen = BEST_EPOCH if CHECKPOINTS[request.checkpoint] else ""
     partners = [
         Partner(
@@ -459,6 +460,25 @@ def _key_of(
             "numeric": numeric.model_dump(),
         }
     )
+
+
+def _with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[MethodRow], list[str]]:
+    """The rows whose stages these tasks and teachers allow, and why others of ``all`` are left out.
+
+    Raises:
+        InputError: a row that was named cannot be trained.
+    """
+    kept, left = [], []
+    for row in rows:
+        try:
+            for together in [tasks] if several_tasks(row) else [[task] for task in tasks]:
+                _check_stages(row, together, together[0].recipe)
+            kept.append(row)
+        except InputError as error:
+            if not row.by_all:
+                raise
+            left.append(f"{row.spelling} is left out of all: {error}")
+    return kept, left
 
 
 def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> None:

@@ -161,7 +161,7 @@ def parse_one(text: str) -> MethodRow:
 def _pace(text: str, value: str) -> float:
     pace = float(convert(f"{text}: {PACE}", value, float))
     if not 0 < pace < 1000:
-        raise InputError(f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0")
+        raise InputError(f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0 and below 1000")
     return pace
 
 

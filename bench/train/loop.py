@@ -80,11 +80,14 @@ def legs_of(
         examples: training examples; of several tasks one number for each.
 
     Raises:
-        CellError: nothing is left that trains the student.
+        CellError: nothing is left that trains the student, or a term that student and teacher cannot have.
     """
     per_epoch = sum(math.ceil(count / recipe.batch_size) for count in examples)
     kept = [(stage, kept_terms(stage, dropped)) for stage in stages]
     kept = [(stage, terms) for stage, terms in kept if terms]
+    for name, term in ((name, term) for _, terms in kept for name, term in terms.items()):
+        if term.impossible:
+            raise CellError(f"the term {name}: {term.impossible}, or drop it (:-{name})")
     counted = [(stage, terms) for stage, terms in kept if not stage.preparatory_steps]
     if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
         raise CellError("every term that trains the student was dropped; keep at least one")
