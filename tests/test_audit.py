@@ -338,3 +338,46 @@ def test_what_is_arithmetic_in_the_papers_and_pages():
     }
     assert {(f.column, f.printed, f.recomputed) for f in arithmetic} == by_hand
     assert len(arithmetic) == 2 * len(by_hand)  # the pages, and the same tables as tidy rows
+
+
+RELATIVE = """
+| Model | Params (M) | Compression | SST-2 (%) | MRPC (%) | Avg | % of BERT |
+|---|---|---|---|---|---|---|
+| BERT | 110 | 1.0x | 93.5 | 88.9 | 91.2 | 100.0 |
+| w/o integration | 66 | 1.7x | 92.1 (-1.4) | 86.0 (0.4) | 89.1 | 97.7 |
+| DistilBERT | 66 | 1.7x | 91.3 (-2.2) | 87.5 | 89.4 | 98.0 |
+| TinyBERT | 14.5 | 7.6x | 92.6 (−0.9) | 86.4 | 89.5 | 98.1 |
+| Ours | 14.5 | 7.6x | 93.0 ↓0.5 | 86.2 | 89.6 | 98.2 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ("", "", None),
+        ("89.5 | 98.1", "89.5 | 99.1", ("TinyBERT", "% of BERT", "99.1", "98.1", "ratio")),
+        ("(-2.2)", "(-2.6)", ("DistilBERT", "Δ SST-2 (%)", "-2.6", "-2.2", "difference")),
+        ("↓0.5", "↑0.5", ("Ours", "Δ SST-2 (%)", "0.5", "-0.5", "sign")),
+        ("66 | 1.7x | 91.3", "66 | 2.7x | 91.3", ("DistilBERT", "Compression", "2.7", "1.7", "compression")),
+        ("86.4 | 89.5", "86.4 | 89.9", ("TinyBERT", "Avg", "89.9", "89.5", "average")),
+    ],
+)
+def test_columns_relative_to_one_row_and_differences_in_brackets(old, new, finding):
+    found = {
+        (f.row, f.column, f.printed, f.recomputed, f.check)
+        for f in audit(from_markdown(RELATIVE.replace(old, new), "x.md"))
+    }
+    assert (found == set()) if finding is None else (finding in found)
+
+
+def test_headers_of_two_lines_and_cells_over_several_columns():
+    text = r"""
+    \begin{tabular}{lcccc}
+    \multirow{2}{*}{Model} & \multicolumn{2}{c}{SQuAD 1.1} & \multicolumn{2}{c}{SQuAD 2.0} \\
+     & EM & F1 & EM & F1 \\ \midrule
+    one & 80.1 & 88.0 & 70.1 & 74.2 \\
+    two & \textbf{81.0} & 88.5 & 71.0 & 75.0 \\
+    \end{tabular}"""
+    (sheet,) = from_latex(text, "x.tex")
+    assert sheet.columns == ["SQuAD 1.1 EM", "SQuAD 1.1 F1", "SQuAD 2.0 EM", "SQuAD 2.0 F1"]
+    assert [row.system for row in sheet.rows] == ["one", "two"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from bench.audit.findings import INFERENCE, Finding
-from bench.audit.names import TEACHER, is_plain, plain_name, plain_task, without_averages
+from bench.audit.names import TEACHER, is_plain, plain_name, plain_task, scores_of
 from bench.audit.printed import Printed
 from bench.audit.sheets import UNKNOWN, Row, Sheet
 
@@ -17,7 +17,7 @@ Shared = dict[str, tuple[Printed, Printed]]
 def _scores(row: Row) -> dict[str, list[str]]:
     """Task -> columns of it, without averages: one task may have several metrics."""
     by_task: dict[str, list[str]] = {}
-    for column in without_averages(row.cells):
+    for column in scores_of(row.cells):
         by_task.setdefault(plain_task(column), []).append(column)
     return by_task
 

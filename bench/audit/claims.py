@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from bench.audit.findings import INFERENCE, Finding
-from bench.audit.names import TEACHER, is_average, is_plain, plain_name, plain_task
+from bench.audit.names import TEACHER, is_average, is_plain, is_score, plain_name, plain_task
 from bench.audit.printed import printed
 from bench.audit.sheets import Row, Sheet
 
@@ -79,7 +79,7 @@ def _judged(
 def _task(sentence: str, sheets: Sequence[Sheet]) -> str:
     """The one task that a sentence names, as the tables call it; "" where it names none or several."""
     words = {plain_task(word) for word in re.findall(r"[A-Za-z][\w-]+", sentence)}
-    columns = {plain_task(c): c for sheet in sheets for c in sheet.columns if not is_average(c)}
+    columns = {plain_task(c): c for sheet in sheets for c in sheet.columns if is_score(c)}
     found = [re.sub(r"\s*\(.*", "", columns[task]) for task in columns if task in words]
     return found[0] if len(found) == 1 else ""
 
@@ -111,7 +111,7 @@ def _best_places(own: Sequence[Row], sheets: Sequence[Sheet]) -> Iterator[tuple[
         for row in [r for r in sheet.rows if any(r is one for one in own)]:
             rivals = [r for r in sheet.rows if r is not row and is_plain(r) and not _is_reference(r)]
             won: dict[str, bool] = {}
-            for column in [c for c in row.cells if not is_average(c)]:
+            for column in [c for c in row.cells if is_score(c)]:
                 best = all(r.cells[column].value <= row.cells[column].value for r in rivals if column in r.cells)
                 won[plain_task(column)] = won.get(plain_task(column), True) and best
             yield sum(won.values()), len(won)

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from bench.audit.averages import slack_of_mean
 from bench.audit.findings import ARITHMETIC, Finding, of_cell
-from bench.audit.names import AVERAGE, DIFFERENCE, RATIO, is_average, is_plain, plain_name, without_averages
+from bench.audit.names import AVERAGE, DIFFERENCE, RATIO, derived_kind, is_average, is_plain, plain_name, scores_of
 from bench.audit.printed import Printed
 from bench.audit.rounding import Habit, Made, follows_printed, habit
 from bench.audit.sheets import Row, Sheet
@@ -30,6 +30,14 @@ def _gap(cell: Printed, a: Printed, b: Printed) -> Made:
     return Made(cell, a.value - b.value, (a.unit / 2, b.unit / 2))
 
 
+def _compression(cell: Printed, a: Printed, b: Printed) -> Made:
+    value = b.value / a.value
+    return Made(cell, value, (b.unit / 2 / a.value, value * a.unit / 2 / a.value))
+
+
+_MAKERS = {"ratio": _ratio, "difference": _gap, "compression": _compression}
+
+
 @dataclass(frozen=True)
 class Origin:
     """The two sources of a derived row or column, and what they give for each of its cells."""
@@ -41,22 +49,28 @@ class Origin:
 
     @property
     def rule(self) -> str:
+        if self.kind == "compression":
+            return f"{self.second} / {self.first}"
         return f"100 x {self.first} / {self.second}" if self.kind == "ratio" else f"{self.first} - {self.second}"
+
+    @property
+    def near(self) -> int:
+        return sum(made.is_possible for made in self.made.values())
+
+    @property
+    def share(self) -> float:
+        return self.near / len(self.made) if self.made else 0.0
 
 
 def _origin(target: Mapping[str, Printed], sources: Sequence[Source], kind: str) -> Origin | None:
     """The pair of sources that most of the target's cells follow; None where no pair convinces."""
-    best: tuple[float, Origin] | None = None
+    best: Origin | None = None
     for (first, a), (second, b) in ((x, y) for x in sources for y in sources if x is not y):
         shared = [c for c in target if c in a and c in b and (kind == "difference" or b[c].value)]
-        if len(shared) < 2:
-            continue
-        made = {c: (_ratio if kind == "ratio" else _gap)(target[c], a[c], b[c]) for c in shared}
-        near = sum(m.is_possible for m in made.values())
-        share = near / len(made)
-        if share >= 0.5 and near >= 2 and (best is None or share > best[0]):
-            best = share, Origin(kind, first, second, made)
-    return None if best is None else best[1]
+        origin = Origin(kind, first, second, {c: _MAKERS[kind](target[c], a[c], b[c]) for c in shared})
+        if origin.near >= 2 and origin.share >= 0.5 and (best is None or origin.share > best.share):
+            best = origin
+    return best
 
 
 def derived_rows(sheet: Sheet) -> Iterator[Finding]:
@@ -68,7 +82,7 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
         if is_plain(row) or AVERAGE.match(row.system):
             continue
         metrics = {metric for metric, _ in row.kinds.values()}
-        scores = without_averages(row.cells)
+        scores = scores_of(row.cells)
         if DIFFERENCE.search(row.system) or "percentage_points" in metrics:
             others: list[Source] = [(r.system, r.cells) for r in sheet.rows if r is not row and RATIO.search(r.system)]
             if origin := _origin(scores, [*plain, *others], "difference"):
@@ -156,7 +170,7 @@ def _average_of_rule(sheet: Sheet, row: Row, origin: Origin) -> Iterator[Finding
 
 def _mean_of_own(sheet: Sheet, row: Row) -> Iterator[Finding]:
     """The average cell of a derived row: the mean of its own cells."""
-    own = list(without_averages(row.cells).values())
+    own = list(scores_of(row.cells).values())
     for column in [c for c in row.cells if is_average(c) and len(own) >= 2]:
         mean = sum((v.value for v in own), Decimal(0)) / len(own)
         cell = row.cells[column]
@@ -165,17 +179,40 @@ def _mean_of_own(sheet: Sheet, row: Row) -> Iterator[Finding]:
 
 
 def derived_columns(sheet: Sheet) -> Iterator[Finding]:
-    """Columns of percentages or differences against the two columns that they come from."""
+    """Columns of percentages, differences or compression against two columns, or one column and one row of it."""
     columns = sheet.columns
     by_column = {c: {str(i): r.cells[c] for i, r in enumerate(sheet.rows) if c in r.cells} for c in columns}
     for column in columns:
-        kind = "ratio" if RATIO.search(column) else "difference" if DIFFERENCE.search(column) else ""
+        kind = derived_kind(column)
         if not kind or is_average(column):
             continue
-        origin = _origin(by_column[column], [(c, by_column[c]) for c in columns if c != column], kind)
+        found = [_to_a_row(sheet, by_column[column], kind)]
+        if kind != "compression":
+            found.append(_origin(by_column[column], [(c, by_column[c]) for c in columns if c != column], kind))
+        origin = max((o for o in found if o is not None), key=lambda o: o.share, default=None)
         if origin is None:
             continue
         for place, made in origin.made.items():
             if not made.is_possible:
                 check, changes = ("sign", "the sign of a comparison") if made.is_turned else (kind, "a digit")
                 yield of_cell(sheet, sheet.rows[int(place)], column, made.value, check, origin.rule, changes)
+
+
+def _to_a_row(sheet: Sheet, target: Mapping[str, Printed], kind: str) -> Origin | None:
+    """The column, and the row of it, that most of the target's cells are relative to; None where none convinces."""
+    plain = [column for column in sheet.columns if not derived_kind(column)]
+    sources = {c: {i: r.cells[c] for i, r in enumerate(sheet.rows) if c in r.cells} for c in plain}
+    if kind == "compression":
+        sources = {"parameters": {i: r.sizes["params"] for i, r in enumerate(sheet.rows) if "params" in r.sizes}}
+    best: Origin | None = None
+    for column, cells in sources.items():
+        for reference, base in cells.items():
+            made = {
+                place: _MAKERS[kind](cell, cells[int(place)], base)
+                for place, cell in target.items()
+                if int(place) in cells and int(place) != reference and base.value and cells[int(place)].value
+            }
+            origin = Origin(kind, column, f"{column} of {sheet.rows[reference].system}", made)
+            if origin.near >= 3 and origin.share >= 0.6 and (best is None or origin.share > best.share):
+                best = origin
+    return best

@@ -9,8 +9,13 @@ from bench.audit.printed import Printed
 from bench.audit.sheets import Row, Sheet
 
 AVERAGE = re.compile(r"^(avg|average|mean|score|macro|overall|glue$|glue avg)", re.IGNORECASE)
-RATIO = re.compile(r"percent|%|reappear|retention|retain|relative|ratio|kept", re.IGNORECASE)
-DIFFERENCE = re.compile(r"diff|delta|Δ|gap|gain|improve|minus|drop|\bvs\b", re.IGNORECASE)
+RATIO = re.compile(r"percent|%\s*(?:of|\)|$)|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b", re.IGNORECASE)
+DIFFERENCE = re.compile(r"\bdiff|delta|Δ|\bgaps?\b|\bgains?\b|improve|\bminus\b|\bdrop\b|\bvs\b", re.IGNORECASE)
+RATIO_COLUMN = re.compile(
+    r"%\s*of|percent(?:age)? of|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b", re.IGNORECASE
+)
+"""Narrower than for rows: a percent sign alone is the unit of many columns of scores."""
+COMPRESSION_COLUMN = re.compile(r"compress|smaller|reduction", re.IGNORECASE)
 TEACHER = re.compile(r"teacher|_tea\b|\btea\b", re.IGNORECASE)
 
 
@@ -18,8 +23,19 @@ def is_average(column: str) -> bool:
     return bool(AVERAGE.match(column.strip()))
 
 
+def derived_kind(column: str) -> str:
+    """How a column is made from others by its name: ratio, difference, compression, or not at all."""
+    if COMPRESSION_COLUMN.search(column):
+        return "compression"
+    return "ratio" if RATIO_COLUMN.search(column) else "difference" if DIFFERENCE.search(column) else ""
+
+
+def is_score(column: str) -> bool:
+    return not is_average(column) and not derived_kind(column)
+
+
 def score_columns(sheet: Sheet) -> list[str]:
-    return [column for column in sheet.columns if not is_average(column)]
+    return [column for column in sheet.columns if is_score(column)]
 
 
 def is_plain(row: Row) -> bool:
@@ -30,8 +46,8 @@ def is_plain(row: Row) -> bool:
     return not (AVERAGE.match(row.system) or RATIO.search(row.system) or DIFFERENCE.search(row.system))
 
 
-def without_averages(cells: Mapping[str, Printed]) -> dict[str, Printed]:
-    return {column: cell for column, cell in cells.items() if not is_average(column)}
+def scores_of(cells: Mapping[str, Printed]) -> dict[str, Printed]:
+    return {column: cell for column, cell in cells.items() if is_score(column)}
 
 
 def plain_name(system: str) -> str:

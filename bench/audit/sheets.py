@@ -17,6 +17,8 @@ UNKNOWN = ("", "unknown", "mixed")
 PIPES = re.compile(r"\s*\|?[^|]*(\|[^|]*){2,}$")
 TWO = re.compile(r"\s*[-+−]?\d+(?:\.\d+)?\s*/\s*[-+−]?\d+(?:\.\d+)?\s*")
 """Two numbers in one cell, as 84.6/83.4."""
+ASIDE = re.compile(r"\s*(\*{0,2}[-+−]?\d[\d.,]*\*{0,2}%?)\s*\(?\s*([-+−–↑↓]?)\s*(\d+(?:\.\d+)?)\s*%?\s*\)?\s*")
+"""A number and a second one behind it, as 84.3 (-0.5), 84.3 ↓0.5, 84.3 (0.2)."""
 
 
 @dataclass
@@ -185,11 +187,17 @@ def from_latex(text: str, where: str) -> list[Sheet]:
         )
         lines = []
         for line in re.split(r"\\\\(?:\[[^\]]*\])?", body):
-            cells = [_unlatex(cell) for cell in re.split(r"(?<!\\)&", line)]
+            cells = [text for cell in re.split(r"(?<!\\)&", line) for text in _spanned(cell)]
             if any(cells):
                 lines.append(cells)
         tables.append((_unlatex(caption.group(1)) if caption else "", lines))
     return _grids(where, tables)
+
+
+def _spanned(cell: str) -> list[str]:
+    """A cell over several columns once for each of them."""
+    found = re.search(r"\\multicolumn\{(\d+)\}", cell)
+    return [_unlatex(cell)] * (int(found.group(1)) if found else 1)
 
 
 def _unlatex(text: str) -> str:
@@ -205,10 +213,10 @@ def _grids(where: str, tables: Iterable[tuple[str, Sequence[Sequence[str]]]]) ->
     for title, lines in tables:
         if len(lines) < 2:
             continue
-        header = [_plain(cell) for cell in lines[0]]
+        header, body = _header(lines)
         scores = [i for i, name in enumerate(header) if i and not size_of(name)]
         rows = []
-        for line in lines[1:]:
+        for line in body:
             system, cells, sizes = _plain(line[0]) if line else "", {}, {}
             values = [text for text in line[1:] if text.strip()]
             short = len(line) < len(header) and len(values) == len(scores) < len(header) - 1
@@ -236,8 +244,27 @@ def _grids(where: str, tables: Iterable[tuple[str, Sequence[Sequence[str]]]]) ->
     return sheets
 
 
+def _header(lines: Sequence[Sequence[str]]) -> tuple[list[str], Sequence[Sequence[str]]]:
+    """Names of the columns and the lines below; a second line of names goes before the first where it says more."""
+    header = [_plain(cell) for cell in lines[0]]
+    below = [_plain(cell) for cell in lines[1]] if len(lines) > 2 else []
+    named = [cell for cell in below[1:] if cell]
+    if len(named) < 2 or len(below) > len(header) or not all(re.match(r"\W*[A-Za-z]", cell) for cell in named):
+        return header, lines[1:]
+    joined = []
+    for place, top in enumerate(header):
+        name = below[place] if place < len(below) else ""
+        repeated = name and below.count(name) > 1
+        joined.append(f"{top} {name}" if repeated and top else name or top)
+    return joined, lines[2:]
+
+
 def _halves(name: str, text: str) -> list[tuple[str, str]]:
-    """A cell of two numbers as two columns: MNLI-m/mm, MNLI-(m/mm), SQuAD (EM/F1)."""
+    """A cell of two numbers as two columns: MNLI-m/mm, MNLI-(m/mm), SQuAD (EM/F1); a signed one in brackets as a difference."""
+    if (aside := ASIDE.fullmatch(text)) and re.search(r"[(↑↓]", text):
+        sign = {"↑": "+", "↓": "-", "−": "-", "–": "-"}.get(aside.group(2), aside.group(2))
+        # without a sign it is a deviation over seeds
+        return [(name, aside.group(1)), *([(f"Δ {name}", sign + aside.group(3))] if sign else [])]
     if not TWO.fullmatch(text):
         return [(name, text)]
     left, right = text.split("/")
