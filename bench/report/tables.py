@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
@@ -99,11 +100,16 @@ class Group:
         labels = [row for _, _, _, row in rows]
         return [label for label in labels if label == TEACHER] + [label for label in labels if label != TEACHER]
 
+    @cached_property
+    def _by_row(self) -> dict[str, list[Record]]:
+        """Made at the first look: a group is complete before anybody looks at its rows."""
+        rows: dict[str, list[Record]] = {}
+        for record in sorted(self.records, key=lambda r: (r.cell.tasks, r.cell.seed, r.key)):
+            rows.setdefault(record.row, []).append(record)
+        return rows
+
     def of(self, label: str, task: str | None = None) -> list[Record]:
-        return sorted(
-            (r for r in self.records if r.row == label and (task is None or task in r.cell.tasks)),
-            key=lambda r: (r.cell.tasks, r.cell.seed, r.key),
-        )
+        return [r for r in self._by_row.get(label, ()) if task is None or task in r.cell.tasks]
 
     def values(self, label: str, column: Column) -> dict[int, float]:
         """Seed -> score in percent."""
