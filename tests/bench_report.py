@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import made
 import numpy as np
+import pytest
 
 from bench.data.tasks import GLUE
 from bench.record.store import Store
@@ -29,6 +30,7 @@ def arrays(task, rng, names):
     return found
 
 
+@pytest.mark.slow
 def test_report_of_a_thousand_records(benchmark, tmp_path):
     store, rng = Store(tmp_path / "results"), np.random.default_rng(0)
     written = 0

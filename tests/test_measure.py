@@ -68,6 +68,7 @@ def test_fvcore_and_the_closed_form_agree(length):
     assert macs(model, length) == pytest.approx(cost(model).of_length(length), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_published_flops():
     rows = dict(api.profile("tinybert,microbert", "bert-base-uncased"))
     teacher = rows["teacher bert-base-uncased"]

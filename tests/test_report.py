@@ -164,7 +164,10 @@ def test_a_term_that_never_matters_is_named():
 @pytest.mark.parametrize(
     "typed",
     [
-        ("--methods", "kd:temperature=3,kd:ablate,microbert:tasks=together", "--seeds", "0,1", "--epochs", "1.5"),
+        pytest.param(
+            ("--methods", "kd:temperature=3,kd:ablate,microbert:tasks=together", "--seeds", "0,1", "--epochs", "1.5"),
+            marks=pytest.mark.slow,
+        ),
         ("--methods", "finetune", "--checkpoint", "best-on-half", "--augment", "rules", "--augment-times", "2"),
         ("--methods", "minilm", "--max-train-rows", "30", "--recipe", "paper"),
     ],

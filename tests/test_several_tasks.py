@@ -78,6 +78,7 @@ def test_each_task_answers_in_its_own_form_and_its_fused_model_agrees(teacher_fo
     assert not torch.allclose(answers[0], answers[1])  # the router weighs the experts by task
 
 
+@pytest.mark.slow
 def test_the_router_learns_to_tell_tasks_apart(teacher_folder):
     """Two tasks with opposite labels of the same sentences: no one head could do both."""
     kind = methods.get("microbert")
