@@ -15,6 +15,10 @@ def rounded(value: Decimal | float, places: int = 1, rule: str = ROUND_HALF_UP) 
     return Decimal(str(value)).quantize(Decimal(1).scaleb(-places), rule)
 
 
+def blank(value: Decimal | None) -> str:
+    return "" if value is None else str(value)
+
+
 class Table:
     """Scores of some systems, their averages, percentages of the teacher and differences to a baseline."""
 
@@ -35,6 +39,15 @@ class Table:
         teacher, student, other = (source[s] for s in (self.systems[0], self.student, self.baseline))
         self.kept = [rounded(100 * a / b) for a, b in zip(student, teacher, strict=True)]
         self.gap = [rounded(a - b) for a, b in zip(student, other, strict=True)]
+        # the average cells of the derived rows: none, of their own cells, or of the averages
+        ratios, gaps = (
+            [100 * a / b for a, b in zip(student, teacher, strict=True)],
+            [a - b for a, b in zip(student, other, strict=True)],
+        )
+        way = int(rng.integers(3))
+        whole = float(np.mean(ratios)) if way == 1 else 100 * float(np.mean(student)) / float(np.mean(teacher))
+        self.kept_average = rounded(whole) if way else None
+        self.gap_average = rounded(float(np.mean(gaps))) if way else None
         self.metric = dict.fromkeys(self.tasks, "accuracy")
         self.split = [["dev"] * len(self.tasks) for _ in self.systems]
 
@@ -82,20 +95,26 @@ class Table:
             for task, value, split in zip(self.tasks, self.cells[system], self.split[number], strict=True):
                 add(system, task, self.metric[task], split, value)
             add(system, "Avg", "mean", "dev", self.average[system])
-        for label, metric, values in (
-            (f"{self.student} % of teacher", "percent_of_teacher", self.kept),
-            (f"Difference ({self.student} to {self.baseline})", "percentage_points", self.gap),
+        for label, metric, values, average in (
+            (f"{self.student} % of teacher", "percent_of_teacher", self.kept, self.kept_average),
+            (f"Difference ({self.student} to {self.baseline})", "percentage_points", self.gap, self.gap_average),
         ):
             for task, value in zip(self.tasks, values, strict=True):
                 add(label, task, metric, "dev", value)
+            if average is not None:
+                add(label, "Avg", metric, "dev", average)
         return "\n".join(lines) + "\n"
 
     def markdown(self) -> str:
         lines = ["## Table 1", "", f"| System | {' | '.join(self.tasks)} | Avg |", "|" + "---|" * (len(self.tasks) + 2)]
         for system in self.systems:
             lines.append(f"| {system} | {' | '.join(map(str, self.cells[system]))} | **{self.average[system]}** |")
-        lines.append(f"| {self.student} % of teacher | {' | '.join(f'{v}%' for v in self.kept)} | |")
-        lines.append(f"| Difference ({self.student} to {self.baseline}) | {' | '.join(map(str, self.gap))} | |")
+        lines.append(
+            f"| {self.student} % of teacher | {' | '.join(f'{v}%' for v in self.kept)} | {blank(self.kept_average)} |"
+        )
+        lines.append(
+            f"| Difference ({self.student} to {self.baseline}) | {' | '.join(map(str, self.gap))} | {blank(self.gap_average)} |"
+        )
         return "\n".join(lines) + "\n"
 
     def latex(self) -> str:
@@ -109,9 +128,17 @@ class Table:
             lines.append(
                 " & ".join([system, *map(str, self.cells[system]), rf"\textbf{{{self.average[system]}}}"]) + r" \\"
             )
-        lines.append(" & ".join([rf"{self.student} \% of teacher", *map(str, self.kept), ""]) + r" \\")
         lines.append(
-            " & ".join([f"Difference ({self.student} to {self.baseline})", *(f"${v}$" for v in self.gap), ""])
+            " & ".join([rf"{self.student} \% of teacher", *map(str, self.kept), blank(self.kept_average)]) + r" \\"
+        )
+        lines.append(
+            " & ".join(
+                [
+                    f"Difference ({self.student} to {self.baseline})",
+                    *(f"${v}$" for v in self.gap),
+                    blank(self.gap_average),
+                ]
+            )
             + r" \\ \bottomrule"
         )
         return "\n".join([*lines, r"\end{tabular}", r"\end{table}"]) + "\n"

@@ -21,7 +21,7 @@ DEVIATIONS = 3.5
 Rule = Callable[[Mapping[str, Decimal]], "tuple[Decimal, int] | None"]
 
 
-def _rules(columns: Sequence[str]) -> dict[str, Rule]:
+def averaging_rules(columns: Sequence[str]) -> dict[str, Rule]:
     """Ways in which a table may average: name -> mean and number of parts, or None where a cell is missing."""
 
     def mean(chosen: Sequence[str]) -> Rule:
@@ -65,7 +65,7 @@ def averages(sheet: Sheet) -> Iterator[Finding]:
         columns = score_columns(sheet)
         rows = [r for r in sheet.rows if column in r.cells and (is_plain(r) or AVERAGE.match(r.system))]
         best: tuple[int, str, list[tuple[Row, Decimal, int, Decimal]]] | None = None
-        for name, rule in _rules(columns).items():
+        for name, rule in averaging_rules(columns).items():
             judged = []
             for row in rows:
                 average = rule({c: row.cells[c].value for c in columns if c in row.cells})

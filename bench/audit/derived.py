@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from bench.audit.averages import slack_of_mean
+from bench.audit.averages import averaging_rules, slack_of_mean
 from bench.audit.findings import ARITHMETIC, Finding, of_cell
 from bench.audit.names import AVERAGE, DIFFERENCE, RATIO, derived_kind, is_average, is_plain, plain_name, scores_of
 from bench.audit.printed import Printed
@@ -35,7 +35,14 @@ def _compression(cell: Printed, a: Printed, b: Printed) -> Made:
     return Made(cell, value, (b.unit / 2 / a.value, value * a.unit / 2 / a.value))
 
 
-_MAKERS = {"ratio": _ratio, "difference": _gap, "compression": _compression}
+def _fraction(cell: Printed, a: Printed, b: Printed) -> Made:
+    percent = _ratio(cell, a, b)
+    return Made(cell, percent.value / 100, tuple(part / 100 for part in percent.parts))
+
+
+_MAKERS = {"ratio": _ratio, "fraction": _fraction, "difference": _gap, "compression": _compression}
+ONE = 2
+"""Ratios up to here are fractions and not percentages."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,8 @@ class Origin:
     def rule(self) -> str:
         if self.kind == "compression":
             return f"{self.second} / {self.first}"
+        if self.kind == "fraction":
+            return f"{self.first} / {self.second}"
         return f"100 x {self.first} / {self.second}" if self.kind == "ratio" else f"{self.first} - {self.second}"
 
     @property
@@ -83,14 +92,16 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
             continue
         metrics = {metric for metric, _ in row.kinds.values()}
         scores = scores_of(row.cells)
+        others: list[Source] = [(r.system, r.cells) for r in sheet.rows if r is not row and RATIO.search(r.system)]
         if DIFFERENCE.search(row.system) or "percentage_points" in metrics:
-            others: list[Source] = [(r.system, r.cells) for r in sheet.rows if r is not row and RATIO.search(r.system)]
-            if origin := _origin(scores, [*plain, *others], "difference"):
-                differences.append((row, origin))
-        elif origin := _origin(scores, plain, "ratio"):
-            ratios.append((row, origin))
-        if row not in [r for r, _ in differences]:
-            yield from _mean_of_own(sheet, row)
+            found, origin = differences, _origin(scores, [*plain, *others], "difference")
+        else:
+            of_one = all(abs(cell.value) <= ONE for cell in scores.values())
+            found, origin = ratios, _origin(scores, plain, "fraction" if of_one else "ratio")
+        if origin is not None:
+            found.append((row, origin))
+        else:
+            yield from _own_average(sheet, row, None)
     differences = [(row, _of_unprinted_ratios(origin, {r.system: o for r, o in ratios})) for row, origin in differences]
     habits = [habit([m for _, o in found for m in o.made.values() if m.is_possible]) for found in (ratios, differences)]
     follows = follows_printed(habits)
@@ -100,9 +111,8 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
     rules = {row.system: f"{row.system} {origin.rule}" for row, origin in ratios}
     for row, origin in differences:
         yield from _label(sheet, row, origin, rules)
-        of_average = list(_average_of_rule(sheet, row, origin))
-        yield from of_average
-        yield from (f for f in _mean_of_own(sheet, row) if f.column not in [known.column for known in of_average])
+    for row, origin in (*ratios, *differences):
+        yield from _own_average(sheet, row, origin)
 
 
 def _of_unprinted_ratios(origin: Origin, ratios: Mapping[str, Origin]) -> Origin:
@@ -156,26 +166,35 @@ def _label(sheet: Sheet, row: Row, origin: Origin, rules: Mapping[str, str]) -> 
         )
 
 
-def _average_of_rule(sheet: Sheet, row: Row, origin: Origin) -> Iterator[Finding]:
-    """The average cell of a row of differences: the difference of the two averages."""
+def _own_average(sheet: Sheet, row: Row, origin: Origin | None) -> Iterator[Finding]:
+    """The average cell of a derived row: of its own cells, or the same operation on the averages of its two sources.
+
+    Papers do either, over all columns or some; a cell is a finding if none of these gives it.
+    """
+    own = scores_of(row.cells)
     cells = {r.system: r.cells for r in sheet.rows}
-    first, second = cells[origin.first], cells[origin.second]
-    for column in [c for c in row.cells if is_average(c) and c in first and c in second]:
-        made = _gap(row.cells[column], first[column], second[column])
-        if not made.is_possible:
-            check = "sign" if made.is_turned else "difference"
-            why = f"{origin.rule}{', as the other cells are: the sign is turned' if made.is_turned else ''}"
-            yield of_cell(sheet, row, column, made.value, check, why, "a headline")
-
-
-def _mean_of_own(sheet: Sheet, row: Row) -> Iterator[Finding]:
-    """The average cell of a derived row: the mean of its own cells."""
-    own = list(scores_of(row.cells).values())
-    for column in [c for c in row.cells if is_average(c) and len(own) >= 2]:
-        mean = sum((v.value for v in own), Decimal(0)) / len(own)
+    for column in [c for c in row.cells if is_average(c)]:
         cell = row.cells[column]
-        if abs(cell.value - mean) > slack_of_mean(cell, len(own), max(v.unit for v in own)):
-            yield of_cell(sheet, row, column, mean, "average", "the mean of this row's own cells", "a headline")
+        ways: list[tuple[Decimal, Decimal, str]] = []
+        if origin and all(column in cells[name] for name in (origin.first, origin.second)):
+            made = _MAKERS[origin.kind](cell, cells[origin.first][column], cells[origin.second][column])
+            if made.is_turned:
+                why = f"{origin.rule}, as the other cells are: the sign is turned"
+                yield of_cell(sheet, row, column, made.value, "sign", why, "a headline")
+                continue
+            ways.append((made.value, made.slack, f"{origin.rule} of this column"))
+        for name, rule in averaging_rules(list(own)).items():
+            if mean := rule({c: v.value for c, v in own.items()}):
+                slack = slack_of_mean(cell, mean[1], max(v.unit for v in own.values()))
+                ways.append((mean[0], slack, f"{name} of this row's own cells"))
+        if origin and origin.kind == "ratio" and len(origin.made) >= 2:
+            sums = [
+                sum((cells[name][c].value for c in origin.made), Decimal(0)) for name in (origin.first, origin.second)
+            ]
+            whole = 100 * sums[0] / sums[1]
+            ways.append((whole, slack_of_mean(cell, len(origin.made), cell.unit), "the ratio of the two means"))
+        if ways and all(abs(cell.value - value) > slack for value, slack, _ in ways):
+            yield of_cell(sheet, row, column, ways[0][0], "average", ways[0][2], "a headline")
 
 
 def derived_columns(sheet: Sheet) -> Iterator[Finding]:
