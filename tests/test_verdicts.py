@@ -56,23 +56,32 @@ def section(text, title):
     return text.split(f"## {title}\n")[1].split("\n## ")[0]
 
 
+def lines_of(text, title):
+    return {line.split("|")[1].strip(): line for line in section(text, title).splitlines() if "|" in line}
+
+
 def test_differences_end_in_a_verdict_beside_their_reference(store, tmp_path):
+    write(store, "microbert:gamma=2", "rte", 0.70, 0, 6)
     (path,) = write_reports(store, tmp_path / "p")
-    lines = {
-        line.split("|")[1].strip(): line
-        for line in section(path.read_text(), "Differences that the data can carry").splitlines()
-        if "|" in line
-    }
-    assert lines["microbert"].count("better") == 2
-    assert lines["kd"].count("cannot tell") == 2
-    assert lines["microbert w/o Dis"].count("worse") == 2
-    assert [lines[row].split("|")[2].strip() for row in ("kd", "microbert", "microbert w/o Dis")] == [
-        "finetune",
-        "finetune",
-        "microbert",
-    ]
-    assert "least detectable gap" in lines
-    assert "finetune" not in lines
+    systems = lines_of(path.read_text(), "Differences that the data can carry")
+    assert systems["microbert"].count("better") == 2
+    assert systems["kd"].count("cannot tell") == 2
+    assert {systems[row].split("|")[2].strip() for row in ("kd", "microbert")} == {"finetune"}
+    assert "least detectable gap" in systems
+    assert not {"finetune", "microbert w/o Dis", "microbert:gamma=2"} & set(systems)
+    variants = lines_of(path.read_text(), "Variants and ablations beside their own row")
+    assert variants["microbert w/o Dis"].count("worse") == 2
+    assert variants["microbert:gamma=2"].count("worse") == 1
+    assert {variants[row].split("|")[2].strip() for row in ("microbert w/o Dis", "microbert:gamma=2")} == {"microbert"}
+
+
+def test_each_table_is_adjusted_over_its_own_comparisons(store, tmp_path):
+    (path,) = write_reports(store, tmp_path / "p")
+    for title, count in (
+        ("Differences that the data can carry", 4),
+        ("Variants and ablations beside their own row", 2),
+    ):
+        assert f"over the {count} comparisons of this table" in section(path.read_text(), title)
 
 
 def test_keeping_the_teacher_is_tested_against_a_margin(store, tmp_path):

@@ -1,7 +1,8 @@
 """What the data can carry: differences with intervals and verdicts, and whether a student keeps its teacher's score.
 
-Made from the stored predictions. Every full row is compared with plain fine-tuning where there is such a row, else with the
-teacher; an ablation with its full row. Holm's adjustment runs over the whole table.
+Made from the stored predictions. Every system is compared with plain fine-tuning where there is such a row, else with the
+teacher; an ablation with its full row, a row of changed settings with the plain one. Holm's adjustment runs over each of
+the two tables.
 """
 
 from __future__ import annotations
@@ -111,17 +112,40 @@ def compared(data: Resampled, pairs: Sequence[tuple[Record, Record]], column: Co
     return judged(column.title, column.evaluation, pairs, both, drawn, rng, resamples=RESAMPLES), drawn
 
 
-def differences(group: Group, resampled: Mapping[Column, Resampled]) -> Table | None:
-    """Each row's difference to its reference, 95 % interval and verdict, by column and on average."""
-    columns, reference = group.columns, reference_of(group)
+def own_row(group: Group, label: str) -> str:
+    """The row that a variant belongs to: an ablation's full row, or a method's plain row beside one with changed settings.
+
+    "" for a system of its own.
+    """
+    cell = group.of(label)[0].cell
+    return cell.ablation_of or (cell.method if cell.label != cell.method and cell.method in group.systems else "")
+
+
+def differences(group: Group, resampled: Mapping[Column, Resampled]) -> list[Table]:
+    """Systems beside a common reference, and variants beside their own rows: two questions, each adjusted over its table."""
+    reference = reference_of(group)
+    systems, variants = {}, {}
+    for label in group.systems:
+        own = own_row(group, label)
+        if own and own in group.systems:
+            variants[label] = own
+        elif not own and label not in (TEACHER, reference) and reference in group.systems:
+            systems[label] = reference
+    tables = (
+        _differences("Differences that the data can carry", group, systems, resampled),
+        _differences("Variants and ablations beside their own row", group, variants, resampled),
+    )
+    return [table for table in tables if table is not None]
+
+
+def _differences(
+    title: str, group: Group, beside: Mapping[str, str], resampled: Mapping[Column, Resampled]
+) -> Table | None:
+    """Each row's difference to another, 95 % interval and verdict, by column and on average."""
+    columns = group.columns
     found: dict[tuple[str, Column], Comparison] = {}
     drawn: dict[tuple[str, Column], np.ndarray] = {}
-    beside: dict[str, str] = {}
-    for label in group.systems:
-        other = next((r.cell.ablation_of for r in group.of(label) if r.cell.ablation_of), None) or reference
-        if label in (TEACHER, other) or other not in group.systems:
-            continue
-        beside[label] = other
+    for label, other in beside.items():
         for column, data in resampled.items():
             pairs = matched(group, label, other, column)
             if pairs and all(record.key in data.scores_R for pair in pairs for record in pair):
@@ -148,12 +172,13 @@ def differences(group: Group, resampled: Mapping[Column, Resampled]) -> Table | 
         values.append([label, other, *(f"{line.difference:.4f}" if line else "" for line in lines), mean])
     least = ["least detectable gap", "", *(_least(column, found) for column in columns), ""]
     header = ["System", "beside", *(c.title for c in columns), f"mean of {counted(len(columns), 'difference')}"]
-    table = Table("Differences that the data can carry", header, [*rows, least], values)
+    table = Table(title, header, [*rows, least], values)
     tests = ", ".join(sorted({line.test for line in found.values()}))
     table.notes.append(
         f"Points, with 95 % intervals of a paired bootstrap over examples (and seeds, where there are several). Verdict by {tests}, "
         f"p after Holm's adjustment over the {len(found)} comparisons of this table. Least detectable: the true difference that "
-        f"four in five comparisons like these find, the middle of its column. The mean's interval stands alone."
+        f"four in five comparisons like these find, the middle of its column. An interval stands alone, also the mean's: one that "
+        f"leaves out 0 beside 'cannot tell' is what chance gives somewhere in a table of this length."
     )
     if any(len(line.seeds) == 1 for line in found.values()):
         table.notes.append("Where there is one seed, the interval says nothing of what another training would give.")

@@ -129,7 +129,7 @@ def write_report(group: Group, folder: Path, store: Store, kept: float = KEPT) -
         t
         for t in (
             accuracy(group, notes),
-            differences(group, resampled),
+            *differences(group, resampled),
             reappearance(group, notes),
             retentions(group, resampled, notes, kept),
             ablation(group, notes),
