@@ -101,6 +101,10 @@ def test_equal_numbers_are_written_alike_and_order_does_not_matter():
         ("[]", "no schema_version"),
         ('{"schema_version": 99}', "update the package"),
         ('{"schema_version": 1}', "Field required"),
+        (
+            (FROZEN / "ok.json").read_text().replace('"seed"', '"later": 1, "seed"'),
+            "cell.later, which this version .* newer",
+        ),
     ],
 )
 def test_a_broken_record_says_what_is_wrong(text, message):

@@ -128,4 +128,8 @@ def load(text: str, where: str) -> Record:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise InputError(
+                f"{where} has the field {place}, which this version does not know; it was written by a newer one: update the package"
+            ) from None
         raise InputError(f"{where}: {place}: {first['msg']}") from None
