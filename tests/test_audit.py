@@ -370,6 +370,35 @@ def test_columns_relative_to_one_row_and_differences_in_brackets(old, new, findi
     assert (found == set()) if finding is None else (finding in found)
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        r"\underline{91.2}",
+        r"91.2$_{\pm0.3}$",
+        r"91.2\,\%",
+        r"{\bf 91.2}",
+        r"\small 91.2",
+        r"\num{91.2}",
+        r"\cellcolor{gray!20}91.2",
+        r"91.2\tnote{a}",
+        r"91.2$^\dagger$",
+        r"$\mathbf{91.2}$",
+        r"91.2\textsuperscript{*}",
+        r"\textbf{\underline{91.2}}",
+        r"91.2 $\pm$ 0.3",
+        r"\textcolor{red}{91.2}",
+        r"91.2 (0.3)",
+        r"\textbf{91.2}$_{0.3}$",
+        r"91.2 \cite{somebody}",
+    ],
+)
+def test_numbers_in_the_dress_of_latex(cell):
+    (sheet,) = from_latex(
+        r"\begin{tabular}{lc} Model & A \\ one & " + cell + r" \\ BERT$_{\rm BASE}$ & 90 \\ \end{tabular}", "x.tex"
+    )
+    assert {row.system: row.cells["A"].text for row in sheet.rows} == {"one": "91.2", "BERT_BASE": "90"}
+
+
 def test_headers_of_two_lines_and_cells_over_several_columns():
     text = r"""
     \begin{tabular}{lcccc}

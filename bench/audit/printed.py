@@ -39,9 +39,10 @@ class Printed:
 def printed(text: str) -> Printed | None:
     """The number of a cell, or None where there is none or more than one.
 
-    Emphasis, percent signs, multiplication signs, a deviation after ± and footnote marks are left aside.
+    Emphasis, percent signs, multiplication signs, a deviation after ± or as a subscript, and footnote marks are left aside.
     """
     plain = re.sub(r"</?\w+>", "", text)
+    plain = re.sub(r"^(\W*\d[\d.,]*\W*)_\{?(?:\\pm)?\s*[\d.]+\}?$", r"\1", plain)
     plain = re.sub(r"\\(?:textbf|underline|mathbf|textit|emph|bf)\b", "", plain)
     plain = re.sub(r"\$?\\pm.*|±.*|\+/-.*", "", plain)
     plain = re.sub(r"\[\d+\]|\^\{?[\w*†‡]+\}?|[*_`{}$†‡~]|\\[,;% ]", " ", plain)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.audit.latex import spanned, unlatex
 from bench.audit.printed import Printed, printed
 from bench.errors import InputError
 
@@ -187,24 +188,11 @@ def from_latex(text: str, where: str) -> list[Sheet]:
         )
         lines = []
         for line in re.split(r"\\\\(?:\[[^\]]*\])?", body):
-            cells = [text for cell in re.split(r"(?<!\\)&", line) for text in _spanned(cell)]
+            cells = [text for cell in re.split(r"(?<!\\)&", line) for text in spanned(cell)]
             if any(cells):
                 lines.append(cells)
-        tables.append((_unlatex(caption.group(1)) if caption else "", lines))
+        tables.append((unlatex(caption.group(1)) if caption else "", lines))
     return _grids(where, tables)
-
-
-def _spanned(cell: str) -> list[str]:
-    """A cell over several columns once for each of them."""
-    found = re.search(r"\\multicolumn\{(\d+)\}", cell)
-    return [_unlatex(cell)] * (int(found.group(1)) if found else 1)
-
-
-def _unlatex(text: str) -> str:
-    text = re.sub(r"\\multi(?:column|row)\{[^}]*\}\{[^}]*\}\{([^{}]*)\}", r"\1", text)
-    text = re.sub(r"\\(?:textbf|textit|emph|underline|mathbf|textsc|texttt)\{([^{}]*)\}", r"\1", text)
-    text = re.sub(r"\$_\{?([^$}]*)\}?\$", r"_\1", text)
-    return re.sub(r"\s+", " ", text.replace(r"\%", "%").replace(r"\_", "_").replace("~", " ").replace("$", "")).strip()
 
 
 def _grids(where: str, tables: Iterable[tuple[str, Sequence[Sequence[str]]]]) -> list[Sheet]:
