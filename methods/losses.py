@@ -128,8 +128,7 @@ def attention_transfer_rowmean(student: Sequence[Tensor], teacher: Sequence[Tens
     """
     _same_heads(student, teacher)
     parts = [
-        _row_kl(ours, theirs, chunk.mask_nL).sum()
-        for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)
+        _row_kl(ours, theirs, chunk).sum() for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)
     ]
     return torch.stack(parts).sum() / (student[0].size(1) * layout.total)
 
@@ -144,10 +143,7 @@ def attention_kl_sequencemean(student: Sequence[Tensor], teacher: Sequence[Tenso
     """
     _same_heads(student, teacher)
     return _sequence_mean(
-        [
-            _row_kl(ours, theirs, chunk.mask_nL)
-            for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)
-        ],
+        [_row_kl(ours, theirs, chunk) for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)],
         layout,
     )
 
@@ -160,26 +156,50 @@ def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layo
     """
     rows = []
     for chunk in layout.chunks:
-        ours, theirs = (_relation(x[layout.gather_N[chunk.places]], heads, chunk) for x in (student_TX, teacher_TX))
-        rows.append(_row_kl(ours, theirs, chunk.mask_nL))
+        ours, theirs = (_by_head(x[layout.gather_N[chunk.places]], heads, chunk) for x in (student_TX, teacher_TX))
+        at_once = _sequences_at_once(heads, chunk)
+        # products and distributions of a few sequences at a time: they never leave the processor's cache
+        parts = zip(ours.split(at_once), theirs.split(at_once), chunk.mask_nL.split(at_once), strict=True)
+        rows.append(
+            torch.cat([_divergence(_relation(a), _relation(b), None if chunk.full else m) for a, b, m in parts])
+        )
     return _sequence_mean(rows, layout)
 
 
-def _relation(x_NX: Tensor, heads: int, chunk: Chunk) -> Tensor:
+CACHED = 2**21
+"""Places of distributions worked on at once, a few megabytes: three times as fast as a whole chunk of 32 x 128 tokens."""
+
+
+def _sequences_at_once(heads: int, chunk: Chunk) -> int:
+    return max(1, CACHED // (heads * chunk.longest**2))
+
+
+def _by_head(x_NX: Tensor, heads: int, chunk: Chunk) -> Tensor:
+    """[n, heads, L, D]"""
+    return x_NX.float().unflatten(0, (len(chunk.sequences), chunk.longest)).unflatten(2, (heads, -1)).transpose(1, 2)
+
+
+def _relation(x_nALD: Tensor) -> Tensor:
     """[n, heads, L, L] scaled products of every place with every other."""
-    x_nALD = x_NX.float().unflatten(0, (len(chunk.sequences), chunk.longest)).unflatten(2, (heads, -1)).transpose(1, 2)
     return x_nALD @ x_nALD.transpose(2, 3) * x_nALD.size(-1) ** -0.5
 
 
-def _row_kl(student_nHLL: Tensor, teacher_nHLL: Tensor, mask_nL: Tensor) -> Tensor:
+def _row_kl(student_nHLL: Tensor, teacher_nHLL: Tensor, chunk: Chunk) -> Tensor:
     """[n, H, L] KL(teacher || student) of each query's distribution over real keys; 0 where the query is padding."""
-    padding_n11L = ~mask_nL[:, None, None, :]
-    # a large finite number: with -inf the padding's 0 * (-inf) would be NaN
-    log_student, log_teacher = (
-        F.log_softmax(x.float().masked_fill(padding_n11L, -1e9), -1) for x in (student_nHLL, teacher_nHLL)
-    )
+    at_once = _sequences_at_once(student_nHLL.size(1), chunk)
+    parts = zip(student_nHLL.split(at_once), teacher_nHLL.split(at_once), chunk.mask_nL.split(at_once), strict=True)
+    return torch.cat([_divergence(ours, theirs, None if chunk.full else mask) for ours, theirs, mask in parts])
+
+
+def _divergence(student_nHLL: Tensor, teacher_nHLL: Tensor, mask_nL: Tensor | None) -> Tensor:
+    """:func:`_row_kl` of some sequences; without a mask all their places are real."""
+    both = [x.float() for x in (student_nHLL, teacher_nHLL)]
+    if mask_nL is not None:
+        # a large finite number: with -inf the padding's 0 * (-inf) would be NaN
+        both = [x.masked_fill(~mask_nL[:, None, None, :], -1e9) for x in both]
+    log_student, log_teacher = (F.log_softmax(x, -1) for x in both)
     kl_nHL = (log_teacher.exp() * (log_teacher - log_student)).sum(-1)
-    return kl_nHL.masked_fill(~mask_nL[:, None, :], 0.0)
+    return kl_nHL if mask_nL is None else kl_nHL.masked_fill(~mask_nL[:, None, :], 0.0)
 
 
 def _sequence_mean(rows: Sequence[Tensor], layout: Layout) -> Tensor:

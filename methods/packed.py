@@ -41,6 +41,8 @@ class Chunk:
     longest: int
     places: slice
     mask_nL: Tensor
+    full: bool = False
+    """whether every place holds a real token"""
 
 
 class Layout:
@@ -96,7 +98,8 @@ class Layout:
             longest = max(self.lengths[i] for i in rows)
             places = slice(start, start + len(rows) * longest)
             mask = torch.arange(longest)[None, :] < torch.tensor([self.lengths[i] for i in rows])[:, None]
-            chunks.append(Chunk(rows, longest, places, mask.to(self.device)))
+            full = all(self.lengths[i] == longest for i in rows)
+            chunks.append(Chunk(rows, longest, places, mask.to(self.device), full))
             start = places.stop
         return tuple(chunks)
 

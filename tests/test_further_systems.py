@@ -189,6 +189,30 @@ def test_relations_equal_the_formula_sequence_by_sequence(lengths):
     assert float(losses.relation_kl(teacher, teacher, 6, layout)) == pytest.approx(0, abs=1e-7)
 
 
+@pytest.mark.parametrize("lengths", [(5,) * 7, (3, 9, 1, 12, 4, 90)])
+def test_divergences_of_a_few_sequences_at_a_time_are_those_of_all(lengths, monkeypatch):
+    torch.manual_seed(0)
+    layout = Layout(lengths)
+    vectors, teacher = torch.randn(sum(lengths), 12), torch.randn(sum(lengths), 24)
+    scores, of_teacher = (
+        [torch.randn(len(c.sequences), 3, c.longest, c.longest) for c in layout.chunks] for _ in range(2)
+    )
+    found = []
+    for at_once in (1, 3 * 12 * 12 * 2, 2**30):
+        monkeypatch.setattr(losses, "CACHED", at_once)
+        x = vectors.clone().requires_grad_()
+        own = [s.clone().requires_grad_() for s in scores]
+        values = (
+            losses.relation_kl(x, teacher, 6, layout),
+            losses.attention_kl_sequencemean(own, of_teacher, layout),
+            losses.attention_transfer_rowmean(own, of_teacher, layout),
+        )
+        torch.stack(values).sum().backward()
+        found.append([*values, x.grad, *(s.grad for s in own)])
+    for others in found[1:]:
+        torch.testing.assert_close(others, found[0], rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize("lengths", [(4, 4), (2, 7, 90)])
 def test_attention_divergence_equals_the_formula_sequence_by_sequence(lengths):
     torch.manual_seed(0)
