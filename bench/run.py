@@ -29,7 +29,7 @@ from bench.measure.profile import sizes
 from bench.plan.build import Plan, Planned, TaskPlan, build, setup_of
 from bench.plan.cell import Cell, record_key, train_key
 from bench.plan.recipe import Recipe
-from bench.plan.request import Request
+from bench.plan.request import SAMPLE, Request
 from bench.pretrain import Starts
 from bench.progress import Progress, duration
 from bench.record.schema import Failure, Record, TrainCost
@@ -65,6 +65,9 @@ TOGETHER = 8
 """Students that train at once on one teacher pass: more would need more memory and share little more."""
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
 ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
+SAMPLE_PATIENCE = 4
+"""How many times as long a plan of the sample suite may be: it is minutes of work, and longer only where a machine is slow
+or busy; the first command that somebody types should not stop there."""
 
 
 @dataclass
@@ -251,7 +254,8 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
 
 
 def _agree(plan: Plan, confirm: Any) -> None:
-    if plan.request.yes or (plan.seconds <= ASK_ABOVE_SECONDS and plan.disk_bytes <= ASK_ABOVE_BYTES):
+    patience = SAMPLE_PATIENCE if plan.request.data == SAMPLE else 1
+    if plan.request.yes or (plan.seconds <= patience * ASK_ABOVE_SECONDS and plan.disk_bytes <= ASK_ABOVE_BYTES):
         return
     what = f"about {duration(plan.seconds)} and {plan.disk_bytes / 1e9:.1f} GB of disk"
     if confirm is None:
