@@ -243,6 +243,7 @@ def replay(rng, gap, examples=408, disagreement=0.1):
     return verdict(difference, half, limits.of("accuracy"), p <= limits.level)
 
 
+@pytest.mark.slow
 def test_the_gate_neither_cries_wolf_nor_sleeps():
     """1,000 runs without a change, 100 with a loss of 7 points, 1,000 with 5: on 408 examples, 10 % disagreement."""
     rng = np.random.default_rng(0)

@@ -15,8 +15,8 @@ from methods import losses
 from methods.api import Needs, Student, Term
 from methods.finetune import FineTune
 
-QUICK = ("microbert", "moebert")
-"""Between them every kind of wish, player and model class; the others are checked among the slow tests."""
+QUICK = ("microbert",)
+"""A general start, a discriminator, a router and two stages; the others are checked among the slow tests."""
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,7 @@ def test_relation_heads_divide_both_widths():
         method(teacher_layer=4).prepare(base)
 
 
+@pytest.mark.slow
 def test_a_general_stage_on_text_is_made_once_and_kept(bench, tmp_path, teacher_folder, glue_folder):
     """Both seeds and both tasks begin with the same weights; another objective has a stage of its own."""
     text = tmp_path / "text.txt"

@@ -154,6 +154,7 @@ def test_a_teacher_with_a_head_keeps_it(bench, tmp_path, corpus):
     assert "nothing to train" in answer.stdout.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_pre_training_on_masked_words_alone_reaches_the_student(bench, teacher_folder, glue_folder, corpus, tmp_path):
     rows = "pd:layers=2:hidden=12:heads=4:ffn=24:start=masked,distilbert:pretraining=masked:-soft:-cos"
     answer = bench(

@@ -48,6 +48,7 @@ def test_a_third_party_method_runs_to_a_report(tmp_path, teacher_folder):
     assert NAME in report.read_text()
 
 
+@pytest.mark.slow
 def test_a_method_being_written_is_checked_by_its_class(bench, monkeypatch):
     monkeypatch.syspath_prepend(PLUGIN)
     done = bench("check-method", "shrinkbert:TeacherLogits")

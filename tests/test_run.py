@@ -84,6 +84,7 @@ def test_a_record_says_all_that_is_promised(request_):
     assert len(set(arrays["examples.validation"].tolist())) == 40
 
 
+@pytest.mark.slow
 def test_another_machine_state_trains_the_same_weights(request_, tmp_path):
     """Same cell, other folder, other companions: the same weights, bit by bit."""
     first = request_(tasks="rte")

@@ -154,6 +154,7 @@ def test_soft_targets_of_a_regression_are_scores():
     assert float(losses.target_cross_entropy_batchmean(ours, theirs)) == pytest.approx(2.5)
 
 
+@pytest.mark.slow
 def test_one_training_writes_a_record_for_each_task(bench, options, tmp_path):
     rows = f"mtdnn:members=2,microbert:{SMALL}:tasks=together"
     done = bench("run", "--methods", rows, "--tasks", "rte,stsb,mnli", *options)

@@ -126,6 +126,7 @@ def test_records_without_predictions_make_no_verdicts(tmp_path):
         assert "data can carry" not in path.read_text()
 
 
+@pytest.mark.slow
 def test_the_margin_is_an_option(bench, store, tmp_path):
     for kept, said in ((97, LOSES), (60, KEEPS)):
         answer = bench("report", "--results", store.root, "--reports", tmp_path / str(kept), "--kept", kept)

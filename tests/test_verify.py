@@ -40,6 +40,7 @@ def spoil(root, record, change, weights="0" * 64):
     )
 
 
+@pytest.mark.slow
 def test_the_same_machine_gives_the_same_bits_for_every_kind_of_row(bench, place):
     root, typed = place
     for label, record in records(root).items():
