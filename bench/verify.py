@@ -14,7 +14,7 @@ from bench.compare import compare_records, pairs_of
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
 from bench.plan.build import build
 from bench.plan.cell import TEACHER, Cell, record_key
-from bench.plan.request import CHECKPOINTS, Request
+from bench.plan.request import OPTION_OF, Request
 from bench.plan.spelling import CHECKPOINT, PACE, defaults, spell
 from bench.progress import Progress
 from bench.record.schema import Record
@@ -75,9 +75,7 @@ def request_of(record: Record, request: Request, results: Path) -> Request:
         tasks=",".join(partner.task for partner in cell.together) or cell.tasks[0],
         seeds=(cell.seed,),
         recipe=cell.recipe["name"] if cell.method != TEACHER else "common",
-        checkpoint=next(
-            name for name, rule in CHECKPOINTS.items() if rule == (cell.selection.rule if cell.selection else "")
-        ),
+        checkpoint=OPTION_OF[cell.selection.rule if cell.selection else ""],
         precision=cell.numeric.precision,
         threads=cell.numeric.threads,
         max_train_rows=cell.data.max_train_rows,

@@ -138,7 +138,7 @@ def _subject(before: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def _slack(text: str) -> Decimal:
-    """Half a step of the last digit that was meant: 60 may stand for 55 to 65, 7.5 for 7.45 to 7.55; and two hundredths of itself."""
+    """Half a step of the last digit that was meant: 60 may stand for 55 to 65, 7.5 for 7.45 to 7.55; and a two-hundredth of itself."""
     value = Decimal(text)
     step = (
         Decimal(1).scaleb(-len(text.partition(".")[2]))

@@ -41,7 +41,7 @@ def _fraction(cell: Printed, a: Printed, b: Printed) -> Made:
 
 
 _MAKERS = {"ratio": _ratio, "fraction": _fraction, "difference": _gap, "compression": _compression}
-ONE = 2
+FRACTION_AT_MOST = 2
 """Ratios up to here are fractions and not percentages."""
 
 
@@ -96,7 +96,7 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
         if DIFFERENCE.search(row.system) or "percentage_points" in metrics:
             found, origin = differences, _origin(scores, [*plain, *others], "difference")
         else:
-            of_one = all(abs(cell.value) <= ONE for cell in scores.values())
+            of_one = all(abs(cell.value) <= FRACTION_AT_MOST for cell in scores.values())
             found, origin = ratios, _origin(scores, plain, "fraction" if of_one else "ratio")
         if origin is not None:
             found.append((row, origin))
@@ -191,7 +191,7 @@ def _own_average(sheet: Sheet, row: Row, origin: Origin | None) -> Iterator[Find
             sums = [
                 sum((cells[name][c].value for c in origin.made), Decimal(0)) for name in (origin.first, origin.second)
             ]
-            whole = 100 * sums[0] / sums[1]
+            whole = 100 * sums[0] / (sums[1] or 1)
             ways.append((whole, slack_of_mean(cell, len(origin.made), cell.unit), "the ratio of the two means"))
         if ways and all(abs(cell.value - value) > slack for value, slack, _ in ways):
             yield of_cell(sheet, row, column, ways[0][0], "average", ways[0][2], "a headline")

@@ -36,7 +36,8 @@ def mixed_metrics(sheet: Sheet) -> Iterator[Finding]:
             gaps = [(values[i + 1][0] - values[i][0], i) for i in range(len(values) - 1)]
             widest, place = max(gaps)
             inner = [gap for gap, i in gaps if i != place]
-            clear = 2 if values[place][0] <= STRADDLED <= values[place + 1][0] else 3
+            straddles = "qqp" in column.lower() and values[place][0] <= STRADDLED <= values[place + 1][0]
+            clear = 2 if straddles else 3
             if widest > 8 and widest > clear * max(inner, default=0.1) and 2 <= place + 1 <= len(values) - 2:
                 yield Finding(
                     sheet.where,

@@ -13,6 +13,7 @@ from bench.plan.recipe import Recipe
 
 CHECKPOINTS = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 """What --checkpoint takes -> the rule of selection in a cell."""
+OPTION_OF = {rule: option for option, rule in CHECKPOINTS.items()}
 PRECISIONS = ("fp32", "bf16")
 RECIPES = ("common", "paper")
 EMBEDDED, SAMPLE = "embedded", "sample"

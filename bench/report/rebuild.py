@@ -7,20 +7,23 @@ import shlex
 from collections.abc import Sequence
 
 from bench.plan.cell import TEACHER
+from bench.plan.request import OPTION_OF
 from bench.record.schema import Record
 from bench.report.tables import Group
 
 DEFAULT_THREADS = 2
 SUFFIX = re.compile(r" \((best epoch|best of \d+)\)$")
 """What a row's label has behind its spelling when its epoch or its settings were chosen."""
-CHECKPOINT_OPTIONS = {"dev": "best-on-dev", "half": "best-on-half"}
 
 
 def commands(group: Group) -> list[str]:
     """One command for plain rows, one for each way in which others were chosen, and for each set of tasks learned together.
 
-    Folders and files stand in it by their names: where they lie is the reader's to know.
+    Folders and files stand in it by their names: where they lie is the reader's to know. The trials of a search have none:
+    they are made again by the search whose best row names them.
     """
+    if group.slug.endswith("-held-back"):
+        return []
     made: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Record]] = {}
     for record in group.records:
         if record.cell.method != TEACHER:
@@ -36,7 +39,7 @@ def _verb(record: Record) -> tuple[str, ...]:
     if cell.search is not None:
         return "tune", "--trials", str(len(cell.search.trials))
     if cell.selection is not None:
-        return "run", "--checkpoint", CHECKPOINT_OPTIONS[cell.selection.rule]
+        return "run", "--checkpoint", OPTION_OF[cell.selection.rule]
     return ("run",)
 
 
@@ -46,7 +49,8 @@ def _command(group: Group, verb: tuple[str, ...], together: tuple[str, ...], rec
     tasks = together or tuple(task for task in group.tasks if any(task in record.cell.tasks for record in records))
     seeds = sorted({record.cell.seed for record in records})
     words = ["python", "-m", "bench", verb[0], "--methods", ",".join(rows) or TEACHER, "--tasks", ",".join(tasks)]
-    words += ["--data", _data(group.slug), "--teacher", _teacher(group.teacher), "--recipe", group.recipe, *verb[1:]]
+    words += ["--data", _data(group.slug), "--teacher", _teacher(group.teacher), *verb[1:]]
+    words += ["--recipe", group.recipe] if verb[0] == "run" else []  # a search knows the common one alone
     words += ["--seeds", ",".join(map(str, seeds))] if seeds != [0] else []
     words += ["--epochs", f"{group.epochs:g}"] if group.recipe != "paper" else []
     words += ["--max-train-rows", str(group.max_train_rows)] if group.max_train_rows else []
@@ -66,7 +70,7 @@ def _row(record: Record) -> str:
 
 
 def _data(slug: str) -> str:
-    known = re.sub(r"-half-dev|-held-back|-(masked|rules)-augmented-\d+", "", slug)
+    known = re.sub(r"-half-dev|-(masked|rules)-augmented-\d+", "", slug)
     if known.startswith("sample-"):
         return "sample"
     return "hub" if known == "glue-hub" else re.sub(r"^(folder|own)-", "", known)
