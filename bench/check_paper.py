@@ -14,7 +14,7 @@ from bench.audit.printed import Printed
 from bench.audit.sheets import Row, Sheet, read
 from bench.errors import InputError
 from bench.record.store import Store
-from bench.report.tables import Group, groups
+from bench.report.groups import Group, groups
 from bench.stats.summary import summarise
 
 SAME, DIFFERS, ABSENT = "as measured", "differs", "no record"

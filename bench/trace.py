@@ -12,7 +12,7 @@ from bench.errors import InputError
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.tables import Column, Group, groups
+from bench.report.groups import Column, Group, groups
 from bench.stats.summary import summarise
 
 

@@ -10,8 +10,8 @@ import pytest
 from bench.data.tasks import GLUE
 from bench.errors import InputError
 from bench.plan.spelling import parse_one
+from bench.report.groups import groups
 from bench.report.published import beside, published, reasons
-from bench.report.tables import groups
 
 
 def test_every_printed_number_names_a_row_and_a_column_that_exist():

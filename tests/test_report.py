@@ -14,7 +14,9 @@ import tiny
 
 from bench.errors import NothingMeasured
 from bench.record.store import Store
-from bench.report.tables import Footnotes, accuracy, gradient_shares, groups, reappearance
+from bench.report.groups import groups
+from bench.report.tables import Footnotes, accuracy, reappearance
+from bench.report.training import gradient_shares
 from bench.report.write import write_reports
 from bench.stats.summary import summarise
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from bench.plan.cell import TEACHER, Cell, record_key
 from bench.record.store import Store, slug, write_atomically
-from bench.report.tables import Footnotes, Group, accuracy, differences, groups, reappearance
+from bench.report.groups import Group, groups
+from bench.report.tables import Footnotes, accuracy, differences, reappearance
 from bench.report.write import csv_of, footnotes, grid, name_of, provenance, warnings
 
 

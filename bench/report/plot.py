@@ -11,7 +11,8 @@ from textwrap import fill
 from typing import Any
 
 from bench.plan.cell import TEACHER
-from bench.report.tables import Group, counted
+from bench.report.groups import Group
+from bench.report.tables import counted
 from bench.stats.summary import summarise
 
 GREY, BLUE, LIGHT = "#444444", "#1f6fb4", "#a9c6e0"

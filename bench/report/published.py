@@ -13,7 +13,8 @@ from pathlib import Path
 
 from bench.errors import InputError
 from bench.plan.cell import TEACHER
-from bench.report.tables import METRIC_NAMES, Column, Group, Table
+from bench.report.groups import METRIC_NAMES, Column, Group
+from bench.report.tables import Table
 from bench.stats.summary import summarise
 
 FOLDER = Path(__file__).resolve().parents[2] / "reports" / "published"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from bench.plan.cell import TEACHER
 from bench.plan.request import OPTION_OF
 from bench.record.schema import Record
-from bench.report.tables import Group
+from bench.report.groups import Group
 
 DEFAULT_THREADS = 2
 SUFFIX = re.compile(r" \((best epoch|best of \d+)\)$")

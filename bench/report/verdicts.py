@@ -18,7 +18,8 @@ from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.tables import Column, Footnotes, Group, Table, cheaper, counted
+from bench.report.groups import Column, Group
+from bench.report.tables import Footnotes, Table, cheaper, counted
 from bench.stats.guards import suspicions
 from bench.stats.metrics import FROM_CONFUSION
 from bench.stats.multiple import holm

@@ -17,22 +17,20 @@ from bench.plan.cell import TEACHER, Cell, record_key
 from bench.record.schema import Record
 from bench.record.speed import SpeedRecord, speed_records
 from bench.record.store import Store, slug, write_atomically
+from bench.report.groups import Group, groups
 from bench.report.published import beside, published
 from bench.report.rebuild import commands, starts_without_text
 from bench.report.speed import described, headline, latest, speed_tables, speed_up
 from bench.report.tables import (
     Footnotes,
-    Group,
     Table,
     ablation,
     accuracy,
     behind,
-    cost,
-    gradient_shares,
-    groups,
     reappearance,
     sizes_of,
 )
+from bench.report.training import cost, gradient_shares
 from bench.report.verdicts import KEPT, differences, resample, retentions, suspicions_of
 from bench.stats.ratios import percentile
 

@@ -1,0 +1,171 @@
+"""Records sorted into groups that may stand in one table. No torch, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from bench.data.tasks import GLUE
+from bench.plan.cell import TEACHER
+from bench.record.schema import Record
+from bench.stats.ratios import Ratio
+
+
+@dataclass(frozen=True)
+class Column:
+    """One evaluation set of one task, shown by one metric."""
+
+    task: str
+    evaluation: str
+    metric: str
+
+    @property
+    def title(self) -> str:
+        name = {"matched": f"{self.task}-m", "mismatched": f"{self.task}-mm"}.get(self.evaluation, self.task)
+        return f"{name} ({METRIC_NAMES.get(self.metric, self.metric)})"
+
+
+METRIC_NAMES = {"accuracy": "acc", "f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
+
+
+@dataclass
+class Group:
+    """Records that may stand in one table: same data source, teacher, recipe and numerics."""
+
+    data: str
+    slug: str
+    max_train_rows: int | None
+    teacher: str
+    origin: str
+    recipe: str
+    epochs: float
+    precision: str
+    threads: int
+    records: list[Record] = field(default_factory=list)
+    speed_ups: dict[str, Ratio] = field(default_factory=dict)
+    """system -> times faster than the teacher, under ``speed_conditions``"""
+    latencies: dict[str, float] = field(default_factory=dict)
+    """system -> median milliseconds of a batch under the same conditions"""
+    speed_conditions: str = ""
+    order: list[str] = field(default_factory=list)
+    """rows in this order, where it is given"""
+    suspicions: dict[tuple[str, Column], list[str]] = field(default_factory=dict)
+    """(row, column) -> what is suspect about its answers"""
+
+    @property
+    def title(self) -> str:
+        limit = f", at most {self.max_train_rows:,} training rows" if self.max_train_rows else ""
+        return f"{self.data}{limit}; teacher {self.teacher}, {self.origin}"
+
+    @property
+    def tasks(self) -> list[str]:
+        named = {task for record in self.records for task in record.cell.tasks}
+        order = {name: i for i, name in enumerate(GLUE)}
+        return sorted(named, key=lambda name: (order.get(name, len(order)), name))
+
+    @property
+    def columns(self) -> list[Column]:
+        """Evaluation sets by task; a task on which every cell failed still has its column, for the footnote."""
+        found: list[Column] = []
+        for task in self.tasks:
+            records = [r for r in self.records if task in r.cell.tasks]
+            scored = [(name, next(iter(scores))) for r in records for name, scores in r.scores.items() if scores]
+            if not scored:
+                metric = GLUE[task].metrics[0] if task in GLUE else "score"
+                unscored = GLUE[task].evaluation if task in GLUE else ()
+                hidden = {e.name for e in unscored if not e.labelled}
+                scored = [(name, metric) for r in records for name in r.cell.data.evaluation if name not in hidden]
+            found += [Column(task, name, metric) for name, metric in dict.fromkeys(scored)]
+        return found
+
+    @property
+    def systems(self) -> list[str]:
+        """Labels of rows: the teacher first, then in the order of their full rows, each followed by its ablations."""
+        rows = sorted(
+            {
+                (r.cell.ablation_of or r.cell.label, r.cell.ablation_of is not None, r.cell.label, r.row)
+                for r in self.records
+            }
+        )
+        if self.order:
+            rows = sorted(rows, key=lambda row: self.order.index(row[2]) if row[2] in self.order else -1)
+        labels = [row for _, _, _, row in rows]
+        return [label for label in labels if label == TEACHER] + [label for label in labels if label != TEACHER]
+
+    @cached_property
+    def _by_row(self) -> dict[str, list[Record]]:
+        """Made at the first look: a group is complete before anybody looks at its rows."""
+        rows: dict[str, list[Record]] = {}
+        for record in sorted(self.records, key=lambda r: (r.cell.tasks, r.cell.seed, r.key)):
+            rows.setdefault(record.row, []).append(record)
+        return rows
+
+    def of(self, label: str, task: str | None = None) -> list[Record]:
+        return [r for r in self._by_row.get(label, ()) if task is None or task in r.cell.tasks]
+
+    def values(self, label: str, column: Column) -> dict[int, float]:
+        """Seed -> score in percent."""
+        return {
+            r.cell.seed: 100 * r.scores[column.evaluation][column.metric]
+            for r in self.of(label, column.task)
+            if r.status == "ok" and column.evaluation in r.scores
+        }
+
+
+def groups(records: Iterable[Record]) -> list[Group]:
+    """Records sorted into tables. Those of different data, teachers, recipes or precisions never meet in one."""
+    found: dict[tuple, Group] = {}
+    records = list(records)
+    for record in records:
+        cell = record.cell
+        if cell.method == TEACHER:
+            continue
+        _group(found, record, cell.recipe["name"], cell.recipe["epochs"])
+    for record in records:  # a teacher belongs to every table of its students, whatever their recipe
+        cell = record.cell
+        if cell.method != TEACHER:
+            continue
+        homes = [
+            group
+            for group in found.values()
+            if any(
+                r.cell.teacher == cell.teacher and r.cell.data == cell.data and r.cell.numeric == cell.numeric
+                for r in group.records
+            )
+        ]
+        if homes:
+            for group in homes:
+                group.records.append(record)
+        else:
+            _group(found, record, cell.recipe["name"], cell.recipe["epochs"])
+    return [found[key] for key in sorted(found, key=str)]
+
+
+def _group(found: dict[tuple, Group], record: Record, recipe: str, epochs: float) -> None:
+    cell = record.cell
+    limit = cell.data.max_train_rows
+    key = (
+        cell.data.slug,
+        limit,
+        cell.teacher.base,
+        cell.teacher.origin,
+        recipe,
+        epochs,
+        cell.numeric.model_dump_json(),
+    )
+    group = found.setdefault(
+        key,
+        Group(
+            cell.data.name,
+            cell.data.slug,
+            limit,
+            cell.teacher.name,
+            cell.teacher.origin,
+            recipe,
+            epochs,
+            cell.numeric.precision,
+            cell.numeric.threads,
+        ),
+    )
+    group.records.append(record)
