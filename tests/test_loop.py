@@ -206,3 +206,24 @@ def test_the_fused_head_equals_the_mixture():
 def test_unknown_names_offer_the_nearest():
     with pytest.raises(KeyError, match="did you mean 'microbert'"):
         methods.get("micro-bert")
+
+
+def test_progress_counts_the_steps_of_students(teacher_folder):
+    """What is left cannot be told from steps that one student takes and steps that five take, counted alike."""
+    data = tiny.encoded(teacher_folder, rows=24)
+    some = [trainee("kd", data), trainee("microbert", data)]
+    alone = sum(some[1].steps(series) for series in ("preparation", "counted")) - some[0].steps("counted")
+    assert alone > 0  # its discriminator prepares while the other waits
+    said = []
+    train(
+        some,
+        data,
+        0,
+        tiny.classifier(seed=5).eval(),
+        Numerics(),
+        RECIPE.batch_size,
+        lambda done, total: said.append((done, total)),
+    )
+    steps = [done - before for (done, _), (before, _) in zip(said, [(0, 0), *said], strict=False)]
+    assert steps == [1] * alone + [2] * some[0].steps("counted")
+    assert {total for _, total in said} == {sum(steps)}

@@ -409,19 +409,25 @@ def train_on(
     batch_size: int,
     on_step: Callable[[int, int], Any] = lambda done, total: None,
 ) -> None:
-    """:func:`train` on several tasks: each batch is of one task, an epoch visits all their batches in mixed order."""
+    """:func:`train` on several tasks: each batch is of one task, an epoch visits all their batches in mixed order.
+
+    Args:
+        on_step: told how many steps of students are done and how many there are: what a step costs goes by how many
+            students take it, so only theirs can say how long the rest will take.
+    """
     sizes = [len(course.data) for course in courses]
     per_epoch = sum(math.ceil(size / batch_size) for size in sizes)
     lengths = {series: max((t.steps(series) for t in trainees), default=0) for series in ("preparation", "counted")}
-    total, done = sum(lengths.values()), 0
+    total, done = sum(t.steps(series) for t in trainees for series in lengths), 0
     for series, length in lengths.items():
         order: list[tuple[int, list[int]]] = []
         for step in range(length):
             epoch, place = divmod(step, per_epoch)
             if place == 0:
                 order = mixed_batches(sizes, batch_size, seed, -1 if series == "preparation" else epoch)
-            moving = [(t, found) for t in trainees if t.error is None and (found := t.leg_at(series, step))]
-            done += 1
+            due = [(t, found) for t in trainees if (found := t.leg_at(series, step))]
+            moving = [(t, found) for t, found in due if t.error is None]
+            done += len(due)
             if moving:
                 task, rows = order[place]
                 data, teacher = courses[task].data, courses[task].teacher
