@@ -67,7 +67,7 @@ def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:
     Raises:
         KeyError: no such method or check.
     """
-    from bench.run import quiet
+    from bench.progress import quiet
     from bench.train.conformance import check_method as carry_out
     from methods import get
 

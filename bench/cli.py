@@ -204,7 +204,7 @@ def plan(
     request = _request(**given)
     from bench.plan.build import build
     from bench.plan.show import as_json, describe
-    from bench.run import quiet
+    from bench.progress import quiet
 
     quiet()
     made = build(request)
@@ -230,7 +230,7 @@ def pretrain(
     from dataclasses import asdict
 
     from bench.pretrain import pretrain as carry_out
-    from bench.run import quiet
+    from bench.progress import quiet
 
     quiet()
     given = {name: value for name, value in locals().items() if name in PRETRAINING}
@@ -358,10 +358,10 @@ def profile(
 ) -> None:
     """Parameters, MACs and FLOPs from configurations alone: no weights, no network."""
     from bench.measure.students import counts_of, profile_rows
+    from bench.progress import quiet
     from bench.report.printed_sizes import beside_counts, printed_sizes
     from bench.report.tables import sizes
     from bench.report.write import grid
-    from bench.run import quiet
 
     quiet()
     if printed:
@@ -629,7 +629,7 @@ def check_method(
     json_file: Json = None,
 ) -> int:
     """Check a method against the contract on a tiny teacher and task; exit code 1 if something is found."""
-    from bench.run import quiet
+    from bench.progress import quiet
 
     method = _method_class(name)
     quiet()

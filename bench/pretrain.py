@@ -5,64 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
-from bench.data.checkpoints import find, tokenizer_of
-from bench.data.encode import Encoded, pieces
+from bench.data.checkpoints import find
 from bench.errors import InputError
 from bench.plan.cell import Numeric
 from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, usable
 from bench.plan.starts import StartPlan, hash_of_tokenizer, plan_start
 from bench.progress import Progress
-from bench.train.artefacts import cut_teacher, from_text, general_start, own_weights
-from bench.train.loop import Numerics
+from bench.train.numerics import Numerics
+from bench.train.starts import Starts
 from methods.api import CutTeacher, FromText, GeneralStart
-from methods.masked import TeacherHead
-
-
-class Starts:
-    """What a plan wants from unlabelled text, by key."""
-
-    def __init__(
-        self, plans: dict[str, StartPlan], numerics: Numerics, progress: Progress, offline: bool = False
-    ) -> None:
-        self.plans, self.numerics, self.progress, self.offline = plans, numerics, progress, offline
-        self.made: dict[str, tuple[dict[str, Tensor], dict[str, Any]]] = {}
-
-    def get(self, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The tensors, and what is known of how they were made.
-
-        Raises:
-            CellError: a guard stopped the training.
-        """
-        if key not in self.made:
-            start = self.plans[key]
-            parts = {name: self._part(start, part) for name, part in start.parts.items()}
-            with self.progress.task(f"{start.title} from {start.corpus.name}") as update:
-                self.made[key] = self._make(start, parts, update)
-        return self.made[key]
-
-    def masked_head(self) -> dict[str, Tensor]:
-        """The un-tuned teacher's masked-language head, which the plan has wished for."""
-        return self.get(next(key for key, start in self.plans.items() if isinstance(start.wish, TeacherHead)))[0]
-
-    def _part(self, start: StartPlan, key: str) -> dict[str, Tensor]:
-        return self.get(key)[0] if key in self.plans else own_weights(start.checkpoint)
-
-    def _make(self, start: StartPlan, parts: dict[str, dict[str, Tensor]], update: Any) -> Any:
-        wish = start.wish
-
-        def text() -> Encoded:
-            tokenizer = tokenizer_of(start.checkpoint)
-            return pieces(tokenizer, start.corpus.documents, start.recipe.max_length, start.budget)
-
-        if isinstance(wish, CutTeacher):
-            return cut_teacher(start.checkpoint, wish.shape, start.key, text)
-        common = (text, start.recipe, start.budget, self.numerics, update)
-        if isinstance(wish, FromText):
-            return from_text(wish, start.key, parts, start.checkpoint, *common)
-        return general_start(start.checkpoint, wish.shape, start.key, *common)
 
 
 @dataclass(frozen=True)
@@ -120,8 +72,8 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
     import torch
 
     from bench.measure.busy import training_here
-    from bench.run import device_of
-    from bench.train.artefacts import cache_root
+    from bench.train.cache import cache_root
+    from bench.train.numerics import device_of
 
     planned = plan_pretraining(request.checked())
     torch.set_num_threads(request.threads)

@@ -22,6 +22,14 @@ def duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
 
 
+def quiet() -> None:
+    """Silence the progress bars and load reports of transformers: ours is the only progress."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
 class Progress:
     """Says what is running, how far it is and how long it will still take."""
 

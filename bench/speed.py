@@ -73,8 +73,9 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     from bench.measure.speed import Load, full_length, time_in_turns
     from bench.measure.students import teacher_model, untrained
     from bench.plan.spelling import parse_methods, usable
-    from bench.run import device_of, quiet
-    from bench.train.artefacts import cache_root
+    from bench.progress import quiet
+    from bench.train.cache import cache_root
+    from bench.train.numerics import device_of
 
     progress = progress or Progress()
     request = request.checked()

@@ -92,9 +92,10 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     from transformers import BertForPreTraining
 
     from bench.data.checkpoints import find, tokenizer_of
-    from bench.train.artefacts import WEIGHTS, _in_checkpoint
     from bench.train.augmentation import teacher_candidates
-    from bench.train.loop import Numerics
+    from bench.train.cache import WEIGHTS
+    from bench.train.numerics import Numerics
+    from bench.train.starts import _in_checkpoint
     from methods.masked import TeacherHead
 
     folder = tiny.save_teacher(tmp_path / "pretrained", BertForPreTraining)

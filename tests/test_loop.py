@@ -9,10 +9,13 @@ from torch import nn
 
 import methods
 from bench.errors import CellError
+from bench.measure.parameters import weights_hash
 from bench.plan.recipe import Recipe
 from bench.plan.spelling import parse_one
-from bench.run import weights_hash
-from bench.train.loop import Numerics, RandomState, Trainee, legs_of, thinned, train
+from bench.train.legs import legs_of
+from bench.train.loop import train
+from bench.train.numerics import Numerics, RandomState
+from bench.train.trainee import Trainee, thinned
 from methods.api import Needs, Setup, Stage, Student, Term
 
 RECIPE = Recipe(epochs=3.0, batch_size=8, learning_rate=3e-3, max_length=64)

@@ -47,7 +47,7 @@ def test_a_general_start_is_asked_for_once_per_shape(name):
 
 def test_dropping_terms_makes_the_teacher_do_less():
     from bench.plan.recipe import Recipe
-    from bench.train.loop import legs_of
+    from bench.train.legs import legs_of
 
     made = methods.get("microbert")()
     stages = made.stages(Setup(tiny.config(layers=6), 2, ("x",)))
@@ -79,7 +79,10 @@ def test_dropping_terms_makes_the_teacher_do_less():
 )
 def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
     from bench.plan.recipe import Recipe
-    from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+    from bench.train.legs import legs_of
+    from bench.train.loop import train
+    from bench.train.numerics import Numerics, RandomState
+    from bench.train.trainee import Trainee
 
     made = methods.get("microbert")(layers=2, hidden=12, heads=4, ffn=24, start="random", **settings)
     setup = Setup(tiny.config(), 2, ("x",))
@@ -114,7 +117,7 @@ def test_the_papers_schedules_are_said_stage_by_stage(method):
     from dataclasses import fields
 
     from bench.plan.recipe import Recipe
-    from bench.train.loop import legs_of
+    from bench.train.legs import legs_of
 
     made = method()
     setup = Setup(BertConfig(), 2, ("x",))

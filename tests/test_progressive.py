@@ -12,7 +12,10 @@ import methods
 from bench.data.encode import Vocabulary
 from bench.measure.students import counts_of
 from bench.plan.recipe import Recipe
-from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+from bench.train.legs import legs_of
+from bench.train.loop import train
+from bench.train.numerics import Numerics, RandomState
+from bench.train.trainee import Trainee
 from methods.api import Setup
 from methods.parts import blank_artefacts
 

@@ -12,7 +12,10 @@ import torch
 
 from bench.data.tasks import from_toml
 from bench.plan.recipe import Recipe
-from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+from bench.train.legs import legs_of
+from bench.train.loop import train
+from bench.train.numerics import Numerics, RandomState
+from bench.train.trainee import Trainee
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()

@@ -12,7 +12,10 @@ import methods
 from bench.data.encode import batches_of_epoch, mixed_batches
 from bench.plan.cell import record_key, train_key
 from bench.record.store import Store
-from bench.train.loop import Course, Numerics, RandomState, Trainee, legs_of, train, train_on
+from bench.train.legs import legs_of
+from bench.train.loop import Course, train, train_on
+from bench.train.numerics import Numerics, RandomState
+from bench.train.trainee import Trainee
 from methods import losses
 from methods.api import Batch, EnsembleTargets, Needs, Out, Setup, artefact_name
 from methods.microbert import TaskExperts

@@ -183,7 +183,10 @@ def ib_bert():
 @pytest.mark.parametrize("transfer", ["joint", "auxiliary"])
 def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer):
     from bench.plan.recipe import Recipe
-    from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+    from bench.train.legs import legs_of
+    from bench.train.loop import train
+    from bench.train.numerics import Numerics, RandomState
+    from bench.train.trainee import Trainee
 
     teacher = ib_bert()
     kind = methods.get("mobilebert")

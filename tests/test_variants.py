@@ -8,7 +8,10 @@ import torch
 
 import methods
 from bench.plan.recipe import Recipe
-from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+from bench.train.legs import legs_of
+from bench.train.loop import train
+from bench.train.numerics import Numerics, RandomState
+from bench.train.trainee import Trainee
 from methods.api import Needs, Setup
 from methods.moebert import Experts, MoEBertConfig, NeuronImportance, TokensSeen, fill
 from methods.packed import forward

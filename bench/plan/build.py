@@ -484,7 +484,7 @@ def _with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[
 def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> None:
     """Ask a method for its stages now, so that a combination it cannot do is bad input and not a failed cell."""
     from bench.errors import CellError
-    from bench.train.loop import legs_of
+    from bench.train.legs import legs_of
 
     try:
         stages = row.method.stages(setup_of(tasks, {}))

@@ -51,7 +51,7 @@ def estimate(plan: Plan) -> tuple[float, int]:
 
     from bench.measure.students import student_cost, teacher_cost
     from bench.plan.build import members_of
-    from bench.train.artefacts import is_cached
+    from bench.train.cache import is_cached
     from methods.api import CutTeacher, FromText, Setup
     from methods.families import cost
     from methods.masked import TeacherHead

@@ -63,7 +63,7 @@ def plan_start(
         TypeError: a general stage that wants something which does not come from text or from the un-tuned teacher.
     """
     from bench.data.corpus import read_corpus, sample_corpus
-    from bench.train.artefacts import is_cached
+    from bench.train.cache import is_cached
     from methods.api import CutTeacher, FromText, GeneralStart, TeacherWeights
 
     for start in known.values():

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from bench.data.augment import CANDIDATES, Augmentation, Candidates, augmented, replaceable
 from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
 from bench.data.sources import Split
-from bench.train.artefacts import OnStep, base_model, folder_of, keep, own_weights
-from bench.train.loop import Numerics
+from bench.train.cache import folder_of, keep
+from bench.train.loop import OnStep
+from bench.train.numerics import Numerics
+from bench.train.teachers import base_model, own_weights
 from methods.api import Batch, Needs, Setup
 from methods.masked import TeacherHead
 from methods.packed import Layout, forward

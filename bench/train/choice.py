@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from bench.data.encode import Encoded
 from bench.train.evaluate import predict, score
-from bench.train.loop import Numerics, RandomState
+from bench.train.numerics import Numerics, RandomState
 from methods.api import Student
 
 

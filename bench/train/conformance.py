@@ -24,7 +24,10 @@ from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.recipe import Recipe
 from bench.train.evaluate import predict
-from bench.train.loop import Numerics, RandomState, Trainee, legs_of, train
+from bench.train.legs import legs_of
+from bench.train.loop import train
+from bench.train.numerics import Numerics, RandomState
+from bench.train.trainee import Trainee
 from methods import get
 from methods.api import (
     CutTeacher,

@@ -13,7 +13,7 @@ from torch import nn
 from bench.data.encode import Encoded
 from bench.errors import CellError
 from bench.stats.metrics import FORMULAS
-from bench.train.loop import Numerics
+from bench.train.numerics import Numerics
 from methods.api import Needs
 from methods.packed import forward
 

@@ -1,173 +1,81 @@
-"""What the harness makes once and keeps, cached under its key: tuned teachers, general starts, what methods compute."""
+"""Starts: general stages on unlabelled text and given encoders, loaded, or trained when first wanted, and cached."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModel, AutoModelForSequenceClassification, BertConfig
+from transformers import AutoModel, BertConfig
 
-from bench.data.checkpoints import Checkpoint, sha256_of
-from bench.data.encode import Encoded
-from bench.data.tasks import Task
+from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
+from bench.data.encode import Encoded, pieces
 from bench.plan.recipe import Recipe
-from bench.train.evaluate import predict
+from bench.plan.starts import StartPlan
+from bench.progress import Progress
+from bench.train.cache import WEIGHTS, folder_of, keep
 from bench.train.inherit import inherit, observe
-from bench.train.loop import Numerics, RandomState, Trainee, TrainLog, legs_of, train
+from bench.train.legs import legs_of
+from bench.train.loop import OnStep, train
+from bench.train.numerics import Numerics, RandomState
+from bench.train.teachers import base_model, own_weights
+from bench.train.trainee import Trainee, TrainLog
 from methods import losses
-from methods.api import Batch, FromText, FromTraining, Needs, Setup, Shape, Stage, Student, Term
+from methods.api import CutTeacher, FromText, Needs, Setup, Shape, Stage, Student, Term
+from methods.masked import TeacherHead
 from methods.parts import bert_config, classifier, nearest_layers, text_tensors
-from methods.terms import hard
 
-OnStep = Callable[[int, int], Any]
-WEIGHTS = "model.safetensors"
 OBSERVED_TOKENS = 16_384
 """Text that a start is fitted on before it is trained."""
 
 
-def cache_root() -> Path:
-    """``BERT_BENCH_CACHE``, or the user's cache folder."""
-    given = os.environ.get("BERT_BENCH_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "bert-bench"
+class Starts:
+    """What a plan wants from unlabelled text, by key."""
 
+    def __init__(
+        self, plans: dict[str, StartPlan], numerics: Numerics, progress: Progress, offline: bool = False
+    ) -> None:
+        self.plans, self.numerics, self.progress, self.offline = plans, numerics, progress, offline
+        self.made: dict[str, tuple[dict[str, Tensor], dict[str, Any]]] = {}
 
-def folder_of(kind: str, key: str) -> Path:
-    return cache_root() / kind / key[:24]
+    def get(self, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The tensors, and what is known of how they were made.
 
+        Raises:
+            CellError: a guard stopped the training.
+        """
+        if key not in self.made:
+            start = self.plans[key]
+            parts = {name: self._part(start, part) for name, part in start.parts.items()}
+            with self.progress.task(f"{start.title} from {start.corpus.name}") as update:
+                self.made[key] = self._make(start, parts, update)
+        return self.made[key]
 
-def is_cached(kind: str, key: str) -> bool:
-    return (folder_of(kind, key) / "made.json").is_file()
+    def masked_head(self) -> dict[str, Tensor]:
+        """The un-tuned teacher's masked-language head, which the plan has wished for."""
+        return self.get(next(key for key, start in self.plans.items() if isinstance(start.wish, TeacherHead)))[0]
 
+    def _part(self, start: StartPlan, key: str) -> dict[str, Tensor]:
+        return self.get(key)[0] if key in self.plans else own_weights(start.checkpoint)
 
-def keep(kind: str, key: str, write: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Run ``write`` in a temporary folder and move it into place; other processes wait and find it made."""
-    final = folder_of(kind, key)
-    final.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(final.with_suffix(".lock")):
-        if not (final / "made.json").is_file():
-            shutil.rmtree(final, ignore_errors=True)
-            with tempfile.TemporaryDirectory(dir=final.parent, prefix=".tmp-") as temporary:
-                folder = Path(temporary) / "new"
-                folder.mkdir()
-                made = {"key": key, **write(folder)}
-                (folder / "made.json").write_text(json.dumps(made, indent=1))
-                os.replace(folder, final)
-        return dict(json.loads((final / "made.json").read_text()))
+    def _make(self, start: StartPlan, parts: dict[str, dict[str, Tensor]], update: Any) -> Any:
+        wish = start.wish
 
+        def text() -> Encoded:
+            tokenizer = tokenizer_of(start.checkpoint)
+            return pieces(tokenizer, start.corpus.documents, start.recipe.max_length, start.budget)
 
-def base_model(checkpoint: Checkpoint, num_labels: int) -> Any:
-    """The checkpoint as a classifier that reads packed batches; a head it lacks comes from torch's generator."""
-    return _opened(checkpoint.folder, num_labels)
-
-
-def own_weights(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """The un-tuned teacher's weights without a head, by name as in its classifier."""
-    with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not handed out
-        found = base_model(checkpoint, 2).state_dict()
-    return {name: value for name, value in found.items() if not name.startswith("classifier.")}
-
-
-def _opened(folder: Path, num_labels: int) -> Any:
-    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=num_labels)
-    model.set_attn_implementation("packed")
-    return model
-
-
-def finetuned_teacher(
-    checkpoint: Checkpoint,
-    task: Task,
-    key: str,
-    data: Callable[[], Encoded],
-    recipe: Recipe,
-    seed: int,
-    numerics: Numerics,
-    on_step: OnStep,
-) -> tuple[Any, dict[str, Any]]:
-    """The teacher of one task: from the cache, or fine-tuned on the labels now.
-
-    Raises:
-        CellError: a guard stopped the training.
-    """
-
-    def write(folder: Path) -> dict[str, Any]:
-        encoded = data()
-        random = RandomState(seed, numerics.device)
-        with random.current():
-            model = base_model(checkpoint, task.num_labels)
-        legs = legs_of([Stage("finetune", {"hard": hard()})], (), recipe, len(encoded))[1]
-        trainee = Trainee(f"teacher of {task.name}", Student(model), random, [], legs, numerics)
-        train([trainee], encoded, seed, None, numerics, recipe.batch_size, on_step)
-        if trainee.error:
-            raise trainee.error
-        if not task.regression:
-            model.config.id2label = dict(enumerate(task.labels))
-            model.config.label2id = {name: code for code, name in enumerate(task.labels)}
-        model.cpu().save_pretrained(folder)
-        return {
-            "weights": sha256_of(folder / WEIGHTS),
-            "train": asdict(trainee.log),
-        }
-
-    made = keep("teachers", key, write)
-    return _opened(folder_of("teachers", key), task.num_labels), made
-
-
-def from_training(
-    wish: FromTraining,
-    key: str,
-    teacher: nn.Module,
-    data: Encoded,
-    batch_size: int,
-    numerics: Numerics,
-    on_step: OnStep,
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What a method computes once from the tuned teacher and the training examples, in their order."""
-
-    def batches() -> Iterator[Batch]:
-        starts = range(0, len(data), batch_size)
-        for number, start in enumerate(starts, start=1):
-            yield data.batch(range(start, min(start + batch_size, len(data))), numerics.device)
-            on_step(number, len(starts))
-
-    def write(folder: Path) -> dict[str, Any]:
-        begun = time.perf_counter()
-        tensors = wish.make(teacher.to(numerics.device).eval(), batches())
-        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, folder / WEIGHTS)
-        return {"weights": sha256_of(folder / WEIGHTS), "seconds": round(time.perf_counter() - begun, 3)}
-
-    made = keep("computed", key, write)
-    return load_file(folder_of("computed", key) / WEIGHTS), made
-
-
-def ensemble_targets(
-    key: str, teachers: Callable[[], Iterable[nn.Module]], data: Encoded, numerics: Numerics
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The mean class probabilities (of a regression, scores) of some tuned teachers on the training examples."""
-
-    def write(folder: Path) -> dict[str, Any]:
-        begun = time.perf_counter()
-        answers = []
-        for teacher in teachers():
-            logits = torch.from_numpy(predict(teacher, data, numerics))
-            answers.append(logits if logits.size(1) == 1 else logits.softmax(-1))
-        made = {"targets": torch.stack(answers).mean(0), "ids": torch.tensor(list(data.ids))}
-        save_file(made, folder / WEIGHTS)
-        return {"weights": sha256_of(folder / WEIGHTS), "seconds": round(time.perf_counter() - begun, 3)}
-
-    made = keep("computed", key, write)
-    return load_file(folder_of("computed", key) / WEIGHTS), made
+        if isinstance(wish, CutTeacher):
+            return cut_teacher(start.checkpoint, wish.shape, start.key, text)
+        common = (text, start.recipe, start.budget, self.numerics, update)
+        if isinstance(wish, FromText):
+            return from_text(wish, start.key, parts, start.checkpoint, *common)
+        return general_start(start.checkpoint, wish.shape, start.key, *common)
 
 
 def beginning(

@@ -1,0 +1,133 @@
+"""From a deployed model to its record: answers, scores, sizes and what its training cost."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+import methods
+from bench.measure.machine import environment, revision, source_hash
+from bench.measure.parameters import weights_hash
+from bench.measure.profile import sizes
+from bench.plan.cell import Cell, record_key, train_key
+from bench.record.schema import Failure, Record, TrainCost
+from bench.stats.guards import suspicions
+from bench.train.evaluate import predict, score
+from bench.train.materials import Materials
+from bench.train.trainee import TrainLog
+from methods.families import Cost, cost
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def scored(
+    cell: Cell,
+    model: nn.Module,
+    materials: Materials,
+    started: str,
+    log: TrainLog | None,
+    teacher: Any,
+    point: str = "",
+    trained: nn.Module | None = None,
+) -> tuple[Record, dict[str, np.ndarray]]:
+    """Predictions on every evaluation set, scores, sizes and cost of one deployed model; and the raw arrays."""
+    task = materials.task
+    arrays: dict[str, np.ndarray] = {}
+    scores: dict[str, dict[str, float]] = {}
+    predicted = []
+    for name, encoded in materials.evaluation.items():
+        logits = predict(model, encoded, materials.numerics)
+        split = task.evaluation[name]
+        arrays[f"logits.{name}"] = logits
+        arrays[f"examples.{name}"] = split.example_hashes()
+        if split.labels is None:
+            predicted.append(name)
+        else:
+            arrays[f"labels.{name}"] = split.labels
+            scores[name] = score(logits, split.labels, task.task.metrics)
+    sized, usage = sizes(model), {}
+    if hasattr(model, "observed"):
+        usage = dict(model.observed())  # type: ignore[operator]
+        if average := usage.pop("cost", None):
+            sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
+    for name, logits in ((name, arrays[f"logits.{name}"]) for name in scores):
+        for line in suspicions(logits, arrays[f"labels.{name}"], task.task.labels):
+            materials.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {line}")
+    record = Record(
+        key=record_key(cell, point),
+        train_key=train_key(cell),
+        point=point,
+        status="ok",
+        cell=cell,
+        scores=scores,
+        predicted=tuple(predicted),
+        sizes=sized,
+        usage=usage,
+        train=None if log is None else _cost(log, model if trained is None else trained, model, teacher),
+        weights=weights_hash(model),
+        code=_code(cell),
+        env=environment(str(materials.numerics.device)),
+        started=started,
+        finished=now(),
+    )
+    return record, arrays
+
+
+def _cost(log: TrainLog, trained: Any, shipped: nn.Module, teacher: nn.Module | None) -> TrainCost:
+    """A model that costs more while it trains than when it is shipped says so by ``training_cost()``."""
+    price = trained.training_cost() if hasattr(trained, "training_cost") else cost(shipped)
+    own = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)
+    taught = 0.0
+    if log.teacher_tokens and teacher is not None:
+        examples = log.examples * log.teacher_tokens / log.tokens
+        taught = 2 * cost(teacher).macs(log.teacher_tokens, log.teacher_squared_lengths, examples)
+    return TrainCost(
+        steps=log.steps,
+        examples=log.examples,
+        tokens=log.tokens,
+        seconds_own=round(log.seconds_own, 3),
+        teacher_seconds_shared=round(log.teacher_seconds_shared, 3),
+        teacher_seconds_alone=round(log.teacher_seconds_alone, 3),
+        flops_own=float(own),
+        flops_teacher=float(taught),
+    )
+
+
+def _code(cell: Cell) -> dict[str, Any]:
+    from bench import __version__
+
+    found = {"version": __version__, **revision()}
+    if cell.method in methods.names():
+        found["method"] = source_hash(methods.get(cell.method))
+    return found
+
+
+def empty(cell: Cell, status: Any, started: str) -> Record:
+    return Record(
+        key=record_key(cell),
+        train_key=train_key(cell),
+        status=status,
+        cell=cell,
+        code=_code(cell),
+        started=started,
+        finished=now(),
+    )
+
+
+def failed(cell: Cell, started: str, error: Exception) -> Record:
+    trace = "".join(traceback.format_exception(error))
+    root = str(Path(__file__).resolve().parents[2])
+    failure = Failure(
+        type=type(error).__name__,
+        message=str(error),
+        traceback=trace.replace(root + "/", "").replace(sys.prefix, "<python>"),
+    )
+    return empty(cell, "failed", started).model_copy(update={"error": failure})

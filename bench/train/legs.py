@@ -1,0 +1,81 @@
+"""A method's stages with their lengths fixed: what actually runs, and for how many steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.errors import CellError
+from bench.plan.recipe import Recipe
+from methods.api import Needs, Stage, Term
+
+MAIN = "main"
+"""The player that moves the student itself."""
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A stage with its length fixed and its dropped terms gone: what actually runs."""
+
+    stage: Stage
+    terms: dict[str, Term]
+    recipe: Recipe
+    steps: int
+
+    def needs(self, side: str) -> Needs:
+        total = Needs()
+        for term in self.terms.values():
+            total = total | (term.teacher if side == "teacher" else term.student)
+        return total
+
+
+def kept_terms(stage: Stage, dropped: Sequence[str]) -> dict[str, Term]:
+    """The stage's terms without those dropped by name or prefix, and without those of constant weight 0."""
+    return {
+        name: term
+        for name, term in stage.terms.items()
+        if term.weight != 0 and not any(name == drop or name.startswith(drop + ".") for drop in dropped)
+    }
+
+
+def legs_of(
+    stages: Sequence[Stage], dropped: Sequence[str], recipe: Recipe, *examples: int
+) -> tuple[list[Leg], list[Leg]]:
+    """Preparatory and counted legs. A stage left without terms gives its share to the others.
+
+    Args:
+        examples: training examples; of several tasks one number for each.
+
+    Raises:
+        CellError: nothing is left that trains the student, or a term that student and teacher cannot have.
+    """
+    per_epoch = sum(math.ceil(count / recipe.batch_size) for count in examples)
+    kept = [(stage, kept_terms(stage, dropped)) for stage in stages]
+    kept = [(stage, terms) for stage, terms in kept if terms]
+    for name, term in ((name, term) for _, terms in kept for name, term in terms.items()):
+        if term.impossible:
+            raise CellError(f"the term {name}: {term.impossible}, or drop it (:-{name})")
+    counted = [(stage, terms) for stage, terms in kept if not stage.preparatory_steps]
+    if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
+        raise CellError("every term that trains the student was dropped; keep at least one")
+    preparation = [
+        Leg(stage, terms, recipe.for_stage(dict(stage.paper)), min(per_epoch, stage.preparatory_steps))
+        for stage, terms in kept
+        if stage.preparatory_steps
+    ]
+    if recipe.name == "paper":
+        legs = []
+        for stage, terms in counted:
+            own = recipe.for_stage(dict(stage.paper))
+            legs.append(Leg(stage, terms, own, max(1, round(own.epochs * per_epoch))))
+        return preparation, legs
+    total = max(len(counted), round(recipe.epochs * per_epoch))
+    shares = sum(stage.share for stage, _ in counted)
+    legs, done, share = [], 0, 0.0
+    for stage, terms in counted:
+        share += stage.share / shares
+        end = max(done + 1, round(share * total))
+        legs.append(Leg(stage, terms, recipe, end - done))
+        done = end
+    return preparation, legs
