@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bench.data.checkpoints import find
+from bench.data.checkpoints import find, hash_of_tokenizer
 from bench.errors import InputError
 from bench.plan.cell import Numeric
 from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, usable
-from bench.plan.starts import StartPlan, hash_of_tokenizer, plan_start
+from bench.plan.starts import StartPlan, plan_start
 from bench.progress import Progress
 from bench.train.numerics import Numerics
 from bench.train.starts import Starts

@@ -16,10 +16,11 @@ from bench.data.checkpoints import Checkpoint
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.measure.busy import training_here
 from bench.measure.records import empty, failed, now, scored
-from bench.plan.build import Plan, Planned, build, setup_of
+from bench.plan.build import Plan, Planned, build
 from bench.plan.cell import Cell
 from bench.plan.recipe import Recipe
 from bench.plan.request import SAMPLE, Request
+from bench.plan.tasks import setup_of
 from bench.progress import Progress, duration, quiet
 from bench.record.store import Store
 from bench.train.cache import cache_root

@@ -14,10 +14,10 @@ import numpy as np
 
 from bench.data.tasks import expand
 from bench.errors import InputError
-from bench.plan.build import several_tasks
 from bench.plan.cell import TEACHER, Search, Trial
 from bench.plan.request import Request
 from bench.plan.spelling import PACE, MethodRow, defaults, parse_methods, parse_one
+from bench.plan.students import several_tasks
 from bench.progress import Progress
 from bench.record.schema import Record
 from bench.record.store import Store

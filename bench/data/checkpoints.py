@@ -96,8 +96,6 @@ def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> 
     Raises:
         InputError: nothing there, no safetensors, another shape or another vocabulary.
     """
-    from bench.data.encode import tokenizer_hash
-
     found = find(path, None, offline)
     config = found.config
     if config.model_type != "bert":
@@ -108,7 +106,7 @@ def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> 
         names = ("layers", "hidden", "heads", "ffn")
         typed = ":".join(f"{name}={value}" for name, value in zip(names, theirs, strict=True))
         raise InputError(f"start_from={path}: its shape is not the row's; add {typed} to the row")
-    if tokenizer_hash(tokenizer_of(found)) != tokenizer_hash(tokenizer_of(teacher)):
+    if hash_of_tokenizer(found) != hash_of_tokenizer(teacher):
         raise InputError(f"start_from={path}: it reads another vocabulary than the teacher {teacher.name}")
     return found
 
@@ -215,11 +213,29 @@ def tokenizer_of(checkpoint: Checkpoint) -> Any:
     Raises:
         InputError: the folder has none.
     """
+    return _tokenizer(checkpoint.folder, checkpoint.name)
+
+
+def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
+    """sha256 of what decides the checkpoint's token ids.
+
+    Raises:
+        InputError: the folder has no tokenizer.
+    """
+    return _hash_of_tokenizer(checkpoint.folder, checkpoint.name)
+
+
+def _tokenizer(folder: Path, name: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(checkpoint.folder, use_fast=True)
+        return AutoTokenizer.from_pretrained(folder, use_fast=True)
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"--teacher {checkpoint.name}: no tokenizer in {checkpoint.folder} ({str(error).splitlines()[0]})"
-        ) from None
+        raise InputError(f"--teacher {name}: no tokenizer in {folder} ({str(error).splitlines()[0]})") from None
+
+
+@lru_cache  # a plan asks for it once a row and task
+def _hash_of_tokenizer(folder: Path, name: str) -> str:
+    from bench.data.encode import tokenizer_hash
+
+    return tokenizer_hash(_tokenizer(folder, name))

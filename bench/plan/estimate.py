@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from bench.plan.recipe import Recipe
 
 if TYPE_CHECKING:
-    from bench.plan.build import Plan, TaskPlan
+    from bench.plan.build import Plan
     from bench.plan.request import Request
+    from bench.plan.tasks import TaskPlan
     from methods.families import Cost
 
 EFFICIENCY = 0.6
@@ -50,7 +51,7 @@ def estimate(plan: Plan) -> tuple[float, int]:
     import torch
 
     from bench.measure.students import student_cost, teacher_cost
-    from bench.plan.build import members_of
+    from bench.plan.students import members_of
     from bench.train.cache import is_cached
     from methods.api import CutTeacher, FromText, Setup
     from methods.families import cost
@@ -59,6 +60,7 @@ def estimate(plan: Plan) -> tuple[float, int]:
 
     flops, disk = 0.0, 0
     needed: set[str] = set()
+    costs: dict[tuple[str, int, str], Cost] = {}  # a student is built to be counted: once a row, not once a cell
     for task in plan.tasks:
         cells = [planned for planned in plan.of_task(task.task.name) if planned.todo]
         if not cells:
@@ -82,7 +84,10 @@ def estimate(plan: Plan) -> tuple[float, int]:
         flops += len(taught) * passes(teacher, seen, task.mean_tokens)
         for planned in cells:
             disk += RECORD_BYTES
-            own = student_cost(planned.row.method, config, labels) if planned.row else teacher
+            own = teacher
+            if planned.row:
+                same = (planned.row.spelling, labels, task.checkpoint.sha256)
+                own = costs[same] = costs.get(same) or student_cost(planned.row.method, config, labels)
             flops += passes(own, scored, task.mean_tokens)
             if planned.row:
                 flops += 3 * passes(own, seen, task.mean_tokens)

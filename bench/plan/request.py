@@ -30,7 +30,7 @@ class Request:
     data: str = "auto"
     teacher: str = "auto"
     results: Path = Path("results/runs")
-    reports: Path = Path("reports")
+    reports: Path = Path("reports/runs")
     recipe: str = "common"
     precision: str = "fp32"
     device: str = "auto"

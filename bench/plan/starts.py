@@ -41,13 +41,6 @@ class StartPlan:
         return " ".join(part for part in (self.wish.name.replace("_", " "), str(shape), own) if part)
 
 
-def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
-    from bench.data.checkpoints import tokenizer_of
-    from bench.data.encode import tokenizer_hash
-
-    return tokenizer_hash(tokenizer_of(checkpoint))
-
-
 def plan_start(
     wish: GeneralStart | CutTeacher | FromText,
     request: Request,

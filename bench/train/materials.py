@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from bench.data.checkpoints import given_start, tokenizer_of
 from bench.data.encode import Encoded, encode
-from bench.plan.build import TaskPlan
+from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
 from bench.train.augmentation import augmented_rows
 from bench.train.choice import Exam

@@ -1,0 +1,185 @@
+"""The cells of the students: what a row wants prepared for a task, under which keys, and whether it can be trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bench.errors import InputError
+from bench.plan.cell import Cell, Partner, Selection
+from bench.plan.keys import SCHEMA, digest
+from bench.plan.recipe import Recipe
+from bench.plan.request import CHECKPOINTS, Request
+from bench.plan.spelling import MethodRow
+from bench.plan.starts import StartPlan, plan_start
+from bench.plan.tasks import TaskPlan, setup_of
+
+if TYPE_CHECKING:
+    from methods.api import Wish
+
+BEST_EPOCH = " (best epoch)"
+"""Ends the label of a row whose epoch was chosen."""
+
+
+def members_of(row: MethodRow, task: TaskPlan) -> int:
+    """How many tuned teachers of each task a row wants as an ensemble; 0 for most."""
+    from methods.api import EnsembleTargets
+
+    return max((w.members for w in _wishes(row, task) if isinstance(w, EnsembleTargets)), default=0)
+
+
+def several_tasks(row: MethodRow) -> bool:
+    """Whether one student of this row learns all tasks of the run."""
+    return bool(getattr(row.method, "several_tasks", False))
+
+
+def student_cells(
+    row: MethodRow, tasks: Sequence[TaskPlan], request: Request, starts: dict[str, StartPlan]
+) -> list[Cell]:
+    """The cells of one row, one for each seed and task; of several tasks they are one training a seed.
+
+    Raises:
+        InputError: a combination that the method cannot do.
+    """
+    from methods.api import artefact_name
+
+    several, search = several_tasks(row), dict(request.searches).get(row.spelling)
+    artefacts, recipes = {}, []
+    for task in tasks:
+        wishes = _wishes(row, task)
+        for wish in wishes:
+            name = artefact_name(wish, task.task.name, several)
+            artefacts[name] = _key_of(wish, request, task, starts)
+        recipes.append(_recipe(task, wishes, row.pace))
+    if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
+        raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
+    chosen = BEST_EPOCH if CHECKPOINTS[request.checkpoint] else ""
+    partners = [
+        Partner(
+            task=task.task.name,
+            train=task.data.train,
+            max_train_rows=task.data.max_train_rows,
+            teacher=task.teacher.key,
+        )
+        for task in tasks
+    ]
+    return [
+        Cell(
+            label=(f"{search.of} (best of {len(search.trials)})" if search else row.label) + chosen,
+            method=_name(row),
+            version=row.method.version,
+            settings=row.settings,
+            dropped=row.dropped,
+            ablation_of=None if row.ablation_of is None else row.ablation_of + chosen,
+            tasks=(task.task.name,),
+            data=task.data,
+            teacher=task.teacher,
+            tokenizer=task.tokenizer,
+            artefacts=artefacts,
+            recipe=recipes[0].as_dict(),
+            seed=seed,
+            numeric=task.numeric,
+            together=tuple(partners) if several else (),
+            selection=_selection(request, tasks if several else [task]),
+            search=search,
+        )
+        for seed in request.seeds
+        for task in tasks
+    ]
+
+
+def _selection(request: Request, tasks: Sequence[TaskPlan]) -> Selection | None:
+    rows = {task.task.name: task.choosing.fingerprint() for task in tasks if task.choosing is not None}
+    return Selection(rule=CHECKPOINTS[request.checkpoint], rows=rows) if rows else None
+
+
+def _name(row: MethodRow) -> str:
+    """The registered name, which for a third party's method has its package before it."""
+    return row.spelling.split(":")[0]
+
+
+def _wishes(row: MethodRow, task: TaskPlan) -> Sequence[Wish]:
+    try:
+        return tuple(row.method.prepare(task.checkpoint.config))
+    except ValueError as error:
+        raise InputError(f"{row.spelling}: {error}") from None
+
+
+def _recipe(task: TaskPlan, wishes: Sequence[Wish], pace: float) -> Recipe:
+    """The students' recipe at a row's own pace; a student cut out of the teacher takes the teacher's learning rate.
+
+    Trained weights of a wide teacher are destroyed by steps that suit a small encoder.
+    """
+    from methods.api import TeacherWeights
+
+    cut = any(isinstance(wish, TeacherWeights) for wish in wishes)
+    rate = task.teacher_recipe.learning_rate if cut else task.recipe.learning_rate
+    return replace(task.recipe, learning_rate=rate * pace)
+
+
+def _key_of(wish: Wish, request: Request, task: TaskPlan, starts: dict[str, StartPlan]) -> str:
+    """The key of what a method wants prepared, known before it is made."""
+    from bench.data.checkpoints import given_start
+    from methods.api import CutTeacher, EnsembleTargets, FromText, GeneralStart, GivenStart, TeacherWeights
+
+    if isinstance(wish, GivenStart):
+        return given_start(wish.path, wish.shape, task.checkpoint, request.offline).sha256
+    if isinstance(wish, GeneralStart | CutTeacher | FromText):
+        return plan_start(wish, request, task.checkpoint, task.tokenizer, task.numeric, starts).key
+    if isinstance(wish, TeacherWeights):
+        return task.teacher.key if wish.tuned else task.checkpoint.sha256
+    if isinstance(wish, EnsembleTargets):
+        if task.teacher.origin == "given":
+            raise InputError(
+                f"{wish.name.replace('_', ' ')}: teachers that come tuned are one a task, no ensemble of {wish.members}; "
+                f"name a checkpoint without a head as --teacher"
+            )
+        members = [task.teacher_key(seed) for seed in range(wish.members)]
+        return digest({"schema": SCHEMA, "what": wish.name, "teachers": members, "data": task.data.train})
+    return digest(
+        {
+            "schema": SCHEMA,
+            "what": [wish.name, wish.version, dict(wish.settings)],
+            "teacher": task.teacher.key,
+            "data": task.data.evaluation if getattr(wish, "rows", "train") == "validation" else task.data.train,
+            "tokenizer": task.tokenizer,
+            "max_length": task.recipe.max_length,
+            "numeric": task.numeric.model_dump(),
+        }
+    )
+
+
+def with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[MethodRow], list[str]]:
+    """The rows whose stages these tasks and teachers allow, and why others of ``all`` are left out.
+
+    Raises:
+        InputError: a row that was named cannot be trained.
+    """
+    kept, left = [], []
+    for row in rows:
+        try:
+            for together in [tasks] if several_tasks(row) else [[task] for task in tasks]:
+                _check_stages(row, together, together[0].recipe)
+            kept.append(row)
+        except InputError as error:
+            if not row.by_all:
+                raise
+            left.append(f"{row.spelling} is left out of all: {error}")
+    return kept, left
+
+
+def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> None:
+    """Ask a method for its stages now, so that a combination it cannot do is bad input and not a failed cell."""
+    from bench.errors import CellError
+    from bench.train.legs import legs_of
+
+    try:
+        stages = row.method.stages(setup_of(tasks, {}))
+        there = {term for stage in stages for term in stage.terms}
+        for drop in row.dropped:
+            if not any(term == drop or term.startswith(drop + ".") for term in there):
+                raise ValueError(f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}")
+        legs_of(stages, row.dropped, recipe, *(len(task.train) for task in tasks))
+    except (ValueError, CellError) as error:
+        raise InputError(f"{row.spelling} on {', '.join(task.task.name for task in tasks)}: {error}") from None

@@ -1,0 +1,199 @@
+"""The tasks of a plan: their examples, their teachers, and the identity of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from bench.data.augment import Augmentation
+from bench.data.checkpoints import hash_of_tokenizer
+from bench.data.tasks import EvaluationSet, Task
+from bench.errors import InputError
+from bench.plan.cell import (
+    DataIdentity,
+    Numeric,
+    TeacherIdentity,
+)
+from bench.plan.keys import SCHEMA, digest
+from bench.plan.recipe import TEACHER_LEARNING_RATES, Recipe
+from bench.plan.request import CHECKPOINTS, Request, recipe_of
+from bench.plan.starts import StartPlan, plan_start
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bench.data.checkpoints import Checkpoint
+    from bench.data.sources import Source, Split
+    from methods.api import Setup
+
+TEACHER_VERSION = 1
+AUGMENTATION_VERSION = 1
+
+
+@dataclass
+class TaskPlan:
+    """One task: its examples and its teacher."""
+
+    task: Task
+    source: Source
+    train: Split
+    evaluation: dict[str, Split]
+    checkpoint: Checkpoint
+    teacher: TeacherIdentity
+    teacher_recipe: Recipe
+    numeric: Numeric
+    recipe: Recipe
+    mean_tokens: float
+    data: DataIdentity
+    """what students are trained on and scored with"""
+    given: DataIdentity
+    """the same before augmentation: what teachers are tuned on"""
+    augmentation: Augmentation | None = None
+    choosing: Split | None = None
+    """the rows that choose which epoch of a student is shipped; None for the last"""
+
+    @property
+    def tokenizer(self) -> str:
+        """sha256 of what decides the teacher's token ids."""
+        return hash_of_tokenizer(self.checkpoint)
+
+    def teacher_key(self, seed: int) -> str:
+        """Of the teacher tuned with this seed; 0 is the one that students share."""
+        return _teacher_key(self.checkpoint, self.task, self.given, self.teacher_recipe, self.numeric, seed)
+
+
+def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) -> tuple[list[TaskPlan], list[str]]:
+    from bench.data.checkpoints import find
+    from bench.data.sources import ReportedHalf, held_back, source_for
+
+    planned: list[TaskPlan] = []
+    absent: list[str] = []
+    for task, by_name in wanted:
+        source = source_for(task, request.data, request.offline)
+        if request.held_back:
+            task, source = held_back(task, source)
+        rule = CHECKPOINTS[request.checkpoint]
+        whole = source
+        if rule == "half":
+            source = ReportedHalf(source)
+        labelled = [e for e in task.evaluation if e.labelled]
+        splits: list[str | EvaluationSet] = ["train", *labelled]
+        lacking = [s for s in splits if not source.has(task, s)]
+        if lacking and not by_name:
+            absent.append(task.name)
+            continue
+        train = source.load(task, "train").limited(request.max_train_rows)
+        evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
+        choosing = whole.load(task, labelled[0]) if rule else None
+        if choosing is not None and rule == "half":
+            choosing = choosing.halves()[0]
+        checkpoint = find(request.teacher, task, request.offline)
+        recipe = recipe_of(request, source.epochs, checkpoint.config.max_position_embeddings)
+        tuned = replace(recipe, name="common", learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < 512])
+        data = DataIdentity(
+            name=source.name,
+            slug=source.slug,
+            train=train.fingerprint(),
+            max_train_rows=request.max_train_rows,
+            evaluation={name: split.fingerprint() for name, split in evaluation.items()},
+            rows={"train": len(train), **{name: len(split) for name, split in evaluation.items()}},
+        )
+        planned.append(
+            TaskPlan(
+                task,
+                source,
+                train,
+                evaluation,
+                checkpoint,
+                _teacher_identity(checkpoint, task, data, tuned, numeric),
+                tuned,
+                numeric,
+                recipe,
+                _mean_tokens(checkpoint, train, recipe.max_length),
+                data,
+                data,
+                Augmentation(request.augment, request.augment_times) if request.augment else None,
+                choosing,
+            )
+        )
+    if not planned:
+        raise InputError(
+            f"--data {request.data} has none of the tasks {request.tasks}; it needs folders like rte/ with parquet files"
+        )
+    return planned, absent
+
+
+def _teacher_identity(
+    checkpoint: Checkpoint, task: Task, data: DataIdentity, recipe: Recipe, numeric: Numeric
+) -> TeacherIdentity:
+    if checkpoint.finetuned:
+        return TeacherIdentity(name=checkpoint.name, base=checkpoint.sha256, origin="given", key=checkpoint.sha256)
+    key = _teacher_key(checkpoint, task, data, recipe, numeric, 0)
+    return TeacherIdentity(name=checkpoint.name, base=checkpoint.sha256, origin="fine-tuned", key=key)
+
+
+def _teacher_key(
+    checkpoint: Checkpoint, task: Task, data: DataIdentity, recipe: Recipe, numeric: Numeric, seed: int
+) -> str:
+    return digest(
+        {
+            "schema": SCHEMA,
+            "version": TEACHER_VERSION,
+            "base": checkpoint.sha256,
+            "task": task.name,
+            "labels": task.num_labels,
+            "data": data.train,
+            "recipe": recipe.as_dict(),
+            "seed": seed,
+            "numeric": numeric.model_dump(),
+        }
+    )
+
+
+def _mean_tokens(checkpoint: Checkpoint, split: Split, max_length: int) -> float:
+    """Tokens of an average training example, from at most 256 of them."""
+    from bench.data.checkpoints import tokenizer_of
+    from bench.data.encode import encode
+
+    some = split.limited(256)
+    return encode(tokenizer_of(checkpoint), some, max_length).total_tokens / len(some)
+
+
+def augmented(
+    task: TaskPlan,
+    augmentation: Augmentation,
+    request: Request,
+    starts: dict[str, StartPlan],
+) -> DataIdentity:
+    """The identity of the augmented rows: of what they are made from and how, known before they are made."""
+    from methods.api import MethodError
+    from methods.masked import TeacherHead
+
+    head = ""
+    if augmentation.kind == "masked":
+        try:
+            head = plan_start(TeacherHead(), request, task.checkpoint, task.tokenizer, task.numeric, starts).key
+        except MethodError as error:
+            raise InputError(f"--augment masked: {error}; --augment rules needs none") from None
+    made = {
+        "what": ["augmentation", AUGMENTATION_VERSION, augmentation.kind, augmentation.times, augmentation.seed],
+        "train": task.given.train,
+        "head": head,
+        "teacher": task.teacher.key if augmentation.kind == "rules" else task.checkpoint.sha256,
+    }
+    return task.given.model_copy(
+        update={
+            "name": f"{task.given.name}, augmented {augmentation.times} times by {augmentation.kind}",
+            "slug": f"{task.given.slug}-{augmentation.kind}-augmented-{augmentation.times}",
+            "train": digest({"schema": SCHEMA, **made}),
+        }
+    )
+
+
+def setup_of(tasks: Sequence[TaskPlan], artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
+    """What a method is told of the task, or the tasks, of one student."""
+    from methods.api import Setup
+
+    labels = tuple(task.task.num_labels for task in tasks)
+    return Setup(tasks[0].checkpoint.config, max(labels), tuple(t.task.name for t in tasks), artefacts, labels)
