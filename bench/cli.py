@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Callable
@@ -11,6 +12,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from bench.errors import BAD_INPUT, CHECK_FAILED, INTERRUPTED, OK, BenchError, InputError
+from bench.options import (
+    REQUEST,
+    Data,
+    Device,
+    Json,
+    Methods,
+    Offline,
+    Reports,
+    Results,
+    Tasks,
+    Teacher,
+    Threads,
+    takes,
+)
 
 app = typer.Typer(
     name="bench",
@@ -22,55 +37,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start here: python -m bench run --methods microbert,tinybert --tasks glue",
 )
-
-Methods = Annotated[
-    str, typer.Option(help="Rows: name:setting=value:-term:ablate, separated by commas, or all; see `list`.")
-]
-Tasks = Annotated[str, typer.Option(help="Tasks or groups, separated by commas; a task of your own as FILE.toml.")]
-Seeds = Annotated[str, typer.Option(help="Seeds of the students, like 0,1,2.")]
-Data = Annotated[str, typer.Option(help="hub, sample, auto, or a folder with <task>/<split>-00000-of-00001.parquet.")]
-Teacher = Annotated[str, typer.Option(help="A hub name, a folder, embedded, or auto.")]
-Results = Annotated[Path, typer.Option(help="Folder of the records.")]
-Reports = Annotated[Path, typer.Option(help="Folder of the reports.")]
-RecipeOption = Annotated[
-    str, typer.Option("--recipe", help="common (one for all) or paper (each paper's own schedule).")
-]
-Precision = Annotated[str, typer.Option(help="fp32 or bf16.")]
-CheckpointOption = Annotated[
-    str,
-    typer.Option(
-        "--checkpoint",
-        help="Which epoch of a student is scored: last, best-on-dev (chosen on the rows that are scored, and labelled so), "
-        "or best-on-half (chosen on half of them, scored on the other).",
-    ),
-]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps ...")]
-MaxRows = Annotated[int | None, typer.Option("--max-train-rows", help="Train on so many rows, drawn once.")]
-Epochs = Annotated[float | None, typer.Option(help="Passes over the training rows, over all stages of a method.")]
-Corpus = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="Unlabelled text for the general start: one document a line, or parquet with a text column. Repeat for more files."
-    ),
-]
-CorpusTokens = Annotated[
-    int | None, typer.Option("--corpus-tokens", help="Tokens of it to train the general start on.")
-]
-Augment = Annotated[
-    str,
-    typer.Option(
-        help="Rules that make further training rows for the students: masked (TinyBERT's) or rules (the BiLSTM's)."
-    ),
-]
-AugmentTimes = Annotated[int, typer.Option("--augment-times", help="Variants of each training row, at most.")]
-Threads = Annotated[int, typer.Option(help="CPU threads; part of a result's identity.")]
-Offline = Annotated[bool, typer.Option("--offline", help="Ask no hub; use what is cached.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start long plans without asking.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the answer as JSON to this file.")]
-
-
-PRETRAINING = {"methods", "teacher", "corpus", "corpus_tokens", "precision", "device", "threads", "offline"}
-"""What a general stage depends on."""
 
 
 def main() -> NoReturn:
@@ -108,9 +74,15 @@ def fail(message: str, code: int) -> NoReturn:
 def _request(**given: Any) -> Any:
     from bench.plan.request import Request, parse_seeds
 
-    given["seeds"] = parse_seeds(given["seeds"])
-    given["corpus"] = tuple(str(path) for path in given["corpus"] or ())
+    if "seeds" in given:
+        given["seeds"] = parse_seeds(given["seeds"])
+    given["corpus"] = tuple(str(path) for path in given.get("corpus") or ())
     return Request(**given)
+
+
+def _asking() -> Callable[[str], bool] | None:
+    """How to ask whether a long plan should start; None where nobody sits at a terminal."""
+    return typer.confirm if sys.stdin.isatty() else None
 
 
 def _write_json(path: Path | None, body: Any) -> None:
@@ -121,28 +93,10 @@ def _write_json(path: Path | None, body: Any) -> None:
 
 
 @app.command(epilog="Example: python -m bench run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
+@takes(*REQUEST)
 def run(
+    given: dict[str, Any],
     ctx: typer.Context,
-    methods: Methods = "all",
-    tasks: Tasks = "glue",
-    seeds: Seeds = "0",
-    data: Data = "auto",
-    teacher: Teacher = "auto",
-    results: Results = Path("results/runs"),
-    reports: Reports = Path("reports/runs"),
-    recipe: RecipeOption = "common",
-    precision: Precision = "fp32",
-    device: Device = "auto",
-    max_train_rows: MaxRows = None,
-    epochs: Epochs = None,
-    corpus: Corpus = None,
-    corpus_tokens: CorpusTokens = None,
-    augment: Augment = "",
-    augment_times: AugmentTimes = 10,
-    checkpoint: CheckpointOption = "last",
-    threads: Threads = 2,
-    offline: Offline = False,
-    yes: Yes = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run everything again; old attempts are kept.")] = False,
     experiment: Annotated[
@@ -151,25 +105,24 @@ def run(
     table: Annotated[str, typer.Option(help="Only these tables of the experiment, separated by commas.")] = "",
 ) -> int:
     """Train what is missing, score it, and write the report."""
-    if not methods.strip():
+    if not given["methods"].strip():
         raise InputError("--methods names no row; try --methods all, or `teacher` for the teachers alone")
-    given = {k: v for k, v in locals().items() if k not in ("ctx", "experiment", "table")}
+    given |= {"retry_failed": retry_failed, "rerun": rerun}
     typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
-    confirm: Callable[[str], bool] | None = typer.confirm if sys.stdin.isatty() else None
     if experiment is not None:
         from bench.experiment import run_experiment
 
         if "methods" in typed:
             raise InputError("--methods and --experiment do not go together: the file names the rows of each table")
         outcome = run_experiment(
-            experiment, _request(**given), typed, table, tasks if "tasks" in typed else "", confirm
+            experiment, _request(**given), typed, table, given["tasks"] if "tasks" in typed else "", _asking()
         )
     elif table:
         raise InputError("--table chooses from an experiment; add --experiment FILE.toml")
     else:
         from bench.run import run as carry_out
 
-        outcome = carry_out(_request(**given), confirm=confirm)
+        outcome = carry_out(_request(**given), confirm=_asking())
     for line in outcome.failed:
         print(f"failed: {line}", file=sys.stderr)
     return outcome.exit_code
@@ -178,29 +131,9 @@ def run(
 @app.command(
     epilog="Example: python -m bench plan --methods microbert:ablate --tasks rte --data sample --teacher embedded"
 )
-def plan(
-    methods: Methods = "all",
-    tasks: Tasks = "glue",
-    seeds: Seeds = "0",
-    data: Data = "auto",
-    teacher: Teacher = "auto",
-    results: Results = Path("results/runs"),
-    recipe: RecipeOption = "common",
-    precision: Precision = "fp32",
-    device: Device = "auto",
-    max_train_rows: MaxRows = None,
-    epochs: Epochs = None,
-    corpus: Corpus = None,
-    corpus_tokens: CorpusTokens = None,
-    augment: Augment = "",
-    augment_times: AugmentTimes = 10,
-    checkpoint: CheckpointOption = "last",
-    threads: Threads = 2,
-    offline: Offline = False,
-    json_file: Json = None,
-) -> None:
+@takes(*(name for name in REQUEST if name not in ("reports", "yes")))
+def plan(given: dict[str, Any], json_file: Json = None) -> None:
     """Show what run would do: cells, what they share, time and disk. Starts nothing."""
-    given = {name: value for name, value in locals().items() if name != "json_file"}
     request = _request(**given)
     from bench.plan.build import build
     from bench.plan.show import as_json, describe
@@ -215,17 +148,18 @@ def plan(
 @app.command(
     epilog="Example: python -m bench pretrain --methods minilmv2,tinybert --corpus books.txt --corpus-tokens 4000000"
 )
-def pretrain(
-    methods: Methods = "all",
-    teacher: Teacher = "bert-base-uncased",
-    corpus: Corpus = None,
-    corpus_tokens: CorpusTokens = None,
-    precision: Precision = "fp32",
-    device: Device = "auto",
-    threads: Threads = 2,
-    offline: Offline = False,
-    json_file: Json = None,
-) -> None:
+@takes(
+    "methods",
+    "teacher",
+    "corpus",
+    "corpus_tokens",
+    "precision",
+    "device",
+    "threads",
+    "offline",
+    teacher="bert-base-uncased",
+)
+def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
     """Train the rows' general stages on unlabelled text, each with its own objective; `run` finds them in the cache."""
     from dataclasses import asdict
 
@@ -233,8 +167,7 @@ def pretrain(
     from bench.progress import quiet
 
     quiet()
-    given = {name: value for name, value in locals().items() if name in PRETRAINING}
-    made = carry_out(_request(**given, seeds="0"))
+    made = carry_out(_request(**given))
     for one in made:
         print(one.describe())
     _write_json(json_file, [asdict(one) for one in made])
@@ -243,34 +176,22 @@ def pretrain(
 @app.command(
     epilog="Example: python -m bench tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded"
 )
+@takes(
+    *(name for name in REQUEST if name not in ("recipe", "augment", "augment_times", "checkpoint")),
+    methods=inspect.Parameter.empty,
+    tasks=inspect.Parameter.empty,
+)
 def tune(
-    methods: Methods,
-    tasks: Tasks,
+    given: dict[str, Any],
     trials: Annotated[int, typer.Option(help="Rows that are tried of each method; the same for all.")] = 6,
-    seeds: Seeds = "0",
-    data: Data = "auto",
-    teacher: Teacher = "auto",
-    results: Results = Path("results/runs"),
-    reports: Reports = Path("reports/runs"),
-    precision: Precision = "fp32",
-    device: Device = "auto",
-    max_train_rows: MaxRows = None,
-    epochs: Epochs = None,
-    corpus: Corpus = None,
-    corpus_tokens: CorpusTokens = None,
-    threads: Threads = 2,
-    offline: Offline = False,
-    yes: Yes = False,
     json_file: Json = None,
 ) -> int:
     """Search every method's grid with the same number of trials on training rows held back; then train the best."""
-    given = {k: v for k, v in locals().items() if k not in ("trials", "json_file")}
     from dataclasses import asdict
 
     from bench.tune import tune as carry_out
 
-    confirm: Callable[[str], bool] | None = typer.confirm if sys.stdin.isatty() else None
-    chosen, outcome = carry_out(_request(**given), trials, confirm=confirm)
+    chosen, outcome = carry_out(_request(**given), trials, confirm=_asking())
     for found in chosen:
         print(f"{found.task}: {found.search.of} -> {found.row}; {found.search.describe()}")
     _write_json(json_file, [{**asdict(found), "search": found.search.model_dump()} for found in chosen])
@@ -442,7 +363,8 @@ def check(
     margin: Annotated[float, typer.Option(help="Points of a score that may be lost.")] = 2.0,
     speed_margin: Annotated[float, typer.Option("--speed-margin", help="Share of a speed-up that may be lost.")] = 0.1,
     budget: Annotated[
-        list[str] | None, typer.Option(help="Points of one metric, like matthews=5. Repeat for more.")
+        list[str] | None,
+        typer.Option(metavar="METRIC=POINTS", help="Points of one metric that may be lost. Repeat for more."),
     ] = None,
     accept: Annotated[
         Path | None, typer.Option(help="TOML file of regressions that were looked at: row, what, reason.")
@@ -537,7 +459,10 @@ def power(
 @app.command(epilog="Example: python -m bench audit paper.tex tables.csv")
 def audit(
     files: Annotated[
-        list[Path], typer.Argument(help="Tidy CSV, Markdown, LaTeX or the text of a page; several are held together.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Tidy CSV, Markdown, LaTeX or the text of a page; several are held together."
+        ),
     ],
     json_file: Json = None,
 ) -> int:
@@ -565,7 +490,8 @@ def check_paper(
     file: Annotated[Path, typer.Argument(help="The paper's tables: LaTeX, Markdown or CSV.")],
     results: Results = Path("results/runs"),
     row: Annotated[
-        list[str] | None, typer.Option(help="Name in the paper=row of the records. Repeat for more.")
+        list[str] | None,
+        typer.Option(metavar="NAME=ROW", help="Name in the paper and row of the records. Repeat for more."),
     ] = None,
     json_file: Json = None,
 ) -> int:
@@ -600,15 +526,10 @@ def trace(
 
 
 @app.command(epilog="Example: python -m bench verify 3f2a --results results/reference --data sample --teacher embedded")
+@takes("data", "teacher", "results", "device", "corpus", "corpus_tokens", "offline", data="sample", teacher="embedded")
 def verify(
+    given: dict[str, Any],
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
-    data: Data = "sample",
-    teacher: Teacher = "embedded",
-    results: Results = Path("results/runs"),
-    device: Device = "auto",
-    corpus: Corpus = None,
-    corpus_tokens: CorpusTokens = None,
-    offline: Offline = False,
     json_file: Json = None,
 ) -> int:
     """Run a record again: bitwise equal, equal within rounding, statistically equal, or different (exit code 1)."""
@@ -616,8 +537,7 @@ def verify(
 
     from bench.verify import verify as carry_out
 
-    given = {k: v for k, v in locals().items() if k not in ("key", "json_file", "asdict", "carry_out", "results")}
-    answer = carry_out(key, results, _request(**given, seeds="0"))
+    answer = carry_out(key, given.pop("results"), _request(**given))
     print(f"{answer.verdict}: {answer.why}")
     _write_json(json_file, asdict(answer))
     return answer.exit_code
@@ -711,31 +631,26 @@ def data(
 
 
 @app.command(epilog="Example: python -m bench teacher --tasks rte --data sample --teacher embedded")
-def teacher(
-    tasks: Tasks = "glue",
-    data: Data = "auto",
-    teacher: Teacher = "auto",
-    results: Results = Path("results/runs"),
-    reports: Reports = Path("reports/runs"),
-    recipe: RecipeOption = "common",
-    precision: Precision = "fp32",
-    device: Device = "auto",
-    max_train_rows: MaxRows = None,
-    epochs: Epochs = None,
-    threads: Threads = 2,
-    offline: Offline = False,
-    yes: Yes = False,
-) -> int:
+@takes(
+    "tasks",
+    "data",
+    "teacher",
+    "results",
+    "reports",
+    "recipe",
+    "precision",
+    "device",
+    "max_train_rows",
+    "epochs",
+    "threads",
+    "offline",
+    "yes",
+)
+def teacher(given: dict[str, Any]) -> int:
     """Fine-tune the teachers of some tasks (or take them as given) and score them; no student."""
-    from bench.plan.request import Request
     from bench.run import run as carry_out
 
-    request = Request(methods="", **locals_without(locals(), "Request", "carry_out"))
-    outcome = carry_out(request, confirm=typer.confirm if sys.stdin.isatty() else None)
+    outcome = carry_out(_request(methods="", **given), confirm=_asking())
     for line in outcome.failed:
         print(f"failed: {line}", file=sys.stderr)
     return outcome.exit_code
-
-
-def locals_without(names: dict[str, Any], *unwanted: str) -> dict[str, Any]:
-    return {name: value for name, value in names.items() if name not in unwanted}
