@@ -424,8 +424,8 @@ def compare(
     for data, lines in found.items():
         print(f"{data}\n\n{table(first, second, lines)}\n")
     print(
-        "Intervals by paired bootstrap over examples (and seeds, where there are several). Least detectable: the true difference "
-        "that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean stands alone."
+        "Intervals by paired bootstrap over examples, with Student's t over seeds where there are several. Least detectable: the "
+        "true difference that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean stands alone."
     )
     if any(len(line.seeds) == 1 for lines in found.values() for line in lines):
         print("One seed says nothing of what another training would give.")

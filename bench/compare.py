@@ -13,8 +13,8 @@ from bench.progress import Progress
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.multiple import holm
-from bench.stats.paired import RESAMPLES, Pairs, answers, bootstrap_p, interval, mcnemar
-from bench.stats.power import DETECTABLE, LEVEL
+from bench.stats.paired import RESAMPLES, Pairs, answers, bootstrap_p, interval, least_detectable, mcnemar
+from bench.stats.power import LEVEL
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "cannot tell"
 
@@ -32,7 +32,7 @@ class Comparison:
     low: float
     high: float
     test: str
-    """mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples and seeds"""
+    """mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples with Student's t over seeds"""
     p: float
     least: float
     """the smallest true difference that four in five such comparisons would find"""
@@ -126,7 +126,7 @@ def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compari
         high=high,
         test="bootstrap",
         p=bootstrap_p(drawn),
-        least=DETECTABLE * float(np.std(drawn)),
+        least=least_detectable(drawn),
     )
 
 
@@ -201,7 +201,7 @@ def judged(
 ) -> Comparison:
     """The comparison that answers and resampled differences (in percent) of matched records carry.
 
-    One seed has its own test; of several the bootstrap of examples and seeds says how far 0 lies outside.
+    One seed has its own test; of several the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
     """
     low, high = interval(drawn)
     test, p = single_test(pairs, rng, exact, resamples) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
@@ -220,7 +220,7 @@ def judged(
         high=high,
         test=test,
         p=p,
-        least=DETECTABLE * float(np.std(drawn)),
+        least=least_detectable(drawn),
     )
 
 

@@ -107,7 +107,8 @@ def compared(data: Resampled, pairs: Sequence[tuple[Record, Record]], column: Co
     """A comparison of two rows from what was resampled for the whole column; and the differences, in percent."""
     rng = _chance(column, 1)
     first, second = ([pair[side] for pair in pairs] for side in (0, 1))
-    drawn = 100 * over_seeds(_stacked(data, first) - _stacked(data, second), rng)
+    first_RS, second_RS = _stacked(data, first), _stacked(data, second)
+    drawn = 100 * over_seeds(first_RS - second_RS, (first_RS, second_RS), rng)
     said = [[data.predicted[record.key] for record in side] for side in (first, second)]
     both = Pairs(said[0], said[1], data.labels, column.metric)
     return judged(column.title, column.evaluation, pairs, both, drawn, rng, resamples=RESAMPLES), drawn
@@ -176,8 +177,8 @@ def _differences(
     table = Table(title, header, [*rows, least], values)
     tests = ", ".join(sorted({line.test for line in found.values()}))
     table.notes.append(
-        f"Points, with 95 % intervals of a paired bootstrap over examples (and seeds, where there are several). Verdict by {tests}, "
-        f"p after Holm's adjustment over the {len(found)} comparisons of this table. Least detectable: the true difference that "
+        f"Points, with 95 % intervals of a paired bootstrap over examples, with Student's t over seeds where there are several. Verdict by "
+        f"{tests}, p after Holm's adjustment over the {len(found)} comparisons of this table. Least detectable: the true difference that "
         f"four in five comparisons like these find, the middle of its column. An interval stands alone, also the mean's: one that "
         f"leaves out 0 beside 'cannot tell' is what chance gives somewhere in a table of this length."
     )
@@ -261,7 +262,7 @@ def retentions(
                 continue
             below_R = data.scores_R[pairs[0][1].key]
             ratio_RS = _stacked(data, [own for own, _ in pairs]) / np.where(below_R > 0, below_R, np.nan)[:, None]
-            drawn = over_seeds(ratio_RS, _chance(column, 1))
+            drawn = over_seeds(ratio_RS, (ratio_RS,), _chance(column, 1))
             own = [record.scores[column.evaluation][column.metric] for record, _ in pairs]
             found = retention(own, teacher, drawn, kept)
             samples.append(drawn)

@@ -7,9 +7,6 @@ import math
 LEVEL, POWER, DISAGREEMENT = 0.05, 0.8, 0.1
 """Two-sided level, wanted power, and the share of examples on which two good systems usually disagree about being right."""
 
-DETECTABLE = 2.8016
-"""Standard errors between 0 and a gap that is found with that level and power: z(0.975) + z(0.8)."""
-
 
 def power(gap: float, examples: int, disagreement: float = DISAGREEMENT, level: float = LEVEL) -> float:
     """Probability that McNemar's test finds a true difference of accuracies ``gap`` (Connor 1987, normal approximation).
