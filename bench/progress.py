@@ -71,13 +71,16 @@ class Progress:
     @contextmanager
     def _plain(self, title: str) -> Iterator[Callable[[int, int], None]]:
         begun = spoken = self.clock()
+        first: tuple[float, int] | None = None
 
         def update(done: int, total: int) -> None:
-            nonlocal spoken
+            nonlocal spoken, first
             now = self.clock()
-            if now - spoken >= EVERY_SECONDS and done:
+            if first is None:
+                first = now, done  # what was done before, by a run that broke off, says nothing of the pace
+            if now - spoken >= EVERY_SECONDS and done > first[1]:
                 spoken = now
-                left = (now - begun) / done * (total - done)
+                left = (now - first[0]) / (done - first[1]) * (total - done)
                 self.say(f"  {title}: {done}/{total} steps, about {duration(left)} left")
 
         yield update

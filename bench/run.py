@@ -15,9 +15,10 @@ import torch
 from bench.data.checkpoints import Checkpoint
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.measure.busy import training_here
+from bench.measure.machine import source_hash
 from bench.measure.records import empty, failed, now, scored
 from bench.plan.build import Plan, Planned, build
-from bench.plan.cell import Cell
+from bench.plan.cell import Cell, train_key
 from bench.plan.recipe import Recipe
 from bench.plan.request import SAMPLE, Request
 from bench.plan.tasks import setup_of
@@ -25,6 +26,7 @@ from bench.progress import Progress, duration, quiet
 from bench.record.store import Store
 from bench.train.cache import cache_root
 from bench.train.choice import BestEpoch
+from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
 from bench.train.loop import Course, train_on
 from bench.train.materials import Materials, prepared
@@ -121,7 +123,7 @@ def _check_disk(plan: Plan) -> None:
 
 
 def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outcome) -> None:
-    store = Store(plan.request.results)
+    store, again = Store(plan.request.results), plan.request.rerun
     starts = Starts(plan.starts, numerics, progress, plan.request.offline)
     for number, task in enumerate(plan.tasks, start=1):
         todo = [planned for planned in plan.of_task(task.task.name) if planned.todo and not planned.cell.together]
@@ -138,10 +140,10 @@ def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outc
         for seed in dict.fromkeys(planned.cell.seed for planned in students):
             of_seed = [[planned] for planned in students if planned.cell.seed == seed]
             for start in range(0, len(of_seed), TOGETHER):
-                _group(of_seed[start : start + TOGETHER], seed, [of_task], starts, store, progress, outcome)
+                _group(of_seed[start : start + TOGETHER], seed, [of_task], starts, store, progress, outcome, again)
     for training in plan.together():
         materials = [Materials(task, numerics, progress, starts.masked_head) for task in plan.tasks]
-        _group([training], training[0].cell.seed, materials, starts, store, progress, outcome)
+        _group([training], training[0].cell.seed, materials, starts, store, progress, outcome, again)
 
 
 def _teacher_record(cell: Cell, of_task: Materials, store: Store, outcome: Outcome) -> None:
@@ -184,17 +186,19 @@ def _group(
     store: Store,
     progress: Progress,
     outcome: Outcome,
+    again: bool,
 ) -> None:
     """Train some students of the same tasks and seed together; write a record for each student and task.
 
     Args:
         group: the cells of each student, one for each of ``materials``.
+        again: begin anew even where an earlier run broke off.
     """
     started = now()
     trainees: list[tuple[Sequence[Planned], Trainee]] = []
-    choices: dict[str, BestEpoch] = {}
     made: dict[str, dict[str, dict[str, Any]]] = {}
     numerics, recipe = materials[0].numerics, materials[0].task.recipe
+    halfway = _halfway(group, progress, again)
     try:
         needs_teacher = any(cells[0].row.method.needs_teacher for cells in group)  # type: ignore[union-attr]
         courses = [
@@ -207,13 +211,12 @@ def _group(
                 trainees.append((cells, trainee))
                 if cells[0].cell.selection is not None:
                     exams = [of_task.exam for of_task in materials if of_task.exam is not None]
-                    choices[trainee.label] = BestEpoch(cells[0].row.method.deploy, exams, numerics)  # type: ignore[union-attr]
-                    trainee.at_epoch_end = choices[trainee.label].look
+                    trainee.choice = BestEpoch(cells[0].row.method.deploy, exams, numerics)  # type: ignore[union-attr]
             except Exception as error:
                 _note_failures(cells, started, error, store, outcome)
         names = "+".join(of_task.name for of_task in materials)
         with progress.task(f"{names}: {', '.join(t.label for _, t in trainees)}, seed {seed}") as update:
-            train_on(courses, [t for _, t in trainees], seed, numerics, recipe.batch_size, update)
+            train_on(courses, [t for _, t in trainees], seed, numerics, recipe.batch_size, update, halfway)
     except KeyboardInterrupt:
         for planned in (planned for cells in group for planned in cells):
             if planned.record is None or planned.record.status != "ok":  # a broken-off rerun leaves what was there
@@ -227,11 +230,21 @@ def _group(
         try:
             if trainee.error is not None:
                 raise trainee.error
-            choice = choices.get(trainee.label)
-            _student_records(cells, trainee, materials, made[cells[0].cell.label], started, store, choice)
+            _student_records(cells, trainee, materials, made[cells[0].cell.label], started, store)
             outcome.trained += len(cells)
         except Exception as error:
             _note_failures(cells, started, error, store, outcome)
+    halfway.clear()
+
+
+def _halfway(group: Sequence[Sequence[Planned]], progress: Progress, again: bool) -> Halfway:
+    """Where the state of this group is kept; ``again``: what an earlier run left is not taken up."""
+    rows = [cells[0].row for cells in group]
+    sources = [source_hash(type(row.method)) for row in rows if row is not None]
+    halfway = Halfway([[train_key(planned.cell) for cells in group for planned in cells], sources], progress.say)
+    if again:
+        halfway.clear()
+    return halfway
 
 
 def _trainee(
@@ -269,9 +282,8 @@ def _student_records(
     made: dict[str, dict[str, Any]],
     started: str,
     store: Store,
-    choice: BestEpoch | None,
 ) -> None:
-    row = cells[0].row
+    row, choice = cells[0].row, trainee.choice
     assert row is not None
     method = row.method
     if choice is not None:

@@ -83,6 +83,7 @@ def request_of(record: Record, request: Request, results: Path) -> Request:
         results=results,
         reports=results / "reports",
         yes=True,
+        rerun=True,
     )
     if cell.method == TEACHER:
         return common

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -90,6 +91,19 @@ class SameStartForAllSeeds(FineTune):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CountsItsSteps(FineTune):
+    """A schedule that hangs on a counter of its own, not on the progress that it is told."""
+
+    def stages(self, setup):
+        steps = itertools.count(1)
+
+        def slower(batch, student, teacher, aux):
+            return losses.hard(student.logits, batch.labels) / next(steps)
+
+        return with_terms(super().stages(setup), hard=Term(slower, student=Needs(logits=True)))
+
+
+@dataclass(frozen=True, kw_only=True)
 class LosesSomethingWhenSaved(FineTune):
     def build(self, setup):
         student = super().build(setup)
@@ -144,6 +158,7 @@ PLANTED = {
     "needs": ReadsWhatOthersDeclared,
     "aux stays": ShipsItsProjection,
     "seeded": SameStartForAllSeeds,
+    "goes on": CountsItsSteps,
     "saves": LosesSomethingWhenSaved,
     "ships what it trained": ShipsAnotherModel,
     "alone or together": ChangesWhatOthersSee,

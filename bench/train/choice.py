@@ -65,6 +65,14 @@ class BestEpoch:
         with torch.no_grad():
             nn.ModuleDict({"model": student.model, "aux": student.aux}).load_state_dict(self._best)
 
+    def state(self) -> tuple[dict[str, Tensor], list[float]]:
+        """The best weights so far and the scores of all epochs so far."""
+        return dict(self._best), list(self.scores)
+
+    def go_on(self, best: Mapping[str, Tensor], scores: Sequence[float]) -> None:
+        """Stand where :meth:`state` said."""
+        self._best, self.scores = {name: value.to(self.numerics.device) for name, value in best.items()}, list(scores)
+
     def as_dict(self) -> dict[str, Any]:
         """For the record."""
         metrics = {exam.task: exam.metric for exam in self.exams}

@@ -6,6 +6,7 @@ assert all(check.passed for check in check_method(MyMethod))
 
 from __future__ import annotations
 
+import contextlib
 import math
 import tempfile
 import time
@@ -24,6 +25,7 @@ from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.recipe import Recipe
 from bench.train.evaluate import predict
+from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
@@ -183,6 +185,11 @@ class Bench:
         legs = legs_of(self.method.stages(self.setup), dropped, RECIPE, len(self.data))
         return Trainee(type(self.method).name, student, random, *legs, self.numerics)
 
+    @property
+    def course(self) -> tuple[Encoded, int, Any, Numerics, int]:
+        """What a training of seed 0 is given beside its students."""
+        return self.data, 0, self.teacher, self.numerics, RECIPE.batch_size
+
     def trained(self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[Trainee] = ()) -> Trainee:
         trainee = self.trainee(seed, dropped)
         train([*beside, trainee], self.data, seed, self.teacher, self.numerics, RECIPE.batch_size)
@@ -326,6 +333,31 @@ class Suite:
         elif self._learned(bench.trained(seed=1)) == self._learned(self.whole):
             raise Broken("trainings of two seeds end alike: the seed decides nothing")
 
+    def goes_on(self) -> None:
+        """Broken off in the middle and taken up by new objects it ends with the same weights, to the bit."""
+        bench = self.bench()
+        before: list[str] = []
+        after: list[str] = []
+        middle = sum(self.whole.steps(series) for series in ("preparation", "counted")) // 2
+
+        def stop(done: int, total: int) -> None:
+            if done > middle:
+                raise KeyboardInterrupt
+
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = (Halfway("tiny", said.append, 0.0, folder=Path(folder)) for said in (before, after))
+            with contextlib.suppress(KeyboardInterrupt):
+                train([bench.trainee()], *bench.course, on_step=stop, halfway=first)
+            again = bench.trainee()
+            train([again], *bench.course, halfway=second)
+        if before or not after:
+            raise Broken(f"its state could not be kept and taken up: {'; '.join(before) or 'nothing was written'}")
+        if self._learned(again) != self._learned(self.whole) or again.log.terms != self.whole.log.terms:
+            raise Broken(
+                f"taken up at step {middle} it ends with other weights or losses than in one go: it keeps something between "
+                f"steps that is neither a parameter nor a persistent buffer"
+            )
+
     def saves(self) -> None:
         """What ships answers the same after it was saved and loaded, weights as safetensors."""
         bench = self.bench()
@@ -385,6 +417,7 @@ CHECKS: Mapping[str, Callable[[Suite], None]] = {
     "needs": Suite.needs,
     "aux stays": Suite.aux_stays,
     "seeded": Suite.seeded,
+    "goes on": Suite.goes_on,
     "saves": Suite.saves,
     "ships what it trained": Suite.ships_what_it_trained,
     "alone or together": Suite.alone_or_together,

@@ -20,6 +20,7 @@ from torch import nn
 from bench.data.encode import Encoded, mixed_batches
 from bench.data.masking import hide
 from bench.errors import CellError
+from bench.train.halfway import Halfway
 from bench.train.legs import Leg
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
@@ -46,9 +47,10 @@ def train(
     numerics: Numerics,
     batch_size: int,
     on_step: OnStep = lambda done, total: None,
+    halfway: Halfway | None = None,
 ) -> None:
     """Take every trainee through its legs. A trainee that fails keeps its error; the others go on."""
-    train_on([Course(data, teacher)], trainees, seed, numerics, batch_size, on_step)
+    train_on([Course(data, teacher)], trainees, seed, numerics, batch_size, on_step, halfway)
 
 
 def train_on(
@@ -58,26 +60,33 @@ def train_on(
     numerics: Numerics,
     batch_size: int,
     on_step: OnStep = lambda done, total: None,
+    halfway: Halfway | None = None,
 ) -> None:
     """:func:`train` on several tasks: each batch is of one task, an epoch visits all their batches in mixed order.
 
     Args:
         on_step: told how many steps of students are done and how many there are: what a step costs goes by how many
             students take it, so only theirs can say how long the rest will take.
+        halfway: where the state is kept, for the case that this training breaks off.
     """
     sizes = [len(course.data) for course in courses]
     per_epoch = sum(math.ceil(size / batch_size) for size in sizes)
     lengths = {series: max((t.steps(series) for t in trainees), default=0) for series in ("preparation", "counted")}
     total, done = sum(t.steps(series) for t in trainees for series in lengths), 0
+    number, whole = 0, sum(lengths.values())
+    before = 0 if halfway is None else halfway.take_up(trainees, whole)
     for series, length in lengths.items():
         order: list[tuple[int, list[int]]] = []
         for step in range(length):
             epoch, place = divmod(step, per_epoch)
             if place == 0:
                 order = mixed_batches(sizes, batch_size, seed, -1 if series == "preparation" else epoch)
+            number += 1
             due = [(t, found) for t in trainees if (found := t.leg_at(series, step))]
             moving = [(t, found) for t, found in due if t.error is None]
             done += len(due)
+            if number <= before:
+                continue
             if moving:
                 task, rows = order[place]
                 data, teacher = courses[task].data, courses[task].teacher
@@ -91,6 +100,8 @@ def train_on(
             if series == "counted":
                 _end_epochs([t for t, _ in moving], step, per_epoch)
             on_step(done, total)
+            if halfway is not None:
+                halfway.keep(trainees, number)
     for trainee in trainees:
         if trainee.error is None:
             trainee.finish()
@@ -101,7 +112,8 @@ def _end_epochs(moving: Sequence[Trainee], step: int, per_epoch: int) -> None:
     for trainee in moving:
         if trainee.error is None and ((step + 1) % per_epoch == 0 or step + 1 == trainee.steps("counted")):
             try:
-                trainee.at_epoch_end(trainee.student)
+                if trainee.choice is not None:
+                    trainee.choice.look(trainee.student)
             except Exception as error:
                 trainee.error = error
 

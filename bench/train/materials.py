@@ -18,6 +18,7 @@ from bench.progress import Progress
 from bench.train.augmentation import augmented_rows
 from bench.train.choice import Exam
 from bench.train.evaluate import predict
+from bench.train.halfway import Halfway
 from bench.train.numerics import Numerics
 from bench.train.starts import Starts, given_tensors
 from bench.train.teachers import base_model, ensemble_targets, finetuned_teacher, from_training, own_weights
@@ -107,8 +108,9 @@ class Materials:
                 "weights": plan.checkpoint.sha256,
             }
         another = f", seed {seed}" if seed else ""
+        halfway = Halfway(["teacher", plan.teacher_key(seed)], self.progress.say)
         with self.progress.task(f"{self.name}: teacher {plan.teacher.name}{another}") as update:
-            return finetuned_teacher(
+            made = finetuned_teacher(
                 plan.checkpoint,
                 plan.task,
                 plan.teacher_key(seed),
@@ -117,7 +119,10 @@ class Materials:
                 seed,
                 self.numerics,
                 update,
+                halfway,
             )
+        halfway.clear()
+        return made
 
     def weights(self, tuned: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The teacher's own weights, for students made of them."""

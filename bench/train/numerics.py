@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -65,6 +65,14 @@ class RandomState:
             yield
         finally:
             self._write(outer)
+
+    def state(self) -> dict[str, Tensor]:
+        """Where its numbers stand, by kind of device."""
+        return {name: value for name, value in zip(("cpu", "cuda"), self._state, strict=True) if value is not None}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Stand where :meth:`state` said."""
+        self._state = (state["cpu"], state.get("cuda"))
 
     @contextmanager
     def current(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from bench.plan.recipe import Recipe
 from bench.plan.starts import StartPlan
 from bench.progress import Progress
 from bench.train.cache import WEIGHTS, folder_of, keep
+from bench.train.halfway import Halfway
 from bench.train.inherit import inherit, observe
 from bench.train.legs import legs_of
 from bench.train.loop import OnStep, train
@@ -72,10 +73,14 @@ class Starts:
 
         if isinstance(wish, CutTeacher):
             return cut_teacher(start.checkpoint, wish.shape, start.key, text)
-        common = (text, start.recipe, start.budget, self.numerics, update)
+        halfway = Halfway(["start", start.key], self.progress.say)
+        common = (text, start.recipe, start.budget, self.numerics, update, halfway)
         if isinstance(wish, FromText):
-            return from_text(wish, start.key, parts, start.checkpoint, *common)
-        return general_start(start.checkpoint, wish.shape, start.key, *common)
+            made = from_text(wish, start.key, parts, start.checkpoint, *common)
+        else:
+            made = general_start(start.checkpoint, wish.shape, start.key, *common)
+        halfway.clear()
+        return made
 
 
 def beginning(
@@ -118,6 +123,7 @@ def _train_on_text(
     budget: int,
     numerics: Numerics,
     on_step: OnStep,
+    halfway: Halfway | None = None,
 ) -> TrainLog:
     """One student through its stages on unlabelled text; text shorter than ``budget`` tokens is seen several times.
 
@@ -127,7 +133,7 @@ def _train_on_text(
     passes = max(1.0, budget / encoded.total_tokens)
     legs = legs_of(stages, (), replace(recipe, epochs=passes), len(encoded))[1]
     trainee = Trainee(label, student, random, [], legs, numerics)
-    train([trainee], encoded, 0, teacher.to(numerics.device), numerics, recipe.batch_size, on_step)
+    train([trainee], encoded, 0, teacher.to(numerics.device), numerics, recipe.batch_size, on_step, halfway)
     if trainee.error:
         raise trainee.error
     return trainee.log
@@ -142,6 +148,7 @@ def general_start(
     budget: int,
     numerics: Numerics,
     on_step: OnStep,
+    halfway: Halfway | None = None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Encoder weights of this shape that imitate the un-tuned teacher's hidden states on unlabelled text.
 
@@ -174,7 +181,9 @@ def general_start(
         student = Student(model, nn.ModuleDict({"projection": projection}))
         stages = [Stage("general start", {"hidn": term})]
         label = f"general start {shape}"
-        log = _train_on_text(label, student, random, stages, encoded, teacher, recipe, budget, numerics, on_step)
+        log = _train_on_text(
+            label, student, random, stages, encoded, teacher, recipe, budget, numerics, on_step, halfway
+        )
         save_file(_encoder(model, projection), folder / WEIGHTS)
         return {"beginning": _said(cut), "weights": sha256_of(folder / WEIGHTS), "train": asdict(log)}
 
@@ -234,6 +243,7 @@ def from_text(
     budget: int,
     numerics: Numerics,
     on_step: OnStep,
+    halfway: Halfway | None = None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What a method's own general stage leaves: the student's tensors, and those of its aux after ``aux.``."""
 
@@ -250,7 +260,9 @@ def from_text(
             teacher = wish.teacher(setup) if hasattr(wish, "teacher") else base_model(checkpoint, 2)
             teacher.eval()
         stages = wish.stages(setup)
-        log = _train_on_text(wish.name, student, random, stages, encoded, teacher, recipe, budget, numerics, on_step)
+        log = _train_on_text(
+            wish.name, student, random, stages, encoded, teacher, recipe, budget, numerics, on_step, halfway
+        )
         kept = {name: value.cpu().contiguous() for name, value in text_tensors(student).items()}
         save_file(kept, folder / WEIGHTS)
         return {"weights": sha256_of(folder / WEIGHTS), "train": asdict(log)}

@@ -19,6 +19,7 @@ from bench.data.tasks import Task
 from bench.plan.recipe import Recipe
 from bench.train.cache import WEIGHTS, folder_of, keep
 from bench.train.evaluate import predict
+from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
 from bench.train.loop import OnStep, train
 from bench.train.numerics import Numerics, RandomState
@@ -54,6 +55,7 @@ def finetuned_teacher(
     seed: int,
     numerics: Numerics,
     on_step: OnStep,
+    halfway: Halfway | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """The teacher of one task: from the cache, or fine-tuned on the labels now.
 
@@ -68,7 +70,7 @@ def finetuned_teacher(
             model = base_model(checkpoint, task.num_labels)
         legs = legs_of([Stage("finetune", {"hard": hard()})], (), recipe, len(encoded))[1]
         trainee = Trainee(f"teacher of {task.name}", Student(model), random, [], legs, numerics)
-        train([trainee], encoded, seed, None, numerics, recipe.batch_size, on_step)
+        train([trainee], encoded, seed, None, numerics, recipe.batch_size, on_step, halfway)
         if trainee.error:
             raise trainee.error
         if not task.regression:

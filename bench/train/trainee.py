@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,9 @@ from bench.train.legs import MAIN, Leg
 from bench.train.numerics import Numerics, RandomState
 from methods.api import Batch, Out, Student
 from methods.packed import forward
+
+if TYPE_CHECKING:
+    from bench.train.choice import BestEpoch
 
 CHECK_EVERY = 16
 """Steps between looks at the loss: one look a step would make an accelerator wait."""
@@ -68,7 +72,8 @@ class Trainee:
         self.legs = {"preparation": preparation, "counted": legs}
         self.log = TrainLog()
         self.error: Exception | None = None
-        self.at_epoch_end: Callable[[Student], None] = lambda student: None
+        self.choice: BestEpoch | None = None
+        """looks at every epoch, where one is to be chosen"""
         student.model.to(numerics.device)
         student.aux.to(numerics.device)
         self._leg: Leg | None = None
@@ -112,10 +117,62 @@ class Trainee:
         held = {id(p) for player in order for name, p in self._named(player) if rates(name) == 0}
         self._moving = {player: [p for p in self.parameters(player) if id(p) not in held] for player in order}
 
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """All that its next step depends on: tensors by name, and the rest as JSON can hold it."""
+        try:
+            self._look()
+        except CellError as error:
+            self.error = error
+        tensors = {f"weights.{name}": value for name, value in self._modules().state_dict().items()}
+        tensors |= {f"random.{name}": value for name, value in self.random.state().items()}
+        for player, optimiser_ in self._optimisers.items():
+            for number, values in optimiser_.state_dict()["state"].items():
+                tensors |= {f"optimiser.{player}.{number}.{name}": value for name, value in values.items()}
+        scores: list[float] = []
+        if self.choice is not None:
+            best, scores = self.choice.state()
+            tensors |= {f"best.{name}": value for name, value in best.items()}
+        places = ((series, i, leg) for series, legs in self.legs.items() for i, leg in enumerate(legs))
+        return tensors, {
+            "leg": next(((series, i) for series, i, leg in places if leg is self._leg), None),
+            "step_of_leg": self._step_of_leg,
+            "unproven": sorted(self._unproven),
+            "curves": self._curves,
+            "log": asdict(self.log),
+            "scores": scores,
+            "error": None if self.error is None else str(self.error),
+        }
+
+    def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Stand where :meth:`state` said; the student has to be newly built."""
+
+        def below(prefix: str) -> dict[str, Tensor]:
+            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+        if state["leg"] is not None:
+            series, number = state["leg"]
+            self._enter(self.legs[series][number])
+        for player, optimiser_ in self._optimisers.items():
+            values: dict[int, dict[str, Tensor]] = {}
+            for name, value in below(f"optimiser.{player}.").items():
+                of_parameter, _, what = name.partition(".")
+                values.setdefault(int(of_parameter), {})[what] = value
+            groups = optimiser_.state_dict()["param_groups"]
+            optimiser_.load_state_dict({"state": values, "param_groups": groups})
+        self._modules().load_state_dict(below("weights."))
+        self.random.restore(below("random."))
+        if self.choice is not None:
+            self.choice.go_on(below("best."), state["scores"])
+        self._step_of_leg, self._unproven = state["step_of_leg"], set(state["unproven"])
+        self._curves, self.log = state["curves"], TrainLog(**state["log"])
+        self.error = None if state["error"] is None else CellError(state["error"])
+
+    def _modules(self) -> nn.ModuleDict:
+        return nn.ModuleDict({"model": self.student.model, "aux": self.student.aux})
+
     def _named(self, player: str) -> list[tuple[str, nn.Parameter]]:
         wanted = {id(p) for p in self.parameters(player)}
-        modules = nn.ModuleDict({"model": self.student.model, "aux": self.student.aux})
-        return [(name, p) for name, p in modules.named_parameters() if id(p) in wanted]
+        return [(name, p) for name, p in self._modules().named_parameters() if id(p) in wanted]
 
     def _leave(self) -> None:
         if self._leg is None:

@@ -1,0 +1,242 @@
+"""What breaks off in the middle of a training goes on there, and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import tiny
+
+from bench import api
+from bench.progress import Progress
+from bench.run import run
+from bench.train import halfway
+from bench.train.halfway import Halfway
+
+ROWS = f"finetune:{tiny.SHAPE},microbert:{tiny.SHAPE},theseus"
+
+
+class BreaksOff(Progress):
+    """Stands in for a person who presses Ctrl-C, or a machine that goes away, at some step of what has this in its title."""
+
+    def __init__(self, title: str, step: int) -> None:
+        super().__init__()
+        self.title, self.step = title, step
+
+    def task(self, title):
+        whole = super().task(title)
+        return whole if self.title not in title else self._cut(whole)
+
+    def _cut(self, whole):
+        from contextlib import contextmanager
+
+        @contextmanager
+        def task():
+            with whole as update:
+                seen = 0
+
+                def count(done: int, total: int) -> None:
+                    nonlocal seen
+                    seen += 1
+                    update(done, total)
+                    if seen == self.step:
+                        raise KeyboardInterrupt
+
+                yield count
+
+        return task()
+
+
+@pytest.fixture
+def request_(tmp_path, teacher_folder, glue_folder):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
+
+    def make(results: str = "results", **changes) -> api.Request:
+        given = {
+            "methods": ROWS,
+            "tasks": "rte",
+            "data": str(glue_folder),
+            "teacher": str(teacher_folder),
+            "results": tmp_path / results,
+            "reports": tmp_path / "reports",
+            "corpus": (str(corpus),),
+            "corpus_tokens": 300,
+            "epochs": 8.0,
+        }
+        return api.Request(**{**given, **changes})
+
+    return make
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """The state is kept after every step."""
+    monkeypatch.setattr(halfway, "EVERY_SECONDS", 0.0)
+
+
+def ends(request) -> dict[str, tuple]:
+    """Everything of the records that does not tell the time."""
+    found = {}
+    for record in api.Store(request.results).records():
+        known = record.model_dump(mode="json")
+        train = {k: v for k, v in (known["train"] or {}).items() if "seconds" not in k}
+        kept = ("weights", "scores", "terms", "gradient_norms", "gradient_shares", "usage", "status")
+        found[record.cell.label] = (train, *(known[name] for name in kept))
+    return found
+
+
+def kept_states() -> list[Path]:
+    return sorted((halfway.cache_root() / "halfway").glob("*"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, pytest.param({"checkpoint": "best-on-dev"}, marks=pytest.mark.slow)],
+    ids=["last epoch", "best epoch"],
+)
+def test_a_group_that_breaks_off_twice_ends_as_in_one_go(request_, always, changes, capfd):
+    api.run(request_("whole", **changes))
+    broken = request_(**changes)
+    for step in (5, 9):
+        with pytest.raises(KeyboardInterrupt):
+            run(broken, BreaksOff("finetune", step))
+        assert len(kept_states()) == 1
+    capfd.readouterr()
+    api.run(broken)
+    assert "goes on at step 12 of" in capfd.readouterr().err  # the step at which it broke off was not kept
+    assert ends(broken) == ends(request_("whole", **changes))
+    assert not kept_states()
+
+
+@pytest.mark.parametrize("title", ["teacher", pytest.param("general start", marks=pytest.mark.slow)])
+def test_teachers_and_general_starts_go_on_too(request_, always, monkeypatch, tmp_path, title, capfd):
+    long = {"methods": f"kd:{tiny.SHAPE}", "corpus_tokens": 20_000}
+    api.run(request_("whole", **long))
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "another cache"))
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(**long), BreaksOff(title, 3))
+    capfd.readouterr()
+    api.run(request_(**long))
+    assert "goes on at step 2 of" in capfd.readouterr().err
+    assert ends(request_(**long)) == ends(request_("whole", **long))
+    assert not kept_states()
+
+
+def test_a_short_training_writes_nothing(request_):
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 9))
+    assert not kept_states()
+
+
+@pytest.mark.slow
+def test_other_code_other_companions_and_reruns_begin_anew(request_, always, monkeypatch, capfd):
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 5))
+    (left,) = kept_states()
+    api.run(request_("alone", methods=f"finetune:{tiny.SHAPE}"))
+    monkeypatch.setattr(halfway, "sources_hash", lambda: "edited")
+    api.run(request_("edited"))
+    assert kept_states() == [left]
+    monkeypatch.undo()
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(left.parents[1]))
+    api.run(request_(rerun=True))
+    assert "goes on" not in capfd.readouterr().err
+    assert not kept_states()
+    assert ends(request_()) == ends(request_("edited"))
+
+
+def test_a_torn_file_begins_anew(request_, always, capfd):
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 5))
+    (left,) = kept_states()
+    left.write_bytes(left.read_bytes()[:-7])
+    assert api.run(request_()).exit_code == 0
+    assert "goes on" not in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_full_disk_does_not_end_a_training(request_, always, monkeypatch, capfd):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(halfway, "save_file", full)
+    assert api.run(request_()).exit_code == 0
+    assert "its state could not be kept ([Errno 28] No space left on device)" in capfd.readouterr().err
+    assert not kept_states()
+
+
+def test_what_nobody_takes_up_is_forgotten_after_a_month(tmp_path):
+    old, young = tmp_path / "old.safetensors", tmp_path / "young.safetensors"
+    for file in (old, young):
+        file.write_bytes(b"x")
+    month_ago = time.time() - 31 * 86_400
+    os.utime(old, (month_ago, month_ago))
+    assert Halfway("another", folder=tmp_path).take_up([], 1) == 0
+    assert list(tmp_path.iterdir()) == [young]
+
+
+def test_writing_takes_at_most_a_twentieth_of_the_time(tmp_path, monkeypatch):
+    now, written = [0.0], []
+    monkeypatch.setattr(
+        halfway, "save_file", lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch())
+    )
+    monkeypatch.setattr(halfway.os, "replace", lambda old, new: written.append(now[0]))
+    state = Halfway("slow disk", every=300, clock=lambda: now[0], folder=tmp_path)
+    for minute in range(60):
+        state.keep([], minute)
+        now[0] += 60
+    assert written[0] == 300 + 60
+    assert written[1] - written[0] >= 20 * 60
+
+
+def test_what_was_done_before_says_nothing_of_the_pace():
+    now, said = [0.0], StringIO()
+    with Progress(said, lambda: now[0]).task("students") as update:
+        update(1000, 2000)
+        now[0] = 20.0
+        update(1010, 2000)
+    assert "1010/2000 steps, about 33 min 00 s left" in said.getvalue()
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_ends_as_in_one_go(request_, tmp_path):
+    """kill -9, six times at most, wherever it is: reading, training the teacher or the start, students, or writing."""
+    api.run(request_("whole"))
+    request = request_("killed")
+    words = ["run", "--methods", ROWS, "--tasks", "rte", "--data", request.data, "--teacher", request.teacher, "--yes"]
+    words += ["--results", str(request.results), "--reports", str(request.reports), "--corpus", *request.corpus]
+    words += ["--corpus-tokens", "300", "--epochs", "8"]
+    code = f"import sys, bench.train.halfway as h; h.EVERY_SECONDS = 0; sys.argv = {['bench', *words]}; import bench.cli; bench.cli.main()"
+    surroundings = {**os.environ, "BERT_BENCH_CACHE": str(tmp_path / "another cache")}
+    chance, seen = random.Random(0), []
+    for attempt in range(7):
+        process = subprocess.Popen([sys.executable, "-c", code], env=surroundings, stderr=subprocess.PIPE, text=True)
+        try:
+            seen.append(process.communicate(timeout=chance.uniform(5, 9) if attempt < 6 else 120)[1])
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            seen.append(process.communicate()[1])
+            continue
+        break
+    assert process.returncode == 0, seen[-1]
+    assert ends(request) == ends(request_("whole"))
+
+
+def test_the_state_is_plain_data(request_, always):
+    """Tensors and JSON: nothing in it can run."""
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 5))
+    (left,) = kept_states()
+    with halfway.safe_open(left, framework="pt") as file:
+        body = json.loads(file.metadata()["state"])
+    assert body["done"] == 4
+    assert len(body["trainees"]) == 3
