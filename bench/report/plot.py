@@ -16,7 +16,7 @@ from bench.report.tables import counted
 from bench.stats.summary import summarise
 
 GREY, BLUE, LIGHT = "#444444", "#1f6fb4", "#a9c6e0"
-PANELS = 12
+PANELS = 21
 """Systems whose learning curves fit into one picture."""
 
 
@@ -194,7 +194,8 @@ def learning_curves(group: Group) -> bytes | None:
     labels = sorted((label for label in group.systems if label in rows_of[task]), key=lambda label: ":" in label)
     first = {label: next(r for r in group.of(label, task) if r.terms) for label in labels}
     once = {record.train_key: label for label, record in reversed(first.items())}  # operating points share a training
-    records = {label: first[label] for label in [x for x in labels if x in once.values()][:PANELS]}
+    different = [label for label in labels if label in once.values()]
+    records = {label: first[label] for label in different[:PANELS]}
     columns = min(3, len(records))
     rows = math.ceil(len(records) / columns)
     with _drawing(2.9 * columns, 2.3 * rows) as (figure, out):
@@ -217,8 +218,8 @@ def learning_curves(group: Group) -> bytes | None:
             axes.tick_params(which="both", labelsize=6)
             axes.legend(fontsize=5.5, frameon=False)
         seed = next(iter(records.values())).cell.seed
-        figure.suptitle(
-            f"unweighted value of each term over training, {task}, seed {seed}",
-            fontsize=9,
-        )
+        title = f"unweighted value of each term over training, {task}, seed {seed}"
+        if len(different) > PANELS:
+            title += f"\n{fill('without ' + ', '.join(different[PANELS:]), 96)}"
+        figure.suptitle(title, fontsize=9)
     return out.getvalue()
