@@ -446,12 +446,17 @@ def power(
     disagreement: Annotated[
         float, typer.Option(help="Percent of the examples that only one of the two systems answers rightly.")
     ] = 10.0,
+    seeds: Annotated[int, typer.Option(help="Trainings of each system; two or more need --spread.")] = 1,
+    spread: Annotated[
+        float | None,
+        typer.Option(help="Points by which one system's score scatters over its seeds (after ± in a report)."),
+    ] = None,
     json_file: Json = None,
 ) -> None:
     """What a test set can tell: the least gap that it finds, and how surely it finds a given one."""
     from bench.power import describe, what_it_tells
 
-    answer = what_it_tells(task, examples, gap, disagreement)
+    answer = what_it_tells(task, examples, gap, disagreement, seeds, spread)
     print(describe(answer))
     _write_json(json_file, answer)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown
-from bench.stats.power import POWER, examples_for, least_gap
+from bench.stats.power import POWER, examples_for, least_gap, least_gap_of_seeds, power_of_seeds, seeds_for
 from bench.stats.power import power as power_of
 
 SIZES = {
@@ -23,8 +23,10 @@ SIZES = {
 """Examples of GLUE's development sets (mnli: matched)."""
 
 
-def what_it_tells(task: str, examples: int | None, gap: float | None, disagreement: float) -> dict[str, Any]:
-    """Power of McNemar's test at 5 %; gaps and disagreement in percent.
+def what_it_tells(
+    task: str, examples: int | None, gap: float | None, disagreement: float, seeds: int = 1, spread: float | None = None
+) -> dict[str, Any]:
+    """Power of McNemar's test at 5 %, or of a comparison over several seeds; gaps, disagreement and spread in percent.
 
     Raises:
         InputError: no or two test sets, an unknown task, shares that cannot be.
@@ -46,6 +48,13 @@ def what_it_tells(task: str, examples: int | None, gap: float | None, disagreeme
             f"--gap {gap:g}: should be above 0 and at most the disagreement, {disagreement:g}: systems that differ on so "
             f"many examples cannot be further apart"
         )
+    if seeds < 1 or (spread is not None and not 0 < spread <= 100):
+        raise InputError("--seeds should be at least 1, --spread above 0 and at most 100 points")
+    if (seeds > 1) != (spread is not None):
+        raise InputError(
+            "--seeds of two or more and --spread go together: the points by which one system's score scatters over its seeds, "
+            "the number after ± in a report; one seed says nothing of it"
+        )
     n = examples or SIZES[task]
     found: dict[str, Any] = {
         "task": task,
@@ -59,11 +68,23 @@ def what_it_tells(task: str, examples: int | None, gap: float | None, disagreeme
             "power": power_of(gap / 100, n, disagreement / 100),
             "examples_needed": examples_for(gap / 100, disagreement / 100),
         }
+    if spread is not None:
+        shares = spread / 100, disagreement / 100
+        found |= {
+            "seeds": seeds,
+            "spread": spread,
+            "least_gap_of_seeds": 100 * least_gap_of_seeds(n, seeds, *shares),
+        }
+        if gap is not None:
+            found |= {
+                "power_of_seeds": power_of_seeds(gap / 100, n, seeds, *shares),
+                "seeds_needed": seeds_for(gap / 100, n, *shares),
+            }
     return found
 
 
 def describe(answer: dict[str, Any]) -> str:
-    """Two sentences."""
+    """A few sentences."""
     name = (
         f"{answer['task']} ({answer['examples']:,} examples)" if answer["task"] else f"{answer['examples']:,} examples"
     )
@@ -71,9 +92,24 @@ def describe(answer: dict[str, Any]) -> str:
         f"{name}, two systems of which only one is right on {answer['disagreement']:g} % of them: the least gap found in "
         f"{POWER:.0%} of such comparisons is {answer['least_gap']:.1f} points."
     ]
+    several = "seeds" in answer
+    if several:
+        lines[0] = lines[0].replace("the least gap", "of one training each the least gap")
     if "gap" in answer:
         lines.append(
             f"A gap of {answer['gap']:g} points is found in {answer['power']:.0%} of them; for {POWER:.0%} it takes "
             f"{answer['examples_needed']:,} examples. More seeds do not make examples."
+        )
+    if several:
+        lines.append(
+            f"Of the methods, with {answer['seeds']} seeds of each that scatter by {answer['spread']:g} points: the least gap is "
+            f"{answer['least_gap_of_seeds']:.1f} points."
+        )
+    if several and "gap" in answer:
+        needed = answer["seeds_needed"]
+        lines[-1] += f" A gap of {answer['gap']:g} is found in {answer['power_of_seeds']:.0%}; " + (
+            f"for {POWER:.0%} it takes {needed} seeds."
+            if needed
+            else "a hundred seeds are too few: it takes more examples."
         )
     return "\n".join(lines)

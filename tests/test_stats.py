@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from bench.stats.metrics import FORMULAS, FROM_CONFUSION
 from bench.stats.multiple import holm
 from bench.stats.paired import Pairs, bootstrap_p, correlations, interval, least_detectable, mcnemar
-from bench.stats.power import examples_for, least_gap, power
+from bench.stats.power import examples_for, least_gap, least_gap_of_seeds, power, power_of_seeds, seeds_for
 
 
 def null(rng, examples, disagreement=0.1, accuracy=0.8):
@@ -266,6 +266,33 @@ def test_power_is_what_a_simulation_finds():
     assert power(0.07, 408, 0.1) == pytest.approx(found, abs=0.03)
 
 
+@pytest.mark.parametrize(("seeds", "shift"), [(2, 0.1), (3, 0.25), (5, 0.25)])
+def test_power_of_seeds_is_what_a_simulation_finds(seeds, shift):
+    """Of two kinds of systems 4 points apart that agree on most examples; the formula a little cautious."""
+    rng, found, gaps, apart, scatter = np.random.default_rng(seeds), [], [], [], []
+    for _ in range(150):
+        (first, second), labels = scattered(rng, 872, seeds, shift, 0.6, 0.2)
+        worse = [np.where(rng.random(872) < 0.08, 1 - one, one) for one in second]
+        found.append(bootstrap_p(Pairs(first, worse, labels, "accuracy").bootstrap(rng, 1000)) <= 0.05)
+        right = np.stack([[one == labels for one in side] for side in (first, worse)])
+        gaps.append(right[0].mean() - right[1].mean())
+        apart.append((right[0] != right[1]).mean())
+        scatter.append(right.mean(-1).var(1, ddof=1).mean())
+    said = power_of_seeds(np.mean(gaps), 872, seeds, np.sqrt(np.mean(scatter)), np.mean(apart))
+    assert said == pytest.approx(np.mean(found), abs=0.15)
+
+
+def test_least_gap_of_seeds_agrees_with_power_and_ends_at_the_examples():
+    gap = least_gap_of_seeds(872, 3, 0.01)
+    assert power_of_seeds(gap, 872, 3, 0.01) == pytest.approx(0.8, abs=1e-6)
+    assert least_gap(872) < least_gap_of_seeds(872, 10, 0.01) < gap < least_gap_of_seeds(872, 2, 0.01)
+    needed = seeds_for(0.04, 872, 0.01)
+    assert power_of_seeds(0.04, 872, needed, 0.01) >= 0.8 > power_of_seeds(0.04, 872, needed - 1, 0.01)
+    assert seeds_for(0.02, 277, 0.001) is None
+    with pytest.raises(ValueError, match="two seeds"):
+        power_of_seeds(0.02, 872, 1, 0.01)
+
+
 def test_least_gap_and_examples_needed_agree_with_power():
     gap = least_gap(408)
     assert power(gap, 408) == pytest.approx(0.8, abs=1e-6)
@@ -280,6 +307,15 @@ def test_least_gap_and_examples_needed_agree_with_power():
     [
         (("--task", "rte", "--gap", 1.0), "found in 8% of them"),
         (("--examples", 10_000), "least gap found in 80%"),
+        (
+            ("--task", "mrpc", "--seeds", 3, "--spread", 1.5),
+            "with 3 seeds of each that scatter by 1.5 points: the least gap is",
+        ),
+        (("--task", "sst2", "--gap", 3, "--seeds", 3, "--spread", 1.5), "for 80% it takes"),
+        (
+            ("--task", "rte", "--gap", 2, "--seeds", 3, "--spread", 1.5),
+            "a hundred seeds are too few: it takes more examples",
+        ),
     ],
 )
 def test_the_power_verb(bench, words, said):
@@ -290,7 +326,16 @@ def test_the_power_verb(bench, words, said):
 
 @pytest.mark.parametrize(
     "words",
-    [(), ("--task", "rte", "--examples", 5), ("--task", "ret"), ("--task", "stsb"), ("--task", "rte", "--gap", 11)],
+    [
+        (),
+        ("--task", "rte", "--examples", 5),
+        ("--task", "ret"),
+        ("--task", "stsb"),
+        ("--task", "rte", "--gap", 11),
+        ("--task", "rte", "--seeds", 3),
+        ("--task", "rte", "--spread", 1),
+        ("--task", "rte", "--seeds", 3, "--spread", 0),
+    ],
 )
 def test_bad_questions_of_power_are_bad_input(bench, words):
     answer = bench("power", *words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 LEVEL, POWER, DISAGREEMENT = 0.05, 0.8, 0.1
 """Two-sided level, wanted power, and the share of examples on which two good systems usually disagree about being right."""
@@ -28,15 +29,9 @@ def power(gap: float, examples: int, disagreement: float = DISAGREEMENT, level: 
 
 def least_gap(examples: int, disagreement: float = DISAGREEMENT, wanted: float = POWER, level: float = LEVEL) -> float:
     """The smallest difference of accuracies found with the wanted power; the disagreement where none is."""
-    low, high = 0.0, disagreement
-    if power(high, examples, disagreement, level) < wanted:
+    if power(disagreement, examples, disagreement, level) < wanted:
         return disagreement
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (
-            (low, middle) if middle > 0 and power(middle, examples, disagreement, level) >= wanted else (middle, high)
-        )
-    return high
+    return _smallest(lambda gap: power(gap, examples, disagreement, level) >= wanted, disagreement)
 
 
 def examples_for(gap: float, disagreement: float = DISAGREEMENT, wanted: float = POWER, level: float = LEVEL) -> int:
@@ -49,3 +44,60 @@ def examples_for(gap: float, disagreement: float = DISAGREEMENT, wanted: float =
         middle = (least + most) // 2
         least, most = (least, middle) if power(gap, middle, disagreement, level) >= wanted else (middle, most)
     return most
+
+
+def power_of_seeds(
+    gap: float,
+    examples: int,
+    seeds: int,
+    spread: float,
+    disagreement: float = DISAGREEMENT,
+    level: float = LEVEL,
+) -> float:
+    """Probability that a comparison over several seeds finds a true difference, judged as bench.stats.paired does.
+
+    The examples' variance and that of both systems' trainings, with Welch's and Satterthwaite's degrees of freedom.
+
+    Args:
+        seeds: trainings of each system, two or more.
+        spread: standard deviation of one system's accuracy over its seeds.
+
+    Raises:
+        ValueError: as :func:`power`; fewer than two seeds, or no spread.
+    """
+    from scipy.stats import nct, t
+
+    if seeds < 2 or spread <= 0:
+        raise ValueError("the spread of one training cannot be told: give two seeds or more and a spread above 0")
+    if not 0 < abs(gap) <= disagreement <= 1:
+        raise ValueError(f"a gap of {gap:g} needs a disagreement between {abs(gap):g} and 1, not {disagreement:g}")
+    of_examples, of_one = (disagreement - gap * gap) / examples, spread**2 / seeds
+    whole = of_examples + 2 * of_one
+    freedom = (seeds - 1) * whole**2 / (2 * of_one**2)
+    return float(nct.sf(t.ppf(1 - level / 2, freedom), freedom, abs(gap) / math.sqrt(whole)))
+
+
+def seeds_for(
+    gap: float, examples: int, spread: float, disagreement: float = DISAGREEMENT, wanted: float = POWER
+) -> int | None:
+    """Seeds of each system that it takes to find this gap; None where a hundred are too few: the examples are."""
+    enough = (s for s in range(2, 101) if power_of_seeds(gap, examples, s, spread, disagreement) >= wanted)
+    return next(enough, None)
+
+
+def least_gap_of_seeds(
+    examples: int, seeds: int, spread: float, disagreement: float = DISAGREEMENT, wanted: float = POWER
+) -> float:
+    """The smallest difference that so many seeds find with the wanted power; the disagreement where none is."""
+    if power_of_seeds(disagreement, examples, seeds, spread, disagreement) < wanted:
+        return disagreement
+    return _smallest(lambda gap: power_of_seeds(gap, examples, seeds, spread, disagreement) >= wanted, disagreement)
+
+
+def _smallest(found: Callable[[float], bool], most: float) -> float:
+    """Where ``found`` begins to hold between 0 and ``most``."""
+    low, high = 0.0, most
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if middle > 0 and found(middle) else (middle, high)
+    return high
