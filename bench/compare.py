@@ -64,6 +64,8 @@ def compare(
 ) -> dict[str, list[Comparison]]:
     """By data source: one comparison for each evaluation set that both rows have, and of their mean where there are several.
 
+    A task that was trained on different numbers of rows has a line for each and stands in the mean with the most rows.
+
     Both rows must have learned from the same rows and teacher and be scored on the same examples; seeds are matched.
 
     Raises:
@@ -90,18 +92,24 @@ def compare(
         )
     rng = np.random.default_rng(0)
     lines: dict[str, list[Comparison]] = {}
-    samples: dict[str, list[np.ndarray]] = {}
+    columns: dict[str, dict[tuple, tuple[int, Comparison, np.ndarray]]] = {}
+    """by data source: task and evaluation set -> training rows, comparison, resamples"""
     with (progress or Progress()).task("resampling") as update:
         for number, matched in enumerate(questions.values(), start=1):
             data = matched[0][0].cell.data.name
             for name, metrics in matched[0][0].scores.items():
                 line, drawn = compare_records(store, matched, name, next(iter(metrics)), rng, exact)
                 lines.setdefault(data, []).append(line)
-                samples.setdefault(data, []).append(drawn)
+                cell = matched[0][0].cell
+                column, size = (cell.tasks, name), cell.data.rows["train"]
+                best = columns.setdefault(data, {}).get(column)
+                if best is None or size > best[0]:  # a task that was run on fewer rows too counts once, with the most
+                    columns[data][column] = (size, line, drawn)
             update(number, len(questions))
     answer = {}
     for data, of_data in lines.items():
-        mean = [_mean(of_data, samples[data])] if len(of_data) > 1 else []
+        whole = list(columns[data].values())
+        mean = [_mean([line for _, line, _ in whole], [drawn for _, _, drawn in whole])] if len(whole) > 1 else []
         answer[data] = [*adjusted(of_data), *(replace(line, adjusted=line.p) for line in mean)]
     return answer
 
@@ -186,6 +194,8 @@ def compare_records(
     drawn = 100 * pairs.bootstrap(rng, resamples)
     first = matched[0][0]
     title = first.cell.tasks[0] if len(first.scores) == 1 else f"{first.cell.tasks[0]} {evaluation}"
+    if first.cell.data.max_train_rows:
+        title += f", {first.cell.data.rows['train']:,} rows"
     return judged(title, evaluation, matched, pairs, drawn, rng, exact, resamples), drawn
 
 

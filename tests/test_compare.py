@@ -111,3 +111,23 @@ def test_the_verb_prints_a_table_and_writes_json(bench, store, tmp_path):
     assert "One seed says nothing" in answer.stdout
     (lines,) = json.loads((tmp_path / "c.json").read_text()).values()
     assert [line["verdict"] for line in lines] == ["better"] * 3
+
+
+def test_a_task_trained_on_fewer_rows_too_counts_once_in_the_mean(store):
+    for row in ("microbert", "kd"):
+        one = made.record(row, "rte", 0, 0.5)
+        fewer = one.cell.data.model_copy(
+            update={"train": "4" * 64, "max_train_rows": 10, "rows": {"train": 10, "validation": 300}}
+        )
+        store.write(
+            one.model_copy(update={"key": row, "cell": one.cell.model_copy(update={"data": fewer})}),
+            {
+                "logits.validation": wrong(0.4, 5),
+                "labels.validation": LABELS,
+                "examples.validation": np.arange(300, dtype=np.uint64),
+            },
+        )
+    (lines,) = compare(store.root, "microbert", "kd").values()
+    assert [line.task for line in lines] == ["rte", "rte, 10 rows", "sst2", "mean"]
+    assert lines[-1].metric == "2 columns"
+    assert lines[-1].first == pytest.approx(np.mean([lines[0].first, lines[2].first]))
