@@ -15,6 +15,7 @@ import tiny
 from bench.errors import NothingMeasured
 from bench.record.store import Store
 from bench.report.groups import groups
+from bench.report.plot import Point, front, score_against_flops
 from bench.report.tables import Footnotes, accuracy, reappearance
 from bench.report.training import gradient_shares
 from bench.report.write import write_reports
@@ -127,7 +128,6 @@ def test_labels_of_a_picture_keep_their_order_and_their_distance_and_move_as_lit
 
 
 def test_the_front_holds_what_nothing_beats():
-    from bench.report.plot import Point, front
 
     points = [Point("a", 1, 80), Point("b", 1, 90), Point("c", 2, 90), Point("d", 3, 95), Point("e", 4, 94)]
     assert [p.label for p in front(points)] == ["b", "d"]
@@ -192,3 +192,20 @@ def test_the_command_in_a_report_makes_the_same_records(
     for command in re.findall(r"- made again by: `python -m bench (.*)`", report.read_text()):
         again = bench(*shlex.split(command), "--results", "r", "--reports", "p")
         assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
+
+
+def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
+    """One lucky training beside three is no better method."""
+    records = [made.record("teacher", score=0.8, macs=10**9)]
+    records += [made.record("kd", seed=seed, score=0.70 + 0.01 * seed, macs=10**6) for seed in range(3)]
+    records += [made.record("pkd", score=0.75, macs=10**6)]
+    (group,) = groups(records)
+    table = accuracy(group, Footnotes())
+    cells = {row[0]: row[3] for row in table.rows}
+    assert cells == {"teacher": "80.0", "kd": "**71.0 ± 1.0**", "pkd": "75.0 (n = 1)"}
+    assert "of those with all its seeds" in table.notes[0]
+    picture = score_against_flops(group).decode()
+    assert "93.8 %  (fewer seeds)" in picture
+    assert "or it has fewer seeds" in picture
+    points = [Point("kd", 1.0, 90.0), Point("pkd", 1.0, 95.0, True), Point("teacher", 2.0, 100.0)]
+    assert [point.label for point in front(points)] == ["kd", "teacher"]

@@ -112,6 +112,15 @@ class Group:
             if r.status == "ok" and column.evaluation in r.scores
         }
 
+    @cached_property
+    def _most_seeds(self) -> dict[Column, int]:
+        students = [label for label in self.systems if label != TEACHER]
+        return {c: max((len(self.values(label, c)) for label in students), default=0) for c in self.columns}
+
+    def lacks_seeds(self, label: str, column: Column) -> bool:
+        """Whether a student's mean is of fewer seeds than others of this column have: luckier or unluckier by that."""
+        return label != TEACHER and 0 < len(self.values(label, column)) < self._most_seeds[column]
+
 
 def groups(records: Iterable[Record]) -> list[Group]:
     """Records sorted into tables. Those of different data, teachers, recipes or precisions never meet in one."""

@@ -27,6 +27,8 @@ class Point:
     label: str
     cost: float
     kept: float
+    fewer_seeds: bool = False
+    """than other systems have: drawn, and never on the front"""
 
 
 LONGEST_LABEL = 44
@@ -57,7 +59,12 @@ def front(points: Sequence[Point]) -> list[Point]:
     found = [
         p
         for p in points
-        if not any((q.cost <= p.cost and q.kept > p.kept) or (q.cost < p.cost and q.kept >= p.kept) for q in points)
+        if not p.fewer_seeds
+        and not any(
+            (q.cost <= p.cost and q.kept > p.kept) or (q.cost < p.cost and q.kept >= p.kept)
+            for q in points
+            if not q.fewer_seeds
+        )
     ]
     return sorted(found, key=lambda p: p.cost)
 
@@ -100,7 +107,7 @@ def _label(point: Point, teacher: float | None) -> str:
         return point.label
     if teacher is not None and point.cost >= teacher:
         return f"{short(point.label)}  (not cheaper)"
-    return f"{short(point.label)}  {point.kept:.1f} %"
+    return f"{short(point.label)}  {point.kept:.1f} %{'  (fewer seeds)' if point.fewer_seeds else ''}"
 
 
 def spread(heights: Sequence[float], apart: float) -> list[float]:
@@ -129,7 +136,12 @@ def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | Non
     """One point a system, its label in a column at the right in the order of the scores; the front joined by a line."""
     kept, columns = kept_scores(group)
     points = sorted(
-        (Point(label, costs[label], kept[label]) for label in kept if label in costs), key=lambda p: -p.kept
+        (
+            Point(label, costs[label], kept[label], any(group.lacks_seeds(label, c) for c in group.columns))
+            for label in kept
+            if label in costs
+        ),
+        key=lambda p: -p.kept,
     )
     if len(points) < 2:
         return None
@@ -175,9 +187,8 @@ def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | Non
         axes.grid(axis="y", color="#eeeeee")
         axes.set_xlabel(axis)
         axes.set_ylabel(f"% of the teacher's score,\nmean of {counted(columns, 'column')}")
-        figure.suptitle(
-            f"{fill(group.title, 96)}\nfilled: on the front; hollow: another is as cheap and keeps more", fontsize=9
-        )
+        hollow = "another is as cheap and keeps more" + ", or it has fewer seeds" * any(p.fewer_seeds for p in points)
+        figure.suptitle(f"{fill(group.title, 96)}\nfilled: on the front; hollow: {hollow}", fontsize=9)
     return out.getvalue()
 
 

@@ -94,7 +94,10 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
         if (v := group.values(label, c))
     }
     best = {
-        c: max((round(summaries[s, c].mean, 1) for s in students if (s, c) in summaries), default=math.nan)
+        c: max(
+            (round(summaries[s, c].mean, 1) for s in students if (s, c) in summaries and not group.lacks_seeds(s, c)),
+            default=math.nan,
+        )
         for c in columns
     }
     means = {
@@ -102,7 +105,8 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
         for label in group.systems
         if columns and all((label, c) in summaries for c in columns)
     }
-    best_mean = max((round(means[s], 1) for s in students if s in means), default=math.nan)
+    whole = [s for s in students if s in means and not any(group.lacks_seeds(s, c) for c in columns)]
+    best_mean = max((round(means[s], 1) for s in whole), default=math.nan)
     rows, values = [], []
     for label in group.systems:
         cells, numbers = [], []
@@ -112,10 +116,12 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
                 numbers += ["", "", "0"]
                 continue
             summary = summaries[label, c]
-            text = summary.text()
+            fewer = group.lacks_seeds(label, c)
+            text = summary.text() + (f" (n = {summary.n})" if fewer else "")
             text += "".join(f" {notes.mark(gap)}" for gap in _lost_seeds(group, label, c, summary.n))
             text += "".join(f" {notes.mark(line)}" for line in group.suspicions.get((label, c), []))
-            cells.append(f"**{text}**" if label in students and round(summary.mean, 1) == best[c] else text)
+            leads = label in students and not fewer and round(summary.mean, 1) == best[c]
+            cells.append(f"**{text}**" if leads else text)
             numbers += [
                 _numbers(summary),
                 "" if summary.deviation is None else f"{summary.deviation:.4f}",
@@ -129,7 +135,7 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
                 label + "".join(f" {notes.mark(f'{label}: {note}')}" for note in _said(group, label)),
                 *size,
                 *cells,
-                f"**{shown}**" if label in students and mean is not None and round(mean, 1) == best_mean else shown,
+                f"**{shown}**" if label in whole and mean is not None and round(mean, 1) == best_mean else shown,
             ]
         )
         values.append([label, *size, *numbers, "" if mean is None else f"{mean:.4f}"])
@@ -141,7 +147,9 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
         table.notes.append(
             f"Development sets, percent. Mean ± sample standard deviation over seeds ({count}"
             + ("; one seed has no deviation and says nothing about noise" if seeds == [1] else "")
-            + "). Best student of a column in bold. FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)."
+            + "). Best student of a column in bold"
+            + (", of those with all its seeds; (n = ...) stands at the others" if len(seeds) > 1 else "")
+            + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)."
         )
     if timed:
         table.notes.append(
