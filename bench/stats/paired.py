@@ -170,7 +170,7 @@ def over_seeds(value_RS: np.ndarray, trained: Sequence[np.ndarray], rng: np.rand
     Two variances are added. That of the examples is of the resampled means, without what a training alone does to single
     examples, which the second has too. That of the trainings is the seeds' own spread. So few seeds tell it badly: the sum
     has the degrees of freedom of Satterthwaite (1946) and Welch (1947) and is spread by Student's t. Resampling the seeds
-    instead rejects a true null in up to 30 of 100 tables of two seeds, 20 of three; this in at most 7 (the tests).
+    instead rejects a true null in up to 30 of 100 tables of two seeds, 20 of three; this in at most 8 (the tests).
 
     Args:
         value_RS: a difference or ratio on each resample, for each seed.
