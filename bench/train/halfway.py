@@ -17,7 +17,7 @@ from torch import Tensor
 from bench.measure.machine import sources_hash
 from bench.plan.keys import digest
 from bench.train.cache import cache_root
-from bench.train.trainee import Trainee
+from bench.train.trainee import Trainee, below
 
 EVERY_SECONDS = 300.0
 WORTH = 20
@@ -72,7 +72,7 @@ class Halfway:
         if [one["label"] for one in body["trainees"]] != [trainee.label for trainee in trainees]:
             return 0
         for number, (trainee, state) in enumerate(zip(trainees, body["trainees"], strict=True)):
-            trainee.restore(_below(f"{number}.", tensors), state)
+            trainee.restore(below(f"{number}.", tensors), state)
         self._say(f"  goes on at step {body['done']:,} of {total:,}, where it broke off")
         return int(body["done"])
 
@@ -112,10 +112,6 @@ class Halfway:
                     old.unlink()
             except FileNotFoundError:  # another process was faster
                 pass
-
-
-def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -47,6 +47,11 @@ class TrainLog:
     gradient_shares: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
 
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
 def thinned(values: list[float]) -> list[float]:
     """A curve of at most CURVE_POINTS means over equal windows."""
     width = math.ceil(len(values) / CURVE_POINTS)
@@ -145,24 +150,20 @@ class Trainee:
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Stand where :meth:`state` said; the student has to be newly built."""
-
-        def below(prefix: str) -> dict[str, Tensor]:
-            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
         if state["leg"] is not None:
             series, number = state["leg"]
             self._enter(self.legs[series][number])
         for player, optimiser_ in self._optimisers.items():
             values: dict[int, dict[str, Tensor]] = {}
-            for name, value in below(f"optimiser.{player}.").items():
+            for name, value in below(f"optimiser.{player}.", tensors).items():
                 of_parameter, _, what = name.partition(".")
                 values.setdefault(int(of_parameter), {})[what] = value
             groups = optimiser_.state_dict()["param_groups"]
             optimiser_.load_state_dict({"state": values, "param_groups": groups})
-        self._modules().load_state_dict(below("weights."))
-        self.random.restore(below("random."))
+        self._modules().load_state_dict(below("weights.", tensors))
+        self.random.restore(below("random.", tensors))
         if self.choice is not None:
-            self.choice.go_on(below("best."), state["scores"])
+            self.choice.go_on(below("best.", tensors), state["scores"])
         self._step_of_leg, self._unproven = state["step_of_leg"], set(state["unproven"])
         self._curves, self.log = state["curves"], TrainLog(**state["log"])
         self.error = None if state["error"] is None else CellError(state["error"])
