@@ -21,6 +21,7 @@ import numpy as np
 from bench.data.tasks import METRICS
 from bench.errors import CHECK_FAILED, INCONCLUSIVE, NOT_COMPARABLE, NOTHING_MEASURED, OK, InputError, unknown
 from bench.plan.cell import TEACHER
+from bench.record.question import differing, question
 from bench.record.schema import Record
 from bench.record.speed import Conditions, SpeedRecord, speed_records
 from bench.record.store import Store, slug
@@ -183,39 +184,9 @@ def _rows(records: Iterable[Record]) -> list[list[Record]]:
     found: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         cell = record.cell
-        place = (cell.tasks, cell.method != TEACHER, cell.label, record.point, _question(record))
+        place = (cell.tasks, cell.method != TEACHER, cell.label, record.point, question(cell))
         found.setdefault(place, []).append(record)
     return [sorted(found[place], key=lambda r: r.cell.seed) for place in sorted(found, key=str)]
-
-
-def _question(record: Record) -> str:
-    """What besides the row, the task and the seed makes two records answers to one question."""
-    cell = record.cell
-    body = {
-        "data": (cell.data.train, sorted(cell.data.evaluation.items()), cell.data.max_train_rows),
-        "teacher": (cell.teacher.base, cell.teacher.origin, cell.teacher.key),
-        "recipe": sorted(cell.recipe.items()),
-        "numeric": cell.numeric.model_dump(),
-        "settings": (cell.version, sorted(cell.settings.items()), cell.dropped),
-        "artefacts": sorted(cell.artefacts.items()),
-        "tokenizer": cell.tokenizer,
-    }
-    return str(body)
-
-
-def _differences(old: Record, new: Record) -> str:
-    """Which parts of the question differ, in words."""
-    parts = {
-        "data": lambda c: (c.data.train, c.data.evaluation, c.data.max_train_rows),
-        "teacher": lambda c: (c.teacher.base, c.teacher.origin),
-        "recipe": lambda c: c.recipe,
-        "precision or threads": lambda c: c.numeric,
-        "settings": lambda c: (c.version, c.settings, c.dropped),
-        "general start or other artefacts": lambda c: c.artefacts,
-        "tokenizer": lambda c: c.tokenizer,
-    }
-    found = [name for name, of in parts.items() if of(old.cell) != of(new.cell)]
-    return ", ".join(found) or "the teacher's training"
 
 
 def _row(
@@ -234,7 +205,7 @@ def _row(
             if (r.cell.tasks, r.cell.label, r.point) == (first.cell.tasks, first.cell.label, first.point)
         ]
         if near:
-            return [Finding(subject, "row", OTHER, f"measured with other {_differences(first, near[0])}")]
+            return [Finding(subject, "row", OTHER, f"measured with other {differing(first.cell, near[0].cell)}")]
         return [Finding(subject, "row", MISSING, "no record; run the baseline's command")]
     findings = []
     for _, new in pairs:

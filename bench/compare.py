@@ -10,6 +10,7 @@ import numpy as np
 
 from bench.errors import InputError
 from bench.progress import Progress
+from bench.record.newest import left_out_lines, newest_of
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.multiple import holm
@@ -72,13 +73,20 @@ def compare(
         InputError: a row that is not there, or no task and seed that both have.
     """
     store = Store(results)
-    found: dict[str, dict[tuple, Record]] = {first: {}, second: {}}
+    met: list[Record] = []
     rows = set()
     for record in store.records():
         rows.add(record.row)
         wanted = (not tasks or record.cell.tasks[0] in tasks) and (not seeds or record.cell.seed in seeds)
-        if record.row in found and record.status == "ok" and wanted:
-            found[record.row][_question(record)] = record
+        if record.row in (first, second) and record.status == "ok" and wanted:
+            met.append(record)
+    progress = progress or Progress()
+    shown, left = newest_of(met, lambda r: (r.row, _question(r)[:-1]))
+    for text in left_out_lines(left):
+        progress.say(text)
+    found: dict[str, dict[tuple, Record]] = {first: {}, second: {}}
+    for record in shown:
+        found[record.row][_question(record)] = record
     for row in (first, second):
         if not found[row]:
             there = ", ".join(sorted(rows)) or "none"
@@ -94,7 +102,7 @@ def compare(
     lines: dict[str, list[Comparison]] = {}
     columns: dict[str, dict[tuple, tuple[int, Comparison, np.ndarray]]] = {}
     """by data source: task and evaluation set -> training rows, comparison, resamples"""
-    with (progress or Progress()).task("resampling") as update:
+    with progress.task("resampling") as update:
         for number, matched in enumerate(questions.values(), start=1):
             data = matched[0][0].cell.data.name
             for name, metrics in matched[0][0].scores.items():

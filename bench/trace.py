@@ -55,9 +55,15 @@ def _keys(records: list[Record]) -> tuple[str, ...]:
 
 
 def _origins(group: Group) -> Iterator[Origin]:
-    where = f"{group.slug}{f', {group.max_train_rows:,} rows' if group.max_train_rows else ''}, {group.recipe}"
+    for one in group.left_out:
+        record = one.record
+        for name, metrics in record.scores.items():
+            for metric, value in metrics.items():
+                what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed}"
+                yield Origin(f"{what} (left out: a newer training has that name)", 100 * value, _keys([record]))
     for label in group.systems:
         for column in group.columns:
+            where = _where(group, group.row_limit(column.task))
             done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
             for record in done:
                 for metric, value in record.scores[column.evaluation].items():
@@ -65,6 +71,7 @@ def _origins(group: Group) -> Iterator[Origin]:
                     yield Origin(what, 100 * value, _keys([record]))
             if done:
                 yield from _summaries(group, label, column, done, where)
+        where = _where(group, group.max_train_rows)
         sized = [r for r in group.of(label) if r.sizes]
         if sized and sized[0].sizes:
             yield Origin(
@@ -75,6 +82,10 @@ def _origins(group: Group) -> Iterator[Origin]:
         if len(means) == len(group.columns) > 1:
             of_row = [r for r in group.of(label) if r.status == "ok"]
             yield Origin(f"{label}, mean of {len(means)} columns ({where})", summarise(means).mean, _keys(of_row))
+
+
+def _where(group: Group, limit: int | None) -> str:
+    return f"{group.slug}{f', {limit:,} rows' if limit else ''}, {group.recipe}"
 
 
 def _summaries(group: Group, label: str, column: Column, done: list[Record], where: str) -> Iterator[Origin]:

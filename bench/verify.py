@@ -78,7 +78,7 @@ def request_of(record: Record, request: Request, results: Path) -> Request:
         checkpoint=OPTION_OF[cell.selection.rule if cell.selection else ""],
         precision=cell.numeric.precision,
         threads=cell.numeric.threads,
-        max_train_rows=cell.data.max_train_rows,
+        max_train_rows=cell.row_limit,
         epochs=None if cell.recipe["name"] == "paper" else cell.recipe["epochs"],
         results=results,
         reports=results / "reports",

@@ -65,6 +65,15 @@ def record(
     )
 
 
+def limited(record: Record, limit: int, rows: int) -> Record:
+    """The same training on so many rows, drawn from more."""
+    data = record.cell.data.model_copy(
+        update={"train": "4" * 64, "max_train_rows": limit, "rows": {**record.cell.data.rows, "train": rows}}
+    )
+    cell = record.cell.model_copy(update={"data": data})
+    return record.model_copy(update={"cell": cell, "key": record_key(cell)})
+
+
 def paper() -> list[Record]:
     """Two tasks, a teacher, three students, an ablation row, two seeds, one failure and one gap."""
     found = [record("teacher", task, score=value, macs=10**9) for task, value in (("rte", 0.7), ("mnli", 0.8))]

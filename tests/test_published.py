@@ -27,8 +27,9 @@ def test_every_printed_number_names_a_row_and_a_column_that_exist():
         assert paper.source
 
 
-def group(dev_rows: int = 277, **changes):
-    (found,) = groups([made.record("teacher", "rte", score=0.7), made.record("microbert", "rte", 0, 0.6)])
+def group(dev_rows: int = 277, drawn: int = 0, **changes):
+    records = [made.record("teacher", "rte", score=0.7), made.record("microbert", "rte", 0, 0.6)]
+    (found,) = groups([made.limited(r, drawn, drawn) for r in records] if drawn else records)
     for record in found.records:
         record.cell.data.rows["validation"] = dev_rows
     return dataclasses.replace(found, **changes)
@@ -44,7 +45,7 @@ def test_a_pair_is_comparable_only_when_everything_agrees():
     assert reasons(theirs, column, dataclasses.replace(paper, split="test")) == ["test set, ours is dev"]
     assert reasons(theirs, column, dataclasses.replace(paper, metric="f1")) == ["F1, ours is acc"]
     assert reasons(theirs, column, dataclasses.replace(paper, metric="unknown")) == ["metric not stated"]
-    assert reasons(group(teacher="bert-base-uncased", max_train_rows=9), column, paper) == ["fewer training rows"]
+    assert reasons(group(teacher="bert-base-uncased", drawn=9), column, paper) == ["fewer training rows"]
 
 
 def test_ours_stand_beside_the_printed_ones():

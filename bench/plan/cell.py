@@ -24,6 +24,7 @@ class DataIdentity(Frozen):
     train: str
     """sha256 of the training rows that are used, after the row limit"""
     max_train_rows: int | None = None
+    """that limit, where it left rows out"""
     evaluation: dict[str, str]
     """sha256 of each evaluation set"""
     rows: dict[str, int]
@@ -128,6 +129,12 @@ class Cell(Frozen):
     """how the shipped epoch was chosen; None for the last"""
     search: Search | None = None
     """how the settings were chosen, where they were searched for; part of the record's key, not of the training's"""
+
+    @property
+    def row_limit(self) -> int | None:
+        """The limit of training rows that it takes to plan this cell again; of tasks learned together, for all of them."""
+        limits = [partner.max_train_rows for partner in self.together] or [self.data.max_train_rows]
+        return next((limit for limit in limits if limit), None)
 
 
 def train_key(cell: Cell) -> str:

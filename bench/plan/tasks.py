@@ -83,7 +83,8 @@ def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numer
         if lacking and not by_name:
             absent.append(task.name)
             continue
-        train = source.load(task, "train").limited(request.max_train_rows)
+        all_rows = source.load(task, "train")
+        train = all_rows.limited(request.max_train_rows)
         evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
         choosing = whole.load(task, labelled[0]) if rule else None
         if choosing is not None and rule == "half":
@@ -95,7 +96,7 @@ def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numer
             name=source.name,
             slug=source.slug,
             train=train.fingerprint(),
-            max_train_rows=request.max_train_rows,
+            max_train_rows=request.max_train_rows if len(train) < len(all_rows) else None,
             evaluation={name: split.fingerprint() for name, split in evaluation.items()},
             rows={"train": len(train), **{name: len(split) for name, split in evaluation.items()}},
         )

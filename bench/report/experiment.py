@@ -26,8 +26,8 @@ def write_experiment(title: str, sections: Sequence[Section], store: Store, fold
     """Markdown and CSV, one file for each combination of data, teacher and recipe; returns the Markdown files."""
     keys = {record_key(cell) for section in sections for cell in section.cells}
     written = []
-    for group in groups(store.records()):
-        if any(r.key in keys and r.cell.method != TEACHER for r in group.records):
+    for group in groups(r for r in store.records() if r.key in keys):
+        if any(r.cell.method != TEACHER for r in group.records):
             written.append(_write(title, sections, group, folder))
     return written
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
+from bench.record.newest import LeftOut, newest
 from bench.record.schema import Record
 from bench.stats.ratios import Ratio
 
@@ -21,9 +22,13 @@ class Column:
     metric: str
 
     @property
+    def name(self) -> str:
+        """The task, and which of its evaluation sets where it has two."""
+        return {"matched": f"{self.task}-m", "mismatched": f"{self.task}-mm"}.get(self.evaluation, self.task)
+
+    @property
     def title(self) -> str:
-        name = {"matched": f"{self.task}-m", "mismatched": f"{self.task}-mm"}.get(self.evaluation, self.task)
-        return f"{name} ({METRIC_NAMES.get(self.metric, self.metric)})"
+        return f"{self.name} ({METRIC_NAMES.get(self.metric, self.metric)})"
 
 
 METRIC_NAMES = {"accuracy": "acc", "f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
@@ -52,6 +57,8 @@ class Group:
     """rows in this order, where it is given"""
     suspicions: dict[tuple[str, Column], list[str]] = field(default_factory=dict)
     """(row, column) -> what is suspect about its answers"""
+    left_out: list[LeftOut] = field(default_factory=list)
+    """records under the name of a newer training"""
 
     @property
     def title(self) -> str:
@@ -117,20 +124,32 @@ class Group:
         students = [label for label in self.systems if label != TEACHER]
         return {c: max((len(self.values(label, c)) for label in students), default=0) for c in self.columns}
 
+    def row_limit(self, task: str) -> int | None:
+        """How many training rows were drawn for a task; None where all were used."""
+        return next(
+            (limit for r in self.records if task in r.cell.tasks and (limit := r.cell.data.max_train_rows)), None
+        )
+
     def lacks_seeds(self, label: str, column: Column) -> bool:
         """Whether a student's mean is of fewer seeds than others of this column have: luckier or unluckier by that."""
         return label != TEACHER and 0 < len(self.values(label, column)) < self._most_seeds[column]
 
 
 def groups(records: Iterable[Record]) -> list[Group]:
-    """Records sorted into tables. Those of different data, teachers, recipes or precisions never meet in one."""
+    """Records sorted into tables. Those of different data, teachers, recipes or precisions never meet in one.
+
+    A table of at most so many training rows also has what its rows gave on tasks that are no larger: as if all had been
+    run with that limit. A table that another one holds completely is not made.
+    """
     found: dict[tuple, Group] = {}
     records = list(records)
     for record in records:
-        cell = record.cell
-        if cell.method == TEACHER:
-            continue
-        _group(found, record, cell.recipe["name"], cell.recipe["epochs"])
+        if record.cell.method != TEACHER:
+            _group(found, record).records.append(record)
+    for key, group in found.items():
+        whole = found.get((key[0], None, *key[2:]))
+        if group.max_train_rows and whole:
+            group.records += _uncut(group, whole)
     for record in records:  # a teacher belongs to every table of its students, whatever their recipe
         cell = record.cell
         if cell.method != TEACHER:
@@ -143,17 +162,30 @@ def groups(records: Iterable[Record]) -> list[Group]:
                 for r in group.records
             )
         ]
-        if homes:
-            for group in homes:
-                group.records.append(record)
-        else:
-            _group(found, record, cell.recipe["name"], cell.recipe["epochs"])
-    return [found[key] for key in sorted(found, key=str)]
+        for group in homes or [_group(found, record)]:
+            group.records.append(record)
+    made = [found[key] for key in sorted(found, key=str)]
+    keys = {id(group): {r.key for r in group.records} for group in made}
+    made = [g for g in made if not any(keys[id(g)] < keys[id(other)] for other in made)]
+    for group in made:
+        group.records, group.left_out = newest(group.records)
+    return made
 
 
-def _group(found: dict[tuple, Group], record: Record, recipe: str, epochs: float) -> None:
+def _uncut(group: Group, whole: Group) -> list[Record]:
+    """What the rows of a table with a limit gave on tasks that the limit leaves whole."""
+    rows, tasks = set(group.systems), set(group.tasks)
+    return [
+        r
+        for r in whole.records
+        if r.row in rows and not tasks & set(r.cell.tasks) and r.cell.data.rows["train"] <= (group.max_train_rows or 0)
+    ]
+
+
+def _group(found: dict[tuple, Group], record: Record) -> Group:
+    """The table in which a record stands."""
     cell = record.cell
-    limit = cell.data.max_train_rows
+    limit, recipe, epochs = cell.data.max_train_rows, cell.recipe["name"], cell.recipe["epochs"]
     key = (
         cell.data.slug,
         limit,
@@ -163,7 +195,7 @@ def _group(found: dict[tuple, Group], record: Record, recipe: str, epochs: float
         epochs,
         cell.numeric.model_dump_json(),
     )
-    group = found.setdefault(
+    return found.setdefault(
         key,
         Group(
             cell.data.name,
@@ -177,4 +209,3 @@ def _group(found: dict[tuple, Group], record: Record, recipe: str, epochs: float
             cell.numeric.threads,
         ),
     )
-    group.records.append(record)

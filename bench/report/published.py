@@ -85,7 +85,7 @@ def reasons(group: Group, column: Column, paper: Published) -> list[str]:
         found.append("not GLUE's development set")
     if group.teacher != PAPERS_TEACHER:
         found.append("other teacher")
-    if group.max_train_rows:
+    if group.row_limit(column.task):
         found.append("fewer training rows")
     return found
 

@@ -24,14 +24,15 @@ def commands(group: Group) -> list[str]:
     """
     if group.slug.endswith("-held-back"):
         return []
-    made: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Record]] = {}
+    made: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], list[Record]] = {}
     for record in group.records:
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
-            made.setdefault((_verb(record), together), []).append(record)
+            limit = record.cell.row_limit if together else group.max_train_rows
+            made.setdefault((_verb(record), together, limit), []).append(record)
     if not made:
-        made = {(("run",), ()): list(group.records)}
-    return [_command(group, verb, tasks, records) for (verb, tasks), records in made.items()]
+        made = {(("run",), (), group.max_train_rows): list(group.records)}
+    return [_command(group, *asked, records) for asked, records in made.items()]
 
 
 def _verb(record: Record) -> tuple[str, ...]:
@@ -43,7 +44,9 @@ def _verb(record: Record) -> tuple[str, ...]:
     return ("run",)
 
 
-def _command(group: Group, verb: tuple[str, ...], together: tuple[str, ...], records: Sequence[Record]) -> str:
+def _command(
+    group: Group, verb: tuple[str, ...], together: tuple[str, ...], limit: int | None, records: Sequence[Record]
+) -> str:
     rows = dict.fromkeys(_row(record) for record in records if record.cell.method != TEACHER)
     # tasks learned together are one training, in their order
     tasks = together or tuple(task for task in group.tasks if any(task in record.cell.tasks for record in records))
@@ -53,7 +56,7 @@ def _command(group: Group, verb: tuple[str, ...], together: tuple[str, ...], rec
     words += ["--recipe", group.recipe] if verb[0] == "run" else []  # a search knows the common one alone
     words += ["--seeds", ",".join(map(str, seeds))] if seeds != [0] else []
     words += ["--epochs", f"{group.epochs:g}"] if group.recipe != "paper" else []
-    words += ["--max-train-rows", str(group.max_train_rows)] if group.max_train_rows else []
+    words += ["--max-train-rows", str(limit)] if limit else []
     words += ["--precision", group.precision] if group.precision != "fp32" else []
     words += ["--threads", str(group.threads)] if group.threads != DEFAULT_THREADS else []
     if augmented := re.search(r"-(masked|rules)-augmented-(\d+)", group.slug):

@@ -68,7 +68,10 @@ def _size(group: Group, label: str) -> tuple[str, str]:
     if not sized:
         return "–", "–"
     smallest = min(sized, key=lambda s: s.parameters)  # heads differ by a few hundred weights between tasks
-    return f"{smallest.parameters / 1e6:.2f}", f"{smallest.flops / 1e9:.2f}"
+    flops = [smallest.flops]
+    if smallest.expected_macs:  # where sequences leave hangs on the task
+        flops = sorted({s.flops for s in sized})
+    return f"{smallest.parameters / 1e6:.2f}", " to ".join(dict.fromkeys(f"{flops[i] / 1e9:.2f}" for i in (0, -1)))
 
 
 def _said(group: Group, label: str) -> list[str]:
@@ -209,13 +212,13 @@ def reappearance(group: Group, notes: Footnotes) -> Table | None:
             ratios.append(ratio)
             percents.append(f"{ratio:.1f} %")
             numbers.append(f"{ratio:.4f}")
-        if not cheaper(group, label):
-            percents = ["–" for _ in columns]
-            ratios = []
-            scores[0] += f" {notes.mark(f'{label} is not cheaper than its teacher: no claim of retention')}"
+        of_teacher = f"{label}, % of teacher"
+        if ratios and not cheaper(group, label):
+            percents, numbers, ratios = ["–" for _ in columns], ["" for _ in columns], []
+            of_teacher += f" {notes.mark(f'{label} is not cheaper than its teacher: no claim of retention')}"
         whole = len(ratios) == len(columns)
         rows.append([label, *scores, ""])
-        rows.append([f"{label}, % of teacher", *percents, f"{summarise(ratios).mean:.1f} %" if whole else "–"])
+        rows.append([of_teacher, *percents, f"{summarise(ratios).mean:.1f} %" if whole else "–"])
         values.append([f"{label}, % of teacher", *numbers, f"{summarise(ratios).mean:.4f}" if whole else ""])
     table = Table("Reappearance", header, rows, values)
     table.notes.append(
@@ -330,10 +333,13 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
 
 
 def sizes_of(group: Group) -> Table:
-    """The sizes of a group's rows; where heads differ between tasks, the smallest."""
+    """The sizes of a group's rows; where heads differ between tasks, the smallest; an early exit's for each task."""
     named = []
     for label in group.systems:
-        sized = [r.sizes for r in group.of(label) if r.sizes]
-        if sized:
+        by_task = {task: [r.sizes for r in group.of(label, task) if r.sizes] for task in group.tasks}
+        sized = [s for of_task in by_task.values() for s in of_task]
+        if len({s.expected_macs for s in sized}) > 1:
+            named += [(f"{label}, {task}", of_task[0]) for task, of_task in by_task.items() if of_task]
+        elif sized:
             named.append((label, min(sized, key=lambda s: s.parameters)))
     return sizes(named)

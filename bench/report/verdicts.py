@@ -188,8 +188,8 @@ def _differences(
 
 
 def suspicions_of(group: Group, store: Store) -> dict[tuple[str, Column], list[str]]:
-    """What is suspect about the answers of each row and column, seed by seed."""
-    found: dict[tuple[str, Column], list[str]] = {}
+    """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
+    met: dict[tuple[Column, str], dict[str, dict[int, str]]] = {}
     for label in group.systems:
         for column in group.columns:
             for record in group.of(label, column.task):
@@ -197,10 +197,24 @@ def suspicions_of(group: Group, store: Store) -> dict[tuple[str, Column], list[s
                     continue
                 arrays = store.predictions(record)
                 names = GLUE[column.task].labels if column.task in GLUE else ()
-                lines = suspicions(arrays[f"logits.{column.evaluation}"], arrays[f"labels.{column.evaluation}"], names)
-                where = f"{label}, {column.task}, seed {record.cell.seed}"
-                found.setdefault((label, column), []).extend(f"{where}: {line}" for line in lines)
+                logits, labels = (arrays[f"{what}.{column.evaluation}"] for what in ("logits", "labels"))
+                for suspicion in suspicions(logits, labels, names):
+                    rows = met.setdefault((column, suspicion.what), {})
+                    rows.setdefault(label, {})[record.cell.seed] = suspicion.figure
+    found: dict[tuple[str, Column], list[str]] = {}
+    for (column, what), rows in met.items():
+        listed = "; ".join(_with_seeds(label, figures) for label, figures in rows.items())
+        for label in rows:
+            found.setdefault((label, column), []).append(f"{column.name}, {what}: {listed}")
     return found
+
+
+def _with_seeds(label: str, figures: Mapping[int, str]) -> str:
+    """``kd, seeds 0 and 2 (50.1 %, 49.9 %)``."""
+    *most, last = [str(seed) for seed in sorted(figures)]
+    seeds = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"
+    shown = ", ".join(figures[seed] for seed in sorted(figures) if figures[seed])
+    return f"{label}, {seeds}" + (f" ({shown})" if shown else "")
 
 
 def _cell(line: Comparison) -> str:

@@ -14,6 +14,7 @@ from tabulate import tabulate
 
 from bench.errors import NothingMeasured
 from bench.plan.cell import TEACHER, Cell, record_key
+from bench.record.newest import left_out_lines
 from bench.record.schema import Record
 from bench.record.speed import SpeedRecord, speed_records
 from bench.record.store import Store, slug, write_atomically
@@ -221,6 +222,7 @@ def warnings(group: Group) -> list[str]:
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: read mnli and qqp with that in mind.",
             "",
         ]
+    lines += [line for text in left_out_lines(group.left_out) for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
     return lines
 
 
