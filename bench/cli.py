@@ -550,13 +550,13 @@ def verify(
 
 @app.command("check-method", epilog="Example: python -m bench check-method tinybert")
 def check_method(
-    name: Annotated[str, typer.Argument(help="A method of `list`, or module:Class.")],
+    name: Annotated[str, typer.Argument(help="A method of `list`, with settings if you like, or module:Class.")],
     json_file: Json = None,
 ) -> int:
     """Check a method against the contract on a tiny teacher and task; exit code 1 if something is found."""
     from bench.progress import quiet
 
-    method = _method_class(name)
+    method, settings = _method_and_settings(name)
     quiet()
     from bench.train.conformance import CHECKS, check_method
 
@@ -564,6 +564,7 @@ def check_method(
     done = check_method(
         method,
         on_check=lambda c: print(f"  {c.name:{width}}  {c.seconds:5.1f} s  {c.found or 'ok'}", flush=True),
+        settings=settings,
     )
     wrong = [check for check in done if not check.passed]
     took = sum(check.seconds for check in done)
@@ -574,23 +575,29 @@ def check_method(
     return CHECK_FAILED if wrong else OK
 
 
-def _method_class(name: str) -> type:
-    """A method's class by its registered name, or as module:Class while it is being written."""
+def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
+    """A method's class by its registered name, with settings behind it, or as module:Class while it is being written."""
     import importlib
+    from dataclasses import fields
 
     import methods as registry
-    from bench.errors import unknown
+    from bench.plan.spelling import parse_one
 
     module, colon, attribute = name.partition(":")
+    if not colon or module in registry.names():
+        row = parse_one(name)
+        if row.dropped or row.pace != 1:
+            raise InputError(f"{name}: a method is checked with settings, not with dropped terms or another pace")
+        return type(row.method), {
+            f.name: value for f in fields(row.method) if (value := getattr(row.method, f.name)) != f.default
+        }
     try:
-        found = getattr(importlib.import_module(module), attribute) if colon else registry.get(name)
-    except KeyError:
-        raise unknown("method", name, registry.names()) from None
+        found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise InputError(f"{name} cannot be imported: {error}") from None
     if not isinstance(found, type):
         raise InputError(f"{name} is not a class")
-    return found
+    return found, {}
 
 
 @app.command(epilog="Example: python -m bench report --results results/reference --reports reports")

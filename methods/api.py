@@ -191,8 +191,15 @@ class Stage:
     """Whether the teacher answers with its dropout on, as some authors' codes leave it: its answers then vary by visit."""
     masking: Masking | None = None
     """For masked-language objectives on text: the batch then has ``masked_places`` and ``masked_ids``."""
+    padding: int = 0
+    """Above 0, sequences are filled with [PAD] up to so many tokens, as some authors' codes average over them: nothing attends
+    to them, but they have states, and means over tokens count them."""
     paper: Mapping[str, Any] = field(default_factory=dict)
     """What ``--recipe paper`` changes in the recipe: epochs, learning_rate, schedule, warmup, batch_size ..."""
+
+    def __post_init__(self) -> None:
+        if self.padding and self.masking is not None:
+            raise MethodError(f"the stage {self.name} hides tokens and fills sequences: its places would not fit")
 
 
 @dataclass
@@ -378,7 +385,8 @@ class Method(Protocol):
     if its students of every seed begin with the same weights, so that seeds differ by their training alone; and
     ``grid``, a mapping of settings to the values that a search may choose from (the paper's, where it names some); and
     ``several_tasks`` if one student is trained on all tasks of a run: batches then come from all of them, mixed, each
-    with its task's position and its task's teacher, and ``deploy`` gives one model for each task, by its name.
+    with its task's position and its task's teacher, and ``deploy`` gives one model for each task, by its name; and
+    ``padding``, the tokens that its stages fill sequences up to (a plan's time goes by it).
     """
 
     name: ClassVar[str]

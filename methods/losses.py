@@ -88,7 +88,7 @@ def logits_mse_elementmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
 
 
 def hidden_mse_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
-    """Mean over real tokens and width (TinyBERT equations 8 and 9, without the [PAD] rows of the code)."""
+    """Mean over tokens and width (TinyBERT equations 8 and 9; with the code's [PAD] rows where a stage fills sequences)."""
     return F.mse_loss(student_TW.float(), teacher_TW.float())
 
 
@@ -220,11 +220,11 @@ def _same_heads(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> None:
 
 
 def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
-    """Squared difference of pre-softmax attention scores, mean over heads and real (query, key) pairs.
+    """Squared difference of pre-softmax attention scores, mean over heads and (query, key) pairs of tokens.
 
-    Both are [n, H, L, L] for each of ``layout.chunks``. TinyBERT equation 7; the authors' code also zeroes
-    masked key columns but divides by all B*H*L*L places and lets [PAD] queries train. Here padding neither
-    adds nor divides.
+    Both are [n, H, L, L] for each of ``layout.chunks``. TinyBERT equation 7. Chunks' padding neither adds nor divides. Of
+    sequences that a stage fills with [PAD] it is the authors' code: [PAD] keys count 0, [PAD] queries train, and all
+    B*H*L*L places divide.
 
     Raises:
         ValueError: the two models have different numbers of heads.
@@ -232,7 +232,7 @@ def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], la
     _same_heads(student, teacher)
     parts = []
     for chunk, student_nHLL, teacher_nHLL in zip(layout.chunks, student, teacher, strict=True):
-        real_n1LL = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None]
+        real_n1LL = (chunk.mask_nL[:, :, None] & chunk.keys_nL[:, None, :])[:, None]
         squared = (student_nHLL.float() - teacher_nHLL.float()).square()
         parts.append(squared.masked_fill(~real_n1LL, 0.0).sum())
     return torch.stack(parts).sum() / (student[0].size(1) * layout.lengths_B.square().sum())

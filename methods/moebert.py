@@ -5,9 +5,9 @@ to every expert, the rest is dealt round-robin; each expert has its own dropout,
 routed by a random hash of their id; layer and prediction losses weighted lambda beside the labels' loss.
 12 x 768 x 3072 gives four experts of 768 neurons, 512 of them shared.
 Ours, with the code's as a setting: importance from training examples (``importance_rows=validation``); shared neurons
-are one set of weights (``shared=copies``); the teacher in evaluation mode (``teacher_dropout=true``). The routing table
-is a saved buffer (there it comes from the global generator and is not in the checkpoint); lambda = 1 for all tasks (the
-paper searches 1 to 5); no [PAD] positions in any mean.
+are one set of weights (``shared=copies``); the teacher in evaluation mode (``teacher_dropout=true``); no [PAD] positions
+in any mean (``padding=128``). The routing table is a saved buffer (there it comes from the global generator and is not
+in the checkpoint); lambda = 1 for all tasks (the paper searches 1 to 5).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
 from methods.packed import forward
-from methods.parts import Settings, later, teacher_depth
+from methods.parts import Settings, check_padding, later, teacher_depth
 from methods.terms import hard, soft
 
 
@@ -238,6 +238,8 @@ class MoEBERT(Settings):
     """``copies``: every expert has its own copy of the important neurons, which drift apart, as in the code."""
     teacher_dropout: bool = later(False)
     """Whether the teacher's dropout is on, as in the code."""
+    padding: int = later(0)
+    """128 (the code's): every sequence is filled with [PAD], and the layers' losses average over it."""
     distil_weight: float = 1.0
     """The paper's lambda."""
 
@@ -245,6 +247,7 @@ class MoEBERT(Settings):
         super().__post_init__()
         if self.experts < 1 or self.expert_size < 0 or self.shared_size < -1 or self.importance_examples < 1:
             raise MethodError("experts and importance_examples should be at least 1, sizes not negative")
+        check_padding(self.padding)
 
     def sizes(self, teacher: PretrainedConfig) -> tuple[int, int]:
         """Neurons of one expert, and how many of them are shared.
@@ -264,6 +267,7 @@ class MoEBERT(Settings):
 
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
         self.sizes(teacher)
+        check_padding(self.padding, teacher)
         ranking = NeuronImportance(self.importance_examples, self.importance_rows)
         return (TeacherWeights(tuned=True), *([ranking] if self.importance == "gradient" else []))
 
@@ -317,7 +321,7 @@ class MoEBERT(Settings):
             "hard": hard(),
         }
         paper = {"epochs": 5.0, "learning_rate": 3e-5, "warmup": 0.0}  # table 7, MRPC and QQP
-        return (Stage("distil", terms, teacher_dropout=self.teacher_dropout, paper=paper),)
+        return (Stage("distil", terms, teacher_dropout=self.teacher_dropout, padding=self.padding, paper=paper),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         return {"": student.model}

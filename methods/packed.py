@@ -34,15 +34,17 @@ class Chunk:
     Attributes:
         sequences: which of the batch's sequences, in the order of the chunk's rows.
         places: where the chunk's n * L places lie among all chunks' places.
-        mask_nL: True where a place holds a real token.
+        mask_nL: True where a place holds a token of the packed row.
+        keys_nL: True where that token may be attended to: all but the [PAD] of filled sequences.
     """
 
     sequences: tuple[int, ...]
     longest: int
     places: slice
     mask_nL: Tensor
+    keys_nL: Tensor
     full: bool = False
-    """whether every place holds a real token"""
+    """whether every place holds a token that may be attended to"""
 
 
 class Layout:
@@ -50,14 +52,21 @@ class Layout:
 
     Lengths are kept as ints beside the tensors so that no step has to wait for the device.
 
+    Args:
+        lengths: tokens of each sequence in the row.
+        real: how many of them are not [PAD], where sequences are filled; else all are.
+
     Raises:
         ValueError: a sequence is empty: a model cannot read nothing.
     """
 
-    def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
-        if not lengths or min(lengths) < 1:
-            raise ValueError(f"every sequence needs at least one token; got lengths {list(lengths[:8])}")
+    def __init__(
+        self, lengths: Sequence[int], device: torch.device | str = "cpu", real: Sequence[int] | None = None
+    ) -> None:
         self.lengths = tuple(lengths)
+        self.real = self.lengths if real is None else tuple(real)
+        if not lengths or min(self.real) < 1:
+            raise ValueError(f"every sequence needs at least one token; got lengths {list(self.real[:8])}")
         self.device = torch.device(device)
         self.total = sum(lengths)
 
@@ -97,9 +106,12 @@ class Layout:
             rows = tuple(sorted(group))
             longest = max(self.lengths[i] for i in rows)
             places = slice(start, start + len(rows) * longest)
-            mask = torch.arange(longest)[None, :] < torch.tensor([self.lengths[i] for i in rows])[:, None]
-            full = all(self.lengths[i] == longest for i in rows)
-            chunks.append(Chunk(rows, longest, places, mask.to(self.device), full))
+            mask_nL, keys_nL = (
+                (torch.arange(longest)[None, :] < torch.tensor([ends[i] for i in rows])[:, None]).to(self.device)
+                for ends in (self.lengths, self.real)
+            )
+            full = all(self.real[i] == longest for i in rows)
+            chunks.append(Chunk(rows, longest, places, mask_nL, keys_nL, full))
             start = places.stop
         return tuple(chunks)
 
@@ -187,7 +199,7 @@ def packed_attention(
         q_nHLD, k_nHLD, v_nHLD = (x[chunk.places].unflatten(0, shape).transpose(1, 2) for x in (q_NHD, k_NHD, v_NHD))
         scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale
         scores.append(scores_nHLL)
-        masked_nHLL = scores_nHLL.masked_fill(~chunk.mask_nL[:, None, None, :], float("-inf"))
+        masked_nHLL = scores_nHLL.masked_fill(~chunk.keys_nL[:, None, None, :], float("-inf"))
         weights_nHLL = nn.functional.dropout(masked_nHLL.softmax(-1), p=dropout, training=module.training)
         mixed.append(torch.matmul(weights_nHLL, v_nHLD).transpose(1, 2).flatten(0, 1))
     if kept_scores is not None:

@@ -157,6 +157,14 @@ def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
     return layers or max(1, depth // 2)
 
 
+def check_padding(padding: int, teacher: PretrainedConfig | None = None) -> None:
+    """Raises MethodError for a length that sequences cannot be filled up to."""
+    if padding < 0:
+        raise MethodError(f"padding={padding} should be 0 for none, or a number of tokens, like 128")
+    if teacher is not None and padding > teacher.max_position_embeddings:
+        raise MethodError(f"padding={padding}: the teacher has {teacher.max_position_embeddings} places")
+
+
 def unequal_heads(heads: int, teacher: PretrainedConfig) -> str:
     """Why attention cannot be compared head by head (for ``Term.impossible``); "" where it can."""
     theirs = teacher.num_attention_heads

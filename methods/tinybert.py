@@ -5,9 +5,9 @@ the teacher's width) and attention scores before the softmax are matched by mean
 teacher's predictions by soft cross-entropy. Uniform layer map, all weights 1, no label loss.
 As in the authors' code: one projection shared by the embedding and all layers; prediction loss averaged over
 B*C; scores, not probabilities.
-Ours, where the code is another: ``head=relu`` and ``teacher_dropout=true`` are the code's; its means over [PAD] cannot
-be had, because a packed batch has no padding to average over. No [PAD] positions in any mean (the code averages over
-them, so its balance of the two losses depends on the padding length); the standard BERT head, dropout before it (the
+Ours, where the code is another: ``head=relu``, ``teacher_dropout=true`` and ``padding=128`` are the code's. No [PAD]
+positions in any mean (the code averages over them, so its balance of the losses depends on the padding length);
+the standard BERT head, dropout before it (the
 code's relu head would corrupt a teacher that was fine-tuned with the usual one); the teacher in evaluation mode (the
 code leaves its dropout on); STS-B learns from the teacher's score, as the paper's numbers did; augmentation is an
 option of the run (``--augment masked``), the same for every row; TinyBERT6 is ``layers=6:hidden=768:ffn=3072``; the
@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term
-from methods.parts import OwnShape, bert_config, later, nearest_layers, unequal_heads
+from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term, Wish
+from methods.parts import OwnShape, bert_config, check_padding, later, nearest_layers, unequal_heads
 
 
 class ReluBertForSequenceClassification(BertForSequenceClassification):
@@ -56,6 +56,8 @@ class TinyBERT(OwnShape):
     """``relu``: the code's, a relu in the place of the dropout before the classification layer."""
     teacher_dropout: bool = later(False)
     """Whether the teacher's dropout is on, as the code leaves it."""
+    padding: int = later(0)
+    """128 (the code's, 64 for single sentences): the first stage fills every sequence with [PAD] and averages over it."""
     prediction: Literal["soft", "labels"] = "soft"
     """``soft``: the teacher's predictions; ``labels``: plain cross-entropy, the paper's row "w/o Pred"."""
 
@@ -63,6 +65,11 @@ class TinyBERT(OwnShape):
         super().__post_init__()
         if self.temperature <= 0:
             raise MethodError(f"temperature={self.temperature} should be above 0")
+        check_padding(self.padding)
+
+    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+        check_padding(self.padding, teacher)
+        return super().prepare(teacher)
 
     def build(self, setup: Setup) -> Student:
         model = self.student_model(setup)
@@ -122,6 +129,7 @@ class TinyBERT(OwnShape):
                 },
                 share=2 / 3,
                 teacher_dropout=self.teacher_dropout,
+                padding=self.padding,
                 paper={"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"},
             ),
             Stage(

@@ -7,7 +7,7 @@ share nothing with ``methods/``. What stands at [PAD] is large, so that a mean o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -140,6 +140,28 @@ def patience(pairs: dict[int, int], normalise: bool) -> Callable[[Case], float]:
         return float(np.mean(found))
 
     return loss
+
+
+def tinybert_hidden_with_padding(layers: list[int]) -> Callable[[Case], float]:
+    """The code's: torch's MSELoss over [B, L, W], [PAD] and all."""
+
+    def loss(c: Case) -> float:
+        return sum(
+            mse(c.linear("projection", c.student.hidden[m].astype(float)), c.teacher.hidden[3 * m]) for m in layers
+        )
+
+    return loss
+
+
+def attention_scores_with_padding(c: Case) -> float:
+    """TinyBERT's code: scores of masked keys are put to 0 on both sides, then MSELoss over [B, H, L, L]."""
+    total = 0.0
+    for m in (1, 2, 3, 4):
+        ours, theirs = c.student.scores[m].astype(float), c.teacher.scores[3 * m].astype(float)
+        for b, n in enumerate(c.lengths):
+            ours[b, :, :, n:] = theirs[b, :, :, n:] = 0
+        total += mse(ours, theirs)
+    return total
 
 
 def tinybert_hidden(layers: list[int]) -> Callable[[Case], float]:
@@ -371,6 +393,12 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
     ("pkd:map=last:normalise=false", BERT): PKD | {"patience": (100.0, patience(LAST, False))},
     (f"tinybert:{SMALL}", BERT): TINYBERT,
     (f"tinybert:{SMALL}:prediction=labels", BERT): TINYBERT | {"pred": (1.0, labels_loss)},
+    (f"tinybert:{SMALL}:padding=100", BERT): TINYBERT
+    | {
+        "embd": (1.0, tinybert_hidden_with_padding([0])),
+        "hidn": (1.0, tinybert_hidden_with_padding([1, 2, 3, 4])),
+        "attn": (1.0, attention_scores_with_padding),
+    },
     (f"microbert:{SMALL}", BERT): MICROBERT,
     (f"microbert:{SMALL}:attention=true:teacher_layers=nearest:features=cls+max:distance=cosine", BERT): MICROBERT
     | {
@@ -394,6 +422,11 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
         **PREDICTION,
     },
     ("moebert", BERT): {"layer": (1.0, layers_mse), "pred": (1.0, symmetric_kl), "hard": (1.0, labels_loss)},
+    ("moebert:padding=100", BERT): {
+        "layer": (1.0, lambda c: sum(mse(a, b) for a, b in zip(c.student.hidden, c.teacher.hidden, strict=True))),
+        "pred": (1.0, symmetric_kl),
+        "hard": (1.0, labels_loss),
+    },
     ("theseus", BERT): {"hard": (1.0, labels_loss)},
     ("fastbert", BERT): {"branches": (1.0, branches("teacher"))},
     ("fastbert:direction=student", BERT): {"branches": (1.0, branches("student"))},
@@ -495,10 +528,17 @@ def terms_of(spelling: str, kind: str, lengths: tuple[int, ...]):
             masked_places=torch.tensor([int(layout.starts_B[b]) + p for b, p, _ in masked]),
             masked_ids=torch.tensor([token for _, _, token in masked]),
         )
-        ours, theirs = case.student.out(layout), case.teacher.out(layout)
         for stage in owner.stages(setup):
+            if stage.padding:
+                layout = Layout([max(lengths)] * len(lengths), real=lengths)
+            ours, theirs = case.student.out(layout), case.teacher.out(layout)
             for name, term in stage.terms.items():
-                yield prefix + name, term.weight, float(term.fn(batch, ours, theirs, student.aux).detach()), case
+                yield (
+                    prefix + name,
+                    term.weight,
+                    float(term.fn(replace(batch, layout=layout), ours, theirs, student.aux).detach()),
+                    case,
+                )
 
 
 def agree(row: tuple[str, str], lengths: tuple[int, ...]) -> None:

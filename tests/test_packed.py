@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import BertForSequenceClassification
 
+from bench.data.padding import fill
 from methods import packed
 from methods.api import EmptyAttention, Needs, UndeclaredNeed
 from methods.packed import Layout, forward
@@ -59,6 +60,33 @@ def test_packed_equals_padded(teacher_folder, monkeypatch, tolerated, chunks):
                 atol=1e-6,
                 rtol=1e-5,
             )
+
+
+def test_a_filled_batch_is_transformers_padded_one_with_the_states_of_its_padding(teacher_folder):
+    """What authors' codes average over: [PAD] attends to the sentence, nothing attends to [PAD]."""
+    data = tiny.encoded(teacher_folder)
+    model = tiny.classifier().eval()
+    plain = data.batch([3, 1, 4, 15, 9])
+    ours = forward(model, fill(plain, data, 20), EVERYTHING)
+    n, longest = len(plain.layout.lengths), 20
+    real = torch.arange(longest)[None] < plain.layout.lengths_B[:, None]
+    other = BertForSequenceClassification(model.config)
+    other.load_state_dict(model.state_dict())
+    other.set_attn_implementation("eager")
+    ids = torch.full((n, longest), data.pad)
+    ids[real] = plain.token_ids
+    segments = torch.zeros_like(ids)
+    segments[real] = plain.segment_ids
+    with torch.no_grad():
+        theirs = other.eval()(
+            input_ids=ids, token_type_ids=segments, attention_mask=real.long(), output_hidden_states=True
+        )
+    assert ours.layout.lengths == (longest,) * n
+    torch.testing.assert_close(ours.logits, theirs.logits, atol=1e-6, rtol=1e-5)
+    for layer in range(4):
+        states = ours.hidden(layer).unflatten(0, (n, longest))
+        torch.testing.assert_close(states, theirs.hidden_states[layer], atol=1e-6, rtol=1e-5)
+    assert fill(plain, data, 1).layout.lengths == plain.layout.lengths, "longer sequences stay"
 
 
 @given(lengths=st.lists(st.integers(1, 200), min_size=1, max_size=40))

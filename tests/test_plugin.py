@@ -59,3 +59,15 @@ def test_a_method_being_written_is_checked_by_its_class(bench, monkeypatch):
     unknown = bench("check-method", "tinybird")
     assert unknown.returncode == 2
     assert "did you mean 'tinybert'" in unknown.stderr
+
+
+def test_a_method_is_checked_with_settings(bench):
+    done = bench("check-method", "tinybert:padding=20")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tinybert:padding=20: 12 checks passed" in done.stdout
+    too_long = bench("check-method", "tinybert:padding=99")
+    assert too_long.returncode == 1
+    assert "the teacher has 32 places" in too_long.stdout
+    dropped = bench("check-method", "tinybert:-attn")
+    assert dropped.returncode == 2
+    assert "not with dropped terms" in dropped.stderr

@@ -12,16 +12,19 @@ from bench.train.legs import legs_of
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
-from methods.api import Needs, Setup
+from methods.api import MethodError, Needs, Setup
 from methods.moebert import Experts, MoEBertConfig, NeuronImportance, TokensSeen, fill
 from methods.packed import forward
+from methods.parts import blank_artefacts
 from methods.tinybert import ReluBertForSequenceClassification
 
 
 def trainee(name, data, seed=0, **settings):
     kind = methods.get(name)
-    method = kind(**{**kind.small, "start": "random", **settings})
-    setup, random = Setup(tiny.config(), 2, ("x",)), RandomState(seed, torch.device("cpu"))
+    known = {"start": "random", **getattr(kind, "small", {}), **settings}
+    method = kind(**{setting: value for setting, value in known.items() if value is not None})
+    made = blank_artefacts(method.prepare(tiny.config()), tiny.config(), 2)
+    setup, random = Setup(tiny.config(), 2, ("x",), made), RandomState(seed, torch.device("cpu"))
     with random.current():
         student = method.build(setup)
     return Trainee(name, student, random, *legs_of(method.stages(setup), (), Recipe(epochs=2), len(data)), Numerics())
@@ -52,6 +55,29 @@ def test_a_teacher_with_dropout_leaves_students_beside_it_alone(teacher_folder):
     alone = [*trained(teacher_folder, {}), *trained(teacher_folder, {"teacher_dropout": True})]
     together = trained(teacher_folder, {}, {"teacher_dropout": True})
     assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
+
+
+def test_padding_that_is_averaged_over_gives_other_students_and_leaves_those_beside_it_alone(teacher_folder):
+    alone = [*trained(teacher_folder, {}), *trained(teacher_folder, {"padding": 30})]
+    assert not torch.equal(*alone)
+    together = trained(teacher_folder, {}, {"padding": 30})
+    assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
+
+
+def test_padding_is_counted_in_what_a_training_costs(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    made = [trainee("moebert", data, start=None, padding=length) for length in (0, 30)]
+    train(made, data, 0, tiny.classifier(seed=5).eval(), Numerics(), 16)
+    assert [one.error for one in made] == [None, None]
+    plain, filled = (one.log for one in made)
+    assert filled.tokens == filled.teacher_tokens == 30 * filled.examples > plain.tokens
+    assert filled.squared_lengths == 30**2 * filled.examples
+
+
+@pytest.mark.parametrize(("padding", "message"), [(-1, "0 for none"), (999, "the teacher has 128 places")])
+def test_a_length_that_cannot_be_filled_up_to_is_refused(padding, message):
+    with pytest.raises(MethodError, match=message):
+        methods.get("tinybert")(padding=padding).prepare(tiny.config())
 
 
 def test_the_relu_head_reads_no_negative_feature(teacher_folder, tmp_path):

@@ -42,6 +42,8 @@ class Encoded:
     texts: Sequence[tuple[str, str | None]]
     vocabulary: Vocabulary | None = None
     """for text that a stage may hide tokens of"""
+    pad: int | None = None
+    """id of [PAD], for stages that fill sequences with it"""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -109,6 +111,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int) ->
         labels,
         list(split.ids),
         list(zip(split.first, second, strict=True)),
+        pad=tokenizer.pad_token_id,
     )
 
 

@@ -90,7 +90,8 @@ def estimate(plan: Plan) -> tuple[float, int]:
                 own = costs[same] = costs.get(same) or student_cost(planned.row.method, config, labels)
             flops += passes(own, scored, task.mean_tokens)
             if planned.row:
-                flops += 3 * passes(own, seen, task.mean_tokens)
+                filled = max(task.mean_tokens, getattr(planned.row.method, "padding", 0))
+                flops += 3 * passes(own, seen, filled)
                 needed |= set(planned.cell.artefacts.values())
     needed |= {part for start in plan.starts.values() if start.key in needed for part in start.parts.values()}
     for start in plan.starts.values():

@@ -90,7 +90,7 @@ def tiny_task(num_labels: int, examples: int = EXAMPLES, seed: int = 0) -> Encod
     kind = torch.float32 if num_labels == 1 else torch.int64
     segments = [np.zeros_like(row) for row in tokens]
     texts = [(" ".join(f"word{token}" for token in row[1:-1]), None) for row in tokens]
-    return Encoded(tokens, segments, torch.tensor(labels, dtype=kind), list(range(examples)), texts)
+    return Encoded(tokens, segments, torch.tensor(labels, dtype=kind), list(range(examples)), texts, pad=0)
 
 
 def tiny_teacher_config() -> BertConfig:
@@ -210,9 +210,9 @@ class Bench:
 class Suite:
     """The checks of one method, sharing what they train."""
 
-    def __init__(self, method: type) -> None:
+    def __init__(self, method: type, settings: Mapping[str, Any]) -> None:
         self.kind = method
-        self.method = method(**getattr(method, "small", {}))
+        self.method = method(**{**getattr(method, "small", {}), **settings})
         self._benches: dict[int, Bench] = {}
         self._whole: Trainee | None = None
 
@@ -426,16 +426,22 @@ CHECKS: Mapping[str, Callable[[Suite], None]] = {
 
 
 def check_method(
-    method: type, names: Sequence[str] = (), on_check: Callable[[Check], Any] = lambda check: None
+    method: type,
+    names: Sequence[str] = (),
+    on_check: Callable[[Check], Any] = lambda check: None,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[Check]:
     """Run the checks (all, or those named) on a method's class.
+
+    Args:
+        settings: in the place of its defaults, and of those for tests.
 
     Raises:
         KeyError: a check that does not exist.
     """
     wanted = {name: CHECKS[name] for name in names or CHECKS}
     try:
-        suite = Suite(method)
+        suite = Suite(method, settings or {})
     except Exception as error:
         return [Check("contract", f"it cannot be made with its settings for tests: {error}", 0.0)]
     done: list[Check] = []

@@ -19,6 +19,7 @@ from torch import nn
 
 from bench.data.encode import Encoded, mixed_batches
 from bench.data.masking import hide
+from bench.data.padding import fill
 from bench.errors import CellError
 from bench.train.halfway import Halfway
 from bench.train.legs import Leg
@@ -92,11 +93,12 @@ def train_on(
                 data, teacher = courses[task].data, courses[task].teacher
                 batch = data.batch(rows, numerics.device, task)
                 for view in dict.fromkeys(_view(leg) for _, (leg, _) in moving):
-                    masking, dropout = view
+                    masking, padding, dropout = view
                     seen = batch if masking is None else hide(batch, data, masking, seed, step)
+                    seen = fill(seen, data, padding) if padding else seen
                     some = [(trainee, found) for trainee, found in moving if _view(found[0]) == view]
                     noise = RandomState(_seed_of(seed, series, step), numerics.device) if dropout else None
-                    _lockstep(some, seen, rows, data, teacher, numerics, noise)
+                    _lockstep(some, seen, teacher, numerics, noise)
             if series == "counted":
                 _end_epochs([t for t, _ in moving], step, per_epoch)
             on_step(done, total)
@@ -123,16 +125,14 @@ def _seed_of(seed: int, series: str, step: int) -> int:
     return int(np.random.default_rng([seed, step, series == "preparation"]).integers(2**63))
 
 
-def _view(leg: Leg) -> tuple[Masking | None, bool]:
+def _view(leg: Leg) -> tuple[Masking | None, int, bool]:
     """What has to be alike for students to share a batch and a teacher pass."""
-    return leg.stage.masking, leg.stage.teacher_dropout and bool(leg.needs("teacher"))
+    return leg.stage.masking, leg.stage.padding, leg.stage.teacher_dropout and bool(leg.needs("teacher"))
 
 
 def _lockstep(
     moving: Sequence[tuple[Trainee, tuple[Leg, int]]],
     batch: Batch,
-    rows: list[int],
-    data: Encoded,
     teacher: nn.Module | None,
     numerics: Numerics,
     noise: RandomState | None,
@@ -155,8 +155,7 @@ def _lockstep(
                     answer = forward(teacher.train(), batch, needs)
                 teacher.eval()
         seconds = time.perf_counter() - begun
-    tokens = sum(len(data.tokens[i]) for i in rows)
-    squared = sum(len(data.tokens[i]) ** 2 for i in rows)
+    tokens, squared = batch.layout.total, sum(n**2 for n in batch.layout.lengths)
     for trainee, (leg, step) in moving:
         begun = time.perf_counter()
         try:
@@ -166,7 +165,7 @@ def _lockstep(
         log = trainee.log
         log.seconds_own += time.perf_counter() - begun
         log.steps += 1
-        log.examples += len(rows)
+        log.examples += len(batch.example_ids)
         log.tokens += tokens
         log.squared_lengths += squared
         if trainee in taught:
