@@ -171,6 +171,10 @@ class Term:
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 
 
+PAPER_SAYS = frozenset({"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip"})
+"""What a stage may change in the recipe when each paper's own is asked for. Batches are shared, so their size is not in it."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """Terms that are minimised together, with a fresh optimiser and schedule."""
@@ -195,9 +199,13 @@ class Stage:
     """Above 0, sequences are filled with [PAD] up to so many tokens, as some authors' codes average over them: nothing attends
     to them, but they have states, and means over tokens count them."""
     paper: Mapping[str, Any] = field(default_factory=dict)
-    """What ``--recipe paper`` changes in the recipe: epochs, learning_rate, schedule, warmup, batch_size ..."""
+    """What ``--recipe paper`` changes in the recipe, of PAPER_SAYS."""
 
     def __post_init__(self) -> None:
+        if unknown := sorted(set(self.paper) - PAPER_SAYS):
+            raise MethodError(
+                f"the stage {self.name}: a paper's recipe cannot change {', '.join(unknown)}; it can: {', '.join(sorted(PAPER_SAYS))}"
+            )
         if self.padding and self.masking is not None:
             raise MethodError(f"the stage {self.name} hides tokens and fills sequences: its places would not fit")
 

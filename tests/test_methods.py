@@ -8,7 +8,7 @@ import torch
 from transformers import BertConfig
 
 import methods
-from methods.api import GeneralStart, Setup
+from methods.api import PAPER_SAYS, GeneralStart, Setup, Stage
 
 
 @pytest.fixture(params=sorted(methods.TABLE))
@@ -112,6 +112,11 @@ def test_two_packages_may_not_share_a_name(monkeypatch):
         methods.names()
 
 
+def test_what_no_stage_can_change_is_refused_and_not_ignored():
+    with pytest.raises(ValueError, match="cannot change batch_size, learningrate; it can: clip, epochs"):
+        Stage("all", {}, paper={"epochs": 3.0, "batch_size": 8, "learningrate": 1.0})
+
+
 def test_the_papers_schedules_are_said_stage_by_stage(method):
     """``--recipe paper``: every counted stage names its own epochs and learning rate, in fields that a recipe has."""
     from dataclasses import fields
@@ -123,6 +128,7 @@ def test_the_papers_schedules_are_said_stage_by_stage(method):
     setup = Setup(BertConfig(), 2, ("x",))
     stages = made.stages(setup)
     known = {field.name for field in fields(Recipe)} - {"name", "batch_size", "max_length"}
+    assert known == PAPER_SAYS
     for stage in stages:
         if not stage.preparatory_steps:
             assert {"epochs", "learning_rate"} <= set(stage.paper) <= known
