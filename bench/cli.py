@@ -177,7 +177,7 @@ def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
     epilog="Example: python -m bench tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded"
 )
 @takes(
-    *(name for name in REQUEST if name not in ("recipe", "augment", "augment_times", "checkpoint")),
+    *(name for name in REQUEST if name not in ("recipe", "augment", "augment_times", "word_vectors", "checkpoint")),
     methods=inspect.Parameter.empty,
     tasks=inspect.Parameter.empty,
 )

@@ -67,6 +67,16 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         "",
     ),
     "augment_times": (Annotated[int, typer.Option(help="Variants of each training row, at most.")], 10),
+    "word_vectors": (
+        Annotated[
+            Path | None,
+            typer.Option(
+                metavar="FILE",
+                help="Word vectors as text (GloVe's) for masked augmentation; without, the teacher's own embeddings.",
+            ),
+        ],
+        None,
+    ),
     "checkpoint": (
         Annotated[
             str,

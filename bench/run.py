@@ -267,7 +267,8 @@ def _trainee(
     preparation, legs = legs_of(method.stages(setup), cell.dropped, Recipe(**cell.recipe), *examples)
     for of_task in materials:
         if of_task.task.augmentation:
-            made[f"augmentation.{of_task.name}"] = of_task.augmentation[1]
+            text = {"text": starts.text_of()} if of_task.task.augmentation.kind == "masked" else {}
+            made[f"augmentation.{of_task.name}"] = {**of_task.augmentation[1], **text}
     if method.needs_teacher:
         for of_task in materials:
             name = f"teacher.{of_task.name}" if several else "teacher"

@@ -191,3 +191,81 @@ def test_a_teacher_without_a_masked_language_form_is_told_so(bench, glue_folder,
     assert answer.returncode == 2
     assert "this teacher is a distilbert" in answer.stderr
     assert bench("plan", "--methods", f"kd:{tiny.SHAPE}:start=random", *common, "--augment", "rules").returncode == 0
+
+
+VECTORS = "cat 1 0 0\ndog 0.9 0.1 0\nfish 0 1 0\nswims -1 0 0.1\n. . 0 0 1\ncatdog 2 0.1 0\n"
+
+
+def test_nearest_words_of_a_file_are_by_cosine_and_never_the_word_itself(tmp_path):
+    from bench.data.vectors import read
+
+    file = tmp_path / "vectors.txt"
+    file.write_text(VECTORS)
+    found = read(file).nearest(["cat", "Fish", "unheard"], 2)
+    assert found == {"cat": ["catdog", "dog"], "Fish": ["dog", "catdog"]}
+    file.write_text("6 3\n" + VECTORS)  # word2vec's first line
+    assert read(file).nearest(["cat"], 2) == {"cat": ["catdog", "dog"]}
+    assert ". ." in read(file).words
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "a word and its numbers"), ("cat dog\n", "a word and its numbers"), ("cat 1 2\ndog 1\n", "line 2"),
+     ("cat 1 2\ndog 1 nan\n", "line 2: expected a word and 2 numbers")],
+)  # fmt: skip
+def test_what_is_no_file_of_word_vectors_is_said(tmp_path, text, said):
+    from bench.data.vectors import read
+    from bench.errors import InputError
+
+    file = tmp_path / "vectors.txt"
+    file.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read(file)
+
+
+def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_folder, teacher_folder, tmp_path):
+    """Only for words of several pieces; the rows, their key and the report's title say with which file."""
+    from bench.data.checkpoints import find
+    from bench.data.vectors import read
+    from bench.train.augmentation import teacher_candidates
+    from bench.train.numerics import Numerics
+    from methods.masked import TeacherHead
+    from methods.parts import blank_artefacts
+
+    file = tmp_path / "glove.txt"
+    file.write_text(VECTORS)
+    config = tiny.config()
+    setup = blank_artefacts((TeacherHead(),), config, 2)[TeacherHead.name]
+    made = [
+        teacher_candidates(find(str(teacher_folder)), setup, Numerics(), lambda done, total: None, vectors)(
+            [["catdog", "runs", "fishtree"]]
+        )
+        for vectors in (None, read(file))
+    ]
+    assert made[1][0][0] == ["cat", "dog", "fish", ". .", "swims"]
+    assert made[0][0][0] == [], "[UNK] has no neighbours"
+    assert made[0][0][1] == made[1][0][1], "a word of one piece is asked of the model"
+    assert made[1][0][2] == [], "not in the file"
+    words = ["plan", "--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder]
+    words += ["--teacher", teacher_folder, "--augment", "masked", "--json", tmp_path / "plan.json"]
+    keys = []
+    for more in ([], ["--word-vectors", file]):
+        answer = bench(*words, *more)
+        assert answer.returncode == 0, answer.stderr
+        keys.append((tmp_path / "plan.json").read_text())
+    assert keys[0] != keys[1]
+    assert "with glove.txt" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--word-vectors", "no.txt", "--augment", "masked"), "no.txt: cannot be read: No such file"),
+        (("--word-vectors", "README.md"), "goes with --augment masked"),
+        (("--word-vectors", "README.md", "--augment", "rules"), "goes with --augment masked"),
+    ],
+)
+def test_bad_word_vectors_are_bad_input(bench, words, said):
+    answer = bench("plan", "--methods", "kd", "--tasks", "rte", "--data", "sample", "--teacher", "embedded", *words)
+    assert answer.returncode == 2
+    assert said in answer.stderr

@@ -171,6 +171,7 @@ def test_a_term_that_never_matters_is_named():
             marks=pytest.mark.slow,
         ),
         ("--methods", "finetune", "--checkpoint", "best-on-half", "--augment", "rules", "--augment-times", "2"),
+        ("--methods", "finetune", "--augment", "masked", "--augment-times", "1", "--word-vectors", "glove.6B.txt"),
         ("--methods", "minilm", "--max-train-rows", "30", "--recipe", "paper"),
     ],
 )
@@ -182,10 +183,11 @@ def test_the_command_in_a_report_makes_the_same_records(
     for place in (glue_folder, teacher_folder):
         Path(place.name).symlink_to(place)
     Path("text.txt").write_text("\n".join(["the cat runs in the old house", "a dog sleeps on the river"] * 20))
+    Path("glove.6B.txt").write_text("cat 1 0\ndog 0 1\n")
     shape = ":".join([tiny.SHAPE, "start=random"]) if "minilm" not in typed else tiny.SHAPE
     methods = ",".join(f"{row}:{shape}" for row in typed[1].split(","))
     words = ["--tasks", "rte,sst2", "--data", glue_folder, "--teacher", teacher_folder, "--yes"]
-    words += ["--corpus", "text.txt", "--corpus-tokens", 300] if "minilm" in typed else []
+    words += ["--corpus", "text.txt", "--corpus-tokens", 300] if {"minilm", "masked"} & set(typed) else []
     done = bench("run", "--methods", methods, *typed[2:], *words, "--results", "r", "--reports", "p")
     assert done.returncode == 0, done.stderr
     (report,) = Path("p").glob("*.md")

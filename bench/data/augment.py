@@ -1,7 +1,7 @@
 """Rules that make further training sentences out of given ones: pure text and chance, no model.
 
 ``masked`` (Jiao et al. 2020, algorithm 1): each word is replaced with probability 0.4 by one of 15 candidates, which a
-masked language model or the nearest embeddings give (bench/train/augmentation.py); labels are copied.
+masked language model or the nearest word vectors give (bench/train/augmentation.py); labels are copied.
 ``rules`` (Tang et al. 2019, section 3.3): words are hidden or replaced by others of their class, sometimes only an
 n-gram is kept; labels come from the tuned teacher.
 
@@ -16,10 +16,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from bench.data.sources import Split
+from bench.data.vectors import head_of
 from bench.errors import InputError
 
 KINDS = ("masked", "rules")
@@ -48,9 +50,15 @@ class Augmentation:
     kind: str
     times: int
     seed: int = 0
+    vectors: Path | None = None
+    """Word vectors that give the candidates of words of several pieces; without them the teacher's own embeddings do."""
 
     def checked(self) -> Augmentation:
         """Raises InputError naming the option."""
+        if self.vectors is not None:
+            if self.kind != "masked":
+                raise InputError("--word-vectors goes with --augment masked: only its rules ask for the nearest words")
+            head_of(self.vectors)
         if self.kind not in KINDS:
             raise InputError(f"--augment {self.kind}: choose one of {', '.join(KINDS)}")
         if self.times < 1:

@@ -45,6 +45,7 @@ class Request:
     rerun: bool = False
     augment: str = ""
     augment_times: int = 10
+    word_vectors: Path | None = None
     checkpoint: str = "last"
     """which epoch of a student is shipped: the last, or the best on the development rows or on half of them"""
     held_back: bool = False
@@ -52,6 +53,13 @@ class Request:
     searches: tuple[tuple[str, Search], ...] = ()
     """spelling of a row -> how it was found"""
     notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def augmentation(self) -> Augmentation | None:
+        """How training rows are multiplied; None where they are not."""
+        if not self.augment:
+            return None
+        return Augmentation(self.augment, self.augment_times, vectors=self.word_vectors)
 
     def checked(self) -> Request:
         """This request, if every number makes sense.
@@ -74,8 +82,10 @@ class Request:
         ):
             if value is not None and value < 1:
                 raise InputError(f"--{name} {value}: should be at least 1")
-        if self.augment:
-            Augmentation(self.augment, self.augment_times).checked()
+        if self.augmentation is not None:
+            self.augmentation.checked()
+        elif self.word_vectors is not None:
+            raise InputError("--word-vectors goes with --augment masked")
         if self.epochs is not None and not 0 < self.epochs < 10_000:
             raise InputError(f"--epochs {self.epochs:g}: should be above 0")
         if self.epochs is not None and self.recipe == "paper":

@@ -26,7 +26,7 @@ def describe(plan: Plan) -> str:
     counts = Counter(state(planned) for planned in plan.cells)
     lines = [
         f"plan: {len(plan.cells)} cells: " + ", ".join(f"{count} {what}" for what, count in counts.items()),
-        f"  data: {', '.join(dict.fromkeys(t.source.name for t in tasks))}",
+        f"  data: {', '.join(dict.fromkeys(t.data.name for t in tasks))}",
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
         f"  recipe: {plan.request.recipe}, {plan.request.precision}, {plan.request.threads} threads",
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bench.data.augment import Augmentation
-from bench.data.checkpoints import hash_of_tokenizer
+from bench.data.checkpoints import hash_of_tokenizer, sha256_of
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
 from bench.plan.cell import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from methods.api import Setup
 
 TEACHER_VERSION = 1
-AUGMENTATION_VERSION = 1
+AUGMENTATION_VERSION = 2
 
 
 @dataclass
@@ -114,7 +114,7 @@ def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numer
                 _mean_tokens(checkpoint, train, recipe.max_length),
                 data,
                 data,
-                Augmentation(request.augment, request.augment_times) if request.augment else None,
+                request.augmentation,
                 choosing,
             )
         )
@@ -183,10 +183,15 @@ def augmented(
         "head": head,
         "teacher": task.teacher.key if augmentation.kind == "rules" else task.checkpoint.sha256,
     }
+    words = ""
+    if augmentation.vectors is not None:
+        made["vectors"] = sha256_of(augmentation.vectors)
+        words = f"-with-{augmentation.vectors.name}"
     return task.given.model_copy(
         update={
-            "name": f"{task.given.name}, augmented {augmentation.times} times by {augmentation.kind}",
-            "slug": f"{task.given.slug}-{augmentation.kind}-augmented-{augmentation.times}",
+            "name": f"{task.given.name}, augmented {augmentation.times} times by {augmentation.kind}"
+            + (f" with {augmentation.vectors.name}" if augmentation.vectors else ""),
+            "slug": f"{task.given.slug}-{augmentation.kind}-augmented-{augmentation.times}{words}",
             "train": digest({"schema": SCHEMA, **made}),
         }
     )

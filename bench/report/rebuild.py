@@ -14,6 +14,8 @@ from bench.report.groups import Group
 DEFAULT_THREADS = 2
 SUFFIX = re.compile(r" \((best epoch|best of \d+)\)$")
 """What a row's label has behind its spelling when its epoch or its settings were chosen."""
+AUGMENTED = re.compile(r"-(masked|rules)-augmented-(\d+)(?:-with-(.+))?$")
+"""What a data source's short name ends with when its training rows were augmented."""
 
 
 def commands(group: Group) -> list[str]:
@@ -59,8 +61,9 @@ def _command(
     words += ["--max-train-rows", str(limit)] if limit else []
     words += ["--precision", group.precision] if group.precision != "fp32" else []
     words += ["--threads", str(group.threads)] if group.threads != DEFAULT_THREADS else []
-    if augmented := re.search(r"-(masked|rules)-augmented-(\d+)", group.slug):
+    if augmented := AUGMENTED.search(group.slug):
         words += ["--augment", augmented.group(1), "--augment-times", augmented.group(2)]
+        words += ["--word-vectors", augmented.group(3)] if augmented.group(3) else []
     return shlex.join([*words, *_text(records)])
 
 
@@ -73,7 +76,7 @@ def _row(record: Record) -> str:
 
 
 def _data(slug: str) -> str:
-    known = re.sub(r"-half-dev|-(masked|rules)-augmented-\d+", "", slug)
+    known = AUGMENTED.sub("", slug).replace("-half-dev", "")
     if known.startswith("sample-"):
         return "sample"
     return "hub" if known == "glue-hub" else re.sub(r"^(folder|own)-", "", known)

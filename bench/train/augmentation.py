@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bench.data.augment import CANDIDATES, Augmentation, Candidates, augmented, replaceable
 from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
 from bench.data.sources import Split
+from bench.data.vectors import WordVectors, read
 from bench.train.cache import folder_of, keep
 from bench.train.loop import OnStep
 from bench.train.numerics import Numerics
@@ -42,7 +43,8 @@ def augmented_rows(
     def write(folder: Path) -> dict[str, Any]:
         candidates = None
         if augmentation.kind == "masked":
-            candidates = teacher_candidates(checkpoint, head(), numerics, on_step)
+            vectors = None if augmentation.vectors is None else read(augmentation.vectors)
+            candidates = teacher_candidates(checkpoint, head(), numerics, on_step, vectors)
         made, origins = augmented(split, augmentation, candidates)
         columns: dict[str, Any] = {"first": list(made.first), "origin": origins}
         if made.second is not None:
@@ -63,13 +65,18 @@ def augmented_rows(
 
 
 def teacher_candidates(
-    checkpoint: Checkpoint, head: dict[str, Tensor], numerics: Numerics, on_step: OnStep
+    checkpoint: Checkpoint,
+    head: dict[str, Tensor],
+    numerics: Numerics,
+    on_step: OnStep,
+    vectors: WordVectors | None = None,
 ) -> Candidates:
     """What the un-tuned teacher would put in a word's place.
 
     A word of one piece: the 15 likeliest pieces at its place, which is hidden, with the whole sentence beside it as the
-    second segment, as the authors' code asks. A word of several pieces: the 15 nearest words of the vocabulary by the
-    cosine of the teacher's own embeddings (theirs: of GloVe vectors).
+    second segment, as the authors' code asks. A word of several pieces: its 15 nearest words by the cosine of the given
+    word vectors (the authors': GloVe's), none where they lack it; without vectors, by that of the teacher's own embeddings.
+    A word that the vocabulary cannot spell is treated as one of several pieces.
     """
     tokenizer, weights = tokenizer_of(checkpoint), own_weights(checkpoint)
     model = base_model(checkpoint, 2).to(numerics.device).eval()
@@ -77,21 +84,34 @@ def teacher_candidates(
     answer = TeacherHead().filled(setup).to(numerics.device).eval()
     pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     whole = torch.tensor([piece.isalpha() for piece in pieces])
-    nearest = _nearest(weights["bert.embeddings.word_embeddings.weight"][: len(pieces)], whole, pieces)
+    words_VW = weights["bert.embeddings.word_embeddings.weight"][: len(pieces)]
+    nearest = _nearest(words_VW, whole, pieces, tokenizer.unk_token_id)
+
+    def whole_word(own: list[int]) -> bool:
+        return len(own) == 1 and own[0] != tokenizer.unk_token_id
 
     def candidates(sentences: Sequence[Sequence[str]]) -> list[dict[int, list[str]]]:
         found: list[dict[int, list[str]]] = [{} for _ in sentences]
         questions: list[tuple[int, int, list[int], int]] = []
-        for number, words in enumerate(sentences):
-            split_ids = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in words]
+        in_pieces = [[tokenizer(word, add_special_tokens=False)["input_ids"] for word in words] for words in sentences]
+        given: dict[str, list[str]] = {}
+        if vectors is not None:
+            several = (
+                word
+                for words, ids in zip(sentences, in_pieces, strict=True)
+                for word, own in zip(words, ids, strict=True)
+                if not whole_word(own) and replaceable(word)
+            )
+            given = vectors.nearest(dict.fromkeys(several), CANDIDATES)
+        for number, (words, split_ids) in enumerate(zip(sentences, in_pieces, strict=True)):
             ids = [piece for word in split_ids for piece in word][: LONGEST // 2]
             place = 0
             for position, (word, own) in enumerate(zip(words, split_ids, strict=True)):
                 if replaceable(word) and place < len(ids):
-                    if len(own) == 1:
+                    if whole_word(own):
                         questions.append((number, position, ids, place))
                     else:
-                        found[number][position] = nearest(own)
+                        found[number][position] = nearest(own) if vectors is None else given.get(word, [])
                 place += len(own)
         _ask(questions, found)
         return found
@@ -138,12 +158,16 @@ def teacher_candidates(
     return candidates
 
 
-def _nearest(words_VW: Tensor, whole_V: Tensor, pieces: Sequence[str]) -> Callable[[list[int]], list[str]]:
-    """Word pieces -> the nearest whole words by the cosine of embeddings; of several pieces, of their mean."""
+def _nearest(
+    words_VW: Tensor, whole_V: Tensor, pieces: Sequence[str], unknown: int | None = None
+) -> Callable[[list[int]], list[str]]:
+    """Word pieces -> the nearest whole words by the cosine of embeddings, of several pieces of their mean; none of [UNK]."""
     unit_VW = nn.functional.normalize(words_VW.float(), dim=-1)
     known: dict[tuple[int, ...], list[str]] = {}
 
     def nearest(own: list[int]) -> list[str]:
+        if unknown in own:
+            return []
         if tuple(own) not in known:
             query_W = nn.functional.normalize(words_VW[own].float().mean(0), dim=0)
             close_V = (unit_VW @ query_W).masked_fill(~whole_V, -2.0)

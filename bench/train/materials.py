@@ -151,9 +151,8 @@ def prepared(wish: Wish, key: str, materials: Materials, starts: Starts) -> tupl
     """The tensors of one wish, and what the record says of them."""
     if isinstance(wish, GeneralStart | CutTeacher | FromText):
         tensors, body = starts.get(key)
-        plan = starts.plans[key]
         said: dict[str, Any] = {k: body[k] for k in ("key", "weights", "beginning") if k in body}
-        said["text"] = {"files": list(plan.corpus.files), "tokens": plan.budget}
+        said["text"] = starts.text_of(key)
         if "train" in body:
             said["train"] = {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")}
         return tensors, said

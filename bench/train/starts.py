@@ -57,9 +57,18 @@ class Starts:
                 self.made[key] = self._make(start, parts, update)
         return self.made[key]
 
+    @property
+    def _head(self) -> str:
+        return next(key for key, start in self.plans.items() if isinstance(start.wish, TeacherHead))
+
     def masked_head(self) -> dict[str, Tensor]:
         """The un-tuned teacher's masked-language head, which the plan has wished for."""
-        return self.get(next(key for key, start in self.plans.items() if isinstance(start.wish, TeacherHead)))[0]
+        return self.get(self._head)[0]
+
+    def text_of(self, key: str = "") -> dict[str, Any]:
+        """For a record: the files, and how many tokens of them, that a start is made from; without a key, the masked head's."""
+        plan = self.plans[key or self._head]
+        return {"files": list(plan.corpus.files), "tokens": plan.budget}
 
     def _part(self, start: StartPlan, key: str) -> dict[str, Tensor]:
         return self.get(key)[0] if key in self.plans else own_weights(start.checkpoint)

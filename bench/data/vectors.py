@@ -1,0 +1,94 @@
+"""Word vectors from a text file, as GloVe and word2vec write them: a word and its numbers on each line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from bench.errors import InputError
+
+WORDS_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """``vectors`` are [V, W], float32, each of length 1."""
+
+    words: Sequence[str]
+    vectors: np.ndarray
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {word: place for place, word in reversed(list(enumerate(self.words)))}
+
+    def _place(self, word: str) -> int | None:
+        return self._places.get(word, self._places.get(word.lower()))
+
+    def nearest(self, asked: Iterable[str], count: int) -> dict[str, list[str]]:
+        """The ``count`` nearest other words of each word by cosine; of one that is not in the file, none."""
+        known = {word: place for word in asked if (place := self._place(word)) is not None}
+        found: dict[str, list[str]] = {}
+        for start in range(0, len(known), WORDS_AT_ONCE):
+            some = list(known)[start : start + WORDS_AT_ONCE]
+            places = np.array([known[word] for word in some])
+            cosines = self.vectors[places] @ self.vectors.T
+            cosines[np.arange(len(some)), places] = -np.inf
+            best = min(count, len(self.words) - 1)
+            order = np.argsort(-cosines, axis=1, kind="stable")[:, :best]
+            found |= {word: [self.words[i] for i in row] for word, row in zip(some, order, strict=True)}
+        return found
+
+
+def head_of(file: Path) -> tuple[int, int]:
+    """Lines to skip and numbers on a line, from the file's first two lines.
+
+    Raises:
+        InputError: no such file, or not word vectors.
+    """
+    try:
+        with file.open(encoding="utf-8") as stream:
+            lines = [next(stream, "").split() for _ in range(2)]
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"--word-vectors {file}: cannot be read: {why}") from None
+    skipped = int(len(lines[0]) == 2 and lines[0][0].isdigit() and len(lines[1]) > 2)  # word2vec says its shape first
+    width = len(lines[skipped]) - 1
+    try:
+        [float(number) for number in lines[skipped][1:]]
+    except ValueError:
+        width = 0
+    if width < 1:
+        raise InputError(f"--word-vectors {file}: expected a word and its numbers on each line, as in GloVe's files")
+    return skipped, width
+
+
+def read(file: Path) -> WordVectors:
+    """Every word of the file with its vector.
+
+    Raises:
+        InputError: naming the line that does not fit.
+    """
+    skipped, width = head_of(file)
+    words: list[str] = []
+    rows: list[np.ndarray] = []
+    with file.open(encoding="utf-8") as stream:
+        for number, line in enumerate(stream, start=1):
+            if number <= skipped:
+                continue
+            # some words of GloVe's largest file have spaces in them: the numbers are the last fields
+            word, *numbers = line.rstrip().rsplit(" ", width)
+            try:
+                row = np.array(numbers, dtype=np.float32)
+            except ValueError:
+                row = np.empty(0, dtype=np.float32)
+            if len(row) != width or not np.isfinite(row).all():
+                raise InputError(f"--word-vectors {file}, line {number}: expected a word and {width} numbers")
+            words.append(word)
+            rows.append(row)
+    vectors = np.stack(rows)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return WordVectors(words, vectors / np.where(lengths > 0, lengths, 1))
