@@ -126,7 +126,7 @@ def test_nearest_words_are_by_cosine():
     assert _nearest(vectors, whole, ["a", "b", "c", "##d"])([0, 2])[0] in ("a", "b", "c")
 
 
-@pytest.mark.parametrize("kind", augment.KINDS)
+@pytest.mark.parametrize("kind", [pytest.param("masked", marks=pytest.mark.slow), "rules"])
 def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(bench, kind, glue_folder, teacher_folder, tmp_path):
     (tmp_path / "corpus.txt").write_text("\n".join(DOCUMENTS))
     words = (

@@ -117,7 +117,8 @@ def test_a_group_that_breaks_off_twice_ends_as_in_one_go(request_, always, chang
     assert not kept_states()
 
 
-@pytest.mark.parametrize("title", ["teacher", pytest.param("general start", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("title", ["teacher", "general start"])
 def test_teachers_and_general_starts_go_on_too(request_, always, monkeypatch, tmp_path, title, capfd):
     long = {"methods": f"kd:{tiny.SHAPE}", "corpus_tokens": 20_000}
     api.run(request_("whole", **long))

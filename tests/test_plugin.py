@@ -61,6 +61,7 @@ def test_a_method_being_written_is_checked_by_its_class(bench, monkeypatch):
     assert "did you mean 'tinybert'" in unknown.stderr
 
 
+@pytest.mark.slow
 def test_a_method_is_checked_with_settings(bench):
     done = bench("check-method", "tinybert:padding=20")
     assert done.returncode == 0, done.stdout + done.stderr
