@@ -168,7 +168,8 @@ def over_seeds(value_RS: np.ndarray, trained: Sequence[np.ndarray], rng: np.rand
     """[R] means over seeds as other examples and other trainings would give them.
 
     Two variances are added. That of the examples is of the resampled means, without what a training alone does to single
-    examples, which the second has too. That of the trainings is the seeds' own spread. So few seeds tell it badly: the sum
+    examples, which the second has too. That of the trainings is the seeds' own spread, and never less than that chance on single
+    examples gives: two seeds that agree by luck would say that there is none. So few seeds tell the spread badly: the sum
     has the degrees of freedom of Satterthwaite (1946) and Welch (1947) and is spread by Student's t. Resampling the seeds
     instead rejects a true null in up to 30 of 100 tables of two seeds, 20 of three; this in at most 8 (the tests).
 
@@ -184,10 +185,11 @@ def over_seeds(value_RS: np.ndarray, trained: Sequence[np.ndarray], rng: np.rand
     alone = np.nanvar(value_RS - mean_R[:, None], axis=0).sum() / (seeds - 1)
     of_examples = max(0.0, whole - alone / seeds)
     of_trainings = [float(np.nanmean(score_RS, 0).var(ddof=1)) / seeds for score_RS in trained]
-    added = sum(of_trainings)
-    if added == 0:
+    added = max(sum(of_trainings), alone / seeds)
+    if added <= 1e-12 * whole:  # trainings that answer alike
         return mean_R
-    freedom = (seeds - 1) * (of_examples + added) ** 2 / sum(part**2 for part in of_trainings)
+    uncertain = sum(part**2 for part in of_trainings) or np.finfo(float).tiny
+    freedom = min((seeds - 1) * (of_examples + added) ** 2 / uncertain, 1e6)
     moved_R = np.sqrt(of_examples / whole) * (mean_R - centre) if whole > 0 else np.zeros_like(mean_R)
     moved_R = moved_R + rng.normal(0, np.sqrt(added), len(mean_R))
     return np.asarray(centre + moved_R * np.sqrt(freedom / rng.chisquare(freedom, len(mean_R))))
