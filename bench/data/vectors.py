@@ -11,7 +11,8 @@ import numpy as np
 
 from bench.errors import InputError
 
-WORDS_AT_ONCE = 256
+WORDS_AT_ONCE = 64
+"""Beside all 400,000 words of a GloVe file their cosines are 100 MB."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,9 @@ class WordVectors:
             cosines = self.vectors[places] @ self.vectors.T
             cosines[np.arange(len(some)), places] = -np.inf
             best = min(count, len(self.words) - 1)
-            order = np.argsort(-cosines, axis=1, kind="stable")[:, :best]
-            found |= {word: [self.words[i] for i in row] for word, row in zip(some, order, strict=True)}
+            for word, row in zip(some, cosines, strict=True):
+                close = np.argpartition(-row, best)[:best]
+                found[word] = [self.words[i] for i in close[np.lexsort((close, -row[close]))]]
         return found
 
 
