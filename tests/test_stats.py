@@ -149,9 +149,7 @@ def test_scores_that_agree_by_luck_do_not_make_chance_disappear(seeds):
     """Every training right on as many examples, but on others each time: what it is right on is chance all the same."""
     rng = np.random.default_rng(5)
     labels = np.zeros(277, int)
-    first, second = (
-        [np.where(rng.permutation(277) < right, labels, 1) for _ in range(seeds)] for right in (155, 148)
-    )
+    first, second = ([np.where(rng.permutation(277) < right, labels, 1) for _ in range(seeds)] for right in (155, 148))
     low, high = interval(Pairs(first, second, labels, "accuracy").bootstrap(np.random.default_rng(0), 4000))
     standard_error = np.sqrt(2 * 0.25 / 277 / seeds)
     assert high - low == pytest.approx(2 * 1.96 * standard_error, rel=0.15)

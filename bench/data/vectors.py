@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -69,11 +69,18 @@ def head_of(file: Path) -> tuple[int, int]:
 
 
 def read(file: Path) -> WordVectors:
-    """Every word of the file with its vector.
+    """Every word of the file with its vector; kept for the next task, as GloVe's take a minute.
 
     Raises:
         InputError: naming the line that does not fit.
     """
+    head_of(file)
+    found = file.stat()
+    return _read(file, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=1)
+def _read(file: Path, _changed: int, _size: int) -> WordVectors:
     skipped, width = head_of(file)
     words: list[str] = []
     rows: list[np.ndarray] = []
