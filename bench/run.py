@@ -36,8 +36,6 @@ from bench.train.teachers import base_model
 from bench.train.trainee import Trainee, TrainLog
 from methods.api import artefact_name
 
-TOGETHER = 8
-"""Students that train at once on one teacher pass: more would need more memory and share little more."""
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
 ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
 SAMPLE_PATIENCE = 4
@@ -136,11 +134,9 @@ def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outc
                 _checkpoint_record(planned.cell, planned.checkpoint, of_task, store, outcome)
             elif planned.row is None:
                 _teacher_record(planned.cell, of_task, store, outcome)
-        students = [planned for planned in todo if planned.row is not None and not planned.cell.together]
-        for seed in dict.fromkeys(planned.cell.seed for planned in students):
-            of_seed = [[planned] for planned in students if planned.cell.seed == seed]
-            for start in range(0, len(of_seed), TOGETHER):
-                _group(of_seed[start : start + TOGETHER], seed, [of_task], starts, store, progress, outcome, again)
+        for group in plan.groups(task.task.name):
+            cells, seed = [[planned] for planned in group], group[0].cell.seed
+            _group(cells, seed, [of_task], starts, store, progress, outcome, again)
     for training in plan.together():
         materials = [Materials(task, numerics, progress, starts.masked_head) for task in plan.tasks]
         _group([training], training[0].cell.seed, materials, starts, store, progress, outcome, again)

@@ -77,6 +77,15 @@ def test_run_plan_show_and_report(bench, tmp_path, teacher_folder, glue_folder):
     assert "2 there" in bench("plan", *common).stdout
 
 
+def test_a_plan_says_how_many_students_share_a_teacher_pass(bench, tmp_path, teacher_folder, glue_folder):
+    """Students of one seed train at once, eight of them at most; those of another seed see other batches."""
+    rows = [f"kd:{tiny.SHAPE}:start=random:alpha=0.{n}" for n in range(1, 10)]
+    for methods, seeds, shared in ((rows[:3], "0,1", 3), (rows, "0", 8)):
+        planned = bench("plan", "--methods", ",".join(methods), "--tasks", "rte", "--seeds", seeds, "--data", glue_folder,
+                        "--teacher", teacher_folder, "--results", tmp_path / "r")  # fmt: skip
+        assert f"; {shared} share each teacher pass" in planned.stdout, planned.stderr
+
+
 def test_a_failed_cell_is_exit_code_6(bench, tmp_path, teacher_folder, glue_folder):
     bad = f"kd:{tiny.SHAPE}:start=random:temperature=1e30"  # a loss that is no number
     done = bench("run", "--methods", bad, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder,

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
 
 
+TOGETHER = 8
+"""Students that train at once on one teacher pass: more would need more memory and share little more."""
+
+
 @dataclass
 class Planned:
     """One cell and what the store knows of it."""
@@ -53,6 +57,18 @@ class Plan:
 
     def of_task(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]
+
+    def groups(self, task: str) -> list[list[Planned]]:
+        """Students of one task that are to do, as they train: those of one seed at once, ``TOGETHER`` at most."""
+        by_seed: dict[int, list[Planned]] = {}
+        for planned in self.of_task(task):
+            if planned.todo and planned.row is not None and not planned.cell.together:
+                by_seed.setdefault(planned.cell.seed, []).append(planned)
+        return [
+            of_seed[first : first + TOGETHER]
+            for of_seed in by_seed.values()
+            for first in range(0, len(of_seed), TOGETHER)
+        ]
 
     def together(self) -> list[list[Planned]]:
         """Trainings of students of several tasks of which something is to do: their cells, one for each task."""

@@ -80,8 +80,9 @@ def estimate(plan: Plan) -> tuple[float, int]:
         for seed in range(1, tuned):
             if not is_cached("teachers", task.teacher_key(seed)):
                 flops += 3 * passes(teacher, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
-        taught = {p.cell.seed for p in cells if p.row is not None and p.row.method.needs_teacher}
-        flops += len(taught) * passes(teacher, seen, task.mean_tokens)
+        trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in cells for p in t)]
+        taught = sum(any(p.row.method.needs_teacher for p in training if p.row) for training in trainings)
+        flops += taught * passes(teacher, seen, task.mean_tokens)
         for planned in cells:
             disk += RECORD_BYTES
             own = teacher
