@@ -36,7 +36,9 @@ def describe(plan: Plan) -> str:
     for task in tasks:
         todo = [p for p in plan.of_task(task.task.name) if p.todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
-        taught = [sum(1 for p in group if p.row and p.row.method.needs_teacher) for group in plan.groups(task.task.name)]
+        taught = [
+            sum(1 for p in group if p.row and p.row.method.needs_teacher) for group in plan.groups(task.task.name)
+        ]
         sharing = f"; {max(taught)} share each teacher pass" if max(taught, default=0) > 1 else ""
         lines.append(f"  {task.task.name:8} {task.data.rows['train']:>7,} rows: {names}{sharing}")
     lines += [f"  note: {note}" for note in plan.notes]
