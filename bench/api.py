@@ -50,15 +50,15 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
     return carry_out(request, progress)
 
 
-def report(results: Path | str, reports: Path | str) -> list[Path]:
-    """Write the reports of a folder of records; returns the Markdown files.
+def report(results: Path | str, reports: Path | str, latex: bool = False) -> list[Path]:
+    """Write the reports of a folder of records, for a paper too with ``latex``; returns the Markdown files.
 
     Raises:
         NothingMeasured: there is no record.
     """
     from bench.report.write import write_reports
 
-    return write_reports(Store(Path(results)), Path(reports))
+    return write_reports(Store(Path(results)), Path(reports), latex=latex)
 
 
 def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:

@@ -17,6 +17,7 @@ from bench.options import (
     Data,
     Device,
     Json,
+    Latex,
     Methods,
     Offline,
     Reports,
@@ -103,11 +104,12 @@ def run(
         Path | None, typer.Option(help="A TOML file with a paper's tables; options typed here go before its own.")
     ] = None,
     table: Annotated[str, typer.Option(help="Only these tables of the experiment, separated by commas.")] = "",
+    latex: Latex = False,
 ) -> int:
     """Train what is missing, score it, and write the report."""
     if not given["methods"].strip():
         raise InputError("--methods names no row; try --methods all, or `teacher` for the teachers alone")
-    given |= {"retry_failed": retry_failed, "rerun": rerun}
+    given |= {"retry_failed": retry_failed, "rerun": rerun, "latex": latex}
     typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
     if experiment is not None:
         from bench.experiment import run_experiment
@@ -280,9 +282,9 @@ def profile(
     """Parameters, MACs and FLOPs from configurations alone: no weights, no network."""
     from bench.measure.students import counts_of, profile_rows
     from bench.progress import quiet
+    from bench.report.forms import grid
     from bench.report.printed_sizes import beside_counts, printed_sizes
     from bench.report.tables import sizes
-    from bench.report.write import grid
 
     quiet()
     if printed:
@@ -605,6 +607,7 @@ def report(
     results: Results = Path("results/runs"),
     reports: Reports = Path("reports/runs"),
     kept: Annotated[float, typer.Option(help="Percent of the teacher's score that counts as kept.")] = 97.0,
+    latex: Latex = False,
     json_file: Json = None,
 ) -> None:
     """Write the reports of a folder of records: Markdown, CSV and a picture. Same records, same bytes."""
@@ -613,7 +616,7 @@ def report(
 
     if not 0 < kept <= 200:
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
-    written = write_reports(Store(results), reports, kept=kept / 100)
+    written = write_reports(Store(results), reports, kept=kept / 100, latex=latex)
     for path in written:
         print(path)
     _write_json(json_file, [str(path) for path in written])

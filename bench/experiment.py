@@ -44,7 +44,7 @@ def run_experiment(
         outcome = run(replace(request, methods=",".join(table.methods), tasks=",".join(table.tasks)), progress, confirm)
         outcomes.append(outcome)
         sections.append(Section(table.name, table.show, [planned.cell for planned in outcome.plan.cells]))
-    written = write_experiment(experiment.title, sections, Store(request.results), request.reports)
+    written = write_experiment(experiment.title, sections, Store(request.results), request.reports, request.latex)
     for report in written:
         progress.say(f"report: {report}")
     last = outcomes[-1]

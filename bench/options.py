@@ -21,6 +21,9 @@ Reports = Annotated[Path, typer.Option(help="Folder of the reports.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps ...")]
 Threads = Annotated[int, typer.Option(help="CPU threads; part of a result's identity.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Ask no hub; use what is cached.")]
+Latex = Annotated[
+    bool, typer.Option("--latex", help="For a paper too: each table as .tex (booktabs), each picture as .pdf.")
+]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the answer as JSON to this file.")]
 
 REQUEST: dict[str, tuple[Any, Any]] = {

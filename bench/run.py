@@ -85,7 +85,8 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
         progress.say("nothing to do: every cell has its record")
     from bench.report.write import write_reports
 
-    outcome.reports = write_reports(Store(request.results), request.reports, cells=[p.cell for p in plan.cells])
+    cells = [planned.cell for planned in plan.cells]
+    outcome.reports = write_reports(Store(request.results), request.reports, cells, latex=request.latex)
     for path in outcome.reports:
         progress.say(f"report: {path}")
     return outcome

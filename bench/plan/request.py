@@ -43,6 +43,8 @@ class Request:
     yes: bool = False
     retry_failed: bool = False
     rerun: bool = False
+    latex: bool = False
+    """write the report's tables for a paper too"""
     augment: str = ""
     augment_times: int = 10
     word_vectors: Path | None = None

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from bench.plan.cell import TEACHER, Cell, record_key
 from bench.record.store import Store, slug, write_atomically
+from bench.report.forms import grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.tables import Footnotes, accuracy, differences, reappearance
-from bench.report.write import csv_of, footnotes, grid, name_of, provenance, warnings
+from bench.report.write import footnotes, name_of, paper_of, provenance, warnings
 
 
 @dataclass(frozen=True)
@@ -22,17 +23,19 @@ class Section:
     cells: Sequence[Cell]
 
 
-def write_experiment(title: str, sections: Sequence[Section], store: Store, folder: Path) -> list[Path]:
-    """Markdown and CSV, one file for each combination of data, teacher and recipe; returns the Markdown files."""
+def write_experiment(
+    title: str, sections: Sequence[Section], store: Store, folder: Path, latex: bool = False
+) -> list[Path]:
+    """Markdown and CSV, LaTeX where asked for, one file for each combination of data, teacher and recipe; returns the Markdown files."""
     keys = {record_key(cell) for section in sections for cell in section.cells}
     written = []
     for group in groups(r for r in store.records() if r.key in keys):
         if any(r.cell.method != TEACHER for r in group.records):
-            written.append(_write(title, sections, group, folder))
+            written.append(_write(title, sections, group, folder, latex))
     return written
 
 
-def _write(title: str, sections: Sequence[Section], group: Group, folder: Path) -> Path:
+def _write(title: str, sections: Sequence[Section], group: Group, folder: Path, latex: bool) -> Path:
     name = f"{slug(title).lower()}-{name_of(group)}"
     lines = [f"# {title}", "", f"{group.title}; recipe {group.recipe}, {group.epochs:g} epochs; {group.precision}.", ""]
     lines += warnings(group)
@@ -55,7 +58,7 @@ def _write(title: str, sections: Sequence[Section], group: Group, folder: Path) 
         lines += [f"## {section.name}", "", grid(table), ""]
         for note in table.notes:
             lines += [note, ""]
-        write_atomically(folder / f"{name}-{slug(section.name).lower()}.csv", csv_of(table).encode())
+        write_table(folder, name, table, section.name, paper_of(group, notes, records) if latex else None)
     lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(used)]
     write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
     return folder / f"{name}.md"

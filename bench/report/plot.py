@@ -69,36 +69,43 @@ def front(points: Sequence[Point]) -> list[Point]:
     return sorted(found, key=lambda p: p.cost)
 
 
-def score_against_flops(group: Group) -> bytes | None:
-    """SVG; None without a teacher or with fewer than two points."""
+def score_against_flops(group: Group, form: str = "svg") -> bytes | None:
+    """A picture; None without a teacher or with fewer than two points."""
     flops = {
         label: min(sized) / 1e9
         for label in group.systems
         if (sized := [record.sizes.flops for record in group.of(label) if record.sizes])
     }
-    return _scatter(group, flops, "FLOPs of one sequence of 128 tokens (G, 2 x MACs, log scale)")
+    return _scatter(group, flops, form, "FLOPs of one sequence of 128 tokens (G, 2 x MACs, log scale)")
 
 
-def score_against_latency(group: Group) -> bytes | None:
-    """SVG; None where nothing was timed."""
+def score_against_latency(group: Group, form: str = "svg") -> bytes | None:
+    """A picture; None where nothing was timed."""
     if not group.latencies:
         return None
-    return _scatter(group, group.latencies, f"median latency (ms, log scale): {group.speed_conditions}")
+    return _scatter(group, group.latencies, form, f"median latency (ms, log scale): {group.speed_conditions}")
 
 
 @contextmanager
-def _drawing(width: float, height: float) -> Iterator[tuple[Any, io.BytesIO]]:
-    """A figure with our look; after the block its SVG is in the buffer: the same figure, the same bytes."""
+def _drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.BytesIO]]:
+    """A figure with our look; after the block it is in the buffer, as SVG or PDF: the same figure, the same bytes."""
     import matplotlib
 
     matplotlib.use("Agg")
-    look: Any = {"svg.hashsalt": "bert-bench", "svg.fonttype": "none", "font.size": 9, "font.family": "sans-serif"}
+    look: Any = {
+        "svg.hashsalt": "bert-bench",
+        "svg.fonttype": "none",
+        "pdf.fonttype": 42,
+        "font.size": 9,
+        "font.family": "sans-serif",
+    }
     with matplotlib.rc_context(look):
         from matplotlib.figure import Figure
 
         figure, out = Figure(figsize=(width, height), layout="constrained"), io.BytesIO()
         yield figure, out
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        undated = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}[form]
+        figure.savefig(out, format=form, metadata=dict.fromkeys(undated))
 
 
 def _label(point: Point, teacher: float | None) -> str:
@@ -132,7 +139,7 @@ def spread(heights: Sequence[float], apart: float) -> list[float]:
     return places
 
 
-def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | None:
+def _scatter(group: Group, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
     """One point a system, its label in a column at the right in the order of the scores; the front joined by a line."""
     kept, columns = kept_scores(group)
     points = sorted(
@@ -146,7 +153,7 @@ def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | Non
     if len(points) < 2:
         return None
     best = front(points)
-    with _drawing(8.2, max(3.4, 0.24 * len(points) + 1.3)) as (figure, out):
+    with _drawing(8.2, max(3.4, 0.24 * len(points) + 1.3), form) as (figure, out):
         axes = figure.subplots()
         low, high = min(p.kept for p in points), max(100.0, *(p.kept for p in points))
         apart = max(high - low, 2.0) / max(12.0, 1.1 * len(points))
@@ -192,8 +199,8 @@ def _scatter(group: Group, costs: Mapping[str, float], axis: str) -> bytes | Non
     return out.getvalue()
 
 
-def learning_curves(group: Group) -> bytes | None:
-    """SVG: a panel a full row, a line a term, on the task that most rows have and its first seed; stages one after another.
+def learning_curves(group: Group, form: str = "svg") -> bytes | None:
+    """A picture: a panel a full row, a line a term, on the task that most rows have and its first seed; stages one after another.
 
     Where there are more rows than panels, methods as they are go before rows with changed settings.
     """
@@ -209,7 +216,7 @@ def learning_curves(group: Group) -> bytes | None:
     records = {label: first[label] for label in different[:PANELS]}
     columns = min(3, len(records))
     rows = math.ceil(len(records) / columns)
-    with _drawing(2.9 * columns, 2.3 * rows) as (figure, out):
+    with _drawing(2.9 * columns, 2.3 * rows, form) as (figure, out):
         grid = figure.subplots(rows, columns, squeeze=False)
         panels = [axes for line in grid for axes in line]
         for axes in panels[len(records) :]:

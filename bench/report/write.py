@@ -5,12 +5,8 @@ A pure function of the records: the same records give the same bytes, on any day
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from tabulate import tabulate
 
 from bench.errors import NothingMeasured
 from bench.plan.cell import TEACHER, Cell, record_key
@@ -18,6 +14,7 @@ from bench.record.newest import left_out_lines
 from bench.record.schema import Record
 from bench.record.speed import SpeedRecord, speed_records
 from bench.record.store import Store, slug, write_atomically
+from bench.report.forms import Paper, grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.published import beside, published
 from bench.report.rebuild import commands, starts_without_text
@@ -36,11 +33,14 @@ from bench.report.verdicts import KEPT, differences, resample, retentions, suspi
 from bench.stats.ratios import percentile
 
 
-def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = None, kept: float = KEPT) -> list[Path]:
+def write_reports(
+    store: Store, folder: Path, cells: Sequence[Cell] | None = None, kept: float = KEPT, latex: bool = False
+) -> list[Path]:
     """Write the reports of a store, or of those groups that some cells belong to.
 
     Args:
         kept: share of the teacher's score that a student has to reach to keep it.
+        latex: each table as LaTeX too, and each picture as PDF.
 
     Raises:
         NothingMeasured: the store has no record.
@@ -56,9 +56,9 @@ def write_reports(store: Store, folder: Path, cells: Sequence[Cell] | None = Non
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
             _add_speed(group, latest(sessions, group.teacher))
-            written.append(write_report(group, folder, store, kept))
+            written.append(write_report(group, folder, store, kept, latex))
     if cells is None:
-        written += [write_speed_report(session, folder) for session in sessions]
+        written += [write_speed_report(session, folder, latex) for session in sessions]
     return written
 
 
@@ -78,10 +78,14 @@ def _add_speed(group: Group, session: SpeedRecord | None) -> None:
                 group.speed_ups[label] = found
 
 
-def write_speed_report(session: SpeedRecord, folder: Path) -> Path:
-    """Markdown and CSV of one session of timing; returns the Markdown file."""
+def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) -> Path:
+    """Markdown and CSV of one session of timing, LaTeX where asked for; returns the Markdown file."""
     name = slug(f"speed-{session.teacher.split('/')[-1].split(' (')[0]}-{session.key[:8]}").lower()
-    tables = speed_tables(session)
+    env = session.env
+    where = ", ".join(str(env[k]) for k in ("accelerator", "processor") if env.get(k))
+    commit = str(session.code.get("commit"))[:12] + (" with local changes" if session.code.get("dirty") else "")
+    made_on = f"{where}, {env.get('cores')} cores; torch {env.get('torch')}, transformers {env.get('transformers')}; code {commit}."
+    paper = Paper(f"Beside {session.teacher}", sources=[made_on]) if latex else None
     lines = [
         f"# Speed beside {session.teacher}",
         "",
@@ -89,17 +93,12 @@ def write_speed_report(session: SpeedRecord, folder: Path) -> Path:
         "of a median by order statistics. Models from configurations with random weights: speed does not depend on them.",
         "",
     ]
-    for table in tables:
+    for table in speed_tables(session):
         lines += [f"## {table.title}", "", grid(table), ""]
         for note in table.notes:
             lines += [note, ""]
-        write_atomically(folder / f"{name}-{slug(table.title).lower()}.csv", csv_of(table).encode())
-    env = session.env
-    where = ", ".join(str(env[k]) for k in ("accelerator", "processor") if env.get(k))
-    commit = str(session.code.get("commit"))[:12] + (" with local changes" if session.code.get("dirty") else "")
-    lines += [
-        f"{where}, {env.get('cores')} cores; torch {env.get('torch')}, transformers {env.get('transformers')}; code {commit}."
-    ]
+        write_table(folder, name, table, paper=paper)
+    lines += [made_on]
     write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
     return folder / f"{name}.md"
 
@@ -116,7 +115,7 @@ def name_of(group: Group) -> str:
     return slug("-".join(parts)).lower()
 
 
-def write_report(group: Group, folder: Path, store: Store, kept: float = KEPT) -> Path:
+def write_report(group: Group, folder: Path, store: Store, kept: float = KEPT, latex: bool = False) -> Path:
     """One report; returns the Markdown file."""
     from bench.report.plot import learning_curves, score_against_flops, score_against_latency
 
@@ -140,34 +139,27 @@ def write_report(group: Group, folder: Path, store: Store, kept: float = KEPT) -
         )
         if t
     ]
-    drawn = {
-        "": ("Score kept against FLOPs", score_against_flops(group)),
-        "-latency": ("Score kept against measured latency", score_against_latency(group)),
-        "-curves": ("Learning curves of each term", learning_curves(group)),
-    }
-    pictures = {f"{name}{suffix}.svg": picture for suffix, picture in drawn.items() if picture[1] is not None}
+    paper = paper_of(group, notes, group.records) if latex else None
     for table in tables:
-        write_atomically(folder / f"{name}-{slug(table.title).lower()}.csv", csv_of(table).encode())
-    for file, (_, svg) in pictures.items():
-        write_atomically(folder / file, svg or b"")
-    shown = {file: caption for file, (caption, _) in pictures.items()}
+        write_table(folder, name, table, paper=paper)
+    shown = {}
+    for suffix, caption, draw in (
+        ("", "Score kept against FLOPs", score_against_flops),
+        ("-latency", "Score kept against measured latency", score_against_latency),
+        ("-curves", "Learning curves of each term", learning_curves),
+    ):
+        for form in ("svg", "pdf") if latex else ("svg",):
+            if (picture := draw(group, form)) is not None:
+                write_atomically(folder / f"{name}{suffix}.{form}", picture)
+                shown[f"{name}{suffix}.svg"] = caption
     write_atomically(folder / f"{name}.md", markdown(group, tables, notes, shown).encode())
     return folder / f"{name}.md"
 
 
-def csv_of(table: Table) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table.values_header or table.header)
-    writer.writerows(table.values)
-    return out.getvalue()
-
-
-def grid(table: Table) -> str:
-    """The table as GitHub Markdown; numbers stay as they were formatted, columns of words stand left."""
-    words = {"start", "stage", "term", "where", "comparable", "Row here", "Quantity", "rule"}
-    align = ["left" if i == 0 or name in words else "right" for i, name in enumerate(table.header)]
-    return tabulate(table.rows, headers=table.header, tablefmt="github", colalign=align, disable_numparse=True)
+def paper_of(group: Group, notes: Footnotes, records: Sequence[Record]) -> Paper:
+    """What a table of this group takes along into a paper."""
+    sources = [line.removeprefix("- ") for line in provenance(records)]
+    return Paper(group.title, [line for line in warnings(group) if line], notes, sources)
 
 
 def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: Mapping[str, str]) -> str:
