@@ -104,12 +104,18 @@ def run(
         Path | None, typer.Option(help="A TOML file with a paper's tables; options typed here go before its own.")
     ] = None,
     table: Annotated[str, typer.Option(help="Only these tables of the experiment, separated by commas.")] = "",
+    save_students: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Keep each student that this run trains, as a folder that transformers opens."
+        ),
+    ] = None,
     latex: Latex = False,
 ) -> int:
     """Train what is missing, score it, and write the report."""
     if not given["methods"].strip():
         raise InputError("--methods names no row; try --methods all, or `teacher` for the teachers alone")
-    given |= {"retry_failed": retry_failed, "rerun": rerun, "latex": latex}
+    given |= {"retry_failed": retry_failed, "rerun": rerun, "save_students": save_students, "latex": latex}
     typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
     if experiment is not None:
         from bench.experiment import run_experiment

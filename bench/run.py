@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from bench.data.checkpoints import Checkpoint
+from bench.data.checkpoints import Checkpoint, tokenizer_of
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.measure.busy import training_here
 from bench.measure.machine import source_hash
@@ -23,6 +24,7 @@ from bench.plan.recipe import Recipe
 from bench.plan.request import SAMPLE, Request
 from bench.plan.tasks import setup_of
 from bench.progress import Progress, duration, quiet
+from bench.record.schema import Record
 from bench.record.store import Store
 from bench.train.cache import cache_root
 from bench.train.choice import BestEpoch
@@ -31,6 +33,7 @@ from bench.train.legs import legs_of
 from bench.train.loop import Course, train_on
 from bench.train.materials import Materials, prepared
 from bench.train.numerics import Numerics, RandomState, device_of
+from bench.train.ship import ship
 from bench.train.starts import Starts
 from bench.train.teachers import base_model
 from bench.train.trainee import Trainee, TrainLog
@@ -73,6 +76,8 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
     from bench.plan.show import describe
 
     progress.say(describe(plan))
+    if request.save_students:
+        _can_save(request.save_students, plan, progress)
     outcome = Outcome(plan)
     if plan.todo:
         _agree(plan, confirm)
@@ -105,10 +110,22 @@ def _agree(plan: Plan, confirm: Any) -> None:
         raise InputError("not started")
 
 
+def _can_save(root: Path, plan: Plan, progress: Progress) -> None:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--save-students {root}: {error.strerror}; choose another folder") from None
+    gone = [p.cell for p in plan.cells if p.row is not None and not p.todo]
+    if gone:
+        names = ", ".join(dict.fromkeys(f"{cell.label} on {'+'.join(cell.tasks)}" for cell in gone))
+        progress.say(f"not saved, because trained before: {names}; --rerun trains them again")
+
+
 def _check_disk(plan: Plan) -> None:
     import shutil
 
-    for what, folder in (("results", plan.request.results), ("the cache", cache_root())):
+    saved = [("--save-students", plan.request.save_students)] if plan.request.save_students else []
+    for what, folder in (("results", plan.request.results), ("the cache", cache_root()), *saved):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(folder).free
@@ -227,7 +244,7 @@ def _group(
         try:
             if trainee.error is not None:
                 raise trainee.error
-            _student_records(cells, trainee, materials, made[cells[0].cell.label], started, store)
+            _student_records(cells, trainee, materials, made[cells[0].cell.label], started, store, outcome)
             outcome.trained += len(cells)
         except Exception as error:
             _note_failures(cells, started, error, store, outcome)
@@ -280,6 +297,7 @@ def _student_records(
     made: dict[str, dict[str, Any]],
     started: str,
     store: Store,
+    outcome: Outcome,
 ) -> None:
     row, choice = cells[0].row, trainee.choice
     assert row is not None
@@ -314,6 +332,19 @@ def _student_records(
                 }
             )
             store.write(record, arrays)
+            if root := outcome.plan.request.save_students:
+                _save(root, model, record, of_task, outcome)
+
+
+def _save(root: Path, model: nn.Module, record: Record, of_task: Materials, outcome: Outcome) -> None:
+    """Keep a student; its record stays even where the student cannot be kept."""
+    try:
+        folder = ship(root, model, tokenizer_of(of_task.task.checkpoint), record, of_task.task.task)
+        of_task.progress.say(f"saved: {folder}")
+    except OSError as error:
+        outcome.failed.append(
+            f"{of_task.name} {record.row}: trained and recorded, but not saved in {root}: {error.strerror or error}"
+        )
 
 
 def _note_failures(cells: Sequence[Planned], started: str, error: Exception, store: Store, outcome: Outcome) -> None:

@@ -27,7 +27,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term, UndeclaredNeed, Wish
 from methods.families import Cost
-from methods.parts import Settings
+from methods.parts import Settings, opened_by_transformers
 from methods.terms import LOGITS, hard
 
 PAD, UNKNOWN = 0, 1
@@ -92,6 +92,7 @@ class BiLstmConfig(PretrainedConfig):
         self.max_position_embeddings = max_position_embeddings
 
 
+@opened_by_transformers
 class BiLstmForSequenceClassification(PreTrainedModel):
     """Reads texts with a vocabulary of its own, which is saved with the weights."""
 

@@ -33,7 +33,7 @@ from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
 from methods.families import FAMILIES, Cost
 from methods.packed import Layout, packed_attention, walk
-from methods.parts import Settings, teacher_depth
+from methods.parts import Settings, opened_by_transformers, teacher_depth
 from methods.terms import LOGITS
 
 
@@ -98,6 +98,7 @@ def uncertainty(logits_BC: Tensor) -> Tensor:
     return -(log_BC.exp() * log_BC).sum(-1) / math.log(logits_BC.size(1))
 
 
+@opened_by_transformers
 class FastBertForSequenceClassification(BertForSequenceClassification):
     """A BERT classifier that lets sequences leave early; saves and loads like any other."""
 

@@ -25,7 +25,7 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
 from methods.packed import forward
-from methods.parts import Settings, check_padding, later, teacher_depth
+from methods.parts import Settings, check_padding, later, opened_by_transformers, teacher_depth
 from methods.terms import hard, soft
 
 
@@ -188,6 +188,7 @@ class Nothing(nn.Module):
         return x
 
 
+@opened_by_transformers
 class MoEBertForSequenceClassification(BertForSequenceClassification):
     """A BERT classifier with experts in every layer; saves and loads like any other."""
 

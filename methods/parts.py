@@ -7,16 +7,18 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
 from transformers import (
+    AutoConfig,
     AutoModelForSequenceClassification,
     BertConfig,
     BertForSequenceClassification,
     BertModel,
     PretrainedConfig,
+    PreTrainedModel,
 )
 
 from methods.api import (
@@ -33,6 +35,16 @@ from methods.api import (
     Wish,
     artefact_name,
 )
+
+Classifier = TypeVar("Classifier", bound=type[PreTrainedModel])
+
+
+def opened_by_transformers(model: Classifier) -> Classifier:
+    """Make a classifier of our own known to ``AutoModelForSequenceClassification``, by its configuration's model_type."""
+    config: Any = model.config_class
+    AutoConfig.register(config.model_type, config, exist_ok=True)
+    AutoModelForSequenceClassification.register(config, model, exist_ok=True)
+    return model
 
 
 def nearest_layers(student_layers: int, teacher_layers: int) -> dict[int, int]:

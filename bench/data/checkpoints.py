@@ -32,6 +32,8 @@ HUB_CONFIGURED: dict[str, dict[str, Any]] = {
     "google-bert/bert-large-uncased": LARGE,
 }
 """Hub names whose configuration is known without asking the hub: what differs from the defaults of transformers."""
+OURS = "bert_bench"
+"""Entry of config.json of a student that was trained here: its method, row and record."""
 EMBEDDED_NOTE = (
     "The embedded teacher (all-MiniLM-L6-v2) was trained for sentence similarity on data that include MultiNLI, SNLI "
     "and QQP question pairs: read MNLI and QQP with that in mind."
@@ -60,10 +62,13 @@ class Checkpoint:
         return int(self.config.hidden_size)
 
 
-def find(teacher: str, task: Task | None = None, offline: bool = False) -> Checkpoint:
+def find(teacher: str, task: Task | None = None, offline: bool = False, ours: bool = False) -> Checkpoint:
     """The checkpoint that ``--teacher`` names ("auto" is resolved before).
 
     A folder with one sub-folder a task holds teachers that are already fine-tuned.
+
+    Args:
+        ours: architectures that our methods brought are welcome too.
 
     Raises:
         InputError: nothing there, no safetensors, not a BERT, label names that do not match the task.
@@ -80,7 +85,7 @@ def find(teacher: str, task: Task | None = None, offline: bool = False) -> Check
             raise InputError(
                 f"--teacher {teacher}: no config.json {what}in that folder; save a model there with save_pretrained"
             )
-        found = _open(folder, name)
+        found = _open(folder, name, ours=ours)
     elif teacher.startswith((".", "/", "~")):
         raise InputError(f"--teacher {teacher}: no such folder")
     else:
@@ -154,16 +159,20 @@ def sha256_of(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _open(folder: Path, name: str, note: str = "") -> Checkpoint:
+def _open(folder: Path, name: str, note: str = "", ours: bool = False) -> Checkpoint:
     from transformers import AutoConfig
 
+    import methods
     from methods.families import FAMILIES
 
     try:
         body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, json.JSONDecodeError) as error:
         raise InputError(f"--teacher {name}: config.json cannot be read ({error})") from None
-    if body.get("model_type") not in FAMILIES:
+    maker = (body.get(OURS) or {}).get("method")
+    if ours and maker in methods.names():
+        methods.get(maker)  # its module makes its architecture known to transformers
+    elif body.get("model_type") not in FAMILIES:
         raise InputError(
             f"--teacher {name}: model_type is {body.get('model_type')!r}; a teacher has to be one of: {', '.join(FAMILIES)}"
         )

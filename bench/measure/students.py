@@ -36,9 +36,10 @@ def untrained(method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu
         return {"": deployed["x"]} if several else deployed
 
 
-def student_cost(method: Any, teacher: Any, num_labels: int) -> Cost:
-    """Closed-form cost of a method's student, counted on the meta device."""
-    return cost(next(iter(untrained(method, teacher, num_labels, "meta").values())))
+def student_counts(method: Any, teacher: Any, num_labels: int) -> tuple[Cost, int]:
+    """Closed-form cost of a method's student, and the weights of all its operating points, counted on the meta device."""
+    points = list(untrained(method, teacher, num_labels, "meta").values())
+    return cost(points[0]), sum(tensor.numel() for model in points for tensor in model.state_dict().values())
 
 
 def teacher_cost(teacher: Any, num_labels: int) -> Cost:

@@ -12,6 +12,7 @@ from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.cell import TEACHER, Cell, Numeric, record_key, train_key
+from bench.plan.keys import digest
 from bench.plan.request import SAMPLE, Request, resolve_auto
 from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, usable
 from bench.plan.starts import StartPlan
@@ -184,10 +185,10 @@ def _teacher_cell(task: TaskPlan, request: Request, store: Store) -> Planned:
 
 
 def _checkpoint_cell(row: CheckpointRow, task: TaskPlan, request: Request, store: Store) -> Planned:
-    """A finished classifier beside the others: identified by its weights, read with its own tokenizer."""
+    """A finished classifier beside the others: identified by weights and configuration, read with its own tokenizer."""
     from bench.data.checkpoints import find
 
-    found = find(row.path, task.task, request.offline)
+    found = find(row.path, task.task, request.offline, ours=True)
     if not found.finetuned:
         raise InputError(
             f"{row.spelling}: no classification head in it, so it has no answers to {task.task.name}; "
@@ -196,8 +197,8 @@ def _checkpoint_cell(row: CheckpointRow, task: TaskPlan, request: Request, store
     cell = Cell(
         label=f"{CHECKPOINT}:{found.name}",
         method=CHECKPOINT,
-        version=1,
-        settings={"weights": found.sha256},
+        version=2,  # 1 took other configurations of the same weights (speeds of an early exit) for one
+        settings={"weights": found.sha256, "config": digest(_telling(found.config))},
         tasks=(task.task.name,),
         data=task.data,
         teacher=task.teacher,
@@ -207,6 +208,13 @@ def _checkpoint_cell(row: CheckpointRow, task: TaskPlan, request: Request, store
         numeric=task.numeric,
     )
     return replace(_planned(cell, None, request, store), checkpoint=found)
+
+
+def _telling(config: Any) -> dict[str, Any]:
+    """What of a configuration can move an answer."""
+    from bench.data.checkpoints import OURS
+
+    return {k: v for k, v in config.to_dict().items() if k not in (OURS, "transformers_version", "_name_or_path")}
 
 
 def _planned(cell: Cell, row: MethodRow | None, request: Request, store: Store) -> Planned:

@@ -50,7 +50,7 @@ def estimate(plan: Plan) -> tuple[float, int]:
     """Seconds and bytes of what is still to do."""
     import torch
 
-    from bench.measure.students import student_cost, teacher_cost
+    from bench.measure.students import student_counts, teacher_cost
     from bench.plan.students import members_of
     from bench.train.cache import is_cached
     from methods.api import CutTeacher, FromText, Setup
@@ -60,7 +60,7 @@ def estimate(plan: Plan) -> tuple[float, int]:
 
     flops, disk = 0.0, 0
     needed: set[str] = set()
-    costs: dict[tuple[str, int, str], Cost] = {}  # a student is built to be counted: once a row, not once a cell
+    students: dict[tuple[str, int, str], tuple[Cost, int]] = {}  # built to be counted: once a row, not once a cell
     for task in plan.tasks:
         cells = [planned for planned in plan.of_task(task.task.name) if planned.todo]
         if not cells:
@@ -88,7 +88,9 @@ def estimate(plan: Plan) -> tuple[float, int]:
             own = teacher
             if planned.row:
                 same = (planned.row.spelling, labels, task.checkpoint.sha256)
-                own = costs[same] = costs.get(same) or student_cost(planned.row.method, config, labels)
+                students[same] = students.get(same) or student_counts(planned.row.method, config, labels)
+                own, weights = students[same]
+                disk += 4 * weights if plan.request.save_students else 0
             flops += passes(own, scored, task.mean_tokens)
             if planned.row:
                 filled = max(task.mean_tokens, getattr(planned.row.method, "padding", 0))

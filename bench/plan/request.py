@@ -43,6 +43,8 @@ class Request:
     yes: bool = False
     retry_failed: bool = False
     rerun: bool = False
+    save_students: Path | None = None
+    """keep each student that this run trains below this folder"""
     latex: bool = False
     """write the report's tables for a paper too"""
     augment: str = ""

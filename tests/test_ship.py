@@ -1,0 +1,126 @@
+"""Students that are kept: a folder that opens anywhere and answers as its record says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+
+from bench.errors import BAD_INPUT, CELLS_FAILED, OK
+from bench.record.store import Store
+from bench.train import ship
+
+SMALL = f"{tiny.SHAPE}:start=random"
+ROWS = (f"kd:{SMALL}", f"microbert:{SMALL}", "distilbert", "theseus", "moebert", "fastbert:speeds=0.5",
+        "bilstm:words=40:word_width=16:hidden=8:inner=8")  # fmt: skip
+
+
+@pytest.fixture
+def common(tmp_path, teacher_folder, glue_folder) -> list[object]:
+    return [
+        "--data",
+        glue_folder,
+        "--teacher",
+        teacher_folder,
+        "--results",
+        tmp_path / "r",
+        "--reports",
+        tmp_path / "p",
+    ]
+
+
+def saved(root: Path) -> list[Path]:
+    return sorted(path.parent for path in root.rglob("config.json"))
+
+
+@pytest.mark.slow
+def test_a_saved_student_scores_as_its_record(bench, tmp_path, common):
+    """Every kind of model that ships: transformers' own, routed, leaving early, recurrent. Equal to the bit."""
+    done = bench("run", "--methods", ",".join(ROWS), "--tasks", "sst2", *common, "--save-students", tmp_path / "s")
+    assert done.returncode == OK, done.stderr
+    store = Store(tmp_path / "r")
+    records = {record.key: record for record in store.records()}
+    folders = saved(tmp_path / "s")
+    assert len(folders) == len(ROWS) + 1, "fastbert has a row more, for its speed"
+    again = bench(
+        "run", "--methods", ",".join(f"checkpoint:{folder}" for folder in folders), "--tasks", "sst2", *common
+    )
+    assert again.returncode == OK, again.stderr
+    rescored = {record.cell.label: record for record in store.records() if record.cell.method == "checkpoint"}
+    for folder in folders:
+        config = json.loads((folder / "config.json").read_text())
+        record = records[config["bert_bench"]["record"]]
+        second = rescored[f"checkpoint:{folder.name}"]
+        assert second.scores == record.scores
+        assert second.weights == record.weights
+        ours, theirs = store.predictions(record), store.predictions(second)
+        assert np.array_equal(ours["logits.validation"], theirs["logits.validation"]), folder.name
+        assert list(config["id2label"].values()) == ["negative", "positive"]
+        card = (folder / "README.md").read_text()
+        assert record.key in card
+        assert str(record.weights) in card
+        assert f"accuracy {100 * record.scores['validation']['accuracy']:.1f} %" in card
+
+
+@pytest.mark.slow
+def test_what_the_card_says_opens_the_model(bench, tmp_path, common):
+    """Typed in a fresh interpreter, as somebody who finds the folder would."""
+    bench("run", "--methods", f"kd:{SMALL},moebert", "--tasks", "rte", *common, "--save-students", tmp_path / "s")
+    folders = saved(tmp_path / "s")
+    assert len(folders) == 2
+    for folder in folders:
+        lines = [line[4:] for line in (folder / "README.md").read_text().splitlines() if line.startswith("    ")]
+        code = "\n".join(lines).replace("THIS-FOLDER", str(folder))
+        code += "\nimport torch\nprint(model(**tokenizer(['the cat runs'], return_tensors='pt')).logits.shape)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "torch.Size([1, 2])" in done.stdout
+        assert ("import methods." in code) == folder.name.startswith("moebert")
+
+
+def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path, common, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ship, "card", full)
+    done = bench("run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *common, "--save-students", tmp_path / "s")
+    assert done.returncode == CELLS_FAILED
+    assert "trained and recorded, but not saved" in done.stderr
+    assert "No space left" in done.stderr
+    assert {record.status for record in Store(tmp_path / "r").records()} == {"ok"}
+    assert [path for path in (tmp_path / "s").rglob("*") if path.is_file()] == [], "nothing half-written"
+
+
+def test_students_of_earlier_runs_are_named_and_rerun_keeps_them(bench, tmp_path, common):
+    typed = ["run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *common]
+    bench(*typed)
+    done = bench(*typed, "--save-students", tmp_path / "s")
+    assert "not saved, because trained before: kd" in done.stderr
+    assert "--rerun" in done.stderr
+    assert saved(tmp_path / "s") == []
+    for _ in range(2):  # the second replaces the first
+        assert bench(*typed, "--save-students", tmp_path / "s", "--rerun").returncode == OK
+        assert len(saved(tmp_path / "s")) == 1
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_trained(bench, tmp_path, common):
+    (tmp_path / "file").write_text("")
+    done = bench(
+        "run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *common, "--save-students", tmp_path / "file" / "s"
+    )
+    assert done.returncode == BAD_INPUT
+    assert "--save-students" in done.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_an_architecture_of_ours_is_no_teacher(bench, tmp_path, common):
+    bench("run", "--methods", "moebert", "--tasks", "rte", *common, "--save-students", tmp_path / "s")
+    (folder,) = saved(tmp_path / "s")
+    done = bench("plan", "--methods", "kd", "--tasks", "rte", *common[:2], "--teacher", folder)
+    assert done.returncode == BAD_INPUT
+    assert "model_type is 'moebert'" in done.stderr
