@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from bench.errors import InputError
+from bench.plan.cell import TEACHER
+from bench.plan.spelling import CHECKPOINT
 from bench.progress import Progress
 from bench.record.newest import left_out_lines, newest_of
 from bench.record.schema import Record
@@ -28,6 +30,8 @@ class Comparison:
     metric: str
     examples: int
     seeds: tuple[int, ...]
+    """of a mean whose columns have different ones: none"""
+    second_seeds: tuple[int, ...]
     first: float
     second: float
     low: float
@@ -41,6 +45,16 @@ class Comparison:
     """p after Holm's adjustment over the comparisons it stands among"""
 
     @property
+    def one_training_each(self) -> bool:
+        """Whether nothing tells what other trainings would give."""
+        return len(self.seeds) == len(self.second_seeds) == 1
+
+    @property
+    def one_beside_several(self) -> bool:
+        """Whether a side's scatter is taken from the other's."""
+        return 1 in (len(self.seeds), len(self.second_seeds)) and not self.one_training_each
+
+    @property
     def difference(self) -> float:
         return self.first - self.second
 
@@ -52,6 +66,10 @@ class Comparison:
 
 
 MEAN = "mean"
+ONE_TRAINING = "One seed says nothing of what another training would give."
+ONE_BESIDE_SEVERAL = "A row of one seed beside one of several is taken to scatter as that one does."
+Sides = tuple[Sequence[Record], Sequence[Record]]
+"""The records of two systems for one question, a record for each seed."""
 
 
 def compare(
@@ -67,10 +85,11 @@ def compare(
 
     A task that was trained on different numbers of rows has a line for each and stands in the mean with the most rows.
 
-    Both rows must have learned from the same rows and teacher and be scored on the same examples; seeds are matched.
+    Both rows must have learned from the same rows and teacher and be scored on the same examples.
+    Each is the mean of all its seeds, or of ``seeds``.
 
     Raises:
-        InputError: a row that is not there, or no task and seed that both have.
+        InputError: a row that is not there, or no task that both have.
     """
     store = Store(results)
     met: list[Record] = []
@@ -81,34 +100,31 @@ def compare(
         if record.row in (first, second) and record.status == "ok" and wanted:
             met.append(record)
     progress = progress or Progress()
-    shown, left = newest_of(met, lambda r: (r.row, _question(r)[:-1]))
+    shown, left = newest_of(met, lambda r: (r.row, _question(r)))
     for text in left_out_lines(left):
         progress.say(text)
-    found: dict[str, dict[tuple, Record]] = {first: {}, second: {}}
-    for record in shown:
-        found[record.row][_question(record)] = record
+    found: dict[str, dict[tuple, list[Record]]] = {first: {}, second: {}}
+    for record in sorted(shown, key=lambda r: r.cell.seed):
+        found[record.row].setdefault(_question(record), []).append(record)
     for row in (first, second):
         if not found[row]:
             there = ", ".join(sorted(rows)) or "none"
             raise InputError(f"no record of the row {row!r} in {results}; there are: {there}")
-    questions: dict[tuple, list[tuple[Record, Record]]] = {}
-    for key in sorted(found[first].keys() & found[second].keys(), key=str):
-        questions.setdefault(key[:-1], []).append((found[first][key], found[second][key]))
+    shared = sorted(found[first].keys() & found[second].keys(), key=str)
+    questions: list[Sides] = [(found[first][key], found[second][key]) for key in shared]
     if not questions:
-        raise InputError(
-            f"{first} and {second} have no task, data, teacher and seed in common; compare rows of one report"
-        )
+        raise InputError(f"{first} and {second} have no task, data and teacher in common; compare rows of one report")
     rng = np.random.default_rng(0)
     lines: dict[str, list[Comparison]] = {}
     columns: dict[str, dict[tuple, tuple[int, Comparison, np.ndarray]]] = {}
     """by data source: task and evaluation set -> training rows, comparison, resamples"""
     with progress.task("resampling") as update:
-        for number, matched in enumerate(questions.values(), start=1):
-            data = matched[0][0].cell.data.name
-            for name, metrics in matched[0][0].scores.items():
-                line, drawn = compare_records(store, matched, name, next(iter(metrics)), rng, exact)
+        for number, sides in enumerate(questions, start=1):
+            cell = sides[0][0].cell
+            data = cell.data.name
+            for name, metrics in sides[0][0].scores.items():
+                line, drawn = compare_records(store, sides, name, next(iter(metrics)), rng, exact)
                 lines.setdefault(data, []).append(line)
-                cell = matched[0][0].cell
                 column, size = (cell.tasks, name), cell.data.rows["train"]
                 best = columns.setdefault(data, {}).get(column)
                 if best is None or size > best[0]:  # a task that was run on fewer rows too counts once, with the most
@@ -131,11 +147,13 @@ def adjusted(lines: Sequence[Comparison]) -> list[Comparison]:
 def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Comparison:
     drawn = np.mean(samples, axis=0)
     low, high = interval(drawn)
+    alike = len({(line.seeds, line.second_seeds) for line in lines}) == 1
     return Comparison(
         task=MEAN,
         metric=f"{len(lines)} columns",
         examples=sum(line.examples for line in lines),
-        seeds=tuple(sorted(set.intersection(*(set(line.seeds) for line in lines)))),
+        seeds=lines[0].seeds if alike else (),
+        second_seeds=lines[0].second_seeds if alike else (),
         first=float(np.mean([line.first for line in lines])),
         second=float(np.mean([line.second for line in lines])),
         low=low,
@@ -147,22 +165,28 @@ def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compari
 
 
 def _question(record: Record) -> tuple:
-    """What two records have to share; the seed last."""
+    """What two records have to share."""
     cell = record.cell
     recipe = (cell.recipe["name"], cell.recipe["epochs"])
-    return cell.tasks, cell.data.train, tuple(cell.data.evaluation.items()), cell.teacher.key, recipe, cell.seed
+    return cell.tasks, cell.data.train, tuple(cell.data.evaluation.items()), cell.teacher.key, recipe
 
 
-def pairs_of(store: Store, matched: Sequence[tuple[Record, Record]], evaluation: str, metric: str) -> Pairs:
-    """The stored answers of two systems to one evaluation set, a pair of records for each seed.
+def fixed(sides: Sides) -> tuple[bool, bool]:
+    """Which side is one model for all seeds: a teacher or a finished checkpoint."""
+    first, second = (side[0].cell.method in (TEACHER, CHECKPOINT) for side in sides)
+    return first, second
+
+
+def pairs_of(store: Store, sides: Sides, evaluation: str, metric: str) -> Pairs:
+    """The stored answers of two systems to one evaluation set.
 
     Raises:
         InputError: they are of different examples.
     """
     predicted: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     labels = examples = None
-    for pair in matched:
-        for side, record in zip(predicted, pair, strict=True):
+    for side, records in zip(predicted, sides, strict=True):
+        for record in records:
             arrays = store.predictions(record)
             side.append(answers(arrays[f"logits.{evaluation}"]))
             if examples is None:
@@ -172,7 +196,7 @@ def pairs_of(store: Store, matched: Sequence[tuple[Record, Record]], evaluation:
                     f"{record.row}, {evaluation}: its predictions are of other examples; run it again with --rerun"
                 )
     assert labels is not None
-    return Pairs(predicted[0], predicted[1], labels, metric)
+    return Pairs(predicted[0], predicted[1], labels, metric, fixed(sides))
 
 
 def single_test(
@@ -186,52 +210,50 @@ def single_test(
 
 def compare_records(
     store: Store,
-    matched: Sequence[tuple[Record, Record]],
+    sides: Sides,
     evaluation: str,
     metric: str,
     rng: np.random.Generator,
     exact: bool = False,
     resamples: int = RESAMPLES,
 ) -> tuple[Comparison, np.ndarray]:
-    """Two systems on one evaluation set, a pair of records for each seed; and the resampled differences in percent.
+    """Two systems on one evaluation set; and the resampled differences in percent.
 
     Raises:
         InputError: their predictions are of different examples.
     """
-    pairs = pairs_of(store, matched, evaluation, metric)
+    pairs = pairs_of(store, sides, evaluation, metric)
     drawn = 100 * pairs.bootstrap(rng, resamples)
-    first = matched[0][0]
+    first = sides[0][0]
     title = first.cell.tasks[0] if len(first.scores) == 1 else f"{first.cell.tasks[0]} {evaluation}"
     if first.cell.data.max_train_rows:
         title += f", {first.cell.data.rows['train']:,} rows"
-    return judged(title, evaluation, matched, pairs, drawn, rng, exact, resamples), drawn
+    return judged(title, evaluation, sides, pairs, drawn, rng, exact, resamples), drawn
 
 
 def judged(
     title: str,
     evaluation: str,
-    matched: Sequence[tuple[Record, Record]],
+    sides: Sides,
     pairs: Pairs,
     drawn: np.ndarray,
     rng: np.random.Generator,
     exact: bool = False,
     resamples: int = RESAMPLES,
 ) -> Comparison:
-    """The comparison that answers and resampled differences (in percent) of matched records carry.
+    """The comparison that answers and resampled differences (in percent) of two systems' records carry.
 
     One seed has its own test; of several the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
     """
     low, high = interval(drawn)
     test, p = single_test(pairs, rng, exact, resamples) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
-    scores = [
-        100 * float(np.mean([record.scores[evaluation][pairs.metric] for record in side]))
-        for side in zip(*matched, strict=True)
-    ]
+    scores = [100 * float(np.mean([record.scores[evaluation][pairs.metric] for record in side])) for side in sides]
     return Comparison(
         task=title,
         metric=pairs.metric,
         examples=len(pairs.labels),
-        seeds=tuple(record.cell.seed for record, _ in matched),
+        seeds=tuple(record.cell.seed for record in sides[0]),
+        second_seeds=tuple(record.cell.seed for record in sides[1]),
         first=scores[0],
         second=scores[1],
         low=low,
@@ -247,6 +269,18 @@ def shown(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
+def said_of_seeds(lines: Collection[Comparison]) -> list[str]:
+    """What a reader of these comparisons has to know of their seeds."""
+    said = [ONE_TRAINING] if any(line.one_training_each for line in lines) else []
+    return said + ([ONE_BESIDE_SEVERAL] if any(line.one_beside_several for line in lines) else [])
+
+
+def _seeds(line: Comparison) -> str:
+    """The first's, and after a stroke the second's where they are others."""
+    sides = dict.fromkeys(", ".join(map(str, seeds)) for seeds in (line.seeds, line.second_seeds))
+    return " / ".join(sides) or "each its own"
+
+
 def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
     """Markdown."""
     from tabulate import tabulate
@@ -256,7 +290,7 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             line.task,
             line.metric,
             f"{line.examples:,}",
-            ", ".join(map(str, line.seeds)),
+            _seeds(line),
             f"{line.first:.1f}",
             f"{line.second:.1f}",
             f"{line.difference:+.1f}",

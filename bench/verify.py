@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import methods
-from bench.compare import compare_records, pairs_of
+from bench.compare import compare_records
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
 from bench.plan.build import build
 from bench.plan.cell import TEACHER, Cell, record_key
@@ -161,8 +161,7 @@ def _compare(first: Record, second: Record, store: Store, again: Store) -> Verif
         both.write(twin, after)
         for name, metrics in first.scores.items():
             metric = next(iter(metrics))
-            pairs_of(both, [(first, twin)], name, metric)
-            lines.append(compare_records(both, [(first, twin)], name, metric, rng)[0])
+            lines.append(compare_records(both, ([first], [twin]), name, metric, rng)[0])
     text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
     if all(line.p > LEVEL for line in lines):
         return Verification(STATISTICAL, f"{flips} answers differ; {text}. {parted}")

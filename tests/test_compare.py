@@ -8,7 +8,7 @@ import made
 import numpy as np
 import pytest
 
-from bench.compare import BETTER, UNCLEAR, compare
+from bench.compare import BETTER, UNCLEAR, compare, table
 from bench.errors import InputError
 from bench.record.store import Store
 from bench.stats.paired import Pairs, interval
@@ -131,3 +131,37 @@ def test_a_task_trained_on_fewer_rows_too_counts_once_in_the_mean(store):
     assert [line.task for line in lines] == ["rte", "rte, 10 rows", "sst2", "mean"]
     assert lines[-1].metric == "2 columns"
     assert lines[-1].first == pytest.approx(np.mean([lines[0].first, lines[2].first]))
+
+
+def test_all_seeds_of_both_count_where_one_row_has_fewer(store):
+    """A row of one seed stands beside the other's mean, not beside the one training that has its seed."""
+    for record in list(store.records()):
+        if record.row == "tinybert" and record.cell.seed != 1:
+            (store.folder(record.cell) / "current").unlink()
+    (lines,) = compare(store.root, "kd", "tinybert").values()
+    rte = lines[0]
+    scores = {
+        (r.row, r.cell.seed): 100 * r.scores["validation"]["accuracy"]
+        for r in store.records()
+        if r.cell.tasks == ("rte",)
+    }
+    assert (rte.seeds, rte.second_seeds, rte.test) == ((0, 1, 2), (1,), "bootstrap")
+    assert rte.first == pytest.approx(np.mean([scores["kd", seed] for seed in (0, 1, 2)]))
+    assert rte.second == pytest.approx(scores["tinybert", 1])
+    assert rte.low < rte.difference < rte.high
+    assert rte.one_beside_several
+    (lines,) = compare(store.root, "kd", "tinybert", seeds=[1]).values()
+    assert (lines[0].seeds, lines[0].second_seeds) == ((1,), (1,))
+
+
+def test_a_mean_over_columns_of_other_seeds_names_none(store):
+    for record in list(store.records()):
+        if record.cell.tasks == ("sst2",) and record.cell.seed != 0:
+            (store.folder(record.cell) / "current").unlink()
+    (lines,) = compare(store.root, "kd", "microbert").values()
+    assert [(line.seeds, line.second_seeds) for line in lines] == [((0, 1, 2), (0, 1, 2)), ((0,), (0,)), ((), ())]
+    assert [row.split("|")[4].strip() for row in table("kd", "microbert", lines).splitlines()[2:]] == [
+        "0, 1, 2",
+        "0",
+        "each its own",
+    ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, judged
+from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, Sides, fixed, judged, said_of_seeds
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record
@@ -23,7 +23,7 @@ from bench.report.tables import Footnotes, Table, cheaper, counted
 from bench.stats.guards import suspicions
 from bench.stats.metrics import FROM_CONFUSION
 from bench.stats.multiple import holm
-from bench.stats.paired import Pairs, answers, interval, over_seeds, resampled_scores
+from bench.stats.paired import Pairs, answers, interval, of_difference, over_seeds, resampled_scores
 
 RESAMPLES = 4000
 KEPT = 0.97
@@ -37,19 +37,10 @@ def reference_of(group: Group) -> str:
     return FLOOR if FLOOR in group.systems else TEACHER
 
 
-def matched(group: Group, label: str, other: str, column: Column) -> list[tuple[Record, Record]]:
-    """A pair of finished records for each seed; a row that has one training (the teacher) stands beside every seed."""
-
-    def of(row: str) -> dict[int, Record]:
-        return {
-            r.cell.seed: r for r in group.of(row, column.task) if r.status == "ok" and column.evaluation in r.scores
-        }
-
-    own, theirs = of(label), of(other)
-    if other == TEACHER and theirs:
-        only = next(iter(theirs.values()))
-        return [(record, only) for _, record in sorted(own.items())]
-    return [(own[seed], theirs[seed]) for seed in sorted(own.keys() & theirs.keys())]
+def finished(group: Group, label: str, column: Column) -> list[Record]:
+    """The finished records of a row in a column, in the order of their seeds."""
+    records = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
+    return sorted(records, key=lambda r: r.cell.seed)
 
 
 @dataclass
@@ -103,15 +94,13 @@ def _stacked(data: Resampled, records: Sequence[Record]) -> np.ndarray:
     return np.stack([data.scores_R[record.key] for record in records], 1)
 
 
-def compared(data: Resampled, pairs: Sequence[tuple[Record, Record]], column: Column) -> tuple[Comparison, np.ndarray]:
+def compared(data: Resampled, sides: Sides, column: Column) -> tuple[Comparison, np.ndarray]:
     """A comparison of two rows from what was resampled for the whole column; and the differences, in percent."""
     rng = _chance(column, 1)
-    first, second = ([pair[side] for pair in pairs] for side in (0, 1))
-    first_RS, second_RS = _stacked(data, first), _stacked(data, second)
-    drawn = 100 * over_seeds(first_RS - second_RS, (first_RS, second_RS), rng)
-    said = [[data.predicted[record.key] for record in side] for side in (first, second)]
+    drawn = 100 * of_difference(_stacked(data, sides[0]), _stacked(data, sides[1]), rng, fixed(sides))
+    said = [[data.predicted[record.key] for record in side] for side in sides]
     both = Pairs(said[0], said[1], data.labels, column.metric)
-    return judged(column.title, column.evaluation, pairs, both, drawn, rng, resamples=RESAMPLES), drawn
+    return judged(column.title, column.evaluation, sides, both, drawn, rng, resamples=RESAMPLES), drawn
 
 
 def own_row(group: Group, label: str) -> str:
@@ -149,9 +138,9 @@ def _differences(
     drawn: dict[tuple[str, Column], np.ndarray] = {}
     for label, other in beside.items():
         for column, data in resampled.items():
-            pairs = matched(group, label, other, column)
-            if pairs and all(record.key in data.scores_R for pair in pairs for record in pair):
-                found[label, column], drawn[label, column] = compared(data, pairs, column)
+            sides = finished(group, label, column), finished(group, other, column)
+            if all(sides) and all(record.key in data.scores_R for side in sides for record in side):
+                found[label, column], drawn[label, column] = compared(data, sides, column)
     if not found:
         return None
     adjusted = dict(zip(found, holm([line.p for line in found.values()]), strict=True))
@@ -182,8 +171,7 @@ def _differences(
         f"four in five comparisons like these find, the middle of its column. An interval stands alone, also the mean's: one that "
         f"leaves out 0 beside 'cannot tell' is what chance gives somewhere in a table of this length."
     )
-    if any(len(line.seeds) == 1 for line in found.values()):
-        table.notes.append("Where there is one seed, the interval says nothing of what another training would give.")
+    table.notes += said_of_seeds(found.values())
     return table
 
 
@@ -261,26 +249,26 @@ def retentions(
     for label in students:
         cells, numbers, samples, scores = [], [], [], []
         for column in columns:
-            pairs = matched(group, label, TEACHER, column)
-            refused = _refusal(label, column, pairs, resampled.get(column))
+            own, theirs = finished(group, label, column), finished(group, TEACHER, column)
+            refused = _refusal(label, column, own, theirs, resampled.get(column))
             if refused:
                 cells.append(f"refused {notes.mark(refused)}")
                 numbers.append("")
                 continue
-            teacher = pairs[0][1].scores[column.evaluation][column.metric] if pairs else 0.0
+            teacher = theirs[0].scores[column.evaluation][column.metric] if own else 0.0
             data = resampled.get(column)
-            stored = data is not None and all(r.key in data.scores_R for pair in pairs for r in pair)
+            stored = data is not None and all(record.key in data.scores_R for record in (*own, *theirs))
             if data is None or not stored or teacher <= 0 or not cheaper(group, label):
                 cells.append("–")
                 numbers.append("")
                 continue
-            below_R = data.scores_R[pairs[0][1].key]
-            ratio_RS = _stacked(data, [own for own, _ in pairs]) / np.where(below_R > 0, below_R, np.nan)[:, None]
+            below_R = data.scores_R[theirs[0].key]
+            ratio_RS = _stacked(data, own) / np.where(below_R > 0, below_R, np.nan)[:, None]
             drawn = over_seeds(ratio_RS, (ratio_RS,), _chance(column, 1))
-            own = [record.scores[column.evaluation][column.metric] for record, _ in pairs]
-            found = retention(own, teacher, drawn, kept)
+            students_own = [record.scores[column.evaluation][column.metric] for record in own]
+            found = retention(students_own, teacher, drawn, kept)
             samples.append(drawn)
-            scores.append((float(np.mean(own)), teacher))
+            scores.append((float(np.mean(students_own)), teacher))
             cells.append(found.text())
             numbers.append(f"{found.ratio:.4f}")
         if set(cells) <= {"–"}:
@@ -305,13 +293,15 @@ def retentions(
     return table
 
 
-def _refusal(label: str, column: Column, pairs: Sequence[tuple[Record, Record]], data: Resampled | None) -> str:
+def _refusal(
+    label: str, column: Column, own: Sequence[Record], theirs: Sequence[Record], data: Resampled | None
+) -> str:
     """Why a ratio would mean nothing: another teacher, or other examples; "" where it means something."""
-    other = next((pair for pair in pairs if not same_teacher(*pair)), None)
+    other = next(((record, teacher) for record in own for teacher in theirs if not same_teacher(record, teacher)), None)
     if other is not None:
         hashes = " and ".join(str(_teacher_of(record))[:12] for record in other)
         return f"{label}, {column.title}: trained from another teacher ({hashes})"
-    if data is not None and any(record.key in data.others for pair in pairs for record in pair):
+    if data is not None and any(record.key in data.others for record in (*own, *theirs)):
         return f"{label}, {column.title}: scored on other examples than the rest of the column"
     return ""
 

@@ -28,32 +28,36 @@ def answers(logits: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Two systems' answers to the same examples of one task, seed by seed.
+    """Two systems' answers to the same examples of one task.
 
     Attributes:
-        first, second: predicted classes or values, [n] for each seed, in the same order of seeds.
+        first, second: predicted classes or values, [n] for each seed; in the same order of seeds where both have as many.
         labels: [n].
+        fixed: a side that is not trained anew for a seed, such as the teacher of all seeds.
     """
 
     first: Sequence[np.ndarray]
     second: Sequence[np.ndarray]
     labels: np.ndarray
     metric: str
+    fixed: tuple[bool, bool] = (False, False)
 
     @property
     def seeds(self) -> int:
-        return len(self.first)
+        """Of the side that has more."""
+        return max(len(self.first), len(self.second))
 
     @cached_property
     def difference(self) -> float:
-        """first - second, mean over seeds, between -2 and 2."""
-        score = FORMULAS[self.metric]
-        pairs = zip(self.first, self.second, strict=True)
-        return float(np.mean([score(a, self.labels) - score(b, self.labels) for a, b in pairs]))
+        """first - second, each the mean over its seeds, between -2 and 2."""
+        first, second = (
+            np.mean([FORMULAS[self.metric](one, self.labels) for one in side]) for side in (self.first, self.second)
+        )
+        return float(first - second)
 
     @cached_property
     def _patterns(self) -> tuple[np.ndarray, np.ndarray]:
-        """[K, 2 S + 1] distinct answers with their label, and [K] how many examples have them."""
+        """[K, S + S' + 1] distinct answers with their label, and [K] how many examples have them."""
         rows = np.stack([*self.first, *self.second, self.labels], 1)
         return np.unique(rows, axis=0, return_counts=True)
 
@@ -64,8 +68,8 @@ class Pairs:
         classes = np.unique(patterns)
         code = np.searchsorted(classes, patterns)
         cells = len(classes) ** 2
-        made = [np.eye(cells)[code[:, -1] * len(classes) + code[:, i]] for i in range(2 * self.seeds)]
-        return made[: self.seeds], made[self.seeds :]
+        made = [np.eye(cells)[code[:, -1] * len(classes) + code[:, i]] for i in range(patterns.shape[1] - 1)]
+        return made[: len(self.first)], made[len(self.first) :]
 
     @property
     def _classes(self) -> np.ndarray:
@@ -79,10 +83,9 @@ class Pairs:
     def bootstrap(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
         """[resamples] differences over examples drawn with replacement, the same for both systems and all seeds.
 
-        Of several seeds the chance of other trainings is added: see :func:`over_seeds`.
+        Of several seeds the chance of other trainings is added: see :func:`of_difference`.
         """
-        first_RS, second_RS = self.drawn(rng, resamples)
-        return over_seeds(first_RS - second_RS, (first_RS, second_RS), rng)
+        return of_difference(*self.drawn(rng, resamples), rng, self.fixed)
 
     def ratio(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
         """[resamples] ratios first / second, drawn likewise; a second score of 0 or less gives NaN."""
@@ -91,10 +94,10 @@ class Pairs:
         return over_seeds(ratio_RS, (ratio_RS,), rng)
 
     def drawn(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
-        """[resamples, S] scores of both systems on the same drawn examples."""
+        """[resamples, S] and [resamples, S'] scores of the systems on the same drawn examples."""
         if self.metric not in FROM_CONFUSION:
             scores = resampled_scores([*self.first, *self.second], self.labels, self.metric, rng, resamples)
-            return scores[:, : self.seeds], scores[:, self.seeds :]
+            return scores[:, : len(self.first)], scores[:, len(self.first) :]
         _, counts = self._patterns
         weights_RK = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
         first, second = (np.stack([self._scores(weights_RK @ one) for one in side], 1) for side in self._indicators)
@@ -164,14 +167,31 @@ def resampled_scores(
     return np.concatenate(made)
 
 
+def of_difference(
+    first_RS: np.ndarray, second_RS: np.ndarray, rng: np.random.Generator, fixed: tuple[bool, bool] = (False, False)
+) -> np.ndarray:
+    """[R] differences of two systems' means over seeds, as other examples and other trainings would give them.
+
+    With as many seeds on both sides they are matched: what a seed does to both is no difference. Otherwise all seeds of both
+    count; a system of one seed is taken to scatter as the other does, whose seeds are all that is known of it.
+
+    Args:
+        first_RS, second_RS: scores on each resample, for each seed.
+        fixed: a side that is not trained anew for a seed, such as the teacher of all seeds.
+    """
+    if first_RS.shape[1] == second_RS.shape[1]:
+        return over_seeds(first_RS - second_RS, (first_RS, second_RS), rng)
+    sides = [
+        (side_RS, 1 / side_RS.shape[1] + float(other_RS.shape[1] == 1 and not is_fixed))
+        for side_RS, other_RS, is_fixed in ((first_RS, second_RS, fixed[1]), (second_RS, first_RS, fixed[0]))
+        if side_RS.shape[1] > 1
+    ]
+    alone = sum(times * _alone(side_RS) for side_RS, times in sides)
+    return _spread(first_RS.mean(1) - second_RS.mean(1), alone, sides, rng)
+
+
 def over_seeds(value_RS: np.ndarray, trained: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
     """[R] means over seeds as other examples and other trainings would give them.
-
-    Two variances are added. That of the examples is of the resampled means, without what a training alone does to single
-    examples, which the second has too. That of the trainings is the seeds' own spread, and never less than that chance on single
-    examples gives: two seeds that agree by luck would say that there is none. So few seeds tell the spread badly: the sum
-    has the degrees of freedom of Satterthwaite (1946) and Welch (1947) and is spread by Student's t. Resampling the seeds
-    instead rejects a true null in up to 30 of 100 tables of two seeds, 20 of three; this in at most 8 (the tests).
 
     Args:
         value_RS: a difference or ratio on each resample, for each seed.
@@ -180,16 +200,40 @@ def over_seeds(value_RS: np.ndarray, trained: Sequence[np.ndarray], rng: np.rand
     seeds = value_RS.shape[1]
     if seeds == 1:
         return value_RS[:, 0]
-    mean_R = value_RS.mean(1)
+    sides = [(score_RS, 1 / seeds) for score_RS in trained]
+    return _spread(value_RS.mean(1), _alone(value_RS) / seeds, sides, rng)
+
+
+def _alone(value_RS: np.ndarray) -> float:
+    """The variance that a single training's chance on single examples gives its score."""
+    return float(np.nanvar(value_RS - value_RS.mean(1)[:, None], axis=0).sum() / (value_RS.shape[1] - 1))
+
+
+def _spread(
+    mean_R: np.ndarray, alone: float, trained: Sequence[tuple[np.ndarray, float]], rng: np.random.Generator
+) -> np.ndarray:
+    """Resampled means, spread as other trainings would spread them too.
+
+    Two variances are added. That of the examples is of the resampled means, without what a training alone does to single
+    examples, which the second has too. That of the trainings is the seeds' own spread, and never less than that chance on single
+    examples gives: two seeds that agree by luck would say that there is none. So few seeds tell the spread badly: the sum
+    has the degrees of freedom of Satterthwaite (1946) and Welch (1947) and is spread by Student's t. Resampling the seeds
+    instead rejects a true null in up to 30 of 100 tables of two seeds, 20 of three; this in at most 8 (the tests).
+
+    Args:
+        alone: of the variance of ``mean_R``, what single trainings' chance on single examples gave.
+        trained: [R, S] scores of what was trained anew for each seed, and how many times the variance of one training is in
+            that of the mean.
+    """
     centre, whole = np.nanmean(mean_R), np.nanvar(mean_R)
-    alone = np.nanvar(value_RS - mean_R[:, None], axis=0).sum() / (seeds - 1)
-    of_examples = max(0.0, whole - alone / seeds)
-    of_trainings = [float(np.nanmean(score_RS, 0).var(ddof=1)) / seeds for score_RS in trained]
-    added = max(sum(of_trainings), alone / seeds)
+    of_examples = max(0.0, whole - alone)
+    of_trainings = [times * float(np.nanmean(score_RS, 0).var(ddof=1)) for score_RS, times in trained]
+    added = max(sum(of_trainings), alone)
     if added <= 1e-12 * whole:  # trainings that answer alike
         return mean_R
-    uncertain = sum(part**2 for part in of_trainings) or np.finfo(float).tiny
-    freedom = min((seeds - 1) * (of_examples + added) ** 2 / uncertain, 1e6)
+    known = [score_RS.shape[1] - 1 for score_RS, _ in trained]
+    uncertain = sum(part**2 / k for part, k in zip(of_trainings, known, strict=True)) or np.finfo(float).tiny
+    freedom = min((of_examples + added) ** 2 / uncertain, 1e6)
     moved_R = np.sqrt(of_examples / whole) * (mean_R - centre) if whole > 0 else np.zeros_like(mean_R)
     moved_R = moved_R + rng.normal(0, np.sqrt(added), len(mean_R))
     return np.asarray(centre + moved_R * np.sqrt(freedom / rng.chisquare(freedom, len(mean_R))))
