@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from transformers import BertConfig
 
 import methods
 from bench.train.conformance import CHECKS, check_method
@@ -111,6 +112,18 @@ class LosesSomethingWhenSaved(FineTune):
         return student
 
 
+class ConfigNobodyKnows(BertConfig):
+    model_type = "nobody_knows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShipsWhatTransformersCannotOpen(FineTune):
+    def build(self, setup):
+        student = super().build(setup)
+        student.model.config.__class__ = ConfigNobodyKnows
+        return student
+
+
 @dataclass(frozen=True, kw_only=True)
 class ShipsAnotherModel(FineTune):
     def deploy(self, student):
@@ -148,6 +161,11 @@ def test_what_lacks_half_the_contract_is_told_what():
     assert check.found == "it lacks version, terms, ablations, needs_teacher, prepare, build, stages, deploy"
     with pytest.raises(KeyError):
         check_method(FineTune, ["beauty"])
+
+
+def test_an_architecture_that_transformers_cannot_open_is_told_what_to_do():
+    (check,) = check_method(ShipsWhatTransformersCannotOpen, ["saves"])
+    assert "put @opened_by_transformers on" in check.found
 
 
 PLANTED = {

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
 
 from bench.data.encode import Encoded, Vocabulary
 from bench.measure.flops import macs
@@ -359,7 +359,7 @@ class Suite:
             )
 
     def saves(self) -> None:
-        """What ships answers the same after it was saved and loaded, weights as safetensors."""
+        """What ships answers the same after it was saved and opened by transformers, weights as safetensors."""
         bench = self.bench()
         for point, model in bench.deployed(self.whole).items():
             with tempfile.TemporaryDirectory() as folder:
@@ -368,7 +368,12 @@ class Suite:
                 if not {".safetensors"} <= files <= {".safetensors", ".json"}:
                     raise Broken(f"saved as {', '.join(sorted(files))}; expected .safetensors and .json")
                 torch.manual_seed(11)
-                again = type(model).from_pretrained(folder)  # type: ignore[attr-defined]
+                try:
+                    again = AutoModelForSequenceClassification.from_pretrained(folder)
+                except ValueError as error:
+                    raise Broken(
+                        f"transformers does not open it: put @opened_by_transformers on {type(model).__name__} ({error})"
+                    ) from None
             again.set_attn_implementation("packed")
             if not torch.equal(bench.logits(model), bench.logits(again)):
                 raise Broken(
