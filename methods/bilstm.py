@@ -135,10 +135,14 @@ class BiLstmForSequenceClassification(PreTrainedModel):
     def packed_forward(self, batch: Batch, needs: Needs) -> Out:
         if needs.layers:
             raise UndeclaredNeed("a BiLSTM has no encoder layers that a term could read; only logits")
-        sides = [[first for first, _ in batch.texts]]
+        return Out(batch.layout, self.of_texts(batch.texts), {}, {})
+
+    def of_texts(self, texts: Sequence[tuple[str, str | None]]) -> Tensor:
+        """[B, C] logits of texts, or of pairs of texts, read with the vocabulary that is in the weights."""
+        sides = [[first for first, _ in texts]]
         if self.config.pairs:
-            sides.append([second or "" for _, second in batch.texts])
-        return Out(batch.layout, self._answer([self._read(side) for side in sides]), {}, {})
+            sides.append([second or "" for _, second in texts])
+        return self._answer([self._read(side) for side in sides])
 
     def _read(self, texts: Sequence[str]) -> Tensor:
         """[B, 2H]: the last state of each direction."""

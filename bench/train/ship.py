@@ -73,12 +73,20 @@ def card(record: Record, model: Any) -> str:
     lines += ["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows), ""]
     lines += [f"- {note}" for note in record.notes]
     own = not kind.__module__.startswith("transformers.")
+    in_words = hasattr(model, "of_texts")  # it reads texts by a vocabulary in its weights, not the tokenizer's numbers
     lines += [
         "",
-        "    from transformers import AutoModelForSequenceClassification, AutoTokenizer",
+        f"    from transformers import AutoModelForSequenceClassification{'' if in_words else ', AutoTokenizer'}",
         *([f"    import {kind.__module__}  # {kind.__name__}: with bert-bench installed"] if own else []),
-        '    model = AutoModelForSequenceClassification.from_pretrained("THIS-FOLDER")',
-        '    tokenizer = AutoTokenizer.from_pretrained("THIS-FOLDER")',
+        '    model = AutoModelForSequenceClassification.from_pretrained("THIS-FOLDER").eval()',
+        *(
+            ['    logits = model.of_texts([("a text", "a second one or None")])']
+            if in_words
+            else [
+                '    tokenizer = AutoTokenizer.from_pretrained("THIS-FOLDER")',
+                '    logits = model(**tokenizer(["a text"], return_tensors="pt")).logits',
+            ]
+        ),
         "",
         f"Scored again beside other rows: `python -m bench run --methods checkpoint:THIS-FOLDER --tasks {cell.tasks[0]}`.",
     ]
