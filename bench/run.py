@@ -115,7 +115,7 @@ def _can_save(root: Path, plan: Plan, progress: Progress) -> None:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"--save-students {root}: {error.strerror}; choose another folder") from None
-    gone = [p.cell for p in plan.cells if p.row is not None and not p.todo]
+    gone = [p.cell for p in plan.cells if p.row and not p.todo and p.record and p.record.status == "ok"]
     if gone:
         names = ", ".join(dict.fromkeys(f"{cell.label} on {'+'.join(cell.tasks)}" for cell in gone))
         progress.say(f"not saved, because trained before: {names}; --rerun trains them again")
@@ -341,10 +341,8 @@ def _save(root: Path, model: nn.Module, record: Record, of_task: Materials, outc
     try:
         folder = ship(root, model, tokenizer_of(of_task.task.checkpoint), record, of_task.task.task)
         of_task.progress.say(f"saved: {folder}")
-    except OSError as error:
-        outcome.failed.append(
-            f"{of_task.name} {record.row}: trained and recorded, but not saved in {root}: {error.strerror or error}"
-        )
+    except Exception as error:  # a full disk, a model that cannot be saved: neither may cost what was trained
+        outcome.failed.append(f"{of_task.name} {record.row}: trained and recorded, but not saved in {root}: {error}")
 
 
 def _note_failures(cells: Sequence[Planned], started: str, error: Exception, store: Store, outcome: Outcome) -> None:

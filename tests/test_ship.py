@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+from safetensors import SafetensorError
 
 from bench.errors import BAD_INPUT, CELLS_FAILED, OK
 from bench.record.store import Store
@@ -92,9 +93,10 @@ def test_what_the_card_says_opens_the_model(bench, tmp_path, common):
         assert ("import methods." in code) == (not folder.name.startswith("kd"))
 
 
-def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path, common, monkeypatch):
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("No space left on device")])
+def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path, common, monkeypatch, error):
     def full(*args):
-        raise OSError(28, "No space left on device")
+        raise error
 
     monkeypatch.setattr(ship, "card", full)
     done = bench("run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *common, "--save-students", tmp_path / "s")

@@ -94,7 +94,7 @@ def latex_of(table: Table, title: str, paper: Paper, label: str) -> str:
         shown, last = [], 0
         for found in MARK.finditer(text):
             numbers = [int(number) for number in re.findall(r"\d+", found.group(0))]
-            if max(numbers) > len(paper.footnotes.texts):
+            if not all(1 <= number <= len(paper.footnotes.texts) for number in numbers):
                 continue  # brackets of somebody's own, in a row's name
             notes = [paper.footnotes.texts[number - 1] for number in numbers]
             own.extend(note for note in dict.fromkeys(notes) if note not in own)

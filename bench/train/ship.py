@@ -26,7 +26,7 @@ def ship(root: Path, model: Any, tokenizer: Any, record: Record, task: Task) -> 
     """Write a deployed model, as its record has it, as a folder; what lay there before is replaced by all of it.
 
     Raises:
-        OSError: it cannot be written; nothing is left behind.
+        OSError: it cannot be written; nothing is left behind. A model of somebody's own may raise other errors.
     """
     final = folder_for(root, record)
     if not task.regression:
