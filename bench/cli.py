@@ -408,6 +408,58 @@ def check(
     return EXIT_CODES[overall(findings)]
 
 
+@app.command(
+    epilog="Example: python -m bench choose --max-flops 1.5 --tasks cola,mrpc,rte,sst2 --results results/reference"
+)
+def choose(
+    results: Results = Path("results/runs"),
+    tasks: Annotated[str, typer.Option(help="Only these tasks, separated by commas.")] = "",
+    max_params: Annotated[float | None, typer.Option(help="Millions of parameters at most.")] = None,
+    max_flops: Annotated[float | None, typer.Option(help="G FLOPs at most, of a sequence of 128 tokens.")] = None,
+    max_latency: Annotated[
+        float | None,
+        typer.Option(help="Milliseconds at most, as the last `speed` session with the same teacher has them."),
+    ] = None,
+    json_file: Json = None,
+) -> int:
+    """The rows that fit a budget, the best of them, and the cheapest that cannot be told from it."""
+    from dataclasses import asdict
+
+    from bench.choose import Budget
+    from bench.choose import choose as carry_out
+    from bench.report.forms import grid
+
+    for name, value in (("params", max_params), ("flops", max_flops), ("latency", max_latency)):
+        if value is not None and not value > 0:
+            raise InputError(f"--max-{name} {value:g}: should be above 0")
+    named = [part.strip() for part in tasks.split(",") if part.strip()]
+    choices = carry_out(results, Budget(max_params, max_flops, max_latency), named)
+    for choice in choices:
+        print(f"{choice.group.title}\n")
+        if choice.candidates:
+            print(f"{grid(choice.table())}\n")
+        print("\n".join(choice.said()))
+        if choice.group.speed_conditions:
+            print(f"Latency: {choice.group.speed_conditions}.")
+        if choice.left_out:
+            print("Left out: " + "; ".join(f"{row} ({why})" for row, why in choice.left_out.items()) + ".")
+        print()
+    _write_json(
+        json_file,
+        [
+            {
+                "table": choice.group.title,
+                "columns": [column.title for column in choice.columns],
+                "candidates": [{**asdict(c), "verdict": c.verdict} for c in choice.candidates],
+                "cheapest_as_good": choice.as_good[0].label if choice.as_good else None,
+                "left_out": choice.left_out,
+            }
+            for choice in choices
+        ],
+    )
+    return OK if any(choice.candidates for choice in choices) else CHECK_FAILED
+
+
 @app.command(epilog="Example: python -m bench compare tinybert finetune:start=random --results results/reference")
 def compare(
     first: Annotated[str, typer.Argument(help="A row, as reports name it.")],

@@ -55,14 +55,14 @@ def write_reports(
         if touched is None or any(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
-            _add_speed(group, latest(sessions, group.teacher))
+            add_speed(group, latest(sessions, group.teacher))
             written.append(write_report(group, folder, store, kept, latex))
     if cells is None:
         written += [write_speed_report(session, folder, latex) for session in sessions]
     return written
 
 
-def _add_speed(group: Group, session: SpeedRecord | None) -> None:
+def add_speed(group: Group, session: SpeedRecord | None) -> None:
     """Give the group's rows the speed-ups of a session with its teacher."""
     conditions = headline(session) if session else None
     if session is None or conditions is None:

@@ -1,0 +1,96 @@
+"""A model for a budget: what fits, what is best, and what cannot be told from it."""
+
+from __future__ import annotations
+
+import json
+
+import made
+import numpy as np
+import pytest
+
+from bench.choose import Budget, choose
+from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, NothingMeasured
+from bench.record.store import Store
+
+LABELS = np.random.default_rng(0).integers(2, size=400)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Wide is best and dear; small and twin are as good as each other and near it; poor is cheap and bad."""
+    found = Store(tmp_path / "r")
+    for row, wrong, macs, noise in (
+        ("wide", 0.08, 9, 1), ("small", 0.09, 3, 2), ("twin", 0.095, 3, 3), ("poor", 0.30, 1, 4), ("dear", 0.05, 50, 5),
+    ):  # fmt: skip
+        for task in ("rte", "sst2"):
+            for seed in (0, 1, 2):
+                flip = np.random.default_rng([noise, seed]).permutation(400) < wrong * 400
+                arrays = {
+                    "logits.validation": np.eye(2, dtype=np.float32)[np.where(flip, 1 - LABELS, LABELS)],
+                    "labels.validation": LABELS,
+                    "examples.validation": np.arange(400, dtype=np.uint64),
+                }
+                found.write(made.record(row, task, seed, 1 - wrong, macs=macs * 10**8), arrays)
+    found.write(made.record("half", "rte", 0, 0.99, macs=10**8))
+    return found
+
+
+def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
+    (choice,) = choose(store.root, Budget(flops=2.0))
+    assert [c.label for c in choice.candidates] == ["wide", "small", "twin", "poor"]
+    assert [c.verdict for c in choice.candidates] == ["cannot tell"] * 3 + ["worse"]
+    assert [c.label for c in choice.as_good] == ["small", "twin", "wide"], "of one size the better one first"
+    assert choice.left_out == {"dear": "10.00 G FLOPs", "half": "no score on sst2"}
+    said = " ".join(choice.said())
+    assert "Highest mean of what fits: wide" in said
+    assert "cannot tell from it: small" in said
+    gap = choice.candidates[3]
+    assert gap.low < gap.score - choice.candidates[0].score < gap.high < 0
+
+
+def test_more_budget_never_gives_a_worse_best(store):
+    best = [choose(store.root, Budget(flops=most))[0].candidates[0].score for most in (0.3, 0.7, 2.0, 20.0)]
+    assert best == sorted(best)
+    assert len(set(best)) == 4
+
+
+def test_what_was_not_timed_does_not_fit_a_latency(store):
+    (choice,) = choose(store.root, Budget(latency=5.0), ["rte"])
+    assert choice.candidates == []
+    assert set(choice.left_out.values()) == {"not timed"}
+
+
+def test_the_command_and_its_exit_codes(bench, store, tmp_path):
+    done = bench("choose", "--results", store.root, "--max-flops", 2, "--json", tmp_path / "c.json")
+    assert done.returncode == OK, done.stderr
+    assert "| small " in done.stdout
+    (answer,) = json.loads((tmp_path / "c.json").read_text())
+    assert answer["cheapest_as_good"] == "small"
+    nothing = bench("choose", "--results", store.root, "--max-params", 0.001)
+    assert nothing.returncode == CHECK_FAILED
+    assert "No row fits." in nothing.stdout
+    assert bench("choose", "--results", store.root, "--tasks", "cola").returncode == NOTHING_MEASURED
+    assert bench("choose", "--results", store.root, "--max-flops", 0).returncode == 2
+
+
+def test_sample_data_is_not_called_glue(tmp_path):
+    store = Store(tmp_path / "r")
+    store.write(made.record("kd", data="sample-v1"))
+    (choice,) = choose(store.root, Budget())
+    assert choice.said()[0].startswith("Generated sample data, not GLUE.")
+
+
+def test_a_row_without_stored_answers_is_left_out_by_name(store):
+    for path in store.root.rglob("small/*/attempt-1.npz"):
+        path.unlink()
+    (choice,) = choose(store.root, Budget(flops=2.0))
+    assert "small" not in [c.label for c in choice.candidates]
+    assert choice.left_out["small"] == "its answers on sst2, rte are not stored; run it again with --rerun"
+
+
+def test_a_row_that_was_scored_on_other_examples_is_refused(store):
+    for path in store.root.rglob("small/*/attempt-1.npz"):
+        arrays = dict(np.load(path))
+        np.savez_compressed(path, **{**arrays, "examples.validation": np.arange(400, dtype=np.uint64) + 1})
+    with pytest.raises(NothingMeasured, match="small on sst2: scored on other examples"):
+        choose(store.root, Budget(flops=2.0))
