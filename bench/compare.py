@@ -41,6 +41,8 @@ class Comparison:
     p: float
     least: float
     """the smallest true difference that four in five such comparisons would find"""
+    borrowed: bool = False
+    """whether a row of one seed was taken to scatter as the other does"""
     adjusted: float = 1.0
     """p after Holm's adjustment over the comparisons it stands among"""
 
@@ -48,11 +50,6 @@ class Comparison:
     def one_training_each(self) -> bool:
         """Whether nothing tells what other trainings would give."""
         return len(self.seeds) == len(self.second_seeds) == 1
-
-    @property
-    def one_beside_several(self) -> bool:
-        """Whether a side's scatter is taken from the other's."""
-        return 1 in (len(self.seeds), len(self.second_seeds)) and not self.one_training_each
 
     @property
     def difference(self) -> float:
@@ -154,6 +151,7 @@ def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compari
         examples=sum(line.examples for line in lines),
         seeds=lines[0].seeds if alike else (),
         second_seeds=lines[0].second_seeds if alike else (),
+        borrowed=any(line.borrowed for line in lines),
         first=float(np.mean([line.first for line in lines])),
         second=float(np.mean([line.second for line in lines])),
         low=low,
@@ -254,6 +252,7 @@ def judged(
         examples=len(pairs.labels),
         seeds=tuple(record.cell.seed for record in sides[0]),
         second_seeds=tuple(record.cell.seed for record in sides[1]),
+        borrowed=any(len(side) == 1 < pairs.seeds and not one for side, one in zip(sides, fixed(sides), strict=True)),
         first=scores[0],
         second=scores[1],
         low=low,
@@ -272,7 +271,7 @@ def shown(p: float) -> str:
 def said_of_seeds(lines: Collection[Comparison]) -> list[str]:
     """What a reader of these comparisons has to know of their seeds."""
     said = [ONE_TRAINING] if any(line.one_training_each for line in lines) else []
-    return said + ([ONE_BESIDE_SEVERAL] if any(line.one_beside_several for line in lines) else [])
+    return said + ([ONE_BESIDE_SEVERAL] if any(line.borrowed for line in lines) else [])
 
 
 def _seeds(line: Comparison) -> str:

@@ -149,9 +149,21 @@ def test_all_seeds_of_both_count_where_one_row_has_fewer(store):
     assert rte.first == pytest.approx(np.mean([scores["kd", seed] for seed in (0, 1, 2)]))
     assert rte.second == pytest.approx(scores["tinybert", 1])
     assert rte.low < rte.difference < rte.high
-    assert rte.one_beside_several
+    assert rte.borrowed
     (lines,) = compare(store.root, "kd", "tinybert", seeds=[1]).values()
     assert (lines[0].seeds, lines[0].second_seeds) == ((1,), (1,))
+
+
+def test_a_teacher_of_all_seeds_is_not_taken_to_scatter(store):
+    logits = wrong(0.05, 99)
+    arrays = {
+        "logits.validation": logits,
+        "labels.validation": LABELS,
+        "examples.validation": np.arange(300, dtype=np.uint64),
+    }
+    store.write(made.record("teacher", "rte", 0, float((logits.argmax(1) == LABELS).mean())), arrays)
+    (lines,) = compare(store.root, "kd", "teacher").values()
+    assert (lines[0].seeds, lines[0].second_seeds, lines[0].borrowed) == ((0, 1, 2), (0,), False)
 
 
 def test_a_mean_over_columns_of_other_seeds_names_none(store):

@@ -20,6 +20,7 @@ LIGHT = [
     "errors.py",
     "check.py",
     "compare.py",
+    "choose.py",
     "power.py",
     "check_paper.py",
     "trace.py",
