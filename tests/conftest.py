@@ -9,9 +9,12 @@ import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: tests ask no hub
 
+import made
 import tiny
 import torch
 from command import Command
+
+from bench.record.store import Store
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -32,6 +35,15 @@ def teacher_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def glue_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.write_glue(tmp_path_factory.mktemp("data") / "tiny-glue", ("rte", "sst2", "stsb", "mnli"))
+
+
+@pytest.fixture
+def paper_store(tmp_path: Path) -> Store:
+    """Records made in code: two tasks, a teacher, students, an ablation, a failure and a gap."""
+    store = Store(tmp_path / "results")
+    for record in made.paper():
+        store.write(record)
+    return store
 
 
 @pytest.fixture

@@ -17,14 +17,6 @@ from bench.report.tables import Footnotes, Table, accuracy, reappearance
 from bench.report.write import paper_of, write_reports
 
 
-@pytest.fixture
-def store(tmp_path) -> Store:
-    made_store = Store(tmp_path / "results")
-    for record in made.paper():
-        made_store.write(record)
-    return made_store
-
-
 @pytest.mark.parametrize("build", [accuracy, reappearance])
 def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
     (group,) = groups(made.paper())
@@ -77,10 +69,10 @@ def test_sample_data_says_so_in_each_table_too(tmp_path):
     assert all("Generated sample data, not GLUE." in path.read_text() for path in tables)
 
 
-def test_latex_is_written_where_it_is_asked_for_and_changes_nothing_else(store, tmp_path, bench):
-    write_reports(store, tmp_path / "without")
+def test_latex_is_written_where_it_is_asked_for_and_changes_nothing_else(paper_store, tmp_path, bench):
+    write_reports(paper_store, tmp_path / "without")
     for name in ("one", "two"):
-        done = bench("report", "--results", store.root, "--reports", tmp_path / name, "--latex")
+        done = bench("report", "--results", paper_store.root, "--reports", tmp_path / name, "--latex")
         assert done.returncode == 0, done.stderr
     before = {p.name: p.read_bytes() for p in (tmp_path / "without").iterdir()}
     one, two = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
@@ -92,11 +84,11 @@ def test_latex_is_written_where_it_is_asked_for_and_changes_nothing_else(store, 
     }
 
 
-def test_latex_compiles_what_we_write(store, tmp_path):
+def test_latex_compiles_what_we_write(paper_store, tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("needs pdflatex")
     folder = tmp_path / "paper"
-    write_reports(store, folder, latex=True)
+    write_reports(paper_store, folder, latex=True)
     inputs = [rf"\input{{{path.name}}}\clearpage" for path in sorted(folder.glob("*.tex"))]
     inputs += [rf"\noindent\includegraphics[width=\linewidth]{{{path.name}}}" for path in sorted(folder.glob("*.pdf"))]
     head = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"

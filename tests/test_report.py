@@ -24,25 +24,17 @@ from bench.stats.summary import summarise
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.fixture
-def store(tmp_path) -> Store:
-    made_store = Store(tmp_path / "results")
-    for record in made.paper():
-        made_store.write(record)
-    return made_store
-
-
-def test_the_report_is_the_golden_text(store, tmp_path):
+def test_the_report_is_the_golden_text(paper_store, tmp_path):
     """To accept a change, copy the new text over tests/golden/report.md and read the difference."""
-    (path,) = write_reports(store, tmp_path / "reports")
+    (path,) = write_reports(paper_store, tmp_path / "reports")
     (tmp_path / "report.md").write_text(path.read_text())
     assert path.read_text() == (GOLDEN / "report.md").read_text()
     assert (path.parent / f"{path.stem}-accuracy.csv").read_text() == (GOLDEN / "report-accuracy.csv").read_text()
 
 
-def test_same_records_same_bytes(store, tmp_path):
+def test_same_records_same_bytes(paper_store, tmp_path):
     for name in ("one", "two"):
-        write_reports(store, tmp_path / name)
+        write_reports(paper_store, tmp_path / name)
     files = sorted(p.name for p in (tmp_path / "one").iterdir())
     assert any(name.endswith(".svg") for name in files)
     for name in files:
@@ -133,7 +125,7 @@ def test_the_front_holds_what_nothing_beats():
     assert [p.label for p in front(points)] == ["b", "d"]
 
 
-def test_pictures_stand_beside_the_report_and_are_in_it(store, tmp_path):
+def test_pictures_stand_beside_the_report_and_are_in_it(paper_store, tmp_path):
     from bench.record.speed import Conditions, SpeedRecord, Timing, write_speed
 
     conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
@@ -142,8 +134,8 @@ def test_pictures_stand_beside_the_report_and_are_in_it(store, tmp_path):
         for name, seconds in (("teacher", 0.02), ("kd", 0.004))
     ]
     teacher = made.record("teacher", "rte").cell.teacher.name
-    write_speed(store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
-    (path, _) = write_reports(store, tmp_path / "out")
+    write_speed(paper_store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
+    (path, _) = write_reports(paper_store, tmp_path / "out")
     pictures = {p.name for p in path.parent.glob("*.svg")}
     assert pictures == {path.stem + suffix for suffix in (".svg", "-latency.svg", "-curves.svg")}
     assert all(f"]({name})" in path.read_text() for name in pictures)
