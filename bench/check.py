@@ -21,6 +21,7 @@ import numpy as np
 from bench.data.tasks import METRICS
 from bench.errors import CHECK_FAILED, INCONCLUSIVE, NOT_COMPARABLE, NOTHING_MEASURED, OK, InputError, unknown
 from bench.plan.cell import TEACHER
+from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.question import differing, question
 from bench.record.schema import Record
 from bench.record.speed import Conditions, SpeedRecord, speed_records
@@ -212,7 +213,10 @@ def _row(
         if new.status != "ok":
             why = f"seed {new.cell.seed} {new.status}" + (f": {new.error.message}" if new.error else "")
             findings.append(Finding(subject, "row", REGRESSED, why))
-    pairs = [(old, new) for old, new in pairs if new.status == "ok"]
+        elif new_store.freshness.of(new) == STALE:
+            why = f"seed {new.cell.seed}: made by other code than this, which it says nothing of. {WHAT_TO_DO}"
+            findings.append(Finding(subject, "row", MISSING, why))
+    pairs = [(old, new) for old, new in pairs if new.status == "ok" and new_store.freshness.of(new) != STALE]
     if not pairs:
         return findings
     findings.append(_size(subject, *pairs[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from bench.audit.names import is_average, plain_name, plain_task
 from bench.audit.printed import Printed
 from bench.audit.sheets import Row, Sheet, read
 from bench.errors import InputError
+from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.store import Store
 from bench.report.groups import Group, groups
 from bench.stats.summary import summarise
@@ -33,6 +34,8 @@ class Checked:
     verdict: str
     records: tuple[str, ...] = ()
     """keys of the records behind the measured number"""
+    stale: bool = False
+    """whether other code than this made one of them"""
 
 
 def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Checked]:
@@ -44,7 +47,8 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     Raises:
         InputError: no table, no records, a mapping to a row that is not there, or no row in common.
     """
-    found = groups(Store(results).records())
+    store = Store(results)
+    found = groups(store.records())
     if not found:
         raise InputError(f"no records in {results}")
     known = {label for group in found for label in group.systems}
@@ -62,6 +66,8 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
         for row in sheet.rows
         for c in _row(sheet, row, by_name.get(plain_name(row.system)), found)
     ]
+    stale = {r.key[:12] for group in found for r in group.records if store.freshness.of(r) == STALE}
+    checked = [replace(c, stale=bool(stale & set(c.records))) for c in checked]
     if not any(c.verdict != ABSENT for c in checked):
         raise InputError(
             f"{file}: no row and column of it are in {results}; name rows with --row 'Name in the paper=row'"
@@ -119,4 +125,6 @@ def describe(checked: Sequence[Checked]) -> str:
     rows = [[c.where, c.row, c.column, c.printed, c.measured or "–", c.verdict] for c in checked if c.verdict != SAME]
     header = ["where", "row", "column", "printed", "measured", "verdict"]
     shown = tabulate(rows, header, tablefmt="github", disable_numparse=True) + "\n\n" if rows else ""
-    return shown + ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT))
+    stale = sum(c.stale for c in checked)
+    said = f"\n{stale} of them against records that other code than this made. {WHAT_TO_DO}." if stale else ""
+    return shown + ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT)) + said

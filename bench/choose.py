@@ -136,7 +136,7 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
     """
     store = Store(results)
     sessions, made = list(speed_records(store.root)), []
-    for group in groups(store.records()):
+    for group in groups(store.records(), store.freshness):
         columns = [c for c in group.columns if not tasks or c.task in tasks]
         if columns and set(tasks) <= {c.task for c in columns}:
             add_speed(group, latest(sessions, group.teacher))

@@ -165,6 +165,7 @@ def plan(given: dict[str, Any], json_file: Json = None) -> None:
     "device",
     "threads",
     "offline",
+    "rerun_stale",
     teacher="bert-base-uncased",
 )
 def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
@@ -595,16 +596,30 @@ def trace(
 def verify(
     given: dict[str, Any],
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join",
+            help="If other code made the record and the bits are equal: write that both codes are equivalent to a file "
+            "of the results, for review. Asked at a terminal.",
+        ),
+    ] = False,
     json_file: Json = None,
 ) -> int:
     """Run a record again: bitwise equal, equal within rounding, statistically equal, or different (exit code 1)."""
-    from dataclasses import asdict
-
+    from bench.verify import join_codes
     from bench.verify import verify as carry_out
 
-    answer = carry_out(key, given.pop("results"), _request(**given))
+    results = given.pop("results")
+    answer = carry_out(key, results, _request(**given))
     print(f"{answer.verdict}: {answer.why}")
-    _write_json(json_file, asdict(answer))
+    _write_json(json_file, {"verdict": answer.verdict, "why": answer.why, "code": answer.code})
+    if answer.equivalent:
+        ask = _asking()
+        if join or (ask is not None and ask("Write that the two codes are equivalent, for review?")):
+            print(f"written, for review: {join_codes(answer, results)}")
+        else:
+            print(f"`bench verify {key} --join` writes that the two codes are equivalent, for review")
     return answer.exit_code
 
 
@@ -717,6 +732,7 @@ def data(
     "epochs",
     "threads",
     "offline",
+    "rerun_stale",
     "yes",
 )
 def teacher(given: dict[str, Any]) -> int:

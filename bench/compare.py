@@ -12,6 +12,7 @@ from bench.errors import InputError
 from bench.plan.cell import TEACHER
 from bench.plan.spelling import CHECKPOINT
 from bench.progress import Progress
+from bench.record.freshness import of_code
 from bench.record.newest import left_out_lines, newest_of
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -98,7 +99,7 @@ def compare(
             met.append(record)
     progress = progress or Progress()
     shown, left = newest_of(met, lambda r: (r.row, _question(r)))
-    for text in left_out_lines(left):
+    for text in (*left_out_lines(left), *of_code(shown, store.freshness)):
         progress.say(text)
     found: dict[str, dict[tuple, list[Record]]] = {first: {}, second: {}}
     for record in sorted(shown, key=lambda r: r.cell.seed):

@@ -92,6 +92,16 @@ REQUEST: dict[str, tuple[Any, Any]] = {
     ),
     "threads": (Threads, 2),
     "offline": (Offline, False),
+    "rerun_stale": (
+        Annotated[
+            bool,
+            typer.Option(
+                "--rerun-stale",
+                help="Train again what other code than this made: records, and what they are made from in the cache.",
+            ),
+        ],
+        False,
+    ),
     "yes": (Annotated[bool, typer.Option("--yes", "-y", help="Start long plans without asking.")], False),
 }
 """Field of a request -> its option and default, in the order in which --help shows them."""

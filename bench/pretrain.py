@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bench.data.checkpoints import find, hash_of_tokenizer
 from bench.errors import InputError
-from bench.plan.cell import Numeric
+from bench.plan.build import numeric_of
 from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, usable
 from bench.plan.starts import StartPlan, plan_start
 from bench.progress import Progress
+from bench.record.freshness import STALE, WHAT_TO_DO, Freshness
+from bench.train.cache import Slot
 from bench.train.numerics import Numerics
 from bench.train.starts import Starts
 from methods.api import CutTeacher, FromText, GeneralStart
@@ -47,7 +50,7 @@ def plan_pretraining(request: Request) -> dict[str, tuple[StartPlan, tuple[str, 
         InputError: an unknown row, teacher or corpus, or rows without a general stage.
     """
     checkpoint = find(request.teacher, None, request.offline)
-    numeric = Numeric(precision=request.precision, threads=request.threads)
+    numeric = numeric_of(request)
     tokenizer = hash_of_tokenizer(checkpoint)
     known: dict[str, StartPlan] = {}
     rows: dict[str, list[str]] = {}
@@ -76,14 +79,26 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
     from bench.train.numerics import device_of
 
     planned = plan_pretraining(request.checked())
+    progress = progress or Progress()
     torch.set_num_threads(request.threads)
     starts = Starts(
         {key: start for key, (start, _) in planned.items()},
         Numerics(device_of(request.device), request.precision),
-        progress or Progress(),
+        progress,
     )
-    made = []
+    _renew([start.slot for start, _ in planned.values()], request, progress)
+    there = {key for key, (start, _) in planned.items() if start.slot.is_made}
     with training_here(cache_root()):
-        for key, (start, rows) in planned.items():
-            made.append(Made(start.title, key, rows, start.cached, starts.get(key)[1]))
-    return made
+        return [
+            Made(start.title, key, rows, key in there, starts.get(key)[1]) for key, (start, rows) in planned.items()
+        ]
+
+
+def _renew(slots: Sequence[Slot], request: Request, progress: Progress) -> None:
+    """Say what in the cache other code made; remove it where that was asked for."""
+    freshness = Freshness(request.results)
+    for slot in slots:
+        if slot.is_made and freshness.of_code(slot.made().get("code")) == STALE:
+            progress.say(f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}.")
+            if request.rerun_stale:
+                slot.forget()

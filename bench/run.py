@@ -16,7 +16,6 @@ from torch import nn
 from bench.data.checkpoints import Checkpoint, tokenizer_of
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.measure.busy import training_here
-from bench.measure.machine import source_hash
 from bench.measure.records import empty, failed, now, scored
 from bench.plan.build import Plan, Planned, build
 from bench.plan.cell import Cell, train_key
@@ -24,6 +23,7 @@ from bench.plan.recipe import Recipe
 from bench.plan.request import SAMPLE, Request
 from bench.plan.tasks import setup_of
 from bench.progress import Progress, duration, quiet
+from bench.record.code import student_code
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.train.cache import cache_root
@@ -31,7 +31,7 @@ from bench.train.choice import BestEpoch
 from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
 from bench.train.loop import Course, train_on
-from bench.train.materials import Materials, prepared
+from bench.train.materials import Materials, known, prepared
 from bench.train.numerics import Numerics, RandomState, device_of
 from bench.train.ship import ship
 from bench.train.starts import Starts
@@ -140,6 +140,9 @@ def _check_disk(plan: Plan) -> None:
 
 def _carry_out(plan: Plan, numerics: Numerics, progress: Progress, outcome: Outcome) -> None:
     store, again = Store(plan.request.results), plan.request.rerun
+    if plan.request.rerun_stale:
+        for slot in plan.stale:
+            slot.forget()
     starts = Starts(plan.starts, numerics, progress, plan.request.offline)
     for number, task in enumerate(plan.tasks, start=1):
         todo = [planned for planned in plan.of_task(task.task.name) if planned.todo and not planned.cell.together]
@@ -170,7 +173,7 @@ def _teacher_record(cell: Cell, of_task: Materials, store: Store, outcome: Outco
             update={
                 "terms": log.terms if log else {},
                 "gradient_norms": log.gradient_norms if log else {},
-                "artefacts": {"teacher": {"key": made["key"], "weights": made["weights"]}},
+                "artefacts": {"teacher": known(made)},
             }
         )
         store.write(record, arrays)
@@ -253,9 +256,9 @@ def _group(
 
 def _halfway(group: Sequence[Sequence[Planned]], progress: Progress, again: bool) -> Halfway:
     """Where the state of this group is kept; ``again``: what an earlier run left is not taken up."""
-    rows = [cells[0].row for cells in group]
-    sources = [source_hash(type(row.method)) for row in rows if row is not None]
-    halfway = Halfway([[train_key(planned.cell) for cells in group for planned in cells], sources], progress.say)
+    cells = [planned.cell for of_student in group for planned in of_student]
+    code = [student_code(cell.method, (), cell.selection is not None).hash for cell in cells]
+    halfway = Halfway([train_key(cell) for cell in cells], progress.say, code=code)
     if again:
         halfway.clear()
     return halfway
@@ -286,7 +289,7 @@ def _trainee(
     if method.needs_teacher:
         for of_task in materials:
             name = f"teacher.{of_task.name}" if several else "teacher"
-            made[name] = {"key": of_task.teacher[1]["key"], "weights": of_task.teacher[1]["weights"]}
+            made[name] = known(of_task.teacher[1])
     return Trainee(row.spelling, student, random, preparation, legs, materials[0].numerics), made
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
 from bench.audit.printed import Printed, printed
 from bench.errors import InputError
 from bench.plan.cell import TEACHER
+from bench.record.freshness import STALE
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import Column, Group, groups
@@ -35,7 +36,8 @@ def trace(text: str, results: Path) -> list[Origin]:
     number = printed(text)
     if number is None:
         raise InputError(f"{text!r} is not a number, like 86.6")
-    records = list(Store(results).records())
+    store = Store(results)
+    records = list(store.records())
     if not records:
         raise InputError(f"no records in {results}")
     found: dict[tuple[str, tuple[str, ...]], Origin] = {}
@@ -43,7 +45,11 @@ def trace(text: str, results: Path) -> list[Origin]:
         for origin in _origins(group):
             if _prints(number, origin.exact):
                 found.setdefault((origin.what, origin.records), origin)
-    return list(found.values())
+    stale = {r.key[:12] for r in records if store.freshness.of(r) == STALE}
+    return [
+        replace(one, what=f"{one.what} (made by other code than this)") if stale & set(one.records) else one
+        for one in found.values()
+    ]
 
 
 def _prints(number: Printed, exact: float) -> bool:

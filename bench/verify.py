@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,17 @@ import numpy as np
 import methods
 from bench.compare import compare_records
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
-from bench.plan.build import build
+from bench.plan.build import Plan, build
 from bench.plan.cell import TEACHER, Cell, record_key
 from bench.plan.request import OPTION_OF, Request
 from bench.plan.spelling import CHECKPOINT, PACE, defaults, spell
+from bench.plan.stale import stale_slots, wanted
 from bench.progress import Progress
+from bench.record.freshness import STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of, join
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.power import LEVEL
+from bench.train.cache import only
 
 BITWISE, ROUNDING, STATISTICAL = "bitwise equal", "equal within rounding", "statistically equal"
 DIFFERENT, OTHER = "different", "not comparable"
@@ -35,6 +39,10 @@ class Verification:
 
     verdict: str
     why: str
+    code: str = ""
+    """whether today's code is the one that made the record: current, stale or unknown; "" where it was not run again"""
+    equivalent: tuple[Entry, ...] = ()
+    """what the retraining shows of codes that differ and gave the same bits"""
 
     @property
     def exit_code(self) -> int:
@@ -97,29 +105,85 @@ def request_of(record: Record, request: Request, results: Path) -> Request:
 def verify(key: str, results: Path, request: Request, progress: Progress | None = None) -> Verification:
     """Train the record's cell anew in a folder of its own, and compare weights, answers and losses.
 
+    A teacher is tuned anew; so is everything in the cache that other code than today's made. A record that other code
+    made is verified by equal bits alone: nothing less says that the two codes compute the same.
+
     Raises:
         InputError: no such record, or data and teacher that cannot be read.
     """
     from bench.run import run
 
-    record = find_record(key, results)
+    record, freshness = find_record(key, results), Store(results).freshness
     with tempfile.TemporaryDirectory() as folder:
         again = request_of(record, request, Path(folder))
+        plan = build(again)
         planned = [
-            p.cell
-            for p in build(again).cells
-            if p.cell.method == record.cell.method and p.cell.tasks == record.cell.tasks
+            p.cell for p in plan.cells if p.cell.method == record.cell.method and p.cell.tasks == record.cell.tasks
         ]
         cell = planned[0].model_copy(update={"search": record.cell.search})
         if record_key(cell, record.point) != record.key:
             return Verification(OTHER, f"what was typed gives another cell: {_differing(record.cell, cell)}")
-        run(again, progress)
+        with _cache_for(plan, record, freshness, Path(folder) / "cache"):
+            run(again, progress)
         store = Store(Path(folder))
         second = store.find(planned[0], record.point)
         if second is None or second.status != "ok":
             why = second.error.message if second is not None and second.error else "it left no record"
             return Verification(DIFFERENT, f"the second run failed: {why}")
-        return _compare(record, second, Store(results), store)
+        return _judged_by_code(_compare(record, second, Store(results), store), record, second, freshness)
+
+
+def _cache_for(plan: Plan, record: Record, freshness: Freshness, folder: Path) -> AbstractContextManager[None]:
+    """The cache without the teacher that is to be verified, and without what other code made: these are made anew."""
+    slots = wanted(plan)
+    anew = {slot.key for slot in stale_slots(plan, freshness)}
+    anew |= {slot.key for slot in slots if record.cell.method == TEACHER and slot.is_made}
+    return only([slot for slot in slots if slot.key not in anew], folder) if anew else nullcontext()
+
+
+def _judged_by_code(found: Verification, first: Record, second: Record, freshness: Freshness) -> Verification:
+    """The verdict, with what the code of the record has to say in it."""
+    code = freshness.of(first)
+    if code == UNKNOWN:
+        return replace(found, code=code, why=f"{found.why} The record does not name the code that made it.")
+    if code != STALE:
+        return replace(found, code=code)
+    made = f"made by other code than this ({', '.join(freshness.stale_parts(first))})"
+    if found.verdict == BITWISE:
+        return replace(found, code=code, why=f"{found.why}; {made}", equivalent=_entries(first, second, freshness))
+    why = f"{made}; trained by this code it is {found.verdict}: {found.why} To replace it: {WHAT_TO_DO}."
+    return Verification(OTHER, why, code)
+
+
+def _entries(first: Record, second: Record, freshness: Freshness) -> tuple[Entry, ...]:
+    """Each code behind the record that differs from today's, joined with it; both gave the same bits."""
+    before, after = codes_of(first), codes_of(second)
+    found: dict[str, Entry] = {}
+
+    def visit(old: Any, new: Any) -> None:
+        if old and new and old["hash"] != new["hash"] and freshness.of_code(old) == STALE:
+            found[old["hash"]] = Entry(
+                old=old["hash"],
+                new={name: new[name] for name in ("kind", "of", "hash")},
+                record=first.key,
+                weights=str(first.weights),
+                commit=second.code.get("commit"),
+                libraries=f"torch {second.env.get('torch')}, transformers {second.env.get('transformers')}",
+                when=second.finished,
+            )
+        for name, part in ((old or {}).get("parts") or {}).items():
+            visit(part, ((new or {}).get("parts") or {}).get(name))
+
+    for name, old in before.items():
+        made, again = (r.artefacts.get(name, {}).get("weights") for r in (first, second))
+        if made == again:
+            visit(old, after.get(name))
+    return tuple(found.values())
+
+
+def join_codes(found: Verification, results: Path) -> Path:
+    """Write what a retraining showed to the reviewed file of a folder of records; returns the file."""
+    return join(results, found.equivalent)
 
 
 def _differing(ours: Cell, theirs: Cell) -> str:

@@ -47,6 +47,13 @@ def names() -> dict[str, str]:
     return found
 
 
+def reference(name: str) -> str:
+    """Where the method's class is, ``module:Class``; "" for a name that nobody has registered. Imports no method."""
+    if name in TABLE:
+        return TABLE[name][0]
+    return next((point.value for point in entry_points(group=GROUP) if point.name == name), "")
+
+
 def get(name: str) -> type:
     """The method's class.
 
@@ -54,7 +61,7 @@ def get(name: str) -> type:
         KeyError: no such method; the message offers the nearest name.
     """
     if name in TABLE:
-        module, _, attribute = TABLE[name][0].partition(":")
+        module, _, attribute = reference(name).partition(":")
         return getattr(import_module(module), attribute)
     for point in entry_points(group=GROUP):
         if point.name == name and name in names():

@@ -17,6 +17,7 @@ import tiny
 
 from bench import api
 from bench.progress import Progress
+from bench.record.code import Code
 from bench.run import run
 from bench.train import halfway
 from bench.train.halfway import Halfway
@@ -144,7 +145,7 @@ def test_other_code_other_companions_and_reruns_begin_anew(request_, always, mon
         run(request_(), BreaksOff("finetune", 5))
     (left,) = kept_states()
     api.run(request_("alone", methods=f"finetune:{tiny.SHAPE}"))
-    monkeypatch.setattr(halfway, "sources_hash", lambda: "edited")
+    monkeypatch.setattr(halfway, "code_of", lambda kind: Code(kind, hash="edited"))
     api.run(request_("edited"))
     assert kept_states() == [left]
     monkeypatch.undo()

@@ -74,14 +74,6 @@ def source_hash(cls: type) -> str:
     return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()
 
 
-@lru_cache
-def sources_hash() -> str:
-    """sha256 of every source file of the harness and its methods."""
-    root = Path(__file__).resolve().parents[2]
-    files = sorted(file for package in ("bench", "methods") for file in (root / package).rglob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-
-
 def peak_memory_bytes() -> int | None:
     """The largest resident size of this process so far; None where the system does not tell."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ import methods
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.profile import sizes
-from bench.plan.cell import Cell, record_key, train_key
+from bench.plan.cell import TEACHER, Cell, record_key, train_key
+from bench.plan.spelling import CHECKPOINT
+from bench.record.code import Code, scoring_code, student_code
+from bench.record.freshness import COMPUTED_BY
 from bench.record.schema import Failure, Record, TrainCost
 from bench.stats.guards import suspicions
 from bench.train.evaluate import predict, score
@@ -73,7 +77,7 @@ def scored(
         usage=usage,
         train=None if log is None else _cost(log, model if trained is None else trained, model, teacher),
         weights=weights_hash(model),
-        code=_code(cell),
+        code={**_code(cell), COMPUTED_BY: _computed_by(cell, task.task.metrics).as_dict()},
         env=environment(str(materials.numerics.device)),
         started=started,
         finished=now(),
@@ -108,6 +112,12 @@ def _code(cell: Cell) -> dict[str, Any]:
     if cell.method in methods.names():
         found["method"] = source_hash(methods.get(cell.method))
     return found
+
+
+def _computed_by(cell: Cell, metrics: Sequence[str]) -> Code:
+    if cell.method in (TEACHER, CHECKPOINT):  # how a teacher was tuned is said of the artefact
+        return scoring_code(metrics)
+    return student_code(cell.method, metrics, chosen=cell.selection is not None)
 
 
 def empty(cell: Cell, status: Any, started: str) -> Record:

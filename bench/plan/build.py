@@ -15,11 +15,14 @@ from bench.plan.cell import TEACHER, Cell, Numeric, record_key, train_key
 from bench.plan.keys import digest
 from bench.plan.request import SAMPLE, Request, resolve_auto
 from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, usable
+from bench.plan.stale import said, stale_slots
 from bench.plan.starts import StartPlan
 from bench.plan.students import members_of, several_tasks, student_cells, with_stages
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augmented, plan_tasks
+from bench.record.freshness import STALE
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.train.cache import Slot
 
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
@@ -40,6 +43,8 @@ class Planned:
     todo: bool
     checkpoint: Checkpoint | None = None
     """for a row that is a finished checkpoint"""
+    code: str = ""
+    """whether today's code made the record: current, stale or unknown; "" without a finished record"""
 
 
 @dataclass
@@ -51,6 +56,14 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
     disk_bytes: int = 0
+    stale: list[Slot] = field(default_factory=list)
+    """what the cells to do would take from the cache although other code made it"""
+    said_of_code: list[str] = field(default_factory=list)
+    """for a reader: what of the plan other code made"""
+
+    def is_there(self, slot: Slot) -> bool:
+        """Whether something is in the cache and will be used."""
+        return slot.is_made and not (self.request.rerun_stale and slot in self.stale)
 
     @property
     def todo(self) -> list[Planned]:
@@ -91,7 +104,7 @@ def build(request: Request) -> Plan:
     wanted = expand(request.tasks)
     request = _without_auto(request)
     notes = list(request.notes)
-    numeric = Numeric(precision=request.precision, threads=request.threads)
+    numeric = numeric_of(request)
     tasks, absent = plan_tasks(request, wanted, numeric)
     if absent:
         notes.append(f"not in {tasks[0].source.name}: {', '.join(absent)}")
@@ -126,10 +139,23 @@ def build(request: Request) -> Plan:
     for row in filter(several_tasks, rows):
         cells += [_planned(cell, row, request, store) for cell in student_cells(row, tasks, request, starts)]
     plan = Plan(request, tasks, starts, cells, notes)
+    plan.stale = stale_slots(plan, store.freshness)
+    plan.said_of_code = said(plan, store.freshness)
     from bench.plan.estimate import estimate
 
     plan.seconds, plan.disk_bytes = estimate(plan)
     return plan
+
+
+def numeric_of(request: Request) -> Numeric:
+    """What of a request changes the arithmetic.
+
+    Raises:
+        InputError: there is no such device here.
+    """
+    from bench.train.numerics import device_of
+
+    return Numeric(precision=request.precision, threads=request.threads, device=device_of(request.device).type)
 
 
 def _without_auto(request: Request) -> Request:
@@ -222,4 +248,6 @@ def _planned(cell: Cell, row: MethodRow | None, request: Request, store: Store) 
     if record is not None and record.key != record_key(cell):
         raise InputError(f"the record in {store.folder(cell)} belongs to another cell; remove that folder")
     done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
-    return Planned(cell, row, record, todo=request.rerun or not done)
+    code = store.freshness.of(record) if record is not None and record.status == "ok" else ""
+    again = request.rerun or (request.rerun_stale and code == STALE)
+    return Planned(cell, row, record, todo=again or not done, code=code)

@@ -100,6 +100,12 @@ class Numeric(Frozen):
     precision: str = "fp32"
     attention: str = "packed"
     threads: int = 2
+    device: str = "cpu"
+    """kind of device: cpu, cuda, mps ..."""
+
+    def identity(self) -> dict[str, Any]:
+        """As keys have it: without the device where that is the CPU, so that keys made before it was known stay."""
+        return self.model_dump(exclude={"device"} if self.device == "cpu" else None)
 
 
 class Cell(Frozen):
@@ -161,7 +167,7 @@ def train_key(cell: Cell) -> str:
             "artefacts": cell.artefacts,
             "recipe": cell.recipe,
             "seed": cell.seed,
-            "numeric": cell.numeric.model_dump(),
+            "numeric": cell.numeric.identity(),
         }
     )
 

@@ -52,10 +52,8 @@ def estimate(plan: Plan) -> tuple[float, int]:
 
     from bench.measure.students import student_counts, teacher_cost
     from bench.plan.students import members_of
-    from bench.train.cache import is_cached
     from methods.api import CutTeacher, FromText, Setup
     from methods.families import cost
-    from methods.masked import TeacherHead
     from methods.parts import bert_config, blank_artefacts, classifier
 
     flops, disk = 0.0, 0
@@ -68,17 +66,17 @@ def estimate(plan: Plan) -> tuple[float, int]:
         config, labels, seen = task.checkpoint.config, task.task.num_labels, _examples(task, task.recipe)
         teacher = teacher_cost(config, labels)
         scored = sum(len(split) for split in task.evaluation.values())
-        if task.teacher.origin == "fine-tuned" and not is_cached("teachers", task.teacher.key):
+        if task.teacher.origin == "fine-tuned" and not plan.is_there(task.teacher_slot(0)):
             flops += 3 * passes(teacher, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
             disk += 4 * (config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2)
-        if task.augmentation and task.augmentation.kind == "masked" and not is_cached("augmented", task.data.train):
+        if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
             # about every second token is a word that is asked for, beside its whole sentence
             questions = 0.5 * len(task.train) * task.mean_tokens
             flops += passes(teacher, questions, 2 * task.mean_tokens)
-            needed |= {start.key for start in plan.starts.values() if isinstance(start.wish, TeacherHead)}
+            needed |= {start.key for start in plan.starts.values() if start.is_teacher_head}
         tuned = max((members_of(p.row, task) for p in cells if p.row), default=0)
         for seed in range(1, tuned):
-            if not is_cached("teachers", task.teacher_key(seed)):
+            if not plan.is_there(task.teacher_slot(seed)):
                 flops += 3 * passes(teacher, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
         trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in cells for p in t)]
         taught = sum(any(p.row.method.needs_teacher for p in training if p.row) for training in trainings)
@@ -98,7 +96,7 @@ def estimate(plan: Plan) -> tuple[float, int]:
                 needed |= set(planned.cell.artefacts.values())
     needed |= {part for start in plan.starts.values() if start.key in needed for part in start.parts.values()}
     for start in plan.starts.values():
-        if start.key in needed and not start.cached and not isinstance(start.wish, CutTeacher):
+        if start.key in needed and not plan.is_there(start.slot) and not isinstance(start.wish, CutTeacher):
             config, length = start.checkpoint.config, 64 if plan.request.corpus else 16
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
                 if isinstance(start.wish, FromText):

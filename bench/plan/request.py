@@ -43,6 +43,8 @@ class Request:
     yes: bool = False
     retry_failed: bool = False
     rerun: bool = False
+    rerun_stale: bool = False
+    """train again what other code than today's made: records, and what they are made from in the cache"""
     save_students: Path | None = None
     """keep each student that this run trains below this folder"""
     latex: bool = False

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from bench.progress import duration
+from bench.record.freshness import STALE
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned
@@ -24,14 +25,17 @@ def describe(plan: Plan) -> str:
     """Several lines for a terminal or a log."""
     tasks = plan.tasks
     counts = Counter(state(planned) for planned in plan.cells)
+    stale = sum(planned.code == STALE and not planned.todo for planned in plan.cells)
     lines = [
-        f"plan: {len(plan.cells)} cells: " + ", ".join(f"{count} {what}" for what, count in counts.items()),
+        f"plan: {len(plan.cells)} cells: "
+        + ", ".join(f"{count} {what}" for what, count in counts.items())
+        + (f"; {stale} of those there were made by other code than this" if stale else ""),
         f"  data: {', '.join(dict.fromkeys(t.data.name for t in tasks))}",
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
         f"  recipe: {plan.request.recipe}, {plan.request.precision}, {plan.request.threads} threads",
     ]
     for start in plan.starts.values():
-        what = "there" if start.cached else f"to make from {start.budget:,} tokens of {start.corpus.name}"
+        what = "there" if plan.is_there(start.slot) else f"to make from {start.budget:,} tokens of {start.corpus.name}"
         lines.append(f"  {start.title}: {what}; shared by tasks, seeds and methods")
     for task in tasks:
         todo = [p for p in plan.of_task(task.task.name) if p.todo]
@@ -42,6 +46,7 @@ def describe(plan: Plan) -> str:
         sharing = f"; {max(taught)} share each teacher pass" if max(taught, default=0) > 1 else ""
         lines.append(f"  {task.task.name:8} {task.data.rows['train']:>7,} rows: {names}{sharing}")
     lines += [f"  note: {note}" for note in plan.notes]
+    lines += [f"  code: {line}" for line in plan.said_of_code]
     if plan.todo:
         lines.append(f"  estimate: {duration(plan.seconds)}, {plan.disk_bytes / 1e6:,.0f} MB of disk")
     return "\n".join(lines)
@@ -59,10 +64,12 @@ def as_json(plan: Plan) -> dict[str, object]:
                 "tasks": p.cell.tasks,
                 "seed": p.cell.seed,
                 "state": state(p),
+                "code": p.code,
             }
             for p in plan.cells
         ],
         "notes": plan.notes,
+        "code": plan.said_of_code,
         "seconds": round(plan.seconds),
         "disk_bytes": plan.disk_bytes,
     }

@@ -9,6 +9,8 @@ from bench.plan.cell import Numeric
 from bench.plan.keys import SCHEMA, digest
 from bench.plan.recipe import START, Recipe
 from bench.plan.request import Request
+from bench.record.code import Code, class_code, code_of
+from bench.train.cache import Slot
 
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
@@ -30,9 +32,21 @@ class StartPlan:
     corpus: Corpus
     budget: int
     recipe: Recipe
-    cached: bool
+    code: Code
     parts: dict[str, str] = field(default_factory=dict)
     """what a method's own general stage is built from: name -> key"""
+
+    @property
+    def slot(self) -> Slot:
+        """Its place in the cache."""
+        return Slot("starts", self.key, self.code, self.title)
+
+    @property
+    def is_teacher_head(self) -> bool:
+        """Whether it is the un-tuned teacher's masked-language head, which augmentation asks."""
+        from methods.masked import TeacherHead
+
+        return isinstance(self.wish, TeacherHead)
 
     @property
     def title(self) -> str:
@@ -56,7 +70,6 @@ def plan_start(
         TypeError: a general stage that wants something which does not come from text or from the un-tuned teacher.
     """
     from bench.data.corpus import read_corpus, sample_corpus
-    from bench.train.cache import is_cached
     from methods.api import CutTeacher, FromText, GeneralStart, TeacherWeights
 
     for start in known.values():
@@ -75,7 +88,7 @@ def plan_start(
         "tokens": budget,
         "recipe": START.as_dict(),
         "seed": 0,
-        "numeric": numeric.model_dump(),
+        "numeric": numeric.identity(),
     }
     parts: dict[str, str] = {}
     if isinstance(wish, FromText):
@@ -93,5 +106,13 @@ def plan_start(
         if not isinstance(wish, GeneralStart):
             identity["what"] = wish.name
     key = digest(identity)
-    known[key] = StartPlan(wish, key, checkpoint, corpus, budget, START, is_cached("starts", key), parts)
+    known[key] = StartPlan(wish, key, checkpoint, corpus, budget, START, _code(wish), parts)
     return known[key]
+
+
+def _code(wish: GeneralStart | CutTeacher | FromText) -> Code:
+    from methods.api import FromText, GeneralStart
+
+    if isinstance(wish, FromText):
+        return class_code("general stage", wish)
+    return code_of("general start" if isinstance(wish, GeneralStart) else "cut teacher")

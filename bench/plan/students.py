@@ -14,9 +14,11 @@ from bench.plan.request import CHECKPOINTS, Request
 from bench.plan.spelling import MethodRow
 from bench.plan.starts import StartPlan, plan_start
 from bench.plan.tasks import TaskPlan, setup_of
+from bench.record.code import class_code, code_of
+from bench.train.cache import Slot
 
 if TYPE_CHECKING:
-    from methods.api import Wish
+    from methods.api import EnsembleTargets, FromTraining, Wish
 
 BEST_EPOCH = " (best epoch)"
 """Ends the label of a row whose epoch was chosen."""
@@ -135,7 +137,7 @@ def _key_of(wish: Wish, request: Request, task: TaskPlan, starts: dict[str, Star
                 f"{wish.name.replace('_', ' ')}: teachers that come tuned are one a task, no ensemble of {wish.members}; "
                 f"name a checkpoint without a head as --teacher"
             )
-        members = [task.teacher_key(seed) for seed in range(wish.members)]
+        members = [task.teacher_slot(seed).key for seed in range(wish.members)]
         return digest({"schema": SCHEMA, "what": wish.name, "teachers": members, "data": task.data.train})
     return digest(
         {
@@ -145,9 +147,29 @@ def _key_of(wish: Wish, request: Request, task: TaskPlan, starts: dict[str, Star
             "data": task.data.evaluation if getattr(wish, "rows", "train") == "validation" else task.data.train,
             "tokenizer": task.tokenizer,
             "max_length": task.recipe.max_length,
-            "numeric": task.numeric.model_dump(),
+            "numeric": task.numeric.identity(),
         }
     )
+
+
+def computed_slot(wish: EnsembleTargets | FromTraining, key: str, task: str) -> Slot:
+    """Where something that is computed from the tuned teacher and training examples is kept."""
+    from methods.api import EnsembleTargets
+
+    code = code_of("ensemble") if isinstance(wish, EnsembleTargets) else class_code("computed", wish)
+    return Slot("computed", key, code, f"{wish.name.replace('_', ' ')} of {task}")
+
+
+def computed_slots(row: MethodRow, cell: Cell, task: TaskPlan) -> list[Slot]:
+    """Those of one cell's artefacts that are computed from a tuned teacher and training examples."""
+    from methods.api import EnsembleTargets, FromTraining, artefact_name
+
+    several = bool(cell.together)
+    return [
+        computed_slot(wish, cell.artefacts[artefact_name(wish, task.task.name, several)], task.task.name)
+        for wish in _wishes(row, task)
+        if isinstance(wish, EnsembleTargets | FromTraining)
+    ]
 
 
 def with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[MethodRow], list[str]]:

@@ -19,6 +19,8 @@ from bench.plan.keys import SCHEMA, digest
 from bench.plan.recipe import TEACHER_LEARNING_RATES, Recipe
 from bench.plan.request import CHECKPOINTS, Request, recipe_of
 from bench.plan.starts import StartPlan, plan_start
+from bench.record.code import code_of
+from bench.train.cache import Slot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,9 +60,16 @@ class TaskPlan:
         """sha256 of what decides the teacher's token ids."""
         return hash_of_tokenizer(self.checkpoint)
 
-    def teacher_key(self, seed: int) -> str:
-        """Of the teacher tuned with this seed; 0 is the one that students share."""
-        return _teacher_key(self.checkpoint, self.task, self.given, self.teacher_recipe, self.numeric, seed)
+    def teacher_slot(self, seed: int) -> Slot:
+        """Where the teacher tuned with this seed is kept; 0 is the one that students share."""
+        key = _teacher_key(self.checkpoint, self.task, self.given, self.teacher_recipe, self.numeric, seed)
+        title = f"teacher of {self.task.name}" + (f", seed {seed}" if seed else "")
+        return Slot("teachers", key, code_of("teacher"), title)
+
+    @property
+    def augmentation_slot(self) -> Slot:
+        """Where the augmented rows are kept."""
+        return Slot("augmented", self.data.train, code_of("augmentation"), f"augmented rows of {self.task.name}")
 
 
 def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) -> tuple[list[TaskPlan], list[str]]:
@@ -147,7 +156,7 @@ def _teacher_key(
             "data": data.train,
             "recipe": recipe.as_dict(),
             "seed": seed,
-            "numeric": numeric.model_dump(),
+            "numeric": numeric.identity(),
         }
     )
 

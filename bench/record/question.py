@@ -11,7 +11,7 @@ PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "data": lambda c: (c.data.train, sorted(c.data.evaluation.items()), c.data.max_train_rows),
     "teacher": lambda c: (c.teacher.base, c.teacher.origin),
     "recipe": lambda c: sorted(c.recipe.items()),
-    "precision or threads": lambda c: c.numeric.model_dump(),
+    "precision, threads or device": lambda c: c.numeric.model_dump(),
     "settings": lambda c: (c.version, sorted(c.settings.items()), c.dropped),
     "general start or other artefacts": lambda c: sorted(c.artefacts.items()),
     "tokenizer": lambda c: c.tokenizer,

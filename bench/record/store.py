@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from filelock import FileLock
 
 from bench.errors import InputError
 from bench.plan.cell import Cell, record_key
+from bench.record.freshness import Freshness
 from bench.record.schema import Record, load
 
 if TYPE_CHECKING:
@@ -52,6 +54,11 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    @cached_property
+    def freshness(self) -> Freshness:
+        """Judges which of the records today's code made."""
+        return Freshness(self.root)
 
     def folder(self, cell: Cell, point: str = "") -> Path:
         name = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))

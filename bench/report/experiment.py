@@ -29,7 +29,7 @@ def write_experiment(
     """Markdown and CSV, LaTeX where asked for, one file for each combination of data, teacher and recipe; returns the Markdown files."""
     keys = {record_key(cell) for section in sections for cell in section.cells}
     written = []
-    for group in groups(r for r in store.records() if r.key in keys):
+    for group in groups((r for r in store.records() if r.key in keys), store.freshness):
         if any(r.cell.method != TEACHER for r in group.records):
             written.append(_write(title, sections, group, folder, latex))
     return written
@@ -59,6 +59,6 @@ def _write(title: str, sections: Sequence[Section], group: Group, folder: Path, 
         for note in table.notes:
             lines += [note, ""]
         write_table(folder, name, table, section.name, paper_of(group, notes, records) if latex else None)
-    lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(used)]
+    lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(used, group.freshness)]
     write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
     return folder / f"{name}.md"

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
+from bench.record.freshness import Freshness
 from bench.record.newest import LeftOut, newest
 from bench.record.schema import Record
 from bench.stats.ratios import Ratio
@@ -47,6 +48,7 @@ class Group:
     epochs: float
     precision: str
     threads: int
+    device: str
     records: list[Record] = field(default_factory=list)
     speed_ups: dict[str, Ratio] = field(default_factory=dict)
     """system -> times faster than the teacher, under ``speed_conditions``"""
@@ -59,6 +61,8 @@ class Group:
     """(row, column) -> what is suspect about its answers"""
     left_out: list[LeftOut] = field(default_factory=list)
     """records under the name of a newer training"""
+    freshness: Freshness | None = None
+    """judges whether today's code made the records; None where nobody asks"""
 
     @property
     def title(self) -> str:
@@ -135,7 +139,7 @@ class Group:
         return label != TEACHER and 0 < len(self.values(label, column)) < self._most_seeds[column]
 
 
-def groups(records: Iterable[Record]) -> list[Group]:
+def groups(records: Iterable[Record], freshness: Freshness | None = None) -> list[Group]:
     """Records sorted into tables. Those of different data, teachers, recipes or precisions never meet in one.
 
     A table of at most so many training rows also has what its rows gave on tasks that are no larger: as if all had been
@@ -169,6 +173,7 @@ def groups(records: Iterable[Record]) -> list[Group]:
     made = [g for g in made if not any(keys[id(g)] < keys[id(other)] for other in made)]
     for group in made:
         group.records, group.left_out = newest(group.records)
+        group.freshness = freshness
     return made
 
 
@@ -207,5 +212,6 @@ def _group(found: dict[tuple, Group], record: Record) -> Group:
             epochs,
             cell.numeric.precision,
             cell.numeric.threads,
+            cell.numeric.device,
         ),
     )

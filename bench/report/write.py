@@ -1,6 +1,7 @@
 """Records in, files out: one Markdown report with its CSV tables and picture for each group of records.
 
-A pure function of the records: the same records give the same bytes, on any day and machine.
+A pure function of the records and of the code that they are compared with: the same give the same bytes, on any day
+and machine.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from bench.errors import NothingMeasured
 from bench.plan.cell import TEACHER, Cell, record_key
+from bench.record.freshness import Freshness, stale_lines, unknown_line
 from bench.record.newest import left_out_lines
 from bench.record.schema import Record
 from bench.record.speed import SpeedRecord, speed_records
@@ -51,7 +53,7 @@ def write_reports(
         raise NothingMeasured(f"no records in {store.root}; type: python -m bench run --methods all --tasks glue")
     touched = None if cells is None else {record_key(cell) for cell in cells}
     written = []
-    for group in groups(records):
+    for group in groups(records, store.freshness):
         if touched is None or any(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
@@ -158,7 +160,7 @@ def write_report(group: Group, folder: Path, store: Store, kept: float = KEPT, l
 
 def paper_of(group: Group, notes: Footnotes, records: Sequence[Record]) -> Paper:
     """What a table of this group takes along into a paper."""
-    sources = [line.removeprefix("- ") for line in provenance(records)]
+    sources = [line.removeprefix("- ") for line in provenance(records, group.freshness)]
     return Paper(group.title, [line for line in warnings(group) if line], notes, sources)
 
 
@@ -167,7 +169,12 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: 
     recipe = f"recipe {group.recipe}" + (
         "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
     )
-    lines = [f"# {group.title}", "", f"{recipe}; {group.precision}, {group.threads} threads. {_start_line(group)}", ""]
+    lines = [
+        f"# {group.title}",
+        "",
+        f"{recipe}; {group.precision}, {_where(group)}. {_start_line(group)}",
+        "",
+    ]
     lines += warnings(group)
     for table in tables:
         lines += [f"## {table.title}", "", grid(table), ""]
@@ -176,8 +183,19 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: 
         for file, caption in pictures.items():
             if table.title == ("Cost of training" if file.endswith("-curves.svg") else "Accuracy"):
                 lines += [f"![{caption}]({file})", ""]
-    lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(group.records), *_again(group)]
+    lines += [
+        *footnotes(notes),
+        "## Where these numbers come from",
+        "",
+        *provenance(group.records, group.freshness),
+        *_again(group),
+    ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _where(group: Group) -> str:
+    """Threads, and the kind of device where it is not the CPU."""
+    return f"{group.threads} threads" + ("" if group.device == "cpu" else f", {group.device}")
 
 
 def footnotes(notes: Footnotes) -> list[str]:
@@ -215,6 +233,8 @@ def warnings(group: Group) -> list[str]:
             "",
         ]
     lines += [line for text in left_out_lines(group.left_out) for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
+    if group.freshness is not None:
+        lines += [line for text in stale_lines(group.records, group.freshness) for line in (f"**{text}**", "")]
     return lines
 
 
@@ -228,7 +248,7 @@ def _again(group: Group) -> list[str]:
     return lines
 
 
-def provenance(records: Sequence[Record]) -> list[str]:
+def provenance(records: Sequence[Record], freshness: Freshness | None = None) -> list[str]:
     """Keys, code, libraries, machine and examples of these records."""
     done = [r for r in records if r.status == "ok"]
     if not done:
@@ -247,6 +267,7 @@ def provenance(records: Sequence[Record]) -> list[str]:
     return [
         f"- {len(done)} records; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
         f"- code: {'; '.join(commits)}",
+        *([f"- {unknown}"] if freshness is not None and (unknown := unknown_line(done, freshness)) else []),
         f"- {'; '.join(libraries)}",
         f"- {'; '.join(machines)}",
         f"- teacher's base weights: sha256 {', '.join(bases)}",

@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from bench.data.augment import CANDIDATES, Augmentation, Candidates, augmented, replaceable
 from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
+from bench.data.encode import Encoded
 from bench.data.sources import Split
 from bench.data.vectors import WordVectors, read
-from bench.train.cache import folder_of, keep
+from bench.train.cache import Slot, keep
+from bench.train.evaluate import predict
 from bench.train.loop import OnStep
 from bench.train.numerics import Numerics
 from bench.train.teachers import base_model, own_weights
@@ -31,20 +33,23 @@ TEXTS = "texts.parquet"
 def augmented_rows(
     split: Split,
     augmentation: Augmentation,
-    key: str,
+    slot: Slot,
     checkpoint: Checkpoint,
-    head: Callable[[], dict[str, Tensor]],
+    head: Callable[[], tuple[dict[str, Tensor], dict[str, Any]]],
     numerics: Numerics,
     on_step: OnStep,
 ) -> tuple[Split, np.ndarray, dict[str, Any]]:
     """The rows with their variants, the row each was made of, and what the record says of them: from the cache or made now."""
     import pandas
 
+    parts: dict[str, dict[str, Any]] = {}
+
     def write(folder: Path) -> dict[str, Any]:
         candidates = None
         if augmentation.kind == "masked":
             vectors = None if augmentation.vectors is None else read(augmentation.vectors)
-            candidates = teacher_candidates(checkpoint, head(), numerics, on_step, vectors)
+            tensors, parts["masked head"] = head()
+            candidates = teacher_candidates(checkpoint, tensors, numerics, on_step, vectors)
         made, origins = augmented(split, augmentation, candidates)
         columns: dict[str, Any] = {"first": list(made.first), "origin": origins}
         if made.second is not None:
@@ -52,8 +57,8 @@ def augmented_rows(
         pandas.DataFrame(columns).to_parquet(folder / TEXTS, index=False)
         return {"weights": sha256_of(folder / TEXTS), "rows": len(made)}
 
-    body = keep("augmented", key, write)
-    table = pandas.read_parquet(folder_of("augmented", key) / TEXTS)
+    body = keep(slot, write, parts)
+    table = pandas.read_parquet(slot.folder / TEXTS)
     origins = table["origin"].to_numpy()
     rows = Split(
         table["first"].tolist(),
@@ -62,6 +67,19 @@ def augmented_rows(
         list(range(len(table))),
     )
     return rows, origins, body
+
+
+def relabelled(encoded: Encoded, origins: np.ndarray, teacher: nn.Module, numerics: Numerics) -> None:
+    """Give every variant the tuned teacher's answer as its label: it may mean something else than its origin.
+
+    Args:
+        origins: [n] the row that each row was made of; the first of a run of equal ones is that row itself.
+    """
+    assert encoded.labels is not None
+    new = np.flatnonzero(np.diff(origins, prepend=-1) == 0)
+    answers = torch.from_numpy(predict(teacher, encoded, numerics))
+    labels = answers[:, 0] if answers.size(1) == 1 else answers.argmax(1)
+    encoded.labels[new] = labels[new].to(encoded.labels.dtype)
 
 
 def teacher_candidates(

@@ -6,13 +6,19 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
+from bench.record.code import Code, is_given
+
 WEIGHTS = "model.safetensors"
+MADE = "made.json"
 
 
 def cache_root() -> Path:
@@ -21,25 +27,75 @@ def cache_root() -> Path:
     return Path(given) if given else Path.home() / ".cache" / "bert-bench"
 
 
-def folder_of(kind: str, key: str) -> Path:
-    return cache_root() / kind / key[:24]
+_OWN: ContextVar[Path | None] = ContextVar("a folder in the place of the cache", default=None)
 
 
-def is_cached(kind: str, key: str) -> bool:
-    return (folder_of(kind, key) / "made.json").is_file()
+@contextmanager
+def only(slots: Iterable[Slot], folder: Path) -> Iterator[None]:
+    """Inside, the cache has these things alone; what is made there is gone with ``folder``."""
+    there = [(slot, slot.folder) for slot in slots if slot.is_made]
+    token = _OWN.set(folder)
+    try:
+        for slot, original in there:
+            slot.folder.parent.mkdir(parents=True, exist_ok=True)
+            slot.folder.symlink_to(original, target_is_directory=True)
+        yield
+    finally:
+        _OWN.reset(token)
 
 
-def keep(kind: str, key: str, write: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Run ``write`` in a temporary folder and move it into place; other processes wait and find it made."""
-    final = folder_of(kind, key)
+@dataclass(frozen=True)
+class Slot:
+    """The place of one thing in the cache, and the code that would make it now."""
+
+    kind: str
+    """the folder of such things"""
+    key: str
+    code: Code
+    title: str
+    """for people"""
+
+    @property
+    def folder(self) -> Path:
+        return (_OWN.get() or cache_root()) / self.kind / self.key[:24]
+
+    @property
+    def is_made(self) -> bool:
+        return (self.folder / MADE).is_file()
+
+    def made(self) -> dict[str, Any]:
+        """What is known of how it was made; raises FileNotFoundError where it was not."""
+        return dict(json.loads((self.folder / MADE).read_text()))
+
+    def forget(self) -> None:
+        """Remove it, so that it is made again when it is next wanted."""
+        with FileLock(self.folder.with_suffix(".lock")):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def keep(
+    slot: Slot, write: Callable[[Path], dict[str, Any]], parts: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Run ``write`` in a temporary folder and move it into place; other processes wait and find it made.
+
+    Args:
+        parts: what it is made from, as :func:`keep` returned it: the code behind that counts too. Looked at after
+            ``write``, which may fill it.
+
+    Returns:
+        What ``write`` says of it, with its key and the code that made it.
+    """
+    final = slot.folder
     final.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(final.with_suffix(".lock")):
-        if not (final / "made.json").is_file():
+        if not slot.is_made:
             shutil.rmtree(final, ignore_errors=True)
             with tempfile.TemporaryDirectory(dir=final.parent, prefix=".tmp-") as temporary:
                 folder = Path(temporary) / "new"
                 folder.mkdir()
-                made = {"key": key, **write(folder)}
-                (folder / "made.json").write_text(json.dumps(made, indent=1))
+                said = write(folder)
+                used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
+                made = {"key": slot.key, "code": replace(slot.code, parts=used).as_dict(), **said}
+                (folder / MADE).write_text(json.dumps(made, indent=1))
                 os.replace(folder, final)
-        return dict(json.loads((final / "made.json").read_text()))
+        return slot.made()

@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bench.measure.machine import sources_hash
 from bench.plan.keys import digest
+from bench.record.code import code_of
 from bench.train.cache import cache_root
 from bench.train.trainee import Trainee, below
 
@@ -29,7 +29,8 @@ FORGOTTEN_SECONDS = 30 * 86_400.0
 class Halfway:
     """The state of students that train together, in one safetensors file that is replaced whole.
 
-    It is found again by the same training alone: same cells, same code, same torch and threads.
+    It is found again by the same training alone: same cells, same torch and threads. A state that other code left
+    is not taken up, and said to be there.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Halfway:
         every: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         folder: Path | None = None,
+        code: Sequence[str] = (),
     ) -> None:
         """
         Args:
@@ -46,9 +48,12 @@ class Halfway:
             say: told that a training goes on where another stopped.
             every: seconds between two writings, :data:`EVERY_SECONDS` by default; 0 for one after each step.
             folder: where the file lies; a folder of the cache by default.
+            code: hashes of what computes the training; "" for code that cannot be read, whose state is not kept.
         """
-        made_by = [sources_hash(), torch.__version__, torch.get_num_threads()]
-        self.file = (folder or cache_root() / "halfway") / f"{digest([identity, made_by])[:24]}.safetensors"
+        self._folder, self._readable = folder or cache_root() / "halfway", "" not in code
+        self._training = digest([identity, torch.__version__, torch.get_num_threads()])[:24]
+        self._code = digest([*code, code_of("training state").hash])
+        self.file = self._folder / f"{self._training}-{self._code[:12]}.safetensors"
         self._say, self._clock = say, clock
         self._every = EVERY_SECONDS if every is None else every
         self._kept = clock()
@@ -63,24 +68,31 @@ class Halfway:
             How many of them are done; 0 where there is nothing to take up.
         """
         self._forget()
+        if any(self._folder.glob(f"{self._training}-*.safetensors")) and not self.file.is_file():
+            self._say("  other code than this broke off in this training: its state is not used")
         try:
             with safe_open(self.file, framework="pt") as file:
                 body = json.loads(file.metadata()["state"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (FileNotFoundError, SafetensorError, KeyError, TypeError):
             return 0
-        if [one["label"] for one in body["trainees"]] != [trainee.label for trainee in trainees]:
+        if body["code"] != self._code or [one["label"] for one in body["trainees"]] != [t.label for t in trainees]:
             return 0
         for number, (trainee, state) in enumerate(zip(trainees, body["trainees"], strict=True)):
             trainee.restore(below(f"{number}.", tensors), state)
         self._say(f"  goes on at step {body['done']:,} of {total:,}, where it broke off")
         return int(body["done"])
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the last writing is long enough ago for another."""
+        return self._readable and self._clock() - self._kept >= self._every
+
     def keep(self, trainees: Sequence[Trainee], done: int) -> None:
         """Write the state after so many steps, if the last time is some minutes ago."""
-        begun = self._clock()
-        if begun - self._kept < self._every:
+        if not self.is_due:
             return
+        begun = self._clock()
         tensors: dict[str, Tensor] = {}
         states = []
         for number, trainee in enumerate(trainees):
@@ -90,7 +102,9 @@ class Halfway:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         new = self.file.with_suffix(f".{os.getpid()}")
         try:
-            save_file(_apart(tensors), new, {"state": json.dumps({"done": done, "trainees": states})})
+            save_file(
+                _apart(tensors), new, {"state": json.dumps({"code": self._code, "done": done, "trainees": states})}
+            )
             os.replace(new, self.file)
         except (OSError, SafetensorError) as error:  # a full disk must not end a training that could go on
             self._say(f"  its state could not be kept ({error}); if it breaks off it begins anew")

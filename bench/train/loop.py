@@ -8,7 +8,6 @@ what it answers.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +22,13 @@ from bench.data.padding import fill
 from bench.errors import CellError
 from bench.train.halfway import Halfway
 from bench.train.legs import Leg
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import Numerics, RandomState, Watch
 from bench.train.trainee import Trainee
 from methods.api import Batch, Masking, Needs, Out
 from methods.packed import forward
 
+SETTLE_EVERY = 16
+"""Steps after which the seconds of an accelerator's work are fetched: a look after each would make it wait."""
 OnStep = Callable[[int, int], Any]
 """Told how far something is: (done, total)."""
 
@@ -76,6 +77,7 @@ def train_on(
     total, done = sum(t.steps(series) for t in trainees for series in lengths), 0
     number, whole = 0, sum(lengths.values())
     before = 0 if halfway is None else halfway.take_up(trainees, whole)
+    watch = Watch(numerics.device)
     for series, length in lengths.items():
         order: list[tuple[int, list[int]]] = []
         for step in range(length):
@@ -98,12 +100,16 @@ def train_on(
                     seen = fill(seen, data, padding) if padding else seen
                     some = [(trainee, found) for trainee, found in moving if _view(found[0]) == view]
                     noise = RandomState(_seed_of(seed, series, step), numerics.device) if dropout else None
-                    _lockstep(some, seen, teacher, numerics, noise)
+                    _lockstep(some, seen, teacher, numerics, noise, watch)
             if series == "counted":
                 _end_epochs([t for t, _ in moving], step, per_epoch)
             on_step(done, total)
-            if halfway is not None:
+            if number % SETTLE_EVERY == 0:
+                watch.settle()
+            if halfway is not None and halfway.is_due:
+                watch.settle()
                 halfway.keep(trainees, number)
+    watch.settle()
     for trainee in trainees:
         if trainee.error is None:
             trainee.finish()
@@ -136,34 +142,31 @@ def _lockstep(
     teacher: nn.Module | None,
     numerics: Numerics,
     noise: RandomState | None,
+    watch: Watch,
 ) -> None:
     taught = [trainee for trainee, (leg, _) in moving if leg.needs("teacher")]
     needs = Needs()
     for _, (leg, _) in moving:
         needs = needs | leg.needs("teacher")
     answer = Out(batch.layout, None, {}, {})
-    seconds = 0.0
     if needs:
         if teacher is None:
             raise CellError("a term reads the teacher, but this training has none")
-        begun = time.perf_counter()
-        with torch.no_grad(), numerics.autocast():
+        with watch.timing(lambda seconds: _share(seconds, taught)), torch.no_grad(), numerics.autocast():
             if noise is None:
                 answer = forward(teacher, batch, needs)
             else:
                 with noise.current():
                     answer = forward(teacher.train(), batch, needs)
                 teacher.eval()
-        seconds = time.perf_counter() - begun
     tokens, squared = batch.layout.total, sum(n**2 for n in batch.layout.lengths)
     for trainee, (leg, step) in moving:
-        begun = time.perf_counter()
-        try:
-            trainee.step(leg, step, batch, answer)
-        except Exception as error:
-            trainee.error = error
+        with watch.timing(trainee.log.took):
+            try:
+                trainee.step(leg, step, batch, answer)
+            except Exception as error:
+                trainee.error = error
         log = trainee.log
-        log.seconds_own += time.perf_counter() - begun
         log.steps += 1
         log.examples += len(batch.example_ids)
         log.tokens += tokens
@@ -171,5 +174,10 @@ def _lockstep(
         if trainee in taught:
             log.teacher_tokens += tokens
             log.teacher_squared_lengths += squared
-            log.teacher_seconds_shared += seconds / len(taught)
-            log.teacher_seconds_alone += seconds
+
+
+def _share(seconds: float, taught: Sequence[Trainee]) -> None:
+    """Note a teacher pass in the logs of the students that shared it."""
+    for trainee in taught:
+        trainee.log.teacher_seconds_shared += seconds / len(taught)
+        trainee.log.teacher_seconds_alone += seconds

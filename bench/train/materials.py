@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 
 from bench.data.checkpoints import given_start, tokenizer_of
 from bench.data.encode import Encoded, encode
+from bench.plan.students import computed_slot
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
-from bench.train.augmentation import augmented_rows
+from bench.train.augmentation import augmented_rows, relabelled
 from bench.train.choice import Exam
-from bench.train.evaluate import predict
 from bench.train.halfway import Halfway
 from bench.train.numerics import Numerics
 from bench.train.starts import Starts, given_tensors
@@ -41,8 +39,8 @@ class Materials:
     task: TaskPlan
     numerics: Numerics
     progress: Progress
-    head: Callable[[], dict[str, Tensor]] = dict
-    """the un-tuned teacher's masked-language head, for augmentation"""
+    head: Callable[[], tuple[dict[str, Tensor], dict[str, Any]]] = lambda: ({}, {})
+    """the un-tuned teacher's masked-language head, for augmentation, and how it was made"""
 
     @property
     def name(self) -> str:
@@ -69,16 +67,12 @@ class Materials:
         assert plan.augmentation is not None
         with self.progress.task(f"{self.name}: augmentation by {plan.augmentation.kind}") as update:
             rows, origins, body = augmented_rows(
-                plan.train, plan.augmentation, plan.data.train, plan.checkpoint, self.head, self.numerics, update
+                plan.train, plan.augmentation, plan.augmentation_slot, plan.checkpoint, self.head, self.numerics, update
             )
         encoded = encode(self.tokenizer, rows, plan.recipe.max_length)
         if plan.augmentation.kind == "rules" and encoded.labels is not None:
-            # a variant may mean something else than its origin: the tuned teacher says what
-            new = np.flatnonzero(np.diff(origins, prepend=-1) == 0)
-            answers = torch.from_numpy(predict(self.teacher[0], encoded, self.numerics))
-            labels = answers[:, 0] if plan.task.regression else answers.argmax(1)
-            encoded.labels[new] = labels[new].to(encoded.labels.dtype)
-        return encoded, {name: body[name] for name in ("key", "weights", "rows")}
+            relabelled(encoded, origins, self.teacher[0], self.numerics)
+        return encoded, known(body, "rows")
 
     @cached_property
     def evaluation(self) -> dict[str, Encoded]:
@@ -108,12 +102,13 @@ class Materials:
                 "weights": plan.checkpoint.sha256,
             }
         another = f", seed {seed}" if seed else ""
-        halfway = Halfway(["teacher", plan.teacher_key(seed)], self.progress.say)
+        slot = plan.teacher_slot(seed)
+        halfway = Halfway(["teacher", slot.key], self.progress.say, code=(slot.code.hash,))
         with self.progress.task(f"{self.name}: teacher {plan.teacher.name}{another}") as update:
             made = finetuned_teacher(
                 plan.checkpoint,
                 plan.task,
-                plan.teacher_key(seed),
+                slot,
                 lambda: self.given,
                 plan.teacher_recipe,
                 seed,
@@ -128,15 +123,14 @@ class Materials:
         """The teacher's own weights, for students made of them."""
         if tuned:
             model, made = self.teacher
-            return dict(model.state_dict()), {"key": made["key"], "weights": made["weights"]}
+            return dict(model.state_dict()), known(made)
         sha256 = self.task.checkpoint.sha256
         return own_weights(self.task.checkpoint), {"key": sha256, "weights": sha256}
 
-    def ensemble(self, members: int, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def ensemble(self, wish: EnsembleTargets, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The mean answer of so many teachers to the training examples, from the cache or made now."""
-        return ensemble_targets(
-            key, lambda: (self._tuned(seed)[0] for seed in range(members)), self.train, self.numerics
-        )
+        teachers = [partial(self._tuned, seed) for seed in range(wish.members)]
+        return ensemble_targets(computed_slot(wish, key, self.name), teachers, self.train, self.numerics)
 
     def computed(self, wish: FromTraining, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What a method wants computed from the tuned teacher and the training examples, from the cache or made now."""
@@ -144,14 +138,20 @@ class Materials:
         if getattr(wish, "rows", "train") == "validation":
             data = next(encoded for encoded in self.evaluation.values() if encoded.labels is not None)
         with self.progress.task(f"{self.name}: {wish.name.replace('_', ' ')}") as update:
-            return from_training(wish, key, self.teacher[0], data, self.task.recipe.batch_size, self.numerics, update)
+            slot = computed_slot(wish, key, self.name)
+            return from_training(wish, slot, self.teacher, data, self.task.recipe.batch_size, self.numerics, update)
+
+
+def known(made: Mapping[str, Any], *further: str) -> dict[str, Any]:
+    """For the record: what a thing's key, weights and code are, and other fields where they are there."""
+    return {name: made[name] for name in ("key", "weights", "code", *further) if name in made}
 
 
 def prepared(wish: Wish, key: str, materials: Materials, starts: Starts) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors of one wish, and what the record says of them."""
     if isinstance(wish, GeneralStart | CutTeacher | FromText):
         tensors, body = starts.get(key)
-        said: dict[str, Any] = {k: body[k] for k in ("key", "weights", "beginning") if k in body}
+        said = known(body, "beginning")
         said["text"] = starts.text_of(key)
         if "train" in body:
             said["train"] = {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")}
@@ -162,5 +162,5 @@ def prepared(wish: Wish, key: str, materials: Materials, starts: Starts) -> tupl
     if isinstance(wish, TeacherWeights):
         return materials.weights(wish.tuned)
     if isinstance(wish, EnsembleTargets):
-        return materials.ensemble(wish.members, key)
+        return materials.ensemble(wish, key)
     return materials.computed(wish, key)

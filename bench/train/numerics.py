@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -23,6 +24,44 @@ class Numerics:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
 
 
+class Watch:
+    """Adds up the seconds that work takes where it runs.
+
+    On a CPU by the process's clock. CUDA is given work to do later, so its own events say when it began and ended; they are
+    asked for only by :meth:`settle`, because asking makes the CPU wait. Other accelerators are waited for at both ends.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._open: list[tuple[torch.Event, torch.Event, Callable[[float], None]]] = []
+
+    @contextmanager
+    def timing(self, add: Callable[[float], None]) -> Iterator[None]:
+        """Tell ``add`` the seconds of what is done inside: at once, or with :meth:`settle`."""
+        if self._device.type == "cuda":
+            begin, end = (torch.Event(self._device, enable_timing=True) for _ in range(2))
+            begin.record()
+            yield
+            end.record()
+            self._open.append((begin, end, add))
+            return
+        begun = self._now()
+        yield
+        add(self._now() - begun)
+
+    def settle(self) -> None:
+        """Wait for what was timed, and tell its seconds."""
+        for begin, end, add in self._open:
+            end.synchronize()
+            add(begin.elapsed_time(end) / 1000)
+        self._open = []
+
+    def _now(self) -> float:
+        if self._device.type != "cpu":
+            torch.accelerator.synchronize()
+        return time.perf_counter()
+
+
 def device_of(name: str) -> torch.device:
     """``auto``: whatever accelerate finds; else a device by name.
 
@@ -30,6 +69,8 @@ def device_of(name: str) -> torch.device:
         InputError: torch does not have that device here.
     """
     if name == "auto":
+        if not torch.accelerator.is_available():
+            return torch.device("cpu")
         from accelerate import PartialState
 
         return torch.device(PartialState().device)
@@ -50,13 +91,23 @@ class RandomState:
             torch.manual_seed(seed)
             self._state = self._read()
 
-    def _read(self) -> tuple[Tensor, Tensor | None]:
-        return torch.get_rng_state(), torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
+    def _read(self) -> dict[str, Tensor]:
+        """By kind of device: the CPU's numbers are drawn on every device (batches, new modules)."""
+        found = {"cpu": torch.get_rng_state()}
+        kind = self._device.type
+        if kind == "mps":  # there is one, and its functions take no device
+            found[kind] = torch.mps.get_rng_state()
+        elif kind != "cpu":
+            found[kind] = torch.get_device_module(kind).get_rng_state(self._device)
+        return found
 
-    def _write(self, state: tuple[Tensor, Tensor | None]) -> None:
-        torch.set_rng_state(state[0])
-        if state[1] is not None:
-            torch.cuda.set_rng_state(state[1], self._device)
+    def _write(self, state: Mapping[str, Tensor]) -> None:
+        torch.set_rng_state(state["cpu"])
+        kind = self._device.type
+        if kind == "mps":
+            torch.mps.set_rng_state(state[kind])
+        elif kind != "cpu":
+            torch.get_device_module(kind).set_rng_state(state[kind], self._device)
 
     @contextmanager
     def _saved(self) -> Iterator[None]:
@@ -68,11 +119,17 @@ class RandomState:
 
     def state(self) -> dict[str, Tensor]:
         """Where its numbers stand, by kind of device."""
-        return {name: value for name, value in zip(("cpu", "cuda"), self._state, strict=True) if value is not None}
+        return dict(self._state)
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Stand where :meth:`state` said."""
-        self._state = (state["cpu"], state.get("cuda"))
+        """Stand where :meth:`state` said.
+
+        Raises:
+            ValueError: it was kept on another kind of device, whose numbers are not these.
+        """
+        if set(state) != {"cpu", self._device.type}:
+            raise ValueError(f"a random state of {' and '.join(sorted(state))} cannot go on on {self._device.type}")
+        self._state = dict(state)
 
     @contextmanager
     def current(self) -> Iterator[None]:

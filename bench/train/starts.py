@@ -18,7 +18,7 @@ from bench.data.encode import Encoded, pieces
 from bench.plan.recipe import Recipe
 from bench.plan.starts import StartPlan
 from bench.progress import Progress
-from bench.train.cache import WEIGHTS, folder_of, keep
+from bench.train.cache import WEIGHTS, Slot, keep
 from bench.train.halfway import Halfway
 from bench.train.inherit import inherit, observe
 from bench.train.legs import legs_of
@@ -28,7 +28,6 @@ from bench.train.teachers import base_model, own_weights
 from bench.train.trainee import Trainee, TrainLog
 from methods import losses
 from methods.api import CutTeacher, FromText, Needs, Setup, Shape, Stage, Student, Term
-from methods.masked import TeacherHead
 from methods.parts import bert_config, classifier, nearest_layers, text_tensors
 
 OBSERVED_TOKENS = 16_384
@@ -59,21 +58,25 @@ class Starts:
 
     @property
     def _head(self) -> str:
-        return next(key for key, start in self.plans.items() if isinstance(start.wish, TeacherHead))
+        return next(key for key, start in self.plans.items() if start.is_teacher_head)
 
-    def masked_head(self) -> dict[str, Tensor]:
-        """The un-tuned teacher's masked-language head, which the plan has wished for."""
-        return self.get(self._head)[0]
+    def masked_head(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The un-tuned teacher's masked-language head, which the plan has wished for, and how it was made."""
+        return self.get(self._head)
 
     def text_of(self, key: str = "") -> dict[str, Any]:
         """For a record: the files, and how many tokens of them, that a start is made from; without a key, the masked head's."""
         plan = self.plans[key or self._head]
         return {"files": list(plan.corpus.files), "tokens": plan.budget}
 
-    def _part(self, start: StartPlan, key: str) -> dict[str, Tensor]:
-        return self.get(key)[0] if key in self.plans else own_weights(start.checkpoint)
+    def _part(self, start: StartPlan, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        if key in self.plans:
+            return self.get(key)
+        return own_weights(start.checkpoint), {"key": key, "weights": key}
 
-    def _make(self, start: StartPlan, parts: dict[str, dict[str, Tensor]], update: Any) -> Any:
+    def _make(
+        self, start: StartPlan, parts: Mapping[str, tuple[dict[str, Tensor], dict[str, Any]]], update: Any
+    ) -> Any:
         wish = start.wish
 
         def text() -> Encoded:
@@ -81,13 +84,13 @@ class Starts:
             return pieces(tokenizer, start.corpus.documents, start.recipe.max_length, start.budget)
 
         if isinstance(wish, CutTeacher):
-            return cut_teacher(start.checkpoint, wish.shape, start.key, text)
-        halfway = Halfway(["start", start.key], self.progress.say)
+            return cut_teacher(start.checkpoint, wish.shape, start.slot, text)
+        halfway = Halfway(["start", start.key], self.progress.say, code=(start.code.hash,))
         common = (text, start.recipe, start.budget, self.numerics, update, halfway)
         if isinstance(wish, FromText):
-            made = from_text(wish, start.key, parts, start.checkpoint, *common)
+            made = from_text(wish, start.slot, parts, start.checkpoint, *common)
         else:
-            made = general_start(start.checkpoint, wish.shape, start.key, *common)
+            made = general_start(start.checkpoint, wish.shape, start.slot, *common)
         halfway.clear()
         return made
 
@@ -151,7 +154,7 @@ def _train_on_text(
 def general_start(
     checkpoint: Checkpoint,
     shape: Shape,
-    key: str,
+    slot: Slot,
     data: Callable[[], Encoded],
     recipe: Recipe,
     budget: int,
@@ -196,8 +199,8 @@ def general_start(
         save_file(_encoder(model, projection), folder / WEIGHTS)
         return {"beginning": _said(cut), "weights": sha256_of(folder / WEIGHTS), "train": asdict(log)}
 
-    made = keep("starts", key, write)
-    return load_file(folder_of("starts", key) / WEIGHTS), made
+    made = keep(slot, write)
+    return load_file(slot.folder / WEIGHTS), made
 
 
 def given_tensors(found: Checkpoint) -> dict[str, Tensor]:
@@ -215,7 +218,7 @@ def given_tensors(found: Checkpoint) -> dict[str, Tensor]:
 
 
 def cut_teacher(
-    checkpoint: Checkpoint, shape: Shape, key: str, data: Callable[[], Encoded]
+    checkpoint: Checkpoint, shape: Shape, slot: Slot, data: Callable[[], Encoded]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The un-tuned teacher cut down to this shape, as a general start begins; nothing is trained."""
 
@@ -225,8 +228,8 @@ def cut_teacher(
         save_file(_encoder(model, projection), folder / WEIGHTS)
         return {"beginning": _said(cut), "weights": sha256_of(folder / WEIGHTS)}
 
-    made = keep("starts", key, write)
-    return load_file(folder_of("starts", key) / WEIGHTS), made
+    made = keep(slot, write)
+    return load_file(slot.folder / WEIGHTS), made
 
 
 def _in_checkpoint(checkpoint: Checkpoint, wanted: Mapping[str, Sequence[str]]) -> dict[str, Tensor]:
@@ -244,8 +247,8 @@ def _in_checkpoint(checkpoint: Checkpoint, wanted: Mapping[str, Sequence[str]]) 
 
 def from_text(
     wish: FromText,
-    key: str,
-    artefacts: Mapping[str, Mapping[str, Tensor]],
+    slot: Slot,
+    parts: Mapping[str, tuple[Mapping[str, Tensor], Mapping[str, Any]]],
     checkpoint: Checkpoint,
     data: Callable[[], Encoded],
     recipe: Recipe,
@@ -254,7 +257,11 @@ def from_text(
     on_step: OnStep,
     halfway: Halfway | None = None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What a method's own general stage leaves: the student's tensors, and those of its aux after ``aux.``."""
+    """What a method's own general stage leaves: the student's tensors, and those of its aux after ``aux.``.
+
+    Args:
+        parts: what it is built from by name, and what is known of how that was made.
+    """
 
     def write(folder: Path) -> dict[str, Any]:
         found = _in_checkpoint(checkpoint, getattr(wish, "in_checkpoint", {}))
@@ -263,7 +270,7 @@ def from_text(
             return {"weights": sha256_of(folder / WEIGHTS), "beginning": "the teacher's checkpoint has it"}
         encoded = data()
         random = RandomState(0, numerics.device)
-        setup = Setup(checkpoint.config, 2, (), artefacts)
+        setup = Setup(checkpoint.config, 2, (), {name: tensors for name, (tensors, _) in parts.items()})
         with random.current():
             student = wish.build(setup)
             teacher = wish.teacher(setup) if hasattr(wish, "teacher") else base_model(checkpoint, 2)
@@ -276,5 +283,5 @@ def from_text(
         save_file(kept, folder / WEIGHTS)
         return {"weights": sha256_of(folder / WEIGHTS), "train": asdict(log)}
 
-    made = keep("starts", key, write)
-    return load_file(folder_of("starts", key) / WEIGHTS), made
+    made = keep(slot, write, {name: body for name, (_, body) in parts.items()})
+    return load_file(slot.folder / WEIGHTS), made

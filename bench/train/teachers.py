@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from bench.data.checkpoints import Checkpoint, sha256_of
 from bench.data.encode import Encoded
 from bench.data.tasks import Task
 from bench.plan.recipe import Recipe
-from bench.train.cache import WEIGHTS, folder_of, keep
+from bench.train.cache import WEIGHTS, Slot, keep
 from bench.train.evaluate import predict
 from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
@@ -49,7 +49,7 @@ def _opened(folder: Path, num_labels: int) -> Any:
 def finetuned_teacher(
     checkpoint: Checkpoint,
     task: Task,
-    key: str,
+    slot: Slot,
     data: Callable[[], Encoded],
     recipe: Recipe,
     seed: int,
@@ -82,20 +82,25 @@ def finetuned_teacher(
             "train": asdict(trainee.log),
         }
 
-    made = keep("teachers", key, write)
-    return _opened(folder_of("teachers", key), task.num_labels), made
+    made = keep(slot, write)
+    return _opened(slot.folder, task.num_labels), made
 
 
 def from_training(
     wish: FromTraining,
-    key: str,
-    teacher: nn.Module,
+    slot: Slot,
+    taught: tuple[nn.Module, Mapping[str, Any]],
     data: Encoded,
     batch_size: int,
     numerics: Numerics,
     on_step: OnStep,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What a method computes once from the tuned teacher and the training examples, in their order."""
+    """What a method computes once from the tuned teacher and the training examples, in their order.
+
+    Args:
+        taught: the teacher, and what is known of how it was made.
+    """
+    teacher, of_teacher = taught
 
     def batches() -> Iterator[Batch]:
         starts = range(0, len(data), batch_size)
@@ -109,24 +114,33 @@ def from_training(
         save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, folder / WEIGHTS)
         return {"weights": sha256_of(folder / WEIGHTS), "seconds": round(time.perf_counter() - begun, 3)}
 
-    made = keep("computed", key, write)
-    return load_file(folder_of("computed", key) / WEIGHTS), made
+    made = keep(slot, write, {"teacher": of_teacher})
+    return load_file(slot.folder / WEIGHTS), made
 
 
 def ensemble_targets(
-    key: str, teachers: Callable[[], Iterable[nn.Module]], data: Encoded, numerics: Numerics
+    slot: Slot,
+    teachers: Sequence[Callable[[], tuple[nn.Module, Mapping[str, Any]]]],
+    data: Encoded,
+    numerics: Numerics,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The mean class probabilities (of a regression, scores) of some tuned teachers on the training examples."""
+    """The mean class probabilities (of a regression, scores) of some tuned teachers on the training examples.
+
+    Args:
+        teachers: each gives a teacher, and what is known of how it was made.
+    """
+    parts: dict[str, Mapping[str, Any]] = {}
 
     def write(folder: Path) -> dict[str, Any]:
         begun = time.perf_counter()
         answers = []
-        for teacher in teachers():
+        for number, opened in enumerate(teachers):
+            teacher, parts[f"teacher {number}"] = opened()
             logits = torch.from_numpy(predict(teacher, data, numerics))
             answers.append(logits if logits.size(1) == 1 else logits.softmax(-1))
         made = {"targets": torch.stack(answers).mean(0), "ids": torch.tensor(list(data.ids))}
         save_file(made, folder / WEIGHTS)
         return {"weights": sha256_of(folder / WEIGHTS), "seconds": round(time.perf_counter() - begun, 3)}
 
-    made = keep("computed", key, write)
-    return load_file(folder_of("computed", key) / WEIGHTS), made
+    made = keep(slot, write, parts)
+    return load_file(slot.folder / WEIGHTS), made

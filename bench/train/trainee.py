@@ -46,6 +46,10 @@ class TrainLog:
     gradient_norms: dict[str, dict[str, float]] = field(default_factory=dict)
     gradient_shares: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
+    def took(self, seconds: float) -> None:
+        """Add the time of a step of its own."""
+        self.seconds_own += seconds
+
 
 def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names begin so, by the rest of their names."""

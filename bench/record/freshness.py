@@ -1,0 +1,150 @@
+"""Whether today's code is the code that made a record: current, stale, or unknown. No torch.
+
+A record and each artefact that it was trained from name the code that computed them (:mod:`bench.record.code`). Two
+hashes count as equal where the file :data:`EQUIVALENT` of the folder of records says so. Only a retraining that ended
+with the same bits adds to that file; people review it like any other change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bench.errors import InputError
+from bench.record.code import code_of, is_given
+from bench.record.schema import Record
+
+CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
+EQUIVALENT = "equivalent-code.json"
+COMPUTED_BY = "computed_by"
+"""Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
+WHAT_TO_DO = "`run --rerun-stale` trains again what other code made; where results should change, raise `version`"
+
+
+class Entry(BaseModel):
+    """Two codes that gave the same bits, and the retraining that showed it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    old: str
+    """hash"""
+    new: dict[str, Any]
+    """kind, definitions and hash, as :meth:`bench.record.code.Code.as_dict` writes them"""
+    record: str
+    """key of the record that was trained again"""
+    weights: str
+    """sha256 of the weights that both trainings gave"""
+    commit: str | None
+    """of the new code"""
+    libraries: str
+    when: str
+
+
+def read_entries(root: Path) -> list[Entry]:
+    """The reviewed file of a folder of records; none where it is not there.
+
+    Raises:
+        InputError: it is not what :func:`join` writes.
+    """
+    path = root / EQUIVALENT
+    try:
+        return [Entry.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError, ValidationError) as error:
+        raise InputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def join(root: Path, entries: Sequence[Entry]) -> Path:
+    """Add entries to the reviewed file; returns it."""
+    from bench.record.store import write_atomically
+
+    known = read_entries(root)
+    known += [one for one in entries if all((one.old, one.new) != (k.old, k.new) for k in known)]
+    path = root / EQUIVALENT
+    write_atomically(path, (json.dumps([one.model_dump() for one in known], indent=1) + "\n").encode())
+    return path
+
+
+class Freshness:
+    """Judges what one folder of records says of its code."""
+
+    def __init__(self, root: Path) -> None:
+        self._joined = {one.old: one.new for one in read_entries(root)}
+
+    def of_code(self, said: Mapping[str, Any] | None) -> str:
+        """Of one code as a record or a cache names it."""
+        if not said or not said.get("hash"):
+            return UNKNOWN
+        parts = {self.of_code(part) for part in said.get("parts", {}).values()}
+        return next((one for one in (STALE, UNKNOWN) if one in {*parts, self._of_own(said)}), CURRENT)
+
+    def _of_own(self, said: Mapping[str, Any]) -> str:
+        """Without what the thing was made from."""
+        seen: set[str] = set()
+        while True:
+            today = code_of(said["kind"], said["of"]).hash
+            if today == said["hash"]:
+                return CURRENT
+            seen.add(said["hash"])
+            after = self._joined.get(said["hash"])
+            if after is None or after["hash"] in seen:
+                return STALE if today or not _elsewhere(said["of"]) else UNKNOWN
+            said = after
+
+    def of(self, record: Record) -> str:
+        """Of a record: stale if its own code or that of an artefact is; unknown if one of them is not named."""
+        found = {self.of_code(said) for said in codes_of(record).values()}
+        return next((one for one in (STALE, UNKNOWN) if one in found), CURRENT)
+
+    def stale_parts(self, record: Record) -> list[str]:
+        """What of a record was made by other code, in words."""
+        return [name.replace("_", " ") for name, said in codes_of(record).items() if self.of_code(said) == STALE]
+
+
+def _elsewhere(of: Iterable[str]) -> bool:
+    """Whether some of the code belongs to a package that may not be installed here."""
+    return any(one.split(".")[0].split(":")[0] not in ("bench", "methods") for one in of)
+
+
+def codes_of(record: Record) -> dict[str, Mapping[str, Any] | None]:
+    """What the record is made by: its training, and what the harness prepared for it. None where the code is not named."""
+    found: dict[str, Mapping[str, Any] | None] = {"training": record.code.get(COMPUTED_BY)}
+    return found | {name: made.get("code") for name, made in record.artefacts.items() if not is_given(made)}
+
+
+def stale_lines(records: Iterable[Record], freshness: Freshness) -> list[str]:
+    """For a reader: which finished records were made by other code than this; one line for each part that differs."""
+    met: dict[str, dict[str, set[str]]] = {}
+    counts: Counter[str] = Counter()
+    for record in records:
+        if record.status == "ok" and freshness.of(record) == STALE:
+            parts = ", ".join(freshness.stale_parts(record))
+            met.setdefault(parts, {}).setdefault(record.row, set()).add("+".join(record.cell.tasks))
+            counts[parts] += 1
+    return [
+        f"{counts[parts]} record{'s were' if counts[parts] > 1 else ' was'} made by other code than this ({parts}): "
+        + "; ".join(f"{row} on {', '.join(sorted(tasks))}" for row, tasks in sorted(rows.items()))
+        + f". {WHAT_TO_DO}."
+        for parts, rows in sorted(met.items())
+    ]
+
+
+def unknown_line(records: Iterable[Record], freshness: Freshness) -> str:
+    """One line on the finished records that do not say which code made them; "" where all do."""
+    done = [record for record in records if record.status == "ok"]
+    count = sum(freshness.of(record) == UNKNOWN for record in done)
+    if not count:
+        return ""
+    return f"{count} of {len(done)} records do not name the code that computed them: whether today's code would give them is not known"
+
+
+def of_code(records: Sequence[Record], freshness: Freshness) -> list[str]:
+    """All that a reader of these records should know of the code that made them."""
+    unknown = unknown_line(records, freshness)
+    return [*stale_lines(records, freshness), *([unknown] if unknown else [])]
