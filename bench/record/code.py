@@ -30,6 +30,7 @@ COMPUTING = frozenset(
         "bench.data.padding",
         "bench.data.vectors",
         "bench.plan.recipe",
+        "bench.plan.tasks",
         "bench.run",
         "bench.stats.metrics",
         "bench.train.augmentation",
@@ -48,6 +49,7 @@ COMPUTING = frozenset(
 """Modules of the harness whose definitions are followed; the others read, keep, show or time what these compute."""
 LOOP = (
     "bench.data.encode:encode",
+    "bench.plan.recipe:Recipe",
     "bench.train.legs:legs_of",
     "bench.train.loop:train_on",
     "bench.train.numerics:Numerics",
