@@ -237,6 +237,17 @@ class Shape:
         return f"{self.layers}x{self.hidden}"
 
 
+@runtime_checkable
+class GivesEncoder(Protocol):
+    """A wish that fills the student's encoder with pre-trained weights: its learning rate goes by how wide that encoder is.
+
+    Wishes that give none (importance scores, an ensemble's answers, a masked-language head) do not have this.
+    """
+
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        """Width of the states between the layers of the encoder that it gives."""
+
+
 @dataclass(frozen=True)
 class GeneralStart:
     """Request for encoder weights of this shape, distilled from the un-tuned teacher on unlabelled text.
@@ -247,6 +258,9 @@ class GeneralStart:
 
     shape: Shape
     name: ClassVar[str] = "general_start"
+
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.shape.hidden
 
 
 @dataclass(frozen=True)
@@ -261,6 +275,9 @@ class GivenStart:
     shape: Shape
     name: ClassVar[str] = "given_start"
 
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.shape.hidden
+
 
 @dataclass(frozen=True)
 class TeacherWeights:
@@ -274,6 +291,9 @@ class TeacherWeights:
     @property
     def name(self) -> str:
         return "tuned_teacher" if self.tuned else "teacher_weights"
+
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return int(teacher.hidden_size)
 
 
 @dataclass(frozen=True)
@@ -321,6 +341,9 @@ class CutTeacher:
     shape: Shape
     name: ClassVar[str] = "cut_teacher"
 
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.shape.hidden
+
 
 @runtime_checkable
 class FromText(Protocol):
@@ -332,6 +355,7 @@ class FromText(Protocol):
     ``in_checkpoint``, a mapping of the tensors it hands on to the names that they may have in the teacher's file: where
     all of them are there, they are taken and nothing is trained; and ``training_cost(student) -> Cost`` where its
     training costs more than the student's own passes.
+    What it gives to the student's encoder it says by ``encoder_width``, as :class:`GivesEncoder` has it.
     """
 
     name: ClassVar[str]

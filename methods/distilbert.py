@@ -72,6 +72,9 @@ class TripleLoss:
     def settings(self) -> Mapping[str, Any]:
         return asdict(self)
 
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return int(teacher.hidden_size)
+
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
         return (TeacherWeights(tuned=False), TeacherHead())
 

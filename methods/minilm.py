@@ -50,6 +50,9 @@ class Relations:
     def settings(self) -> Mapping[str, Any]:
         return asdict(self)
 
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.shape.hidden
+
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
         return (CutTeacher(self.shape),) if self.start == "teacher" else ()
 

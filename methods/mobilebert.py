@@ -277,6 +277,9 @@ class Transfer:
     def source(self) -> InvertedBottleneck:
         return InvertedBottleneck(self.student)
 
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.student.hidden
+
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
         return (self.source,)
 

@@ -21,7 +21,8 @@ class Recipe:
     """Over all of a method's counted stages."""
     batch_size: int = 32
     learning_rate: float = 3e-4
-    """Of students. The teacher's and the general start's are in their own recipes."""
+    """Of students; those with a wide pre-trained encoder take the teacher's (bench.plan.students). The teacher's and the
+    general start's are in their own recipes."""
     schedule: str = "linear"
     """``linear``: to 0 after the warm-up; ``constant``: no warm-up, no decay."""
     warmup: float = 0.1
@@ -44,6 +45,8 @@ class Recipe:
         return asdict(self)
 
 
+WIDE = 512
+"""Width of an encoder from which on large steps destroy what it has learned."""
 TEACHER_LEARNING_RATES = {True: 1.5e-4, False: 3e-5}
-"""Of teachers narrower than 512 (True) and wider: small encoders need larger steps."""
+"""Of teachers narrower than WIDE (True) and wider: small encoders need larger steps."""
 START = Recipe(name="general start", epochs=1.0, batch_size=32, learning_rate=1e-3, max_length=128)
