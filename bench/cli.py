@@ -161,6 +161,7 @@ def plan(given: dict[str, Any], json_file: Json = None) -> None:
     "teacher",
     "corpus",
     "corpus_tokens",
+    "recipe",
     "precision",
     "device",
     "threads",

@@ -171,7 +171,7 @@ class Term:
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 
 
-PAPER_SAYS = frozenset({"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip"})
+PAPER_SAYS = frozenset({"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "betas"})
 """What a stage may change in the recipe when each paper's own is asked for. Batches are shared, so their size is not in it."""
 
 
@@ -199,7 +199,8 @@ class Stage:
     """Above 0, sequences are filled with [PAD] up to so many tokens, as some authors' codes average over them: nothing attends
     to them, but they have states, and means over tokens count them."""
     paper: Mapping[str, Any] = field(default_factory=dict)
-    """What ``--recipe paper`` changes in the recipe, of PAPER_SAYS."""
+    """What ``--recipe paper`` changes in the recipe, of PAPER_SAYS. A general stage's length goes by its text: ``epochs`` is
+    not used there."""
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.paper) - PAPER_SAYS):
@@ -258,6 +259,8 @@ class GeneralStart:
 
     shape: Shape
     name: ClassVar[str] = "general_start"
+    paper: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-4}
+    """It is TinyBERT's general distillation, which takes the numbers of BERT's pre-training (Devlin et al. 2019, A.2)."""
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.shape.hidden
@@ -372,7 +375,7 @@ class FromText(Protocol):
         """The student before its general stage."""
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        """What it minimises on text: batches have no labels."""
+        """What it minimises on text: batches have no labels. A plan asks too, before there are artefacts."""
 
 
 Wish = GeneralStart | GivenStart | TeacherWeights | EnsembleTargets | FromTraining | CutTeacher | FromText
