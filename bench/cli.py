@@ -161,6 +161,7 @@ def plan(given: dict[str, Any], json_file: Json = None) -> None:
     "teacher",
     "corpus",
     "corpus_tokens",
+    "recipe",
     "precision",
     "device",
     "threads",
@@ -540,9 +541,12 @@ def audit(
     from bench.audit.findings import table
     from bench.audit.sheets import read_all
 
-    sheets, texts = read_all(files)
-    findings = carry_out(sheets) + [f for name, text in texts.items() for f in claims(text, name, sheets)]
+    pages = read_all(files)
+    sheets = pages.sheets
+    findings = carry_out(sheets) + [f for name, text in pages.texts.items() for f in claims(text, name, sheets)]
     counted = f"{len(sheets)} tables, {sum(len(sheet.rows) for sheet in sheets)} rows"
+    if pages.without:
+        print(f"no table of numbers in {', '.join(pages.without)}\n")
     print(f"{table(findings)}\n\n{len(findings)} findings in {counted}" if findings else f"nothing found in {counted}")
     _write_json(json_file, [asdict(finding) for finding in findings])
     return CHECK_FAILED if findings else OK

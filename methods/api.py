@@ -171,7 +171,7 @@ class Term:
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 
 
-PAPER_SAYS = frozenset({"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip"})
+PAPER_SAYS = frozenset({"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "betas"})
 """What a stage may change in the recipe when each paper's own is asked for. Batches are shared, so their size is not in it."""
 
 
@@ -199,7 +199,8 @@ class Stage:
     """Above 0, sequences are filled with [PAD] up to so many tokens, as some authors' codes average over them: nothing attends
     to them, but they have states, and means over tokens count them."""
     paper: Mapping[str, Any] = field(default_factory=dict)
-    """What ``--recipe paper`` changes in the recipe, of PAPER_SAYS."""
+    """What ``--recipe paper`` changes in the recipe, of PAPER_SAYS. A general stage's length goes by its text: ``epochs`` is
+    not used there."""
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.paper) - PAPER_SAYS):
@@ -237,6 +238,17 @@ class Shape:
         return f"{self.layers}x{self.hidden}"
 
 
+@runtime_checkable
+class GivesEncoder(Protocol):
+    """A wish that fills the student's encoder with pre-trained weights: its learning rate goes by how wide that encoder is.
+
+    Wishes that give none (importance scores, an ensemble's answers, a masked-language head) do not have this.
+    """
+
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        """Width of the states between the layers of the encoder that it gives."""
+
+
 @dataclass(frozen=True)
 class GeneralStart:
     """Request for encoder weights of this shape, distilled from the un-tuned teacher on unlabelled text.
@@ -247,6 +259,11 @@ class GeneralStart:
 
     shape: Shape
     name: ClassVar[str] = "general_start"
+    paper: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-4}
+    """It is TinyBERT's general distillation, which takes the numbers of BERT's pre-training (Devlin et al. 2019, A.2)."""
+
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.shape.hidden
 
 
 @dataclass(frozen=True)
@@ -261,6 +278,9 @@ class GivenStart:
     shape: Shape
     name: ClassVar[str] = "given_start"
 
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.shape.hidden
+
 
 @dataclass(frozen=True)
 class TeacherWeights:
@@ -274,6 +294,9 @@ class TeacherWeights:
     @property
     def name(self) -> str:
         return "tuned_teacher" if self.tuned else "teacher_weights"
+
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return int(teacher.hidden_size)
 
 
 @dataclass(frozen=True)
@@ -321,6 +344,9 @@ class CutTeacher:
     shape: Shape
     name: ClassVar[str] = "cut_teacher"
 
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.shape.hidden
+
 
 @runtime_checkable
 class FromText(Protocol):
@@ -332,6 +358,7 @@ class FromText(Protocol):
     ``in_checkpoint``, a mapping of the tensors it hands on to the names that they may have in the teacher's file: where
     all of them are there, they are taken and nothing is trained; and ``training_cost(student) -> Cost`` where its
     training costs more than the student's own passes.
+    What it gives to the student's encoder it says by ``encoder_width``, as :class:`GivesEncoder` has it.
     """
 
     name: ClassVar[str]
@@ -348,7 +375,7 @@ class FromText(Protocol):
         """The student before its general stage."""
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        """What it minimises on text: batches have no labels."""
+        """What it minimises on text: batches have no labels. A plan asks too, before there are artefacts."""
 
 
 Wish = GeneralStart | GivenStart | TeacherWeights | EnsembleTargets | FromTraining | CutTeacher | FromText

@@ -144,6 +144,9 @@ class MaskedPretraining:
     def settings(self) -> Mapping[str, Any]:
         return {"shape": [self.shape.layers, self.shape.hidden, self.shape.heads, self.shape.ffn]}
 
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.shape.hidden
+
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
         return ()
 

@@ -7,7 +7,8 @@ The shapes are those of table 1 of TinyBERT: BERT_TINY (4 x 312, the default) an
 ``start=masked`` pre-trains as the paper does: masked words alone, from random weights, no teacher.
 Ours: the default pre-training is the shared general start (hidden states of the un-tuned teacher on unlabelled text), so
 that rows differ in their task distillation alone; no next-sentence loss; the transfer data are the task's own
-training sentences, where the paper has millions of unlabelled ones. Temperature 1.
+training sentences, where the paper has millions of unlabelled ones. Temperature 1. The pre-training's rate is the common one
+of general stages, 1e-3, also with ``--recipe paper``: we know of no number of the authors' for it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ the standard BERT head, dropout before it (the
 code's relu head would corrupt a teacher that was fine-tuned with the usual one); the teacher in evaluation mode (the
 code leaves its dropout on); STS-B learns from the teacher's score, as the paper's numbers did; augmentation is an
 option of the run (``--augment masked``), the same for every row; TinyBERT6 is ``layers=6:hidden=768:ffn=3072``; the
-general stage is the shared general start (hidden states only). Teacher depths that do not divide by the student's
+general stage is the shared general start (hidden states only), at the common rate of 1e-3, with ``--recipe paper`` at 1e-4,
+as BERT's pre-training has it (the code's default is 5e-5). Teacher depths that do not divide by the student's
 follow the nearest-layer rule.
 """
 

@@ -269,4 +269,4 @@ def test_whatever_runs_when_something_is_prepared_is_hashed(tmp_path, teacher_fo
     # what keeps states, hands text on and names keys computes none of the numbers
     others = {("bench.train.halfway", "Halfway"), ("bench.train.starts", "Starts")}
     others |= {("bench.plan.tasks", "TaskPlan"), ("bench.plan.tasks", "_teacher_key"), ("methods.api", "Shape")}
-    assert {kind: names - others for kind, names in missed.items()} == dict.fromkeys(missed, set())
+    assert {kind: names - others for kind, names in missed.items()} == {kind: set() for kind in missed}

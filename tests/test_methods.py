@@ -113,7 +113,7 @@ def test_two_packages_may_not_share_a_name(monkeypatch):
 
 
 def test_what_no_stage_can_change_is_refused_and_not_ignored():
-    with pytest.raises(ValueError, match="cannot change batch_size, learningrate; it can: clip, epochs"):
+    with pytest.raises(ValueError, match="cannot change batch_size, learningrate; it can: betas, clip, epochs"):
         Stage("all", {}, paper={"epochs": 3.0, "batch_size": 8, "learningrate": 1.0})
 
 

@@ -80,11 +80,11 @@ def classifier(num_labels: int = 2, seed: int = 0, **shape: int) -> BertForSeque
     return model
 
 
-def save_teacher(folder: Path, kind: type = BertModel, num_labels: int = 2) -> Path:
+def save_teacher(folder: Path, kind: type = BertModel, num_labels: int = 2, **shape: int) -> Path:
     """A checkpoint folder with random weights and a real WordPiece tokenizer."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = kind(config(num_labels=num_labels))
+        model = kind(config(num_labels=num_labels, **shape))
     model.save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS]) + "\n")
     (folder / "tokenizer_config.json").write_text(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from bench.audit.findings import INFERENCE, Finding
-from bench.audit.names import TEACHER, is_plain, plain_name, plain_task, scores_of
+from bench.audit.names import TEACHER, conditions, is_plain, operating_point, plain_name, plain_task, scores_of
 from bench.audit.printed import Printed
 from bench.audit.sheets import UNKNOWN, Row, Sheet
 
@@ -28,7 +28,9 @@ def _pairs(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Row, Sheet, Row, Sh
         shared = {}
         for task in first:
             for own in first[task]:
-                match = next((o for o in second.get(task, ()) if _compatible(a, own, b, o)), None)
+                # in one table a column is compared with itself: "after 0 %" and "after 25 %" are one task by their letters
+                candidates = [own] if one is other else second.get(task, ())
+                match = next((o for o in candidates if o in b.cells and _compatible(a, own, b, o)), None)
                 if match is not None:
                     shared[own] = (a.cells[own], b.cells[match])
         if len(shared) >= 3:
@@ -44,11 +46,18 @@ def _compatible(a: Row, own: str, b: Row, other: str) -> bool:
 
 
 def duplicates(sheets: Sequence[Sheet]) -> Iterator[Finding]:
-    """Rows of different systems with all their scores equal: each pair within a table, and a row's twins elsewhere."""
+    """Rows of different systems with all their scores equal: each pair within a table, and a row's twins elsewhere.
+
+    One number throughout (a share of 100 %, a guess of 50) says nothing of where it came from; one model at two speeds may
+    well answer alike.
+    """
     twins: dict[int, list[tuple[Sheet, Row]]] = {}
     first_of: dict[int, tuple[Sheet, Row, Shared]] = {}
     for one, a, other, b, shared in _pairs(sheets):
         if plain_name(a.system) == plain_name(b.system) or any(x.value != y.value for x, y in shared.values()):
+            continue
+        (model, speed), (its, at) = operating_point(a.system), operating_point(b.system)
+        if (model == its and speed != at) or len({x.value for x, _ in shared.values()}) == 1:
             continue
         if one is other:
             yield _equal(one, a, shared, f"equal to {b.system} in all {len(shared)} shared columns")
@@ -81,7 +90,9 @@ def _almost_equal(
     """Cells that differ in rows of two tables which otherwise agree, in at least this share of their shared cells."""
     for one, a, other, b, shared in _pairs(sheets):
         equal = sum(x.value == y.value for x, y in shared.values())
-        if one is other or not alike(one, a, other, b) or not least * len(shared) <= equal < len(shared):
+        if one is other or conditions(one.where) != conditions(other.where):
+            continue
+        if not alike(one, a, other, b) or not least * len(shared) <= equal < len(shared):
             continue
         if len(shared) - equal > most_different:
             continue
@@ -98,6 +109,7 @@ def _same_teacher_renamed(one: Sheet, a: Row, other: Sheet, b: Row) -> bool:
 def quotes(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     """Rows of one system in two tables that agree in most cells and not in all: one of them was copied wrongly.
 
+    Tables whose names say that they are of other numbers of rows or epochs are two experiments and not held together.
     Under another name a row is taken for a copy only if four in five of its cells agree, at least four, and one does not.
     """
 

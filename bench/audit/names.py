@@ -15,6 +15,20 @@ RATIO_COLUMN = re.compile(
     r"%\s*of|percent(?:age)? of|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b", re.IGNORECASE
 )
 """Narrower than for rows: a percent sign alone is the unit of many columns of scores."""
+QUANTITY = re.compile(
+    r"\b(?:mult-?adds?|macs?|flops?|param\w*|weights|layers|heads|vocab\w*|embeddings?|hidden size|dim(?:ension)?s?"
+    r"|tokens|examples|sentences|samples|rows|steps|epochs|cells|seeds|trainings|batch(?:es)?(?: size)?"
+    r"|time|latency|throughput|seconds|minutes|hours|memory|speed|energy)\b"
+    r"|(?<!['’])\bs\b|\b(?:ms|mb|gb|mib|gib)\b|(?:^|(?<!±)\s)(?:n|sd|std)$",
+    re.IGNORECASE,
+)
+UNIT = re.compile(r"(?<![Nn][Ll][Ii] )\((?:K|M|G|B|T|s|h)\)$")
+"""Behind the name of a count or a time; MNLI (M) is a half of that task."""
+COUNT = re.compile(r"(?i:\b(?:mult-?adds?|macs?|flops?)\b)|(?<![Nn][Ll][Ii] )\([MGBT]\)$")
+CONDITION = re.compile(r"(?<![A-Za-z0-9,.])(\d[\d,]*)[\s-](rows|examples|samples|shots?|epochs)\b", re.IGNORECASE)
+OPERATING_POINT = re.compile(
+    r"[\s,(@]+(?:at\s+)?(?:(?:speed|threshold|patience|exit|entropy)\s*=?|@)\s*(\d[\d.]*).*$", re.IGNORECASE
+)
 COMPRESSION_COLUMN = re.compile(r"compress|smaller|reduction", re.IGNORECASE)
 TEACHER = re.compile(r"teacher|_tea\b|\btea\b", re.IGNORECASE)
 
@@ -30,8 +44,18 @@ def derived_kind(column: str) -> str:
     return "ratio" if RATIO_COLUMN.search(column) else "difference" if DIFFERENCE.search(column) else ""
 
 
+def is_quantity(column: str) -> bool:
+    """Whether it counts or times something, or says how far scores scatter: rows of one shape agree in it by themselves."""
+    return bool(QUANTITY.search(column) or UNIT.search(column.strip()))
+
+
+def is_of_shape(column: str) -> bool:
+    """Whether it counts weights or operations, which another shape has more or fewer of."""
+    return bool(COUNT.search(column))
+
+
 def is_score(column: str) -> bool:
-    return not is_average(column) and not derived_kind(column)
+    return not (is_average(column) or derived_kind(column) or is_quantity(column))
 
 
 def score_columns(sheet: Sheet) -> list[str]:
@@ -53,6 +77,17 @@ def scores_of(cells: Mapping[str, Printed]) -> dict[str, Printed]:
 def plain_name(system: str) -> str:
     """Letters and digits alone: BERT-PKD_4 and BERT4-PKD stay apart, BERT_TINY and BERT TINY meet."""
     return re.sub(r"[^a-z0-9]", "", system.lower())
+
+
+def operating_point(system: str) -> tuple[str, str]:
+    """The name of a model and the point at which it runs, "" where none is named: an early exit is one model at all speeds."""
+    found = OPERATING_POINT.search(system)
+    return (plain_name(system[: found.start()]), found[1]) if found else (plain_name(system), "")
+
+
+def conditions(where: str) -> dict[str, str]:
+    """What a table's name says of how much was trained on: tables of 4,000 and of 20,000 rows are two experiments."""
+    return {found[2].lower(): found[1].replace(",", "") for found in CONDITION.finditer(where)}
 
 
 def plain_task(column: str) -> str:

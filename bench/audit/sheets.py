@@ -52,35 +52,48 @@ class Sheet:
         return f"{self.source}: {self.name}" if self.name else self.source
 
 
-def read_all(files: Sequence[Path]) -> tuple[list[Sheet], dict[str, str]]:
-    """The tables of several files together, and the running text of those that have some, by file name.
+class NoTable(InputError):
+    """A file that can be read and has no table of numbers."""
 
-    A page without a table may stand beside others whose tables its text speaks of.
+
+@dataclass
+class Pages:
+    """What several files hold together."""
+
+    sheets: list[Sheet] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    """file name -> running text, of those that have some"""
+    without: list[str] = field(default_factory=list)
+    """names of files without a table of numbers: a page whose text speaks of others' tables, a list of keys"""
+
+
+def read_all(files: Sequence[Path]) -> Pages:
+    """The tables of several files together, and their running text.
 
     Raises:
         InputError: a file that cannot be read, or no table in any of them.
     """
-    sheets: list[Sheet] = []
-    texts = {}
+    pages = Pages()
     for path in files:
-        prose = path.suffix.lower() != ".csv"
         try:
-            sheets += read(path)
-        except InputError:
-            if not (prose and len(files) > 1 and path.is_file()):
+            pages.sheets += read(path)
+        except NoTable:
+            if len(files) == 1:
                 raise
-        if prose:
-            texts[path.name] = path.read_text(encoding="utf-8")
-    if not sheets:
-        raise InputError(f"no table of numbers in {', '.join(map(str, files))}")
-    return sheets, texts
+            pages.without.append(path.name)
+        if path.suffix.lower() != ".csv":
+            pages.texts[path.name] = path.read_text(encoding="utf-8")
+    if not pages.sheets:
+        raise NoTable(f"no table of numbers in {', '.join(map(str, files))}")
+    return pages
 
 
 def read(path: Path) -> list[Sheet]:
     """The tables of a file, by its ending.
 
     Raises:
-        InputError: a file that is missing, of another kind, or without a table of numbers.
+        NoTable: a file without a table of numbers.
+        InputError: a file that is missing or of another kind.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file")
@@ -98,7 +111,7 @@ def read(path: Path) -> list[Sheet]:
     else:
         raise InputError(f"{path}: tables are read from .csv, .md, .txt and .tex")
     if not sheets:
-        raise InputError(f"{path}: no table of numbers found in it")
+        raise NoTable(f"{path}: no table of numbers found in it")
     return sheets
 
 

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from bench.audit.findings import INFERENCE, Finding
-from bench.audit.sheets import Sheet
+from bench.audit.names import is_of_shape, operating_point
+from bench.audit.sheets import Row, Sheet
 
 TOKENS = 128
 """Sequence length of the FLOPs that papers print."""
 
 
 def sizes(sheet: Sheet) -> Iterator[Finding]:
-    """FLOPs that need more weights than the model has, and equal sizes with other FLOPs."""
+    """FLOPs that need more weights than the model has, equal sizes with other FLOPs, and other sizes with equal counts."""
     for row in sheet.rows:
         params, flops = row.sizes.get("params"), row.sizes.get("flops")
         if params is None or flops is None or not params.value or not flops.value:
@@ -36,6 +37,8 @@ def sizes(sheet: Sheet) -> Iterator[Finding]:
     known = [r for r in sheet.rows if {"params", "flops"} <= set(r.sizes)]
     for a, b in combinations(known, 2):
         same = a.sizes["params"].value == b.sizes["params"].value
+        if operating_point(a.system)[0] == operating_point(b.system)[0]:
+            continue  # one set of weights, whose sequences leave early
         if same and a.sizes["flops"].value != b.sizes["flops"].value:
             yield Finding(
                 sheet.where,
@@ -48,6 +51,27 @@ def sizes(sheet: Sheet) -> Iterator[Finding]:
                 f"the same {a.sizes['params'].text} M parameters with other FLOPs",
                 "a size",
             )
+    for a, b in combinations([r for r in sheet.rows if "params" in r.sizes], 2):
+        yield from _counts_of_another(sheet, a, b)
+
+
+def _counts_of_another(sheet: Sheet, a: Row, b: Row) -> Iterator[Finding]:
+    """Rows of other sizes whose counts of weights and operations are all equal: one was copied from the other."""
+    if a.sizes["params"].value == b.sizes["params"].value:
+        return  # one shape: its counts are equal by themselves
+    shared = [column for column in a.cells if column in b.cells and is_of_shape(column)]
+    if len(shared) >= 3 and all(a.cells[column].value == b.cells[column].value for column in shared):
+        yield Finding(
+            sheet.where,
+            b.system,
+            ", ".join(shared),
+            ", ".join(b.cells[column].text for column in shared),
+            "",
+            INFERENCE,
+            "duplicate row",
+            f"equal to {a.system} in all {len(shared)}, with {b.sizes['params'].text} M parameters and not {a.sizes['params'].text}",
+            "whose numbers these are",
+        )
 
 
 def speed_ups(sheet: Sheet) -> Iterator[Finding]:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+PAPER, PAPER_START = "paper", "general start, paper"
+"""Names of recipes whose stages say their own numbers: of students, and of general stages on text."""
+
+LATER: dict[str, Any] = {"later": True}
+"""Marks a number that joined after records were published: identity holds it only where it is not the default."""
 
 
 @dataclass(frozen=True)
@@ -13,7 +20,7 @@ class Recipe:
     ``common`` holds everything still but the method: AdamW (betas 0.9, 0.999; eps 1e-8; no decay on biases and
     LayerNorm), warm-up then linear decay, clipping of the gradient's norm, the last checkpoint. Its two learning
     rates were fixed once, on the sample suite (reports/LOG.md says on which rows). ``paper`` lets each stage say its own
-    epochs, learning rate and schedule.
+    epochs, learning rate and schedule; a general stage says everything but its epochs, which its text decides.
     """
 
     name: str = "common"
@@ -21,17 +28,25 @@ class Recipe:
     """Over all of a method's counted stages."""
     batch_size: int = 32
     learning_rate: float = 3e-4
-    """Of students. The teacher's and the general start's are in their own recipes."""
+    """Of students; those with a wide pre-trained encoder take the teacher's (bench.plan.students). The teacher's and the
+    general start's are in their own recipes."""
     schedule: str = "linear"
     """``linear``: to 0 after the warm-up; ``constant``: no warm-up, no decay."""
     warmup: float = 0.1
     weight_decay: float = 0.01
     clip: float = 1.0
     max_length: int = 128
+    betas: tuple[float, float] = field(default=(0.9, 0.999), metadata=LATER)
+    """Of Adam: how much of the gradient's mean and of its square each step keeps."""
 
-    def for_stage(self, paper: dict[str, Any]) -> Recipe:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "betas", tuple(self.betas))  # a record's JSON has a list
+
+    def for_stage(self, paper: Mapping[str, Any]) -> Recipe:
         """This recipe with a stage's own numbers, where the paper's schedule was asked for."""
-        return replace(self, **paper) if self.name == "paper" else self
+        if self.name == PAPER:
+            return replace(self, **paper)
+        return replace(self, **without_epochs(paper)) if self.name == PAPER_START else self
 
     def factor(self, step: int, steps: int) -> float:
         """What the learning rate is multiplied with at ``step`` (0-based) of ``steps``."""
@@ -41,9 +56,21 @@ class Recipe:
         return (step + 1) / warm if step < warm else max(0.0, (steps - step) / max(1, steps - warm))
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            part.name: value
+            for part in fields(self)
+            if (value := getattr(self, part.name)) != part.default or not part.metadata.get("later")
+        }
 
 
+def without_epochs(paper: Mapping[str, Any]) -> dict[str, Any]:
+    """A stage's own numbers without its epochs: how long a general stage takes is the text's to say."""
+    return {name: value for name, value in paper.items() if name != "epochs"}
+
+
+WIDE = 512
+"""Width of an encoder from which on large steps destroy what it has learned."""
 TEACHER_LEARNING_RATES = {True: 1.5e-4, False: 3e-5}
-"""Of teachers narrower than 512 (True) and wider: small encoders need larger steps."""
+"""Of teachers narrower than WIDE (True) and wider: small encoders need larger steps."""
 START = Recipe(name="general start", epochs=1.0, batch_size=32, learning_rate=1e-3, max_length=128)
+"""Of general stages on unlabelled text: general starts and methods' own."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from bench.plan.cell import Numeric
 from bench.plan.keys import SCHEMA, digest
-from bench.plan.recipe import START, Recipe
+from bench.plan.recipe import PAPER, PAPER_START, START, Recipe, without_epochs
 from bench.plan.request import Request
 from bench.record.code import Code, class_code, code_of
 from bench.train.cache import Slot
@@ -79,6 +79,8 @@ def plan_start(
     if corpus is None:
         corpus = read_corpus(request.corpus) if request.corpus else sample_corpus()
     budget = request.corpus_tokens or (CORPUS_TOKENS if request.corpus else SAMPLE_TOKENS)
+    said = _papers_numbers(wish, checkpoint) if request.recipe == PAPER else []
+    recipe = replace(START, name=PAPER_START) if any(said) else START
     identity: dict[str, Any] = {
         "schema": SCHEMA,
         "version": START_VERSION,
@@ -86,7 +88,7 @@ def plan_start(
         "tokenizer": tokenizer,
         "corpus": corpus.fingerprint(),
         "tokens": budget,
-        "recipe": START.as_dict(),
+        "recipe": recipe.as_dict() | ({"stages": said} if any(said) else {}),
         "seed": 0,
         "numeric": numeric.identity(),
     }
@@ -106,7 +108,7 @@ def plan_start(
         if not isinstance(wish, GeneralStart):
             identity["what"] = wish.name
     key = digest(identity)
-    known[key] = StartPlan(wish, key, checkpoint, corpus, budget, START, _code(wish), parts)
+    known[key] = StartPlan(wish, key, checkpoint, corpus, budget, recipe, _code(wish), parts)
     return known[key]
 
 
@@ -116,3 +118,14 @@ def _code(wish: GeneralStart | CutTeacher | FromText) -> Code:
     if isinstance(wish, FromText):
         return class_code("general stage", wish)
     return code_of("general start" if isinstance(wish, GeneralStart) else "cut teacher")
+
+
+def _papers_numbers(wish: GeneralStart | CutTeacher | FromText, checkpoint: Checkpoint) -> list[dict[str, Any]]:
+    """What each stage of a wish says of its paper's recipe; where none says anything, there is one start for both recipes."""
+    from methods.api import CutTeacher, GeneralStart, Setup
+
+    if isinstance(wish, CutTeacher):
+        return []
+    if isinstance(wish, GeneralStart):
+        return [without_epochs(wish.paper)]
+    return [without_epochs(stage.paper) for stage in wish.stages(Setup(checkpoint.config, 2, ()))]

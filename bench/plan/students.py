@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError
 from bench.plan.cell import Cell, Partner, Selection
 from bench.plan.keys import SCHEMA, digest
-from bench.plan.recipe import Recipe
+from bench.plan.recipe import WIDE, Recipe
 from bench.plan.request import CHECKPOINTS, Request
 from bench.plan.spelling import MethodRow
 from bench.plan.starts import StartPlan, plan_start
@@ -109,15 +109,26 @@ def _wishes(row: MethodRow, task: TaskPlan) -> Sequence[Wish]:
 
 
 def _recipe(task: TaskPlan, wishes: Sequence[Wish], pace: float) -> Recipe:
-    """The students' recipe at a row's own pace; a student cut out of the teacher takes the teacher's learning rate.
+    """The students' recipe at a row's own pace, at the teacher's learning rate where its start asks for it."""
+    as_teacher = tuned_like_the_teacher(wishes, task.checkpoint.config)
+    rate = task.teacher_recipe.learning_rate if as_teacher else task.recipe.learning_rate
+    return replace(task.recipe, learning_rate=rate * pace)
 
-    Trained weights of a wide teacher are destroyed by steps that suit a small encoder.
+
+def tuned_like_the_teacher(wishes: Sequence[Wish], teacher: Any) -> bool:
+    """Whether a student that starts from these wishes takes its teacher's learning rate.
+
+    It does where its encoder begins pre-trained and is WIDE: from the teacher, from a given checkpoint or by a general
+    stage, steps that suit a small encoder would destroy what is there. One cut out of a narrow teacher takes that
+    teacher's rate too; random starts and other narrow ones keep the students' own.
+
+    Args:
+        teacher: the teacher's configuration.
     """
-    from methods.api import TeacherWeights
+    from methods.api import GivesEncoder, TeacherWeights
 
     cut = any(isinstance(wish, TeacherWeights) for wish in wishes)
-    rate = task.teacher_recipe.learning_rate if cut else task.recipe.learning_rate
-    return replace(task.recipe, learning_rate=rate * pace)
+    return cut or any(wish.encoder_width(teacher) >= WIDE for wish in wishes if isinstance(wish, GivesEncoder))
 
 
 def _key_of(wish: Wish, request: Request, task: TaskPlan, starts: dict[str, StartPlan]) -> str:

@@ -16,7 +16,7 @@ from bench.plan.cell import (
     TeacherIdentity,
 )
 from bench.plan.keys import SCHEMA, digest
-from bench.plan.recipe import TEACHER_LEARNING_RATES, Recipe
+from bench.plan.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
 from bench.plan.request import CHECKPOINTS, Request, recipe_of
 from bench.plan.starts import StartPlan, plan_start
 from bench.record.code import code_of
@@ -100,7 +100,7 @@ def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numer
             choosing = choosing.halves()[0]
         checkpoint = find(request.teacher, task, request.offline)
         recipe = recipe_of(request, source.epochs, checkpoint.config.max_position_embeddings)
-        tuned = replace(recipe, name="common", learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < 512])
+        tuned = replace(recipe, name="common", learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < WIDE])
         data = DataIdentity(
             name=source.name,
             slug=source.slug,

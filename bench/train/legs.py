@@ -60,14 +60,14 @@ def legs_of(
     if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
         raise CellError("every term that trains the student was dropped; keep at least one")
     preparation = [
-        Leg(stage, terms, recipe.for_stage(dict(stage.paper)), min(per_epoch, stage.preparatory_steps))
+        Leg(stage, terms, recipe.for_stage(stage.paper), min(per_epoch, stage.preparatory_steps))
         for stage, terms in kept
         if stage.preparatory_steps
     ]
     if recipe.name == "paper":
         legs = []
         for stage, terms in counted:
-            own = recipe.for_stage(dict(stage.paper))
+            own = recipe.for_stage(stage.paper)
             legs.append(Leg(stage, terms, own, max(1, round(own.epochs * per_epoch))))
         return preparation, legs
     total = max(len(counted), round(recipe.epochs * per_epoch))
@@ -76,6 +76,6 @@ def legs_of(
     for stage, terms in counted:
         share += stage.share / shares
         end = max(done + 1, round(share * total))
-        legs.append(Leg(stage, terms, recipe, end - done))
+        legs.append(Leg(stage, terms, recipe.for_stage(stage.paper), end - done))
         done = end
     return preparation, legs

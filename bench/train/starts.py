@@ -27,7 +27,7 @@ from bench.train.numerics import Numerics, RandomState
 from bench.train.teachers import base_model, own_weights
 from bench.train.trainee import Trainee, TrainLog
 from methods import losses
-from methods.api import CutTeacher, FromText, Needs, Setup, Shape, Stage, Student, Term
+from methods.api import CutTeacher, FromText, GeneralStart, Needs, Setup, Shape, Stage, Student, Term
 from methods.parts import bert_config, classifier, nearest_layers, text_tensors
 
 OBSERVED_TOKENS = 16_384
@@ -191,7 +191,7 @@ def general_start(
             teacher=Needs(hidden=frozenset(layer_map.values())),
         )
         student = Student(model, nn.ModuleDict({"projection": projection}))
-        stages = [Stage("general start", {"hidn": term})]
+        stages = [Stage("general start", {"hidn": term}, paper=GeneralStart.paper)]
         label = f"general start {shape}"
         log = _train_on_text(
             label, student, random, stages, encoded, teacher, recipe, budget, numerics, on_step, halfway

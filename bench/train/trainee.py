@@ -315,5 +315,6 @@ def optimiser(
             for (plain, factor), parameters in groups.items()
         ],
         lr=recipe.learning_rate,
+        betas=recipe.betas,
         fused=True,
     )
