@@ -11,7 +11,7 @@ import made
 import numpy as np
 import pytest
 import tiny
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.errors import NothingMeasured
@@ -242,6 +242,7 @@ def costing(record: Record, examples: int) -> Record:
     return record.model_copy(update={"train": record.train.model_copy(update={"examples": examples})})
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(("rte", "mrpc", "cola")), st.lists(st.integers(0, 10**6), min_size=1, max_size=4), min_size=1

@@ -42,11 +42,17 @@ class Group:
     slug: str
     max_train_rows: int | None
     teacher: str
+    base: str
+    """sha256 of the weights that the teacher was made of"""
     origin: str
     recipe: str
     epochs: float
     precision: str
     threads: int
+    numeric: str
+    """all of what changes the arithmetic, as JSON"""
+    identity: tuple[object, ...]
+    """what its records have in common and those of no other group have"""
     records: list[Record] = field(default_factory=list)
     speed_ups: dict[str, Ratio] = field(default_factory=dict)
     """system -> times faster than the teacher, under ``speed_conditions``"""
@@ -202,10 +208,13 @@ def _group(found: dict[tuple, Group], record: Record) -> Group:
             cell.data.slug,
             limit,
             cell.teacher.name,
+            cell.teacher.base,
             cell.teacher.origin,
             recipe,
             epochs,
             cell.numeric.precision,
             cell.numeric.threads,
+            cell.numeric.model_dump_json(),
+            key,
         ),
     )
