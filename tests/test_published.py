@@ -66,3 +66,9 @@ def test_a_broken_file_names_its_line(tmp_path):
     )
     with pytest.raises(InputError, match="line 2"):
         published(tmp_path)
+
+
+def test_a_folder_without_printed_numbers_is_an_error(tmp_path):
+    """An installation that lost them would have reports without a word about the papers."""
+    with pytest.raises(InputError, match="install it again"):
+        published(tmp_path)

@@ -1,6 +1,6 @@
 """Numbers that papers print, beside ours: each with its source, and whether the two can be compared at all.
 
-They are typed from the papers into reports/published/<paper>.csv and are never averaged with ours.
+They are typed from the papers into bench/report/printed/<paper>.csv, which is installed with the package, and are never averaged with ours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.report.groups import METRIC_NAMES, Column, Group
 from bench.report.tables import Table
 from bench.stats.summary import summarise
 
-FOLDER = Path(__file__).resolve().parents[2] / "reports" / "published"
+FOLDER = Path(__file__).resolve().parent / "printed"
 PAPERS_TEACHER = "bert-base-uncased"
 
 
@@ -54,13 +54,16 @@ class Published:
 
 @lru_cache
 def published(folder: Path = FOLDER) -> tuple[Published, ...]:
-    """Every printed number, in the order of the files; none where the folder is not there.
+    """Every printed number, in the order of the files.
 
     Raises:
-        InputError: a file with other columns, or a value that is not a number.
+        InputError: no files, a file with other columns, or a value that is not a number.
     """
     found = []
-    for path in sorted(folder.glob("*.csv")):
+    paths = sorted(folder.glob("*.csv"))
+    if not paths:
+        raise InputError(f"{folder} has no printed numbers; they come with the package: install it again")
+    for path in paths:
         with path.open(encoding="utf-8", newline="") as file:
             for line, row in enumerate(csv.DictReader(file), start=2):
                 try:
