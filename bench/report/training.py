@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record, TrainCost
 from bench.report.groups import Group
+from bench.report.systems import RANDOM, start_kind
 from bench.report.tables import Table
 
 
 def start_of(record: Record) -> str:
     """Where a student's weights came from before it saw the task."""
-    if record.cell.label == TEACHER:
-        return "checkpoint"
-    for name, made in record.artefacts.items():
-        if "train" in made:
-            return f"{name.replace('_', ' ')} {made['key'][:6]}"
-        if made.get("beginning", "").startswith("given: "):
-            return str(made["beginning"])
-    own = {"tuned_teacher": "the tuned teacher", "teacher_weights": "the teacher, un-tuned"}
-    return next((text for name, text in own.items() if name in record.artefacts), "random weights")
+    kind = start_kind(record)
+    made = record.artefacts.get(kind, {})
+    if "train" in made:
+        return f"{kind.replace('_', ' ')} {made['key'][:6]}"
+    if made.get("beginning", "").startswith("given: "):
+        return str(made["beginning"])
+    own = {"tuned_teacher": "the tuned teacher", "teacher_weights": "the teacher, un-tuned", RANDOM: "random weights"}
+    return own.get(kind, "checkpoint" if record.cell.method == TEACHER else kind.replace("_", " "))
 
 
 COSTS: Sequence[Callable[[TrainCost], float]] = (
