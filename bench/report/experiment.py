@@ -10,8 +10,9 @@ from bench.plan.cell import TEACHER, Cell, record_key
 from bench.record.store import Store, slug, write_atomically
 from bench.report.forms import grid, write_table
 from bench.report.groups import Group, groups
+from bench.report.names import name_of, table_names
 from bench.report.tables import Footnotes, accuracy, differences, reappearance
-from bench.report.write import footnotes, name_of, paper_of, provenance, warnings
+from bench.report.write import footnotes, paper_of, provenance, warnings
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def _write(title: str, sections: Sequence[Section], group: Group, folder: Path, 
     lines = [f"# {title}", "", f"{group.title}; recipe {group.recipe}, {group.epochs:g} epochs; {group.precision}.", ""]
     lines += warnings(group)
     notes, used = Footnotes(), []
-    for section in sections:
+    for section, end in zip(sections, table_names([section.name for section in sections]), strict=True):
         keys = {record_key(cell) for cell in section.cells}
         records = [r for r in group.records if r.key in keys]
         order = list(dict.fromkeys(cell.label for cell in section.cells if cell.method != TEACHER))
@@ -58,7 +59,7 @@ def _write(title: str, sections: Sequence[Section], group: Group, folder: Path, 
         lines += [f"## {section.name}", "", grid(table), ""]
         for note in table.notes:
             lines += [note, ""]
-        write_table(folder, name, table, section.name, paper_of(group, notes, records) if latex else None)
+        write_table(folder, f"{name}-{end}", table, section.name, paper_of(group, notes, records) if latex else None)
     lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(used, group.freshness)]
     write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
     return folder / f"{name}.md"

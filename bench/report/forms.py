@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from bench.record.store import slug, write_atomically
+from bench.record.store import write_atomically
 from bench.report.tables import Footnotes, Table
 
 WORDS = {"start", "stage", "term", "where", "comparable", "Row here", "Quantity", "rule"}
@@ -31,13 +31,11 @@ class Paper:
     """where the numbers come from: comments in the file"""
 
 
-def write_table(folder: Path, name: str, table: Table, title: str = "", paper: Paper | None = None) -> None:
-    """``NAME-TITLE.csv``, and ``.tex`` beside it where there is a ``paper``."""
-    title = title or table.title
-    stem = f"{name}-{slug(title).lower()}"
+def write_table(folder: Path, stem: str, table: Table, title: str = "", paper: Paper | None = None) -> None:
+    """``STEM.csv``, and ``.tex`` with it where there is a ``paper``; ``title`` in the place of the table's own."""
     write_atomically(folder / f"{stem}.csv", csv_of(table).encode())
     if paper is not None:
-        write_atomically(folder / f"{stem}.tex", latex_of(table, title, paper, f"tab:{stem}").encode())
+        write_atomically(folder / f"{stem}.tex", latex_of(table, title or table.title, paper, f"tab:{stem}").encode())
 
 
 def aligned(table: Table) -> list[str]:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
+from bench.plan.keys import canonical
 from bench.record.freshness import Freshness
 from bench.record.newest import LeftOut, newest
 from bench.record.schema import Record
@@ -43,12 +44,18 @@ class Group:
     slug: str
     max_train_rows: int | None
     teacher: str
+    base: str
+    """sha256 of the weights that the teacher was made of"""
     origin: str
     recipe: str
     epochs: float
     precision: str
     threads: int
     device: str
+    numeric: str
+    """all of what changes the arithmetic, as JSON"""
+    identity: tuple[object, ...]
+    """what its records have in common and those of no other group have"""
     records: list[Record] = field(default_factory=list)
     speed_ups: dict[str, Ratio] = field(default_factory=dict)
     """system -> times faster than the teacher, under ``speed_conditions``"""
@@ -198,7 +205,7 @@ def _group(found: dict[tuple, Group], record: Record) -> Group:
         cell.teacher.origin,
         recipe,
         epochs,
-        cell.numeric.model_dump_json(),
+        canonical(cell.numeric.identity()),
     )
     return found.setdefault(
         key,
@@ -207,11 +214,14 @@ def _group(found: dict[tuple, Group], record: Record) -> Group:
             cell.data.slug,
             limit,
             cell.teacher.name,
+            cell.teacher.base,
             cell.teacher.origin,
             recipe,
             epochs,
             cell.numeric.precision,
             cell.numeric.threads,
             cell.numeric.device,
+            canonical(cell.numeric.identity()),
+            key,
         ),
     )

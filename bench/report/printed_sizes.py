@@ -48,7 +48,7 @@ def printed_sizes(file: Path = FILE) -> tuple[PrintedSize, ...]:
         InputError: no such file, other columns, or a figure that is not a number.
     """
     if not file.is_file():
-        raise InputError(f"{file} is not there; the printed figures come with a checkout of the repository")
+        raise InputError(f"{file} is not there; the printed figures come with the package: install it again")
     found = []
     with file.open(encoding="utf-8", newline="") as opened:
         for line, row in enumerate(csv.DictReader(opened), start=2):

@@ -1,24 +1,26 @@
-"""Numbers that papers print, beside ours: each with its source, and whether the two can be compared at all.
+"""Numbers that papers print, next to ours: each with its source, and whether the two can be compared at all.
 
-They are typed from the papers into reports/published/<paper>.csv and are never averaged with ours.
+They are typed from the papers into bench/report/printed/<paper>.csv, which is installed with the package, and are never
+averaged with ours. A line says what was done, not only what it is called (see ``bench/report/systems.py``).
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
 from bench.errors import InputError
 from bench.plan.cell import TEACHER
 from bench.report.groups import METRIC_NAMES, Column, Group
+from bench.report.systems import UNKNOWN, Printed, paired, reasons_of, same_teacher
 from bench.report.tables import Table
 from bench.stats.summary import summarise
 
-FOLDER = Path(__file__).resolve().parents[2] / "reports" / "published"
-PAPERS_TEACHER = "bert-base-uncased"
+FOLDER = Path(__file__).resolve().parent / "printed"
 
 
 DEV_ROWS = {
@@ -34,16 +36,19 @@ DEV_ROWS = {
     ("wnli", "validation"): 71,
 }
 """Examples of GLUE's development sets: a folder with another number holds something else."""
+ALLOWED = {"split": ("dev", "test", UNKNOWN), "augmented": ("yes", "no", UNKNOWN)}
+EMPTY = ("note",)
+"""Columns that may have no word."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """One printed cell. ``row`` is how the same system is spelled here; metric and split may be ``unknown``."""
+    """One printed cell of a system; metric and split may be ``unknown``, ``value`` is in percent."""
 
     source: str
     table: str
     system: str
-    row: str
+    done: Printed
     task: str
     evaluation: str
     metric: str
@@ -52,42 +57,87 @@ class Published:
     note: str
 
 
+FACTS = [field.name for field in fields(Printed)]
+COLUMNS = [name for field in fields(Published) for name in (FACTS if field.name == "done" else [field.name])]
+"""Of a file, in this order."""
+
+
 @lru_cache
 def published(folder: Path = FOLDER) -> tuple[Published, ...]:
-    """Every printed number, in the order of the files; none where the folder is not there.
+    """Every printed number, in the order of the files.
 
     Raises:
-        InputError: a file with other columns, or a value that is not a number.
+        InputError: no files, other columns, an empty or unknown word, or a number that is none; with file and line.
     """
     found = []
-    for path in sorted(folder.glob("*.csv")):
+    paths = sorted(folder.glob("*.csv"))
+    if not paths:
+        raise InputError(f"{folder} has no printed numbers; they come with the package: install it again")
+    for path in paths:
         with path.open(encoding="utf-8", newline="") as file:
-            for line, row in enumerate(csv.DictReader(file), start=2):
+            reader = csv.DictReader(file)
+            if reader.fieldnames != COLUMNS:
+                raise InputError(f"{path}, line 1: the columns should be {','.join(COLUMNS)}")
+            for row in reader:
                 try:
-                    words = {name: text for name, text in row.items() if name != "value"}
-                    found.append(Published(value=float(row["value"]), **words))
-                except (TypeError, ValueError, KeyError) as error:
-                    raise InputError(f"{path}, line {line}: {error}") from None
+                    found.append(_line(row))
+                except ValueError as error:
+                    raise InputError(f"{path}, line {reader.line_num}: {error}") from None
     return tuple(found)
 
 
-def reasons(group: Group, column: Column, paper: Published) -> list[str]:
+def _line(row: Mapping[str | None, str | None]) -> Published:
+    """One line of a file. Raises ValueError: what is wrong with it."""
+    words = {name: row.get(name) for name in COLUMNS}
+    if None in row or None in words.values():
+        raise ValueError(f"it should have {len(COLUMNS)} fields")
+    text = {name: str(word) for name, word in words.items()}
+    for name, word in text.items():
+        if not word and name not in EMPTY:
+            raise ValueError(f"{name} is empty; write {UNKNOWN} where a paper does not say it")
+        if name in ALLOWED and word not in ALLOWED[name]:
+            raise ValueError(f"{name} is {word!r}; it should be one of {', '.join(ALLOWED[name])}")
+    value = float(text["value"])
+    if not (math.isfinite(value) and -100 <= value <= 100):
+        raise ValueError(f"value is {value}; it should be percent")
+    done = Printed(
+        text["row"],
+        _count("layers", text["layers"]),
+        _count("hidden", text["hidden"]),
+        *(text[name] for name in ("start", "text", "teacher", "augmented")),
+    )
+    rest = {name: word for name, word in text.items() if name not in FACTS and name != "value"}
+    return Published(done=done, value=value, **rest)
+
+
+def _count(name: str, text: str) -> int | None:
+    if text == UNKNOWN:
+        return None
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError(f"{name} is {text!r}; it should be a whole number above 0, or {UNKNOWN}")
+    return int(text)
+
+
+def reasons(group: Group, label: str, column: Column, paper: Published) -> list[str]:
     """Why a printed number and ours are not of the same thing; empty where they can be compared."""
     found = []
     if paper.split != "dev":
-        found.append("split not stated" if paper.split == "unknown" else f"{paper.split} set, ours is dev")
-    if paper.metric == "unknown":
+        found.append("split not stated" if paper.split == UNKNOWN else f"{paper.split} set, ours is dev")
+    if paper.metric == UNKNOWN:
         found.append("metric not stated")
     elif paper.metric != column.metric:
         found.append(f"{METRIC_NAMES.get(paper.metric, paper.metric)}, ours is {METRIC_NAMES[column.metric]}")
     rows = {r.cell.data.rows.get(column.evaluation) for r in group.records if column.task in r.cell.tasks}
     if rows != {DEV_ROWS.get((column.task, column.evaluation))}:
         found.append("not GLUE's development set")
-    if group.teacher != PAPERS_TEACHER:
+    if paper.done.teacher == UNKNOWN:
+        found.append("teacher not stated")
+    elif not same_teacher(group.teacher, paper.done):
         found.append("other teacher")
     if group.row_limit(column.task):
         found.append("fewer training rows")
-    return found
+    done = [record for record in group.of(label, column.task) if record.status == "ok"]
+    return found + reasons_of(group, done, paper.done)
 
 
 def beside(group: Group, papers: Sequence[Published]) -> Table | None:
@@ -99,10 +149,12 @@ def beside(group: Group, papers: Sequence[Published]) -> Table | None:
         for label in group.systems:
             got = group.values(label, column)
             for paper in papers:
-                if not got or (paper.row, paper.task, paper.evaluation) != (label, column.task, column.evaluation):
+                if not got or (paper.task, paper.evaluation) != (column.task, column.evaluation):
+                    continue
+                if not paired(group, group.of(label, column.task)[0], paper.done):
                     continue
                 ours = summarise(list(got.values()))
-                why = reasons(group, column, paper)
+                why = reasons(group, label, column, paper)
                 metric = METRIC_NAMES.get(paper.metric, paper.metric)
                 rows.append(
                     [
@@ -111,7 +163,7 @@ def beside(group: Group, papers: Sequence[Published]) -> Table | None:
                         ours.text(),
                         f"{paper.value:.1f} ({metric}, {paper.split})",
                         f"{paper.system}; {paper.source}, {paper.table}" + (f" ({paper.note})" if paper.note else ""),
-                        "yes" if not why else "no: " + ", ".join(why),
+                        "yes" if not why else "no: " + "; ".join(why),
                     ]
                 )
                 values.append([column.title, label, f"{ours.mean:.4f}", f"{paper.value:g}", *rows[-1][4:]])
@@ -121,7 +173,8 @@ def beside(group: Group, papers: Sequence[Published]) -> Table | None:
     table = Table("Published beside ours", header, rows, values)
     compared = sum(row[-1] == "yes" for row in rows)
     table.notes.append(
-        f"{compared} of {len(rows)} pairs can be compared. The papers' teacher is BERT-base (row {TEACHER}); recipes, "
-        f"pre-training and searches differ in ways that no column shows."
+        f"{compared} of {len(rows)} pairs can be compared. A pair is of one method; it can be compared where shape, start, "
+        f"pre-training, settings, teacher (the papers' own is row {TEACHER}) and data agree as far as papers and records say. "
+        "Recipes and searches differ in ways that no column shows."
     )
     return table

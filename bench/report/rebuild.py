@@ -6,8 +6,9 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.plan.cell import TEACHER
-from bench.plan.request import OPTION_OF
+from bench.plan.request import EMBEDDED, OPTION_OF
 from bench.record.schema import Record
 from bench.report.groups import Group
 
@@ -54,7 +55,7 @@ def _command(
     tasks = together or tuple(task for task in group.tasks if any(task in record.cell.tasks for record in records))
     seeds = sorted({record.cell.seed for record in records})
     words = ["python", "-m", "bench", verb[0], "--methods", ",".join(rows) or TEACHER, "--tasks", ",".join(tasks)]
-    words += ["--data", _data(group.slug), "--teacher", _teacher(group.teacher), *verb[1:]]
+    words += ["--data", _data(group.slug), "--teacher", _teacher(group), *verb[1:]]
     words += ["--recipe", group.recipe] if verb[0] == "run" else []  # a search knows the common one alone
     words += ["--seeds", ",".join(map(str, seeds))] if seeds != [0] else []
     words += ["--epochs", f"{group.epochs:g}"] if group.recipe != "paper" else []
@@ -82,8 +83,9 @@ def _data(slug: str) -> str:
     return "hub" if known == "glue-hub" else re.sub(r"^(folder|own)-", "", known)
 
 
-def _teacher(name: str) -> str:
-    return "embedded" if name.endswith("(embedded)") else name
+def _teacher(group: Group) -> str:
+    """What ``--teacher`` was: the embedded one is known by its weights, since a folder may have any name."""
+    return EMBEDDED if (group.teacher, group.base) == (EMBEDDED_NAME, EMBEDDED_SHA256) else group.teacher
 
 
 def _text(records: Sequence[Record]) -> list[str]:

@@ -67,11 +67,31 @@ def _size(group: Group, label: str) -> tuple[str, str]:
     sized = [r.sizes for r in group.of(label) if r.sizes]
     if not sized:
         return "–", "–"
-    smallest = min(sized, key=lambda s: s.parameters)  # heads differ by a few hundred weights between tasks
-    flops = [smallest.flops]
-    if smallest.expected_macs:  # where sequences leave hangs on the task
-        flops = sorted({s.flops for s in sized})
-    return f"{smallest.parameters / 1e6:.2f}", " to ".join(dict.fromkeys(f"{flops[i] / 1e9:.2f}" for i in (0, -1)))
+    smallest = min(sized, key=lambda s: s.parameters)
+    parameters = [s.parameters for s in sized] if _models_differ(sized) else [smallest.parameters]
+    flops = [s.flops for s in sized] if differ(sized) else [smallest.flops]
+    return _range(parameters, 1e6), _range(flops, 1e9)
+
+
+def _range(counts: Sequence[int], unit: float) -> str:
+    """``1.20 to 2.40``, or one figure where both ends are printed alike."""
+    return " to ".join(dict.fromkeys(f"{end(counts) / unit:.2f}" for end in (min, max)))
+
+
+CLASSES = 0.01
+"""Classification layers of two or three classes differ by a few hundred weights: by less than this part of a model."""
+
+
+def _models_differ(sized: Sequence[Sizes]) -> bool:
+    """Whether these models differ in more than the number of their classes: in their vocabulary, or in a head for pairs."""
+    parameters = [s.parameters for s in sized]
+    bodies = {s.parameters - s.pooler_and_head for s in sized}
+    return len(bodies) > 1 or max(parameters) - min(parameters) > CLASSES * min(parameters)
+
+
+def differ(sized: Sequence[Sizes]) -> bool:
+    """Whether these models need one line each in a table of sizes: other models, or sequences leave them at other layers."""
+    return _models_differ(sized) or len({s.expected_macs for s in sized}) > 1
 
 
 def _said(group: Group, label: str) -> list[str]:
@@ -333,12 +353,12 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
 
 
 def sizes_of(group: Group) -> Table:
-    """The sizes of a group's rows; where heads differ between tasks, the smallest; an early exit's for each task."""
+    """The sizes of a group's rows: one line a row; of models that differ in more than their classes, one line a task."""
     named = []
     for label in group.systems:
         by_task = {task: [r.sizes for r in group.of(label, task) if r.sizes] for task in group.tasks}
         sized = [s for of_task in by_task.values() for s in of_task]
-        if len({s.expected_macs for s in sized}) > 1:
+        if sized and differ(sized):
             named += [(f"{label}, {task}", of_task[0]) for task, of_task in by_task.items() if of_task]
         elif sized:
             named.append((label, min(sized, key=lambda s: s.parameters)))

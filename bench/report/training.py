@@ -2,48 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from bench.plan.cell import TEACHER
-from bench.record.schema import Record
+from bench.record.schema import Record, TrainCost
 from bench.report.groups import Group
+from bench.report.systems import RANDOM, start_kind
 from bench.report.tables import Table
 
 
 def start_of(record: Record) -> str:
     """Where a student's weights came from before it saw the task."""
-    if record.cell.label == TEACHER:
-        return "checkpoint"
-    for name, made in record.artefacts.items():
-        if "train" in made:
-            return f"{name.replace('_', ' ')} {made['key'][:6]}"
-        if made.get("beginning", "").startswith("given: "):
-            return str(made["beginning"])
-    own = {"tuned_teacher": "the tuned teacher", "teacher_weights": "the teacher, un-tuned"}
-    return next((text for name, text in own.items() if name in record.artefacts), "random weights")
+    kind = start_kind(record)
+    made = record.artefacts.get(kind, {})
+    if "train" in made:
+        return f"{kind.replace('_', ' ')} {made['key'][:6]}"
+    if made.get("beginning", "").startswith("given: "):
+        return str(made["beginning"])
+    own = {"tuned_teacher": "the tuned teacher", "teacher_weights": "the teacher, un-tuned", RANDOM: "random weights"}
+    return own.get(kind, "checkpoint" if record.cell.method == TEACHER else kind.replace("_", " "))
+
+
+COSTS: Sequence[Callable[[TrainCost], float]] = (
+    lambda train: train.examples,
+    lambda train: train.flops_own,
+    lambda train: train.flops_teacher,
+    lambda train: train.seconds_own,
+    lambda train: train.teacher_seconds_shared,
+    lambda train: train.teacher_seconds_alone,
+)
+"""What is added up of each training, in the order of the table's columns."""
+
+
+def trainings(group: Group, label: str) -> list[Record]:
+    """One record for each training of a row: a student of several tasks has one a task, and was trained once."""
+    return list({r.train_key: r for r in group.of(label) if r.train}.values())
+
+
+def _learned(record: Record) -> tuple[str, ...]:
+    """The tasks of a training: one, or all that a student learned together."""
+    return tuple(partner.task for partner in record.cell.together) or record.cell.tasks
+
+
+def _by_tasks(done: Sequence[Record]) -> list[list[TrainCost]]:
+    """What trainings took, sorted by what they learned: those of one list differ by their seed alone."""
+    found: dict[tuple[str, ...], list[TrainCost]] = {}
+    for record in done:
+        if record.train:
+            found.setdefault(_learned(record), []).append(record.train)
+    return list(found.values())
 
 
 def cost(group: Group) -> Table | None:
-    """What training each row took, summed over tasks, mean over seeds."""
+    """What training each row took: the mean over the seeds of each task, summed over tasks."""
     rows = []
     for label in group.systems:
-        # a student of several tasks has a record for each of them, and was trained once
-        done = list({r.train_key: r for r in group.of(label) if r.train}.values())
+        done = trainings(group, label)
         if not done:
             continue
-        seeds = max(1, len({r.cell.seed for r in done}))
-        total = lambda field: sum(getattr(r.train, field) for r in done) / seeds  # noqa: B023, E731
-        own, taught = total("flops_own"), total("flops_teacher")
-        seconds, shared = total("seconds_own"), total("teacher_seconds_shared")
+        costs = _by_tasks(done)
+        # tasks may have different numbers of seeds, so each has its own mean
+        examples, own, taught, seconds, shared, alone = (
+            sum(sum(of(one) for one in seeds) / len(seeds) for seeds in costs) for of in COSTS
+        )
         rows.append(
             [
                 label,
                 ", ".join(sorted({start_of(r) for r in done})),
                 str(len(done)),
-                f"{total('examples'):,.0f}",
+                f"{examples:,.0f}",
                 f"{own / 1e12:.2f}",
                 f"{taught / 1e12:.2f}",
                 f"{seconds:,.0f}",
                 f"{shared:,.0f}",
-                f"{total('teacher_seconds_alone'):,.0f}",
+                f"{alone:,.0f}",
                 f"{100 * shared / (seconds + shared):.0f} %" if seconds + shared else "–",
             ]
         )
@@ -63,7 +95,7 @@ def cost(group: Group) -> Table | None:
     ]
     table = Table("Cost of training", header, rows, rows)
     table.notes.append(
-        "Summed over the tasks, mean over seeds. TFLOPs are closed-form over the tokens seen; seconds are of the machine "
+        "Mean over the seeds of each task, summed over the tasks. TFLOPs are closed-form over the tokens seen; seconds are of the machine "
         "named below, with what else ran there."
     )
     starts = {made["key"]: (name, made) for r in group.records for name, made in r.artefacts.items() if "train" in made}
@@ -82,21 +114,29 @@ IDLE_SHARE = 0.01
 """A term that never moves the weights by more than this part of its stage's gradients does not matter."""
 
 
+def _measured(runs: int, done: int) -> str:
+    """In how many of a row's trainings a term's share was measured: older records have none."""
+    if runs == done:
+        return "in its one training" if done == 1 else f"in all {done} trainings"
+    return f"in the {runs} of {done} trainings that measured it"
+
+
 def gradient_shares(group: Group) -> Table | None:
     """How much of the gradient each term gives, by stage; terms that never matter are named."""
     rows, idle = [], []
     for label in group.systems:
+        done = trainings(group, label)
         seen: dict[tuple[str, str], list[list[float]]] = {}
-        for record in group.of(label):
+        for record in done:
             for stage, terms in record.gradient_shares.items():
                 for term, shares in terms.items():
-                    if len(terms) > 1:
+                    if len(terms) > 1 and shares:
                         seen.setdefault((stage, term), []).append(shares)
         for (stage, term), runs in seen.items():
             points = [sum(values) / len(values) for values in zip(*runs, strict=False)]
             rows.append([label, stage, term, *(f"{100 * point:.1f} %" for point in points)])
-            if max(max(run, default=0.0) for run in runs) < IDLE_SHARE:
-                idle.append(f"{label}: {term} in stage {stage}")
+            if max(map(max, runs)) < IDLE_SHARE:
+                idle.append(f"{label}: {term} in stage {stage} ({_measured(len(runs), len(done))})")
     if not rows:
         return None
     width = max(map(len, rows))
@@ -108,7 +148,7 @@ def gradient_shares(group: Group) -> Table | None:
     )
     if idle:
         table.notes.append(
-            f"**Never above {100 * IDLE_SHARE:.0f} %, on any task, seed or step: {'; '.join(idle)}.** Such a term does not matter; "
-            "raise its weight or leave it out."
+            f"**Never above {100 * IDLE_SHARE:.0f} %, on any task, seed or step that was measured: {'; '.join(idle)}.** Such a term "
+            "does not matter; raise its weight or leave it out."
         )
     return table

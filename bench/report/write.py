@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.data.checkpoints import EMBEDDED_SHA256
 from bench.errors import NothingMeasured
 from bench.plan.cell import TEACHER, Cell, record_key
 from bench.record.freshness import Freshness, stale_lines, unknown_line
@@ -18,6 +19,7 @@ from bench.record.speed import SpeedRecord, speed_records
 from bench.record.store import Store, slug, write_atomically
 from bench.report.forms import Paper, grid, write_table
 from bench.report.groups import Group, groups
+from bench.report.names import name_of, table_names
 from bench.report.published import beside, published
 from bench.report.rebuild import commands, starts_without_text
 from bench.report.speed import described, headline, latest, speed_tables, speed_up
@@ -99,22 +101,10 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
         lines += [f"## {table.title}", "", grid(table), ""]
         for note in table.notes:
             lines += [note, ""]
-        write_table(folder, name, table, paper=paper)
+        write_table(folder, f"{name}-{slug(table.title).lower()}", table, paper=paper)
     lines += [made_on]
     write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
     return folder / f"{name}.md"
-
-
-def name_of(group: Group) -> str:
-    """The file name of a group's report: data, teacher, recipe, and what else sets it apart."""
-    parts = [group.slug, slug(group.teacher.split("/")[-1].split(" (")[0]), group.recipe, f"{group.epochs:g}-epochs"]
-    if group.max_train_rows:
-        parts.append(f"{group.max_train_rows}-rows")
-    if group.precision != "fp32":
-        parts.append(group.precision)
-    if group.threads != 2:
-        parts.append(f"{group.threads}-threads")
-    return slug("-".join(parts)).lower()
 
 
 def write_report(group: Group, folder: Path, store: Store, kept: float = KEPT, latex: bool = False) -> Path:
@@ -142,8 +132,8 @@ def write_report(group: Group, folder: Path, store: Store, kept: float = KEPT, l
         if t
     ]
     paper = paper_of(group, notes, group.records) if latex else None
-    for table in tables:
-        write_table(folder, name, table, paper=paper)
+    for table, end in zip(tables, table_names([table.title for table in tables]), strict=True):
+        write_table(folder, f"{name}-{end}", table, paper=paper)
     shown = {}
     for suffix, caption, draw in (
         ("", "Score kept against FLOPs", score_against_flops),
@@ -227,7 +217,7 @@ def warnings(group: Group) -> list[str]:
             "**Generated sample data, not GLUE.** Task names say which GLUE task the form is taken from; no number here compares with a paper.",
             "",
         ]
-    if "embedded" in group.teacher and {"mnli", "qqp"} & set(group.tasks) and not group.slug.startswith("sample-"):
+    if group.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks) and not group.slug.startswith("sample-"):
         lines += [
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: read mnli and qqp with that in mind.",
             "",

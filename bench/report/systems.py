@@ -1,0 +1,273 @@
+"""What a system is: a printed one's facts against what a record says was done. No torch, no clock.
+
+A method's name and settings, a shape, a start and a text to pre-train on: two systems are the same where all of them are.
+What a record does not say is never taken to agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.plan.cell import TEACHER
+from bench.record.schema import Record, Sizes
+from bench.report.groups import Group
+from bench.report.rebuild import AUGMENTED, SUFFIX
+
+UNKNOWN, NONE = "unknown", "none"
+CHECKPOINT, GIVEN, RANDOM = "checkpoint", "given", "random"
+SHAPE = ("layers", "hidden", "heads", "ffn")
+"""Settings that say how large a student is: rows of other sizes are still rows of one method."""
+START = "start"
+WORDS = {
+    CHECKPOINT: "the checkpoint itself",
+    GIVEN: "weights given as they are",
+    RANDOM: "random weights",
+    "general_start": "the general start",
+    "teacher_weights": "the un-tuned teacher's weights",
+    "tuned_teacher": "the tuned teacher's weights",
+    "given_start": "weights given from outside",
+}
+"""How a start is said; any other is a pre-training of the method's own, by its name."""
+CLASSES = range(1, 4)
+"""Numbers of classes of GLUE's tasks."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a printed system is.
+
+    Attributes:
+        row: how the same system is spelled here, or ``teacher``.
+        layers, hidden: its shape; None where its paper does not say.
+        start: where its weights came from before the task, by the name that records have for it (``random``,
+            ``checkpoint``, ``teacher_weights``, a method's own stage on text), ``unknown`` if not stated.
+        text: what it was pre-trained on before the task, besides its teacher's checkpoint; ``none``, ``unknown``.
+        teacher: the hub name of the model it learned from; ``none``, ``unknown``.
+        augmented: ``yes``, ``no`` or ``unknown``.
+    """
+
+    row: str
+    layers: int | None
+    hidden: int | None
+    start: str
+    text: str
+    teacher: str
+    augmented: str
+
+    @property
+    def method(self) -> str:
+        return self.row.partition(":")[0]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What its spelling changes, as text."""
+        return settings_in(self.row)
+
+    @property
+    def dropped(self) -> set[str]:
+        return {part[1:] for part in self.row.split(":")[1:] if part.startswith("-")}
+
+
+def settings_in(spelling: str) -> dict[str, str]:
+    """``name=value`` of a spelling."""
+    pairs = (part.partition("=") for part in spelling.split(":")[1:] if not part.startswith("-"))
+    return {name: value for name, _, value in pairs}
+
+
+def start_kind(record: Record) -> str:
+    """The name of what a student began with: the artefact that holds its first weights, ``random`` where there is none."""
+    if record.cell.method == TEACHER:
+        return CHECKPOINT if record.cell.teacher.origin == "fine-tuned" else GIVEN
+    own = {name.partition(".")[0]: made for name, made in record.artefacts.items()}
+    for name, made in own.items():
+        if name != TEACHER and ("train" in made or "text" in made or made.get("beginning", "").startswith("given: ")):
+            return name
+    return next((name for name in ("tuned_teacher", "teacher_weights") if name in own), RANDOM)
+
+
+def start_in_words(kind: str) -> str:
+    return WORDS.get(kind, f"a pre-training of its own, {kind.replace('_', ' ')}")
+
+
+def shape_of(record: Record) -> tuple[int | None, int | None]:
+    """Layers and width, by the settings or else by the counts; None where neither says so."""
+    counted = counted_shape(record.sizes) if record.sizes else None
+    named = [record.cell.settings.get(name) for name in SHAPE[:2]]
+    layers, hidden = (
+        value if isinstance(value, int) and value > 0 else (counted[i] if counted else None)
+        for i, value in enumerate(named)
+    )
+    return layers, hidden
+
+
+def counted_shape(sizes: Sizes) -> tuple[int, int] | None:
+    """Layers and width of a BERT from the counts of its weights and multiplications; None where they fit no whole number.
+
+    With width h, L layers, F feed-forward neurons in all of them, n classes and sequences of T tokens:
+
+        pooler and head  (h + 1)(h + n)
+        body             L (4 h^2 + 9 h) + F (2 h + 1)
+        MACs             T (4 h^2 L + 2 h F) + 2 T^2 h L + h^2 + n h
+
+    The first gives h and n, the other two L and F. Of a model with experts, what one token meets counts.
+    """
+    for classes in CLASSES:
+        hidden = math.isqrt(sizes.pooler_and_head + classes * classes) - classes
+        for h in range(max(1, hidden - 2), hidden + 3 + classes):
+            if (h + 1) * (h + classes) == sizes.pooler_and_head:
+                return _depth(sizes, h, classes)
+    return None
+
+
+def _depth(sizes: Sizes, h: int, classes: int) -> tuple[int, int] | None:
+    body = (sizes.active_parameters or sizes.parameters) - sizes.embedding - sizes.pooler_and_head
+    macs, length = sizes.macs_closed_form - h * h - classes * h, sizes.sequence_length
+    above = (2 * h + 1) * macs - 2 * h * length * body
+    below = 2 * h * length * (length * (2 * h + 1) - 7 * h)
+    if below <= 0 or above <= 0 or above % below:
+        return None
+    layers = above // below
+    neurons = body - layers * (4 * h * h + 9 * h)
+    if neurons < 0 or neurons % (layers * (2 * h + 1)):
+        return None
+    return layers, h
+
+
+def changed(group: Group, record: Record) -> set[str] | None:
+    """Names of the settings in which a row differs from its method's defaults; None where the records do not say.
+
+    A spelling holds what differs. An ablation is named by its paper's words, so it is compared with its full row.
+    """
+    full = record.cell.ablation_of
+    if full is None:
+        return set(settings_in(SUFFIX.sub("", record.cell.label)))
+    others = [r.cell.settings for r in group.records if r.cell.label == full]
+    if not others:
+        return None
+    own = record.cell.settings
+    differing = {name for name in own.keys() | others[0].keys() if own.get(name) != others[0].get(name)}
+    return differing | set(settings_in(SUFFIX.sub("", full)))
+
+
+def paired(group: Group, record: Record, theirs: Printed) -> bool:
+    """Whether the two are one method, and ours has no change that the printed one could not be compared by.
+
+    A row of another size or start is shown, with that as the reason; a variant of ours that nobody printed is not.
+    """
+    if record.cell.method != theirs.method or not set(record.cell.dropped) <= theirs.dropped:
+        return False
+    names = changed(group, record)
+    return names is None or names <= {*SHAPE, START, *theirs.settings}
+
+
+def differences_of(group: Group, record: Record, theirs: Printed) -> list[str]:
+    """Why ours is another system than the printed one; empty only where the record says that it is the same."""
+    start = _start(record, theirs)
+    shape = _shape(record, theirs) if record.cell.method != TEACHER else []  # a teacher's shape is its checkpoint's
+    explained = {START} if start else set()
+    explained |= set(SHAPE) if shape else {"layers", "hidden"}
+    return [
+        *(start or _text(group, record, theirs)),
+        *shape,
+        *_settings(group, record, theirs, explained),
+        *_choices(record),
+        *_augmentation(group, theirs),
+    ]
+
+
+def _start(record: Record, theirs: Printed) -> list[str]:
+    if theirs.start == UNKNOWN:
+        return ["start not stated"]
+    ours = start_kind(record)
+    if ours == theirs.start:
+        return []
+    return [f"other start (theirs {start_in_words(theirs.start)}, ours {start_in_words(ours)})"]
+
+
+def _text(group: Group, record: Record, theirs: Printed) -> list[str]:
+    """Of two pre-trained alike: on which text. A corpus of ours is never known to be a paper's, to the word."""
+    if theirs.text == NONE:
+        return []
+    if theirs.text == UNKNOWN:
+        return ["pre-training text not stated"]
+    kind = start_kind(record)
+    key = record.artefacts.get(kind, {}).get("key")
+    # older records do not name the text of a start that newer ones share with them
+    starts = [r.artefacts[kind] for r in (record, *group.records) if kind in r.artefacts]
+    text = next((made["text"] for made in starts if made["key"] == key and "text" in made), None)
+    if text is None:
+        return ["pre-training text not known from the record"]
+    files, tokens = text["files"], text["tokens"]
+    ours = ", ".join(files) if files else "sentences of the sample suite"
+    return [f"other pre-training text (theirs {theirs.text}, ours {tokens:,} tokens of {ours})"]
+
+
+def _shape(record: Record, theirs: Printed) -> list[str]:
+    found = []
+    layers, hidden = shape_of(record)
+    for name, ours, printed, said in (
+        ("layers", layers, theirs.layers, f"{layers} layers"),
+        ("width", hidden, theirs.hidden, f"width {hidden}"),
+    ):
+        if printed is None:
+            found.append(f"{name} not stated")
+        elif ours is None:
+            found.append(f"{name} not known from the record")
+        elif ours != printed:
+            found.append(f"{said}, theirs {printed}")
+    return found
+
+
+def _settings(group: Group, record: Record, theirs: Printed, explained: set[str]) -> list[str]:
+    """What else was set: what the printed spelling changes, and what ours does; without what is explained already."""
+    own, asked = record.cell.settings, theirs.settings
+    unlike = [
+        f"{name}={value}" for name, value in asked.items() if name not in explained and _spelled(own, name) != value
+    ]
+    unlike += [f"without {term}" for term in sorted(theirs.dropped - set(record.cell.dropped))]
+    found = [f"other settings (theirs {', '.join(unlike)})"] if unlike else []
+    names = changed(group, record)
+    if names is None:
+        return [*found, "settings not known from the record"]
+    ours = [f"{name}={_spelled(own, name)}" for name in sorted(names - set(asked) - explained - {START})]
+    return [*found, f"ours with {', '.join(ours)}"] if ours else found
+
+
+def _spelled(settings: Mapping[str, Any], name: str) -> str:
+    """A setting as it is spelled; empty where a record has none of that name."""
+    value = settings.get(name, "")
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _choices(record: Record) -> list[str]:
+    """How ours was chosen among several trainings or epochs, and what it learned with this task."""
+    found = []
+    if record.cell.selection is not None:
+        found.append("ours has its epoch chosen on development rows")
+    if record.cell.search is not None:
+        found.append("ours has its settings searched for")
+    if record.cell.together:
+        found.append("ours learned several tasks together")
+    return found
+
+
+def _augmentation(group: Group, theirs: Printed) -> list[str]:
+    if theirs.augmented == UNKNOWN:
+        return ["augmentation not stated"]
+    ours = AUGMENTED.search(group.slug) is not None
+    if ours == (theirs.augmented == "yes"):
+        return ["augmented in another way"] if ours else []
+    return ["theirs with augmented training rows" if not ours else "ours with augmented training rows"]
+
+
+def same_teacher(name: str, theirs: Printed) -> bool:
+    """Whether a teacher of this name is the printed system's: the hub knows its models by a short name too."""
+    return theirs.teacher == NONE or name in (theirs.teacher, theirs.teacher.split("/")[-1])
+
+
+def reasons_of(group: Group, records: Sequence[Record], theirs: Printed) -> list[str]:
+    """Over all seeds of a row: any difference of one of them."""
+    return list(dict.fromkeys(reason for record in records for reason in differences_of(group, record, theirs)))
