@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from transformers import BertConfig
 import methods
 from bench.train.conformance import CHECKS, check_method
 from methods import losses
-from methods.api import Needs, Student, Term
+from methods.api import MethodError, Needs, Student, Term
 from methods.finetune import FineTune
 
 QUICK = ("microbert",)
@@ -166,6 +166,62 @@ def test_what_lacks_half_the_contract_is_told_what():
 def test_an_architecture_that_transformers_cannot_open_is_told_what_to_do():
     (check,) = check_method(ShipsWhatTransformersCannotOpen, ["saves"])
     assert "put @opened_by_transformers on" in check.found
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadThatIsNotSaved(FineTune):
+    """Of its default everything is saved; the other head is a module that the configuration does not know of."""
+
+    head: Literal["usual", "relu"] = "usual"
+
+    def build(self, setup):
+        student = super().build(setup)
+        if self.head == "relu":
+            student.model.dropout = torch.nn.ReLU()
+        return student
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookThatIsNotSaved(FineTune):
+    """The modules are the default's; the answer is not."""
+
+    doubled: bool = False
+
+    def build(self, setup):
+        student = super().build(setup)
+        if self.doubled:
+            student.model.classifier.register_forward_hook(lambda module, inputs, output: 2 * output)
+        return student
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceThatIsRefused(FineTune):
+    never: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.never:
+            raise MethodError("never")
+
+
+def found_by(kind, *checks, **settings):
+    """What the named checks find, by their names."""
+    return {done.name: done.found for done in check_method(kind, checks, settings=settings) if not done.passed}
+
+
+@pytest.mark.parametrize(
+    "kind, choice", [(HeadThatIsNotSaved, "head=relu answers"), (HookThatIsNotSaved, "doubled=true answers")]
+)
+def test_every_choice_of_a_setting_is_reopened(kind, choice):
+    assert choice in found_by(kind, "saves")["saves"]
+
+
+def test_a_choice_that_a_method_refuses_is_not_its_fault():
+    assert not found_by(ChoiceThatIsRefused, "saves")
+
+
+def test_the_head_of_tinyberts_code_is_reopened_as_itself():
+    assert not found_by(methods.get("tinybert"), "saves")
 
 
 PLANTED = {

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from transformers import AutoModelForSequenceClassification, BertConfig, BertFor
 from bench.data.encode import Encoded, Vocabulary
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
+from bench.measure.students import untrained
 from bench.plan.recipe import Recipe
 from bench.train.evaluate import predict
 from bench.train.halfway import Halfway
@@ -39,6 +40,7 @@ from methods.api import (
     GeneralStart,
     GivenStart,
     Method,
+    MethodError,
     Needs,
     Out,
     Setup,
@@ -207,6 +209,17 @@ class Bench:
             return forward(model.eval(), self.data.batch(range(8)), Needs(logits=True)).logits
 
 
+def choices_of(method: Any) -> list[tuple[str, Any]]:
+    """Every other value of the settings that are a choice: of type bool or Literal."""
+    hints = get_type_hints(type(method))
+    found = []
+    for setting in fields(method):
+        hint = hints[setting.name]
+        values = get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ()
+        found += [(setting.name, value) for value in values if value != getattr(method, setting.name)]
+    return found
+
+
 class Suite:
     """The checks of one method, sharing what they train."""
 
@@ -359,26 +372,59 @@ class Suite:
             )
 
     def saves(self) -> None:
-        """What ships answers the same after it was saved and opened by transformers, weights as safetensors."""
+        """What ships answers the same after it was saved and opened by transformers, with every choice of its settings."""
         bench = self.bench()
         for point, model in bench.deployed(self.whole).items():
-            with tempfile.TemporaryDirectory() as folder:
-                model.save_pretrained(folder)  # type: ignore[operator]
-                files = {path.suffix for path in Path(folder).iterdir()}
-                if not {".safetensors"} <= files <= {".safetensors", ".json"}:
-                    raise Broken(f"saved as {', '.join(sorted(files))}; expected .safetensors and .json")
-                torch.manual_seed(11)
-                try:
-                    again = AutoModelForSequenceClassification.from_pretrained(folder)
-                except ValueError as error:
-                    raise Broken(
-                        f"transformers does not open it: put @opened_by_transformers on {type(model).__name__} ({error})"
-                    ) from None
-            again.set_attn_implementation("packed")
-            if not torch.equal(bench.logits(model), bench.logits(again)):
+            self._reopens(point or "the model", model)
+        known = {name: self._probe(model) for name, model in self._shipped(self.method).items()}
+        for setting, value in choices_of(self.method):
+            what = f"{setting}={str(value).lower() if isinstance(value, bool) else value}"
+            try:
+                shipped = self._shipped(replace(self.method, **{setting: value}))
+            except MethodError:
+                continue  # the method refuses this choice with its other settings, or with this teacher
+            except Exception as error:
+                raise Broken(f"{what}: {type(error).__name__}: {error}") from error
+            for point, model in shipped.items():
+                if self._probe(model) != known.get(point):  # another module, or another answer of equal weights
+                    self._reopens(f"{what}{', ' if point else ''}{point}", model)
+
+    def _shipped(self, method: Any) -> Mapping[str, Any]:
+        """What a method ships, with weights that nobody trained, of equal values where names and shapes are equal."""
+        models = untrained(method, self.bench().teacher.config, 2)
+        for model in models.values():
+            for name, parameter in model.named_parameters():
+                chance = np.random.default_rng(list(name.encode()))
+                values = chance.normal(0, 0.2, parameter.shape).astype(np.float32)
+                parameter.data.copy_(torch.from_numpy(values))
+        return models
+
+    def _probe(self, model: Any) -> tuple[Any, ...]:
+        """What tells two shipped models of equal weights apart: their modules and their answers."""
+        modules = [(name, type(module)) for name, module in model.named_modules()]
+        return modules, self.bench().logits(model).tolist()
+
+    def _reopens(self, what: str, model: Any) -> None:
+        bench = self.bench()
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            files = {path.suffix for path in Path(folder).iterdir()}
+            if not {".safetensors"} <= files <= {".safetensors", ".json"}:
+                raise Broken(f"{what} is saved as {', '.join(sorted(files))}; expected .safetensors and .json")
+            torch.manual_seed(11)
+            try:
+                again = AutoModelForSequenceClassification.from_pretrained(folder)
+            except ValueError as error:
                 raise Broken(
-                    f"{point or 'the model'} answers differently after loading: something is not in its weights"
-                )
+                    f"{what}: transformers does not open it: put @opened_by_transformers on {type(model).__name__} ({error})"
+                ) from None
+        again.set_attn_implementation("packed")
+        gap = (bench.logits(model) - bench.logits(again)).abs().max()
+        if float(gap) != 0:
+            raise Broken(
+                f"{what} answers differently after loading, by up to {float(gap):.2g}: something is not in its weights "
+                f"and its configuration; where the class is its own, it needs a model_type and @opened_by_transformers"
+            )
 
     def ships_what_it_trained(self) -> None:
         """The shipped model answers like the trained one (to rounding)."""
