@@ -16,6 +16,7 @@ from bench.train.conformance import CHECKS, check_method
 from methods import losses
 from methods.api import MethodError, Needs, Student, Term
 from methods.finetune import FineTune
+from methods.kd import KD
 
 QUICK = ("microbert",)
 """A general start, a discriminator, a router and two stages; the others are checked among the slow tests."""
@@ -224,8 +225,77 @@ def test_the_head_of_tinyberts_code_is_reopened_as_itself():
     assert not found_by(methods.get("tinybert"), "saves")
 
 
+@dataclass(frozen=True, kw_only=True)
+class LabelledWrongly(KD):
+    """Its full row is whole; what it is asked about is planted by each example below."""
+
+
+SPELLINGS = {
+    "a misspelt term": ({"w/o hard": ":-hrad"}, {}, "did you mean 'hard'"),
+    "a misspelt setting": ({"warm": ":temprature=2"}, {}, "did you mean 'temperature'"),
+    "a value of another type": ({"warm": ":temperature=hot"}, {}, "a number"),
+    "a value that is refused": ({"all soft": ":alpha=2"}, {}, "between 0 and 1"),
+    "a term that no stage has": ({"w/o more": ":-more"}, {}, "no term more to drop here; its terms are: hard, soft"),
+    "no colon": ({"w/o hard": "-hard"}, {}, "begin with a colon"),
+    "nothing": ({"w/o nothing": ""}, {}, "makes the same row as the full row"),
+    "the default again": ({"cold": ":temperature=1"}, {}, "makes the same row as the full row"),
+    "one row twice": ({"w/o hard": ":-hard", "soft alone": ":-hard"}, {}, "same row as 'w/o hard'"),
+    "everything": ({"w/o all": ":-hard:-soft"}, {}, "every term that trains the student was dropped"),
+    "a grid without its setting": ({}, {"temprature": (1.0,)}, "grid: temprature is no setting"),
+    "a grid without values": ({}, {"temperature": ()}, "grid: temperature has no values"),
+    "a whole number in a grid": ({}, {"temperature": (1.0, 2)}, "grid: temperature=2 should be a number"),
+    "a refused value in a grid": ({}, {"alpha": (0.5, 1.5)}, "between 0 and 1"),
+}
+
+
+@pytest.mark.parametrize("what", SPELLINGS)
+def test_what_a_class_promises_to_be_spelled_is_spelled(monkeypatch, what):
+    ablations, grid, expected = SPELLINGS[what]
+    monkeypatch.setattr(LabelledWrongly, "terms", (*KD.terms, "more"))
+    assert not found_by(LabelledWrongly, "spellings parse")
+    monkeypatch.setattr(LabelledWrongly, "ablations", ablations)
+    monkeypatch.setattr(LabelledWrongly, "grid", grid)
+    assert expected in found_by(LabelledWrongly, "spellings parse")["spellings parse"]
+
+
+def test_dropping_a_term_of_weight_0_is_no_row_of_its_own(monkeypatch):
+    lstm = methods.get("bilstm")  # the labels' loss has weight 0 there
+    monkeypatch.setattr(lstm, "ablations", {"w/o labels": ":-hard"})
+    assert "makes the same row as the full row" in found_by(lstm, "spellings parse")["spellings parse"]
+
+
+def test_settings_for_tests_have_the_types_of_the_settings():
+    found = found_by(SmallOfAnotherType, "spellings parse")
+    assert found == {"spellings parse": "small: layers=2.0 should be of type int"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallOfAnotherType:
+    """Not made of ``Settings``, which would refuse the value itself."""
+
+    name: ClassVar[str] = "small"
+    terms: ClassVar[tuple[str, ...]] = ("hard",)
+    ablations: ClassVar[dict[str, str]] = {}
+    small: ClassVar[dict[str, object]] = {"layers": 2.0}
+    layers: int = 4
+
+    def stages(self, setup):
+        return FineTune().stages(setup)
+
+
+@pytest.mark.parametrize("name", methods.TABLE)
+def test_every_shipped_spelling_parses(name):
+    assert not found_by(methods.get(name), "spellings parse")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MisspeltLabel(KD):
+    ablations: ClassVar[dict[str, str]] = {"w/o hard": ":-hrad"}
+
+
 PLANTED = {
     "contract": SharesDoNotSumToOne,
+    "spellings parse": MisspeltLabel,
     "forms": AlwaysTwoLabels,
     "loss falls": ClimbsInsteadOfDescending,
     "terms live": TermLostInRounding,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
@@ -24,7 +24,9 @@ from bench.data.encode import Encoded, Vocabulary
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.measure.students import untrained
+from bench.errors import CellError, InputError
 from bench.plan.recipe import Recipe
+from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.train.evaluate import predict
 from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
@@ -50,7 +52,7 @@ from methods.api import (
 )
 from methods.families import cost
 from methods.packed import forward
-from methods.parts import blank_artefacts, classifier, text_tensors
+from methods.parts import blank_artefacts, check_setting, classifier, text_tensors
 from methods.terms import hard
 
 WORDS, SPECIAL = 40, 4
@@ -211,12 +213,10 @@ class Bench:
 
 def choices_of(method: Any) -> list[tuple[str, Any]]:
     """Every other value of the settings that are a choice: of type bool or Literal."""
-    hints = get_type_hints(type(method))
     found = []
-    for setting in fields(method):
-        hint = hints[setting.name]
+    for name, hint in settings_of(type(method)).items():
         values = get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ()
-        found += [(setting.name, value) for value in values if value != getattr(method, setting.name)]
+        found += [(name, value) for value in values if value != getattr(method, name)]
     return found
 
 
@@ -225,7 +225,8 @@ class Suite:
 
     def __init__(self, method: type, settings: Mapping[str, Any]) -> None:
         self.kind = method
-        self.method = method(**{**getattr(method, "small", {}), **settings})
+        self.small: Mapping[str, Any] = getattr(method, "small", {})
+        self.method = method(**{**self.small, **settings})
         self._benches: dict[int, Bench] = {}
         self._whole: Trainee | None = None
 
@@ -261,6 +262,54 @@ class Suite:
         share = sum(stage.share for stage in stages if not stage.preparatory_steps)
         if abs(share - 1) > 1e-6:
             raise Broken(f"the shares of its stages sum to {share:g}, not 1")
+
+    def spellings(self) -> None:
+        """Each of `ablations` spells a row of its own; `grid` and `small` name settings and values of their types."""
+        rows = [("the full row", self._row(""))]
+        for label, suffix in self.kind.ablations.items():  # type: ignore[attr-defined]
+            what = f"ablations, {label!r}: {suffix!r}"
+            try:
+                made = self._row(suffix)
+            except (InputError, CellError) as error:
+                raise Broken(f"{what}: {error}") from None
+            if same := [other for other, known in rows if known == made]:
+                raise Broken(f"{what} makes the same row as {same[0]}")
+            rows.append((repr(label), made))
+        offered = settings_of(self.kind)
+        for name, value in self.small.items():
+            self._value("small", name, value, offered)
+        for name, values in grid_of(self.kind).items():
+            if name not in offered or not values:
+                raise Broken(f"grid: {name} {'has no values' if name in offered else 'is no setting'}")
+            for value in values:
+                self._value("grid", name, value, offered)
+
+    def _row(self, suffix: str) -> tuple[Mapping[str, Any], list[tuple[str, list[str]]]]:
+        """The settings of a row, and its stages by name with the names of their terms, for a teacher like BERT-base.
+
+        Raises:
+            InputError: it cannot be spelled.
+            CellError: it drops a term that no stage has, or leaves nothing to train.
+        """
+        if suffix and not suffix.startswith(":"):
+            raise InputError("it should begin with a colon")
+        row = parse_of(self.kind, f"{self.method.name}{suffix}")
+        try:
+            stages = row.method.stages(Setup(BertConfig(), 2, (TASK,)))
+        except MethodError:
+            return row.settings, []  # it asks for another teacher, which a plan demands
+        preparation, counted = legs_of(stages, row.dropped, RECIPE, EXAMPLES)
+        return row.settings, [(leg.stage.name, sorted(leg.terms)) for leg in (*preparation, *counted)]
+
+    def _value(self, where: str, name: str, value: Any, offered: Mapping[str, Any]) -> None:
+        """Raises Broken where a setting cannot have a value: as an object of its type, and as it is typed."""
+        try:
+            check_setting(name, value, offered[name])
+            typed = parse_of(self.kind, f"{self.method.name}:{name}={value}") if where == "grid" else None
+        except (InputError, ValueError) as error:
+            raise Broken(f"{where}: {error}") from None
+        if typed is not None and getattr(typed.method, name) != value:
+            raise Broken(f"{where}: {name}={value} is read as {getattr(typed.method, name)}")
 
     def forms(self) -> None:
         """Two labels, three labels and a regression train, and answer in their form."""
@@ -462,6 +511,7 @@ class Suite:
 
 CHECKS: Mapping[str, Callable[[Suite], None]] = {
     "contract": Suite.contract,
+    "spellings parse": Suite.spellings,
     "forms": Suite.forms,
     "loss falls": Suite.loss_falls,
     "terms live": Suite.terms_live,
