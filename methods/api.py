@@ -199,7 +199,7 @@ class Stage:
     """Above 0, sequences are filled with [PAD] up to so many tokens, as some authors' codes average over them: nothing attends
     to them, but they have states, and means over tokens count them."""
     paper: Mapping[str, Any] = field(default_factory=dict)
-    """What ``--recipe paper`` changes in the recipe, of PAPER_SAYS."""
+    """What ``--recipe paper`` changes in the recipe, of PAPER_SAYS. Without it the method has no row by that recipe."""
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.paper) - PAPER_SAYS):

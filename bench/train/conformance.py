@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
 
 from bench.data.encode import Encoded, Vocabulary
+from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.measure.students import untrained
-from bench.errors import CellError, InputError
 from bench.plan.recipe import Recipe
 from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.train.evaluate import predict

@@ -55,8 +55,8 @@ def legs_of(
         examples: training examples; of several tasks one number for each.
 
     Raises:
-        CellError: a dropped term is in no stage, nothing is left that trains the student, or student and teacher cannot
-            have a term.
+        CellError: a dropped term is in no stage, nothing is left that trains the student, student and teacher cannot have
+            a term, or the papers' recipes are asked for and a counted stage names none.
     """
     _check_dropped(stages, dropped)
     per_epoch = sum(math.ceil(count / recipe.batch_size) for count in examples)
@@ -74,6 +74,9 @@ def legs_of(
         if stage.preparatory_steps
     ]
     if recipe.name == "paper":
+        if silent := ", ".join(stage.name for stage, _ in counted if not stage.paper):
+            # it would train by the common numbers, and its record would call them the paper's
+            raise CellError(f"--recipe paper: {silent} names no recipe of a paper (Stage.paper); use --recipe common")
         legs = []
         for stage, terms in counted:
             own = recipe.for_stage(dict(stage.paper))
