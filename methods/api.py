@@ -167,6 +167,9 @@ class Term:
     teacher: Needs = Needs()
     player: str = "main"
     """Whose optimiser minimises it. Players other than ``main`` see a detached student."""
+    across_batch: bool = False
+    """Whether its formula compares the sequences of a batch with each other, as contrastive losses and relations between
+    examples do. Of every other term the gradient at one sequence depends on that sequence alone, but for a common factor."""
     impossible: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 

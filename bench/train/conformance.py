@@ -7,6 +7,7 @@ assert all(check.passed for check in check_method(MyMethod))
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import tempfile
 import time
@@ -31,6 +32,7 @@ from bench.train.evaluate import predict
 from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
 from bench.train.loop import train
+from bench.train.mixing import Finding, Scene, findings
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
 from methods import get
@@ -55,8 +57,8 @@ from methods.packed import forward
 from methods.parts import blank_artefacts, check_setting, classifier, text_tensors
 from methods.terms import hard
 
-WORDS, SPECIAL = 40, 4
-"""Token ids: [PAD], [UNK] (which also stands for [MASK]), [CLS], [SEP], then words."""
+WORDS, SPECIAL, MASK = 40, 4, 1
+"""Token ids: [PAD], [UNK] (which is also [MASK]), [CLS], [SEP], then words."""
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
 EXAMPLES = 96
 TASK = "tiny"
@@ -162,15 +164,38 @@ class Bench:
             self._artefacts = made
         return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts)
 
-    def _from_text(self, wish: FromText) -> Mapping[str, Tensor]:
-        """A general stage of one epoch on the same sentences without their labels."""
+    def _text_stage(self, wish: FromText) -> tuple[Setup, Student, nn.Module, RandomState]:
+        """The setup, the student, its teacher and its random state at the beginning of a general stage."""
         random = RandomState(3, self.numerics.device)
         with random.current():
             parts = blank_artefacts(wish.prepare(self.teacher.config), self.teacher.config, 2)
             setup = Setup(self.teacher.config, 2, (), parts)
             student = wish.build(setup)
-        text = replace(self.data, labels=None, vocabulary=Vocabulary(1, frozenset(range(SPECIAL)), SPECIAL + WORDS))
-        teacher = wish.teacher(setup).eval() if hasattr(wish, "teacher") else self.teacher
+        return setup, student, wish.teacher(setup).eval() if hasattr(wish, "teacher") else self.teacher, random
+
+    @property
+    def _text(self) -> Encoded:
+        """The same sentences without their labels."""
+        vocabulary = Vocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
+        return replace(self.data, labels=None, vocabulary=vocabulary)
+
+    def scenes(self) -> list[Scene]:
+        """Where terms are looked at: the method's own stages, and those of every general stage that it wishes for."""
+        setup = self.setup
+        own = Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)
+        wishes = [wish for wish in self.method.prepare(self.teacher.config) if isinstance(wish, FromText)]
+        found = [own]
+        while wishes:
+            wish = wishes.pop(0)
+            wishes += [part for part in wish.prepare(self.teacher.config) if isinstance(part, FromText)]
+            of_text, student, teacher, _ = self._text_stage(wish)
+            stages = functools.partial(wish.stages, of_text)
+            found.append(Scene(wish.name, student, teacher, stages, self._text, MASK))
+        return found
+
+    def _from_text(self, wish: FromText) -> Mapping[str, Tensor]:
+        """A general stage of one epoch on the same sentences without their labels."""
+        (setup, student, teacher, random), text = self._text_stage(wish), self._text
         legs = legs_of(wish.stages(setup), (), replace(RECIPE, epochs=1.0), len(text))[1]
         trainee = Trainee(wish.name, student, random, [], legs, self.numerics)
         train([trainee], text, 0, teacher, self.numerics, RECIPE.batch_size)
@@ -371,6 +396,22 @@ class Suite:
                     except Exception as error:
                         raise Broken(f"{name}: {error}") from error
 
+    @functools.cached_property
+    def _mixing(self) -> list[Finding]:
+        return [finding for scene in self.bench().scenes() for finding in findings(scene)]
+
+    def _found(self, padding: bool) -> None:
+        if found := [finding.text for finding in self._mixing if finding.padding == padding]:
+            raise Broken("; ".join(found))
+
+    def sequences_apart(self) -> None:
+        """The gradient of a term at one sequence keeps its direction whatever the others are, unless it is across_batch."""
+        self._found(padding=False)
+
+    def padding_counts_nothing(self) -> None:
+        """No term reads a place without a token, or divides by the number of such places."""
+        self._found(padding=True)
+
     def aux_stays(self) -> None:
         """Nothing of ``aux`` is in what ships."""
         aux = {p.data_ptr(): name for name, p in self.whole.student.aux.named_parameters()}
@@ -516,6 +557,8 @@ CHECKS: Mapping[str, Callable[[Suite], None]] = {
     "loss falls": Suite.loss_falls,
     "terms live": Suite.terms_live,
     "needs": Suite.needs,
+    "sequences do not mix": Suite.sequences_apart,
+    "padding counts nothing": Suite.padding_counts_nothing,
     "aux stays": Suite.aux_stays,
     "seeded": Suite.seeded,
     "goes on": Suite.goes_on,
