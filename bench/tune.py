@@ -16,7 +16,7 @@ from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.cell import TEACHER, Search, Trial
 from bench.plan.request import Request
-from bench.plan.spelling import PACE, MethodRow, defaults, parse_methods, parse_one
+from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one
 from bench.plan.students import several_tasks
 from bench.progress import Progress
 from bench.record.schema import Record
@@ -34,11 +34,7 @@ def trials_of(row: MethodRow, count: int) -> list[MethodRow]:
         InputError: the grid has fewer points.
     """
     default = defaults(type(row.method))
-    free = {
-        name: tuple(values)
-        for name, values in getattr(row.method, "grid", {}).items()
-        if getattr(row.method, name) == default[name]
-    }
+    free = {name: values for name, values in grid_of(row.method).items() if getattr(row.method, name) == default[name]}
     axes: dict[str, tuple[Any, ...]] = {PACE: PACES, **free} if row.pace == 1.0 else free
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     found = {row.spelling: row}

@@ -167,6 +167,9 @@ class Term:
     teacher: Needs = Needs()
     player: str = "main"
     """Whose optimiser minimises it. Players other than ``main`` see a detached student."""
+    across_batch: bool = False
+    """Whether its formula compares the sequences of a batch with each other, as contrastive losses and relations between
+    examples do. Of every other term the gradient at one sequence depends on that sequence alone, but for a common factor."""
     impossible: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 
@@ -199,8 +202,8 @@ class Stage:
     """Above 0, sequences are filled with [PAD] up to so many tokens, as some authors' codes average over them: nothing attends
     to them, but they have states, and means over tokens count them."""
     paper: Mapping[str, Any] = field(default_factory=dict)
-    """What ``--recipe paper`` changes in the recipe, of PAPER_SAYS. A general stage's length goes by its text: ``epochs`` is
-    not used there."""
+    """What ``--recipe paper`` changes in the recipe, of PAPER_SAYS. Without it the method has no row by that recipe.
+    A general stage's length goes by its text: ``epochs`` is not used there."""
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.paper) - PAPER_SAYS):

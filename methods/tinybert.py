@@ -27,13 +27,30 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term, Wish
-from methods.parts import OwnShape, bert_config, check_padding, later, nearest_layers, unequal_heads
+from methods.parts import (
+    OwnShape,
+    bert_config,
+    check_padding,
+    later,
+    nearest_layers,
+    opened_by_transformers,
+    unequal_heads,
+)
 
 
+class ReluBertConfig(BertConfig):
+    """A BERT's configuration under a name of its own: without it transformers would open the model as a plain BERT."""
+
+    model_type = "tinybert_relu"
+
+
+@opened_by_transformers
 class ReluBertForSequenceClassification(BertForSequenceClassification):
     """The head of the authors' code: the classification layer reads relu(pooled), without dropout."""
 
-    def __init__(self, config: BertConfig) -> None:
+    config_class = ReluBertConfig
+
+    def __init__(self, config: ReluBertConfig) -> None:
         super().__init__(config)
         self.dropout = nn.ReLU()  # type: ignore[assignment]
 
@@ -76,7 +93,10 @@ class TinyBERT(OwnShape):
         model = self.student_model(setup)
         if self.head == "relu":
             weights = model.state_dict()
-            model = ReluBertForSequenceClassification(bert_config(self.shape, setup.teacher, setup.num_labels))
+            plain = bert_config(self.shape, setup.teacher, setup.num_labels).to_dict()
+            model = ReluBertForSequenceClassification(
+                ReluBertConfig(**{**plain, "model_type": ReluBertConfig.model_type})
+            )
             model.set_attn_implementation("packed")
             model.load_state_dict(weights)
         return Student(model, nn.ModuleDict({"projection": self.start_projection(setup)}))

@@ -5,17 +5,20 @@ from __future__ import annotations
 import copy
 import itertools
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pytest
 import torch
+import torch.nn.functional as F
 from transformers import BertConfig
 
 import methods
-from bench.train.conformance import CHECKS, check_method
+from bench.train.conformance import CHECKS, Suite, check_method
+from bench.train.mixing import findings
 from methods import losses
-from methods.api import Needs, Student, Term
+from methods.api import MethodError, Needs, Out, Student, Term
 from methods.finetune import FineTune
+from methods.kd import KD
 
 QUICK = ("microbert",)
 """A general start, a discriminator, a router and two stages; the others are checked among the slow tests."""
@@ -168,12 +171,413 @@ def test_an_architecture_that_transformers_cannot_open_is_told_what_to_do():
     assert "put @opened_by_transformers on" in check.found
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeadThatIsNotSaved(FineTune):
+    """Of its default everything is saved; the other head is a module that the configuration does not know of."""
+
+    head: Literal["usual", "relu"] = "usual"
+
+    def build(self, setup):
+        student = super().build(setup)
+        if self.head == "relu":
+            student.model.dropout = torch.nn.ReLU()
+        return student
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookThatIsNotSaved(FineTune):
+    """The modules are the default's; the answer is not."""
+
+    doubled: bool = False
+
+    def build(self, setup):
+        student = super().build(setup)
+        if self.doubled:
+            student.model.classifier.register_forward_hook(lambda module, inputs, output: 2 * output)
+        return student
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceThatIsRefused(FineTune):
+    never: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.never:
+            raise MethodError("never")
+
+
+def found_by(kind, *checks, **settings):
+    """What the named checks find, by their names."""
+    return {done.name: done.found for done in check_method(kind, checks, settings=settings) if not done.passed}
+
+
+@pytest.mark.parametrize(
+    "kind, choice", [(HeadThatIsNotSaved, "head=relu answers"), (HookThatIsNotSaved, "doubled=true answers")]
+)
+def test_every_choice_of_a_setting_is_reopened(kind, choice):
+    assert choice in found_by(kind, "saves")["saves"]
+
+
+def test_a_choice_that_a_method_refuses_is_not_its_fault():
+    assert not found_by(ChoiceThatIsRefused, "saves")
+
+
+def test_the_head_of_tinyberts_code_is_reopened_as_itself():
+    assert not found_by(methods.get("tinybert"), "saves")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledWrongly(KD):
+    """Its full row is whole; what it is asked about is planted by each example below."""
+
+
+SPELLINGS = {
+    "a misspelt term": ({"w/o hard": ":-hrad"}, {}, "did you mean 'hard'"),
+    "a misspelt setting": ({"warm": ":temprature=2"}, {}, "did you mean 'temperature'"),
+    "a value of another type": ({"warm": ":temperature=hot"}, {}, "a number"),
+    "a value that is refused": ({"all soft": ":alpha=2"}, {}, "between 0 and 1"),
+    "a term that no stage has": ({"w/o more": ":-more"}, {}, "no term more to drop here; its terms are: hard, soft"),
+    "no colon": ({"w/o hard": "-hard"}, {}, "begin with a colon"),
+    "nothing": ({"w/o nothing": ""}, {}, "makes the same row as the full row"),
+    "the default again": ({"cold": ":temperature=1"}, {}, "makes the same row as the full row"),
+    "one row twice": ({"w/o hard": ":-hard", "soft alone": ":-hard"}, {}, "same row as 'w/o hard'"),
+    "everything": ({"w/o all": ":-hard:-soft"}, {}, "every term that trains the student was dropped"),
+    "a grid without its setting": ({}, {"temprature": (1.0,)}, "grid: temprature is no setting"),
+    "a grid without values": ({}, {"temperature": ()}, "grid: temperature has no values"),
+    "a whole number in a grid": ({}, {"temperature": (1.0, 2)}, "grid: temperature=2 should be a number"),
+    "a refused value in a grid": ({}, {"alpha": (0.5, 1.5)}, "between 0 and 1"),
+}
+
+
+@pytest.mark.parametrize("what", SPELLINGS)
+def test_what_a_class_promises_to_be_spelled_is_spelled(monkeypatch, what):
+    ablations, grid, expected = SPELLINGS[what]
+    monkeypatch.setattr(LabelledWrongly, "terms", (*KD.terms, "more"))
+    assert not found_by(LabelledWrongly, "spellings parse")
+    monkeypatch.setattr(LabelledWrongly, "ablations", ablations)
+    monkeypatch.setattr(LabelledWrongly, "grid", grid)
+    assert expected in found_by(LabelledWrongly, "spellings parse")["spellings parse"]
+
+
+def test_dropping_a_term_of_weight_0_is_no_row_of_its_own(monkeypatch):
+    lstm = methods.get("bilstm")  # the labels' loss has weight 0 there
+    monkeypatch.setattr(lstm, "ablations", {"w/o labels": ":-hard"})
+    assert "makes the same row as the full row" in found_by(lstm, "spellings parse")["spellings parse"]
+
+
+def test_settings_for_tests_have_the_types_of_the_settings():
+    found = found_by(SmallOfAnotherType, "spellings parse")
+    assert found == {"spellings parse": "small: layers=2.0 should be of type int"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallOfAnotherType:
+    """Not made of ``Settings``, which would refuse the value itself."""
+
+    name: ClassVar[str] = "small"
+    terms: ClassVar[tuple[str, ...]] = ("hard",)
+    ablations: ClassVar[dict[str, str]] = {}
+    small: ClassVar[dict[str, object]] = {"layers": 2.0}
+    layers: int = 4
+
+    def stages(self, setup):
+        return FineTune().stages(setup)
+
+
+@pytest.mark.parametrize("name", methods.TABLE)
+def test_every_shipped_spelling_parses(name):
+    assert not found_by(methods.get(name), "spellings parse")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MisspeltLabel(KD):
+    ablations: ClassVar[dict[str, str]] = {"w/o hard": ":-hrad"}
+
+
+def reads(loss, *, hidden=0, scores=0, across_batch=False, **stage):
+    """A method whose second term is ``loss(batch, student, teacher, aux)`` of one layer's states or scores, or of logits."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Reads(FineTune):
+        terms: ClassVar[tuple[str, ...]] = ("hard", "planted")
+        needs_teacher: ClassVar[bool] = True
+
+        def build(self, setup):
+            student = super().build(setup)
+            student.aux["up"] = torch.nn.Linear(self.hidden, setup.teacher.hidden_size)
+            student.aux["norm"] = torch.nn.BatchNorm1d(setup.teacher.hidden_size)
+            student.aux["dropped"] = torch.nn.Dropout(0.3)
+            return student
+
+        def stages(self, setup):
+            needs = Needs(not hidden and not scores, frozenset({hidden} - {0}), frozenset({scores} - {0}))
+            term = Term(loss, student=needs, teacher=needs, across_batch=across_batch)
+            return [replace(one, **stage) for one in with_terms(super().stages(setup), planted=term)]
+
+    return Reads
+
+
+def up(student, aux):
+    return aux["up"](student.hidden(1))
+
+
+def pairs_of_tokens(batch, student, teacher, aux):
+    """Every token with every other of the packed row, whichever sequence it is in."""
+    ours, theirs = student.hidden(1), teacher.hidden(1)
+    return F.mse_loss(ours @ ours.T, theirs @ theirs.T)
+
+
+def neighbours(batch, student, teacher, aux):
+    """The last token of a sequence with the first of the next."""
+    ours, theirs = up(student, aux), teacher.hidden(1)
+    return F.mse_loss(ours[1:] - ours[:-1], theirs[1:] - theirs[:-1])
+
+
+def first_sequence(batch, student, teacher, aux):
+    length = batch.layout.lengths[0]
+    return F.mse_loss(up(student, aux)[:length], teacher.hidden(1)[:length])
+
+
+def normalised_over_the_batch(batch, student, teacher, aux):
+    return F.mse_loss(aux["norm"](up(student, aux)), teacher.hidden(1))
+
+
+def standardised(batch, student, teacher, aux):
+    return F.mse_loss(student.logits - student.logits.mean(0), teacher.logits - teacher.logits.mean(0))
+
+
+def contrastive(batch, student, teacher, aux):
+    """Each sequence's [CLS] against those of the whole batch (van den Oord et al. 2018)."""
+    ours, theirs = (F.normalize(batch.layout.first(x), dim=-1) for x in (up(student, aux), teacher.hidden(1)))
+    return F.cross_entropy(ours @ theirs.T, torch.arange(len(ours)))
+
+
+def balanced_by_the_batch(batch, student, teacher, aux):
+    """Labels weighted by how rare they are among the sequences that happen to be together."""
+    weights = 1.0 / (1 + torch.bincount(batch.labels, minlength=2)).float() ** 2
+    return (F.cross_entropy(student.logits, batch.labels, reduction="none") * weights[batch.labels]).mean()
+
+
+def mean_over_padding(batch, student, teacher, aux):
+    """Padding shows the first token of the batch: it is another sequence's."""
+    padded = batch.layout.padded
+    return F.mse_loss(padded(up(student, aux)).mean(1), padded(teacher.hidden(1)).mean(1))
+
+
+MIXING = {
+    "pairs of tokens": reads(pairs_of_tokens, hidden=1),
+    "neighbours": reads(neighbours, hidden=1),
+    "first sequence": reads(first_sequence, hidden=1),
+    "normalised over the batch": reads(normalised_over_the_batch, hidden=1),
+    "standardised": reads(standardised),
+    "contrastive": reads(contrastive, hidden=1),
+    "balanced by the batch": reads(balanced_by_the_batch),
+    "mean over padding": reads(mean_over_padding, hidden=1),
+    "pairs of tokens, filled": reads(pairs_of_tokens, hidden=1, padding=20),
+}
+
+
+def padding_divides(batch, student, teacher, aux):
+    squared = (up(student, aux) - teacher.hidden(1)).square().sum()
+    return squared / (len(batch.layout.lengths) * max(batch.layout.lengths))
+
+
+def tokens_of_padding(batch, student, teacher, aux):
+    """All of [B, L, W], in which padding repeats the first token."""
+    return F.mse_loss(batch.layout.padded(up(student, aux)), batch.layout.padded(teacher.hidden(1)))
+
+
+def scores_of_padding(batch, student, teacher, aux):
+    return sum(F.mse_loss(ours, theirs) for ours, theirs in zip(student.scores(1), teacher.scores(1), strict=True))
+
+
+def softmax_over_padding(batch, student, teacher, aux):
+    """Rows of padding are masked, its columns are not."""
+    parts = []
+    for chunk, ours, theirs in zip(batch.layout.chunks, student.scores(1), teacher.scores(1), strict=True):
+        kl = (theirs.softmax(-1) * (theirs.log_softmax(-1) - ours.log_softmax(-1))).sum(-1)
+        parts.append(kl.masked_fill(~chunk.mask_nL[:, None], 0.0).sum() / batch.layout.total)
+    return sum(parts)
+
+
+def scores_divided_by_padding(batch, student, teacher, aux):
+    parts = []
+    for chunk, ours, theirs in zip(batch.layout.chunks, student.scores(1), teacher.scores(1), strict=True):
+        real = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None]
+        parts.append(((ours - theirs).square() * real).mean())
+    return sum(parts)
+
+
+PADDED = {
+    "padding divides": reads(padding_divides, hidden=1),
+    "tokens of padding": reads(tokens_of_padding, hidden=1),
+    "scores of padding": reads(scores_of_padding, scores=1),
+    "softmax over padding": reads(softmax_over_padding, scores=1),
+    "scores divided by padding": reads(scores_divided_by_padding, scores=1),
+    "scores of padding, across the batch": reads(scores_of_padding, scores=1, across_batch=True),
+}
+
+
+def two_reductions(batch, student, teacher, aux):
+    """A mean over tokens and a mean over sequences, of the same states."""
+    ours, theirs, layout = up(student, aux), teacher.hidden(1), batch.layout
+    return F.mse_loss(ours, theirs) + 3 * F.mse_loss(layout.mean(ours), layout.mean(theirs))
+
+
+def with_dropout(batch, student, teacher, aux):
+    return F.mse_loss(aux["dropped"](up(student, aux)), teacher.hidden(1))
+
+
+def with_noise(batch, student, teacher, aux):
+    ours = up(student, aux)
+    return F.mse_loss(ours + torch.randn_like(ours), teacher.hidden(1))
+
+
+def pairs_within(batch, student, teacher, aux):
+    """Every token with every other of its sequence: a mean over pairs."""
+    ours, theirs = (x.split(batch.layout.lengths) for x in (student.hidden(1), teacher.hidden(1)))
+    parts = [(a @ a.T - b @ b.T).square().sum() for a, b in zip(ours, theirs, strict=True)]
+    return sum(parts) / batch.layout.lengths_B.square().sum()
+
+
+SOUND = {
+    "two reductions": reads(two_reductions, hidden=1),
+    "dropout": reads(with_dropout, hidden=1),
+    "noise": reads(with_noise, hidden=1),
+    "pairs within": reads(pairs_within, hidden=1),
+    "the same, filled": reads(two_reductions, hidden=1, padding=20),
+    "contrastive, said": reads(contrastive, hidden=1, across_batch=True),
+    "labels weighted by the batch, said": reads(balanced_by_the_batch, across_batch=True),
+}
+APART, UNPADDED = "sequences do not mix", "padding counts nothing"
+
+
+@pytest.mark.parametrize("what", MIXING)
+def test_a_loss_that_mixes_sequences_is_found(what):
+    found = found_by(MIXING[what], APART, UNPADDED)
+    assert set(found) == {APART}
+    assert "stage finetune, term planted: its gradient at" in found[APART]
+    assert "across_batch=True" in found[APART]
+
+
+@pytest.mark.parametrize("what", PADDED)
+def test_a_loss_that_counts_padding_is_found(what):
+    found = found_by(PADDED[what], APART, UNPADDED)
+    assert set(found) == {UNPADDED}
+    assert "term planted" in found[UNPADDED]
+
+
+@pytest.mark.parametrize("what", SOUND)
+def test_a_sound_loss_passes(what):
+    assert not found_by(SOUND[what], APART, UNPADDED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswersByTheBatch(FineTune):
+    """The model itself mixes: its losses cannot show it."""
+
+    def build(self, setup):
+        student = super().build(setup)
+        student.model.classifier.register_forward_hook(lambda module, inputs, output: output - output.mean(0))
+        return student
+
+
+def test_a_student_that_answers_by_its_batch_is_found():
+    found = found_by(AnswersByTheBatch, APART, UNPADDED)
+    assert set(found) == {APART}
+    assert "the student's logits of one sequence" in found[APART]
+
+
+SETTINGS = {
+    "finetune": ({},),
+    "kd": ({"temperature": 3.0},),
+    "distilbert": ({}, {"pretraining": "masked"}, {"pretraining": "masked", "vocabulary_loss": "masked"}),
+    "pkd": ({}, {"map": "last", "normalise": False}),
+    "tinybert": ({}, {"padding": 20, "teacher_dropout": True}, {"prediction": "labels", "head": "relu"}),
+    "mobilebert": ({}, {"pretraining": "auxiliary"}, {"pretraining": "progressive", "key_query": "shared"}),
+    "moebert": ({}, {"padding": 32, "teacher_dropout": True, "shared": "copies"}),
+    "theseus": ({}, {"schedule": "constant"}),
+    "pd": ({"start": "masked", "finetune": True},),
+    "fastbert": ({}, {"direction": "student", "dropout": True, "schedule": "authors"}),
+    "minilm": ({}, {"values": False}),
+    "minilmv2": ({}, {"relation_heads": 2}),
+    "bilstm": ({"hard_weight": 1.0},),
+    "mtdnn": ({}, {"loss": "code", "members": 1}),
+    "microbert": (
+        {},
+        {"tasks": "together", "attention": True, "teacher_layers": "nearest"},
+        {"features": "tokens", "schedule": "tinybert", "projection": "common", "projection_per_layer": True},
+        {"distance": "kl", "order": "pool_then_map", "projection": "teacher", "gan": "saturating"},
+        {"distance": "cosine", "discriminator_input": "features", "gan": "least_squares"},
+        {"distance": "normalised_mse", "features": "mean", "discriminator_input": "logits"},
+    ),
+}
+"""Settings that change a loss, of every method."""
+
+
+def wrapped(scene, change):
+    """The scene with every term's function changed."""
+
+    def stages():
+        return [
+            replace(stage, terms={name: replace(term, fn=change(term.fn)) for name, term in stage.terms.items()})
+            for stage in scene.stages()
+        ]
+
+    return replace(scene, stages=stages)
+
+
+def centred(out):
+    """What was read, less its mean over the batch."""
+
+    def less_mean(value):
+        return value - value.mean(0)
+
+    return Out(
+        out.layout,
+        None if out._logits is None else less_mean(out._logits),
+        {layer: less_mean(value) for layer, value in out._hidden.items()},
+        {layer: tuple(map(less_mean, chunks)) for layer, chunks in out._scores.items()},
+        {layer: tuple(map(less_mean, three)) for layer, three in out._vectors.items()},
+        {layer: less_mean(value) for layer, value in out._exits.items()},
+    )
+
+
+def over_centred(fn):
+    return lambda batch, ours, theirs, aux: fn(batch, centred(ours), centred(theirs), aux)
+
+
+def over_longest(fn):
+    return lambda batch, ours, theirs, aux: fn(batch, ours, theirs, aux) / max(batch.layout.lengths)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "kd" else pytest.param(name, marks=pytest.mark.slow) for name in methods.TABLE]
+)
+def test_no_loss_of_ours_mixes_and_each_would_be_found(name):
+    """With its readings centred over the batch, or divided by the longest sequence, every term of every method is found."""
+    kind = methods.get(name)
+    for settings in SETTINGS[name]:
+        for scene in Suite(kind, settings).bench().scenes():
+            assert findings(scene) == [], settings
+            count = sum(len(stage.terms) for stage in scene.stages())
+            mixed = [found for found in findings(wrapped(scene, over_centred)) if not found.padding]
+            assert len(mixed) == count, settings
+            filled = sum(len(stage.terms) for stage in scene.stages() if stage.padding)
+            padded = [found for found in findings(wrapped(scene, over_longest)) if found.padding]
+            assert len(padded) == count - filled, settings
+
+
 PLANTED = {
     "contract": SharesDoNotSumToOne,
+    "spellings parse": MisspeltLabel,
     "forms": AlwaysTwoLabels,
     "loss falls": ClimbsInsteadOfDescending,
     "terms live": TermLostInRounding,
     "needs": ReadsWhatOthersDeclared,
+    "sequences do not mix": MIXING["pairs of tokens"],
+    "padding counts nothing": PADDED["padding divides"],
     "aux stays": ShipsItsProjection,
     "seeded": SameStartForAllSeeds,
     "goes on": CountsItsSteps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import tiny
+
+import methods
 
 PLUGIN = Path(__file__).parent / "plugin"
 NAME = "shrinkbert/teacherlogits"
@@ -31,7 +34,7 @@ def test_a_third_party_method_is_listed_and_passes_the_checks(tmp_path):
     assert f"{NAME} from shrinkbert:TeacherLogits  ok" in listed.stdout
     checked = process("check-method", NAME, cwd=tmp_path)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "12 checks passed" in checked.stdout
+    assert "15 checks passed" in checked.stdout
 
 
 @pytest.mark.slow
@@ -65,10 +68,31 @@ def test_a_method_being_written_is_checked_by_its_class(bench, monkeypatch):
 def test_a_method_is_checked_with_settings(bench):
     done = bench("check-method", "tinybert:padding=20")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "tinybert:padding=20: 12 checks passed" in done.stdout
+    assert "tinybert:padding=20: 15 checks passed" in done.stdout
     too_long = bench("check-method", "tinybert:padding=99")
     assert too_long.returncode == 1
     assert "the teacher has 32 places" in too_long.stdout
     dropped = bench("check-method", "tinybert:-attn")
     assert dropped.returncode == 2
     assert "not with dropped terms" in dropped.stderr
+
+
+def test_a_method_without_a_paper_has_no_row_by_the_papers_recipe(bench, monkeypatch, tmp_path, teacher_folder):
+    """It would train by the common recipe, and its record would say ``paper``."""
+    monkeypatch.setitem(methods.TABLE, "mine", ("shrinkbert:TeacherLogits", "names no recipe"))
+    monkeypatch.setattr(methods, "TABLE", {name: methods.TABLE[name] for name in ("finetune", "kd", "mine")})
+    monkeypatch.syspath_prepend(PLUGIN)
+    words = ["--tasks", "rte", "--data", tiny.write_glue(tmp_path / "glue", ("rte",)), "--teacher", teacher_folder]
+    for verb in ("plan", "run"):
+        named = bench(verb, "--methods", "kd,mine", *words, "--recipe", "paper", "--results", tmp_path / "r")
+        assert named.returncode == 2
+        assert "mine on rte: --recipe paper: distil names no recipe of a paper (Stage.paper)" in named.stderr
+        assert "use --recipe common" in named.stderr
+    file = tmp_path / "plan.json"
+    everything = bench("plan", "--methods", "all", *words, "--recipe", "paper", "--json", file)
+    assert everything.returncode == 0, everything.stderr
+    assert "mine is left out of all: mine on rte: --recipe paper" in everything.stdout
+    rows = [cell["row"] for cell in json.loads(file.read_text())["cells"]]
+    assert rows == ["teacher", "finetune", "kd"], "the baselines name theirs"
+    common = bench("plan", "--methods", "kd,mine", *words)
+    assert common.returncode == 0, common.stderr

@@ -17,7 +17,7 @@ from bench.record.store import Store
 from bench.train import ship
 
 SMALL = f"{tiny.SHAPE}:start=random"
-ROWS = (f"kd:{SMALL}", f"microbert:{SMALL}", "distilbert", "theseus", "moebert", "fastbert:speeds=0.5",
+ROWS = (f"kd:{SMALL}", f"microbert:{SMALL}", f"tinybert:head=relu:{SMALL}", "distilbert", "theseus", "moebert", "fastbert:speeds=0.5",
         "bilstm:words=40:word_width=16:hidden=8:inner=8")  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def saved(root: Path) -> list[Path]:
 
 @pytest.mark.slow
 def test_a_saved_student_scores_as_its_record(bench, tmp_path, common):
-    """Every kind of model that ships: transformers' own, routed, leaving early, recurrent. Equal to the bit."""
+    """Every kind of model that ships: transformers' own, another head, routed, leaving early, recurrent. Equal to the bit."""
     done = bench("run", "--methods", ",".join(ROWS), "--tasks", "sst2", *common, "--save-students", tmp_path / "s")
     assert done.returncode == OK, done.stderr
     store = Store(tmp_path / "r")

@@ -119,16 +119,25 @@ def _rows(text: str) -> list[MethodRow]:
 
 
 def parse_one(text: str) -> MethodRow:
-    """One spelling without ``ablate``."""
-    name, *parts = text.split(":")
+    """One spelling without ``ablate``, of a registered method."""
+    name = text.split(":")[0]
     if name not in methods.names():
         raise unknown("method", name, [*methods.names(), ALL])
     try:
         method = methods.get(name)
     except ImportError as error:
         raise InputError(f"the method {name} cannot be imported: {error}") from None
-    hints = get_type_hints(method)
-    offered = {field.name: hints[field.name] for field in fields(method)}
+    return parse_of(method, text)
+
+
+def parse_of(method: type, text: str) -> MethodRow:
+    """One spelling without ``ablate`` of a method's class, whatever name it has there.
+
+    Raises:
+        InputError: as :func:`parse_methods`.
+    """
+    name, *parts = text.split(":")
+    offered = settings_of(method)
     settings: dict[str, Any] = {}
     dropped: set[str] = set()
     pace = 1.0
@@ -171,6 +180,17 @@ def _term(method: Any, name: str, drop: str) -> str:
     if drop not in known:
         raise unknown(f"term of {name}", drop, known)
     return drop
+
+
+def settings_of(method: Any) -> dict[str, Any]:
+    """Name of each setting -> its declared type."""
+    hints = get_type_hints(method)
+    return {field.name: hints[field.name] for field in fields(method)}
+
+
+def grid_of(method: Any) -> dict[str, tuple[Any, ...]]:
+    """Setting -> the values that a search may choose from; empty where a method names none."""
+    return {name: tuple(values) for name, values in getattr(method, "grid", {}).items()}
 
 
 def defaults(method: Any) -> dict[str, Any]:

@@ -7,13 +7,14 @@ assert all(check.passed for check in check_method(MyMethod))
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
@@ -21,13 +22,17 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
 
 from bench.data.encode import Encoded, Vocabulary
+from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
+from bench.measure.students import untrained
 from bench.plan.recipe import Recipe
+from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.train.evaluate import predict
 from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
 from bench.train.loop import train
+from bench.train.mixing import Finding, Scene, findings
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
 from methods import get
@@ -39,6 +44,7 @@ from methods.api import (
     GeneralStart,
     GivenStart,
     Method,
+    MethodError,
     Needs,
     Out,
     Setup,
@@ -48,11 +54,11 @@ from methods.api import (
 )
 from methods.families import cost
 from methods.packed import forward
-from methods.parts import blank_artefacts, classifier, text_tensors
+from methods.parts import blank_artefacts, check_setting, classifier, text_tensors
 from methods.terms import hard
 
-WORDS, SPECIAL = 40, 4
-"""Token ids: [PAD], [UNK] (which also stands for [MASK]), [CLS], [SEP], then words."""
+WORDS, SPECIAL, MASK = 40, 4, 1
+"""Token ids: [PAD], [UNK] (which is also [MASK]), [CLS], [SEP], then words."""
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
 EXAMPLES = 96
 TASK = "tiny"
@@ -158,15 +164,38 @@ class Bench:
             self._artefacts = made
         return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts)
 
-    def _from_text(self, wish: FromText) -> Mapping[str, Tensor]:
-        """A general stage of one epoch on the same sentences without their labels."""
+    def _text_stage(self, wish: FromText) -> tuple[Setup, Student, nn.Module, RandomState]:
+        """The setup, the student, its teacher and its random state at the beginning of a general stage."""
         random = RandomState(3, self.numerics.device)
         with random.current():
             parts = blank_artefacts(wish.prepare(self.teacher.config), self.teacher.config, 2)
             setup = Setup(self.teacher.config, 2, (), parts)
             student = wish.build(setup)
-        text = replace(self.data, labels=None, vocabulary=Vocabulary(1, frozenset(range(SPECIAL)), SPECIAL + WORDS))
-        teacher = wish.teacher(setup).eval() if hasattr(wish, "teacher") else self.teacher
+        return setup, student, wish.teacher(setup).eval() if hasattr(wish, "teacher") else self.teacher, random
+
+    @property
+    def _text(self) -> Encoded:
+        """The same sentences without their labels."""
+        vocabulary = Vocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
+        return replace(self.data, labels=None, vocabulary=vocabulary)
+
+    def scenes(self) -> list[Scene]:
+        """Where terms are looked at: the method's own stages, and those of every general stage that it wishes for."""
+        setup = self.setup
+        own = Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)
+        wishes = [wish for wish in self.method.prepare(self.teacher.config) if isinstance(wish, FromText)]
+        found = [own]
+        while wishes:
+            wish = wishes.pop(0)
+            wishes += [part for part in wish.prepare(self.teacher.config) if isinstance(part, FromText)]
+            of_text, student, teacher, _ = self._text_stage(wish)
+            stages = functools.partial(wish.stages, of_text)
+            found.append(Scene(wish.name, student, teacher, stages, self._text, MASK))
+        return found
+
+    def _from_text(self, wish: FromText) -> Mapping[str, Tensor]:
+        """A general stage of one epoch on the same sentences without their labels."""
+        (setup, student, teacher, random), text = self._text_stage(wish), self._text
         legs = legs_of(wish.stages(setup), (), replace(RECIPE, epochs=1.0), len(text))[1]
         trainee = Trainee(wish.name, student, random, [], legs, self.numerics)
         train([trainee], text, 0, teacher, self.numerics, RECIPE.batch_size)
@@ -207,12 +236,22 @@ class Bench:
             return forward(model.eval(), self.data.batch(range(8)), Needs(logits=True)).logits
 
 
+def choices_of(method: Any) -> list[tuple[str, Any]]:
+    """Every other value of the settings that are a choice: of type bool or Literal."""
+    found = []
+    for name, hint in settings_of(type(method)).items():
+        values = get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ()
+        found += [(name, value) for value in values if value != getattr(method, name)]
+    return found
+
+
 class Suite:
     """The checks of one method, sharing what they train."""
 
     def __init__(self, method: type, settings: Mapping[str, Any]) -> None:
         self.kind = method
-        self.method = method(**{**getattr(method, "small", {}), **settings})
+        self.small: Mapping[str, Any] = getattr(method, "small", {})
+        self.method = method(**{**self.small, **settings})
         self._benches: dict[int, Bench] = {}
         self._whole: Trainee | None = None
 
@@ -248,6 +287,54 @@ class Suite:
         share = sum(stage.share for stage in stages if not stage.preparatory_steps)
         if abs(share - 1) > 1e-6:
             raise Broken(f"the shares of its stages sum to {share:g}, not 1")
+
+    def spellings(self) -> None:
+        """Each of `ablations` spells a row of its own; `grid` and `small` name settings and values of their types."""
+        rows = [("the full row", self._row(""))]
+        for label, suffix in self.kind.ablations.items():  # type: ignore[attr-defined]
+            what = f"ablations, {label!r}: {suffix!r}"
+            try:
+                made = self._row(suffix)
+            except (InputError, CellError) as error:
+                raise Broken(f"{what}: {error}") from None
+            if same := [other for other, known in rows if known == made]:
+                raise Broken(f"{what} makes the same row as {same[0]}")
+            rows.append((repr(label), made))
+        offered = settings_of(self.kind)
+        for name, value in self.small.items():
+            self._value("small", name, value, offered)
+        for name, values in grid_of(self.kind).items():
+            if name not in offered or not values:
+                raise Broken(f"grid: {name} {'has no values' if name in offered else 'is no setting'}")
+            for value in values:
+                self._value("grid", name, value, offered)
+
+    def _row(self, suffix: str) -> tuple[Mapping[str, Any], list[tuple[str, list[str]]]]:
+        """The settings of a row, and its stages by name with the names of their terms, for a teacher like BERT-base.
+
+        Raises:
+            InputError: it cannot be spelled.
+            CellError: it drops a term that no stage has, or leaves nothing to train.
+        """
+        if suffix and not suffix.startswith(":"):
+            raise InputError("it should begin with a colon")
+        row = parse_of(self.kind, f"{self.method.name}{suffix}")
+        try:
+            stages = row.method.stages(Setup(BertConfig(), 2, (TASK,)))
+        except MethodError:
+            return row.settings, []  # it asks for another teacher, which a plan demands
+        preparation, counted = legs_of(stages, row.dropped, RECIPE, EXAMPLES)
+        return row.settings, [(leg.stage.name, sorted(leg.terms)) for leg in (*preparation, *counted)]
+
+    def _value(self, where: str, name: str, value: Any, offered: Mapping[str, Any]) -> None:
+        """Raises Broken where a setting cannot have a value: as an object of its type, and as it is typed."""
+        try:
+            check_setting(name, value, offered[name])
+            typed = parse_of(self.kind, f"{self.method.name}:{name}={value}") if where == "grid" else None
+        except (InputError, ValueError) as error:
+            raise Broken(f"{where}: {error}") from None
+        if typed is not None and getattr(typed.method, name) != value:
+            raise Broken(f"{where}: {name}={value} is read as {getattr(typed.method, name)}")
 
     def forms(self) -> None:
         """Two labels, three labels and a regression train, and answer in their form."""
@@ -309,6 +396,22 @@ class Suite:
                     except Exception as error:
                         raise Broken(f"{name}: {error}") from error
 
+    @functools.cached_property
+    def _mixing(self) -> list[Finding]:
+        return [finding for scene in self.bench().scenes() for finding in findings(scene)]
+
+    def _found(self, padding: bool) -> None:
+        if found := [finding.text for finding in self._mixing if finding.padding == padding]:
+            raise Broken("; ".join(found))
+
+    def sequences_apart(self) -> None:
+        """The gradient of a term at one sequence keeps its direction whatever the others are, unless it is across_batch."""
+        self._found(padding=False)
+
+    def padding_counts_nothing(self) -> None:
+        """No term reads a place without a token, or divides by the number of such places."""
+        self._found(padding=True)
+
     def aux_stays(self) -> None:
         """Nothing of ``aux`` is in what ships."""
         aux = {p.data_ptr(): name for name, p in self.whole.student.aux.named_parameters()}
@@ -359,26 +462,59 @@ class Suite:
             )
 
     def saves(self) -> None:
-        """What ships answers the same after it was saved and opened by transformers, weights as safetensors."""
+        """What ships answers the same after it was saved and opened by transformers, with every choice of its settings."""
         bench = self.bench()
         for point, model in bench.deployed(self.whole).items():
-            with tempfile.TemporaryDirectory() as folder:
-                model.save_pretrained(folder)  # type: ignore[operator]
-                files = {path.suffix for path in Path(folder).iterdir()}
-                if not {".safetensors"} <= files <= {".safetensors", ".json"}:
-                    raise Broken(f"saved as {', '.join(sorted(files))}; expected .safetensors and .json")
-                torch.manual_seed(11)
-                try:
-                    again = AutoModelForSequenceClassification.from_pretrained(folder)
-                except ValueError as error:
-                    raise Broken(
-                        f"transformers does not open it: put @opened_by_transformers on {type(model).__name__} ({error})"
-                    ) from None
-            again.set_attn_implementation("packed")
-            if not torch.equal(bench.logits(model), bench.logits(again)):
+            self._reopens(point or "the model", model)
+        known = {name: self._probe(model) for name, model in self._shipped(self.method).items()}
+        for setting, value in choices_of(self.method):
+            what = f"{setting}={str(value).lower() if isinstance(value, bool) else value}"
+            try:
+                shipped = self._shipped(replace(self.method, **{setting: value}))
+            except MethodError:
+                continue  # the method refuses this choice with its other settings, or with this teacher
+            except Exception as error:
+                raise Broken(f"{what}: {type(error).__name__}: {error}") from error
+            for point, model in shipped.items():
+                if self._probe(model) != known.get(point):  # another module, or another answer of equal weights
+                    self._reopens(f"{what}{', ' if point else ''}{point}", model)
+
+    def _shipped(self, method: Any) -> Mapping[str, Any]:
+        """What a method ships, with weights that nobody trained, of equal values where names and shapes are equal."""
+        models = untrained(method, self.bench().teacher.config, 2)
+        for model in models.values():
+            for name, parameter in model.named_parameters():
+                chance = np.random.default_rng(list(name.encode()))
+                values = chance.normal(0, 0.2, parameter.shape).astype(np.float32)
+                parameter.data.copy_(torch.from_numpy(values))
+        return models
+
+    def _probe(self, model: Any) -> tuple[Any, ...]:
+        """What tells two shipped models of equal weights apart: their modules and their answers."""
+        modules = [(name, type(module)) for name, module in model.named_modules()]
+        return modules, self.bench().logits(model).tolist()
+
+    def _reopens(self, what: str, model: Any) -> None:
+        bench = self.bench()
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            files = {path.suffix for path in Path(folder).iterdir()}
+            if not {".safetensors"} <= files <= {".safetensors", ".json"}:
+                raise Broken(f"{what} is saved as {', '.join(sorted(files))}; expected .safetensors and .json")
+            torch.manual_seed(11)
+            try:
+                again = AutoModelForSequenceClassification.from_pretrained(folder)
+            except ValueError as error:
                 raise Broken(
-                    f"{point or 'the model'} answers differently after loading: something is not in its weights"
-                )
+                    f"{what}: transformers does not open it: put @opened_by_transformers on {type(model).__name__} ({error})"
+                ) from None
+        again.set_attn_implementation("packed")
+        gap = (bench.logits(model) - bench.logits(again)).abs().max()
+        if float(gap) != 0:
+            raise Broken(
+                f"{what} answers differently after loading, by up to {float(gap):.2g}: something is not in its weights "
+                f"and its configuration; where the class is its own, it needs a model_type and @opened_by_transformers"
+            )
 
     def ships_what_it_trained(self) -> None:
         """The shipped model answers like the trained one (to rounding)."""
@@ -416,10 +552,13 @@ class Suite:
 
 CHECKS: Mapping[str, Callable[[Suite], None]] = {
     "contract": Suite.contract,
+    "spellings parse": Suite.spellings,
     "forms": Suite.forms,
     "loss falls": Suite.loss_falls,
     "terms live": Suite.terms_live,
     "needs": Suite.needs,
+    "sequences do not mix": Suite.sequences_apart,
+    "padding counts nothing": Suite.padding_counts_nothing,
     "aux stays": Suite.aux_stays,
     "seeded": Suite.seeded,
     "goes on": Suite.goes_on,

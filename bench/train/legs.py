@@ -39,6 +39,13 @@ def kept_terms(stage: Stage, dropped: Sequence[str]) -> dict[str, Term]:
     }
 
 
+def _check_dropped(stages: Sequence[Stage], dropped: Sequence[str]) -> None:
+    there = {term for stage in stages for term in stage.terms}
+    for drop in dropped:
+        if not any(term == drop or term.startswith(drop + ".") for term in there):
+            raise CellError(f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}")
+
+
 def legs_of(
     stages: Sequence[Stage], dropped: Sequence[str], recipe: Recipe, *examples: int
 ) -> tuple[list[Leg], list[Leg]]:
@@ -48,8 +55,10 @@ def legs_of(
         examples: training examples; of several tasks one number for each.
 
     Raises:
-        CellError: nothing is left that trains the student, or a term that student and teacher cannot have.
+        CellError: a dropped term is in no stage, nothing is left that trains the student, student and teacher cannot have
+            a term, or the papers' recipes are asked for and a counted stage names none.
     """
+    _check_dropped(stages, dropped)
     per_epoch = sum(math.ceil(count / recipe.batch_size) for count in examples)
     kept = [(stage, kept_terms(stage, dropped)) for stage in stages]
     kept = [(stage, terms) for stage, terms in kept if terms]
@@ -65,6 +74,9 @@ def legs_of(
         if stage.preparatory_steps
     ]
     if recipe.name == "paper":
+        if silent := ", ".join(stage.name for stage, _ in counted if not stage.paper):
+            # it would train by the common numbers, and its record would call them the paper's
+            raise CellError(f"--recipe paper: {silent} names no recipe of a paper (Stage.paper); use --recipe common")
         legs = []
         for stage, terms in counted:
             own = recipe.for_stage(stage.paper)
