@@ -7,6 +7,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as oracle
 from statsmodels.stats.contingency_tables import mcnemar as oracle_mcnemar
@@ -223,6 +225,24 @@ def test_holm_is_that_of_statsmodels(seed):
     assert holm([]) == []
 
 
+def of_several(mean):
+    """scikit-learn's F1 over several classes; without ``labels`` it counts those that occur in either argument."""
+    return lambda true, predicted: oracle.f1_score(true, predicted, average=mean, zero_division=0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40), st.data())
+def test_f1_over_several_classes_is_that_of_scikit_learn_also_of_resampled_examples(rows, data):
+    """Classes that nobody names, of 0 to 5, do not count; a resample without a class is scored without it."""
+    true, predicted = np.array(rows).T
+    drawn = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=len(rows), max_size=len(rows))))
+    for mean in ("macro", "weighted"):
+        for rows_drawn in (np.arange(len(rows)), drawn):
+            expected = of_several(mean)(true[rows_drawn], predicted[rows_drawn])
+            confusion = oracle.confusion_matrix(true[rows_drawn], predicted[rows_drawn], labels=range(6))[None]
+            assert FORMULAS[f"{mean}_f1"](predicted[rows_drawn], true[rows_drawn]) == pytest.approx(expected, abs=1e-12)
+            assert FROM_CONFUSION[f"{mean}_f1"](confusion, np.arange(6))[0] == pytest.approx(expected, abs=1e-12)
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_metrics_are_those_of_scikit_learn_from_predictions_and_from_confusion(classes):
     rng = np.random.default_rng(classes)
@@ -230,6 +250,7 @@ def test_metrics_are_those_of_scikit_learn_from_predictions_and_from_confusion(c
         true, predicted = rng.integers(classes, size=60), rng.integers(classes, size=60)
         confusion = oracle.confusion_matrix(true, predicted, labels=range(classes))[None]
         wanted = {"accuracy": oracle.accuracy_score, "matthews": oracle.matthews_corrcoef}
+        wanted |= {f"{mean}_f1": of_several(mean) for mean in ("macro", "weighted")}
         if classes == 2:
             wanted["f1"] = oracle.f1_score
         for name, score in wanted.items():
@@ -265,7 +286,7 @@ def test_correlations_from_counts_are_those_of_the_drawn_examples(metric):
     np.testing.assert_allclose(drawn[:, 0], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews"])
+@pytest.mark.parametrize("metric", list(FROM_CONFUSION))
 def test_resampling_patterns_is_resampling_examples(metric):
     """The same distribution as drawing row numbers and scoring them one by one."""
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""GLUE's metrics as functions of predictions and labels: classes, or the values of a regression."""
+"""GLUE's metrics, and F1 over several classes, as functions of predictions and labels: classes or regression values."""
 
 from __future__ import annotations
 
@@ -15,6 +15,22 @@ def _f1(predicted: np.ndarray, true: np.ndarray) -> float:
     hits = float(((predicted == 1) & (true == 1)).sum())
     claimed, real = float((predicted == 1).sum()), float((true == 1).sum())
     return 2 * hits / (claimed + real) if claimed + real else 0.0
+
+
+def _confusion(predicted: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[1, C, C] counts (rows: true) of the classes that occur in either, and the [C] classes."""
+    classes, code = np.unique(np.concatenate([true, predicted]), return_inverse=True)
+    size, n = len(classes), len(true)
+    counts = np.bincount(code[:n] * size + code[n:], minlength=size**2)
+    return counts.reshape(1, size, size).astype(float), classes
+
+
+def _macro_f1(predicted: np.ndarray, true: np.ndarray) -> float:
+    return float(_macro_f1_of(*_confusion(predicted, true))[0])
+
+
+def _weighted_f1(predicted: np.ndarray, true: np.ndarray) -> float:
+    return float(_weighted_f1_of(*_confusion(predicted, true))[0])
 
 
 def _matthews(predicted: np.ndarray, true: np.ndarray) -> float:
@@ -39,6 +55,8 @@ def _correlation(name: str, predicted: np.ndarray, true: np.ndarray) -> float:
 FORMULAS = {
     "accuracy": _accuracy,
     "f1": _f1,
+    "macro_f1": _macro_f1,
+    "weighted_f1": _weighted_f1,
     "matthews": _matthews,
     "pearson": lambda p, t: _correlation("pearson", p, t),
     "spearman": lambda p, t: _correlation("spearman", p, t),
@@ -59,6 +77,29 @@ def _f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.divide(2 * hits, total, out=np.zeros(len(hits)), where=total > 0)
 
 
+def _f1_by_class(confusion_RCC: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """[R, C] each: F1 of every class against all others, its labels, and its labels and answers together."""
+    true_RC = confusion_RCC.sum(2)
+    total_RC = true_RC + confusion_RCC.sum(1)
+    hits_RC = np.diagonal(confusion_RCC, axis1=1, axis2=2)
+    return np.divide(2 * hits_RC, total_RC, out=np.zeros(total_RC.shape), where=total_RC > 0), true_RC, total_RC
+
+
+def _macro_f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Mean over the classes that occur among these labels or answers, as scikit-learn's with zero_division=0.
+
+    Of resampled examples these are the classes that were drawn: a resample scores what the plain form gives the same examples.
+    """
+    f1_RC, _, total_RC = _f1_by_class(confusion_RCC)
+    return f1_RC.sum(1) / (total_RC > 0).sum(1)
+
+
+def _weighted_f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Mean over the classes, each with the weight of its labels."""
+    f1_RC, true_RC, _ = _f1_by_class(confusion_RCC)
+    return (f1_RC * true_RC).sum(1) / true_RC.sum(1)
+
+
 def _matthews_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
     true_RC, predicted_RC = confusion_RCC.sum(2), confusion_RCC.sum(1)
     n_R, hits_R = confusion_RCC.sum((1, 2)), np.trace(confusion_RCC, axis1=1, axis2=2)
@@ -70,6 +111,8 @@ def _matthews_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
 FROM_CONFUSION: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "accuracy": _accuracy_of,
     "f1": _f1_of,
+    "macro_f1": _macro_f1_of,
+    "weighted_f1": _weighted_f1_of,
     "matthews": _matthews_of,
 }
 """The same metrics of classes from [R, C, C] confusion matrices (rows: true), for the classes named: [R]."""
