@@ -8,15 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.compare import UNCLEAR, WORSE
+from bench.compare import UNCLEAR, WORSE, compared
 from bench.errors import NothingMeasured
 from bench.plan.cell import TEACHER
 from bench.record.speed import speed_records
 from bench.record.store import Store
 from bench.report.groups import Column, Group, groups
+from bench.report.resampled import Resampled
 from bench.report.speed import latest
 from bench.report.tables import Table, counted
-from bench.report.verdicts import Resampled, compared, finished, resample
+from bench.report.verdicts import finished, resample
 from bench.report.write import add_speed, warnings
 from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
@@ -186,12 +187,11 @@ def _beside_the_best(
     names = {c.label for c in fitting}
     tasks = {c.task for c in columns}
     part = replace(group, records=[r for r in group.records if r.row in names and tasks & set(r.cell.tasks)])
-    resampled = resample(part, store)
+    answered = resample(part, store)
     found: list[np.ndarray] = []
     for other in fitting[1:]:
-        drawn = [_difference(part, other.label, fitting[0].label, column, resampled) for column in columns]
-        size = min(map(len, drawn))
-        found.append(np.mean([one[:size] for one in drawn], axis=0))
+        drawn = [_difference(part, other.label, fitting[0].label, column, answered) for column in columns]
+        found.append(np.mean(drawn, axis=0))
     adjusted = holm([bootstrap_p(drawn) for drawn in found])
     judged = [
         replace(c, low=interval(drawn)[0], high=interval(drawn)[1], adjusted=p)
@@ -201,12 +201,12 @@ def _beside_the_best(
 
 
 def _difference(
-    group: Group, label: str, best: str, column: Column, resampled: Mapping[Column, Resampled]
+    group: Group, label: str, best: str, column: Column, answered: Mapping[Column, Resampled]
 ) -> np.ndarray:
     sides = finished(group, label, column), finished(group, best, column)
-    data = resampled.get(column)
+    data = answered.get(column)
     for side, name in zip(sides, (label, best), strict=True):
-        if data is None or not all(record.key in data.scores_R for record in side):
+        if data is None or not data.has(side):
             raise NothingMeasured(f"{name} on {column.name}: scored on other examples; run it again with --rerun")
     assert data is not None
-    return compared(data, sides, column)[1]
+    return compared(data, sides, column.title)[1]

@@ -15,8 +15,10 @@ from bench.progress import Progress
 from bench.record.newest import left_out_lines, newest_of
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.groups import Column
+from bench.report.resampled import Resampled, chance, resampled
 from bench.stats.multiple import holm
-from bench.stats.paired import RESAMPLES, Pairs, answers, bootstrap_p, interval, least_detectable, mcnemar
+from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference
 from bench.stats.power import LEVEL
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "cannot tell"
@@ -54,6 +56,18 @@ class Comparison:
     @property
     def difference(self) -> float:
         return self.first - self.second
+
+    def turned(self) -> Comparison:
+        """The same comparison, seen from the second row."""
+        return replace(
+            self,
+            seeds=self.second_seeds,
+            second_seeds=self.seeds,
+            first=self.second,
+            second=self.first,
+            low=-self.high,
+            high=-self.low,
+        )
 
     @property
     def verdict(self) -> str:
@@ -111,7 +125,6 @@ def compare(
     questions: list[Sides] = [(found[first][key], found[second][key]) for key in shared]
     if not questions:
         raise InputError(f"{first} and {second} have no task, data and teacher in common; compare rows of one report")
-    rng = np.random.default_rng(0)
     lines: dict[str, list[Comparison]] = {}
     columns: dict[str, dict[tuple, tuple[int, Comparison, np.ndarray]]] = {}
     """by data source: task and evaluation set -> training rows, comparison, resamples"""
@@ -120,7 +133,7 @@ def compare(
             cell = sides[0][0].cell
             data = cell.data.name
             for name, metrics in sides[0][0].scores.items():
-                line, drawn = compare_records(store, sides, name, next(iter(metrics)), rng, exact)
+                line, drawn = compare_records(store, sides, name, next(iter(metrics)), exact)
                 lines.setdefault(data, []).append(line)
                 column, size = (cell.tasks, name), cell.data.rows["train"]
                 best = columns.setdefault(data, {}).get(column)
@@ -175,84 +188,55 @@ def fixed(sides: Sides) -> tuple[bool, bool]:
     return first, second
 
 
-def pairs_of(store: Store, sides: Sides, evaluation: str, metric: str) -> Pairs:
-    """The stored answers of two systems to one evaluation set.
-
-    Raises:
-        InputError: they are of different examples.
-    """
-    predicted: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    labels = examples = None
-    for side, records in zip(predicted, sides, strict=True):
-        for record in records:
-            arrays = store.predictions(record)
-            side.append(answers(arrays[f"logits.{evaluation}"]))
-            if examples is None:
-                labels, examples = arrays[f"labels.{evaluation}"], arrays[f"examples.{evaluation}"]
-            elif not np.array_equal(examples, arrays[f"examples.{evaluation}"]):
-                raise InputError(
-                    f"{record.row}, {evaluation}: its predictions are of other examples; run it again with --rerun"
-                )
-    assert labels is not None
-    return Pairs(predicted[0], predicted[1], labels, metric, fixed(sides))
-
-
-def single_test(
-    pairs: Pairs, rng: np.random.Generator, exact: bool = False, resamples: int = RESAMPLES
-) -> tuple[str, float]:
-    """Name and p-value of the test for one seed: McNemar's for accuracies, permutation for other metrics."""
-    if pairs.metric == "accuracy":
-        return "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
-    return "permutation", pairs.permutation(rng, resamples)
-
-
 def compare_records(
-    store: Store,
-    sides: Sides,
-    evaluation: str,
-    metric: str,
-    rng: np.random.Generator,
-    exact: bool = False,
-    resamples: int = RESAMPLES,
+    store: Store, sides: Sides, evaluation: str, metric: str, exact: bool = False
 ) -> tuple[Comparison, np.ndarray]:
     """Two systems on one evaluation set; and the resampled differences in percent.
 
     Raises:
-        InputError: their predictions are of different examples.
+        InputError: their predictions are of different examples, or not stored.
     """
-    pairs = pairs_of(store, sides, evaluation, metric)
-    drawn = 100 * pairs.bootstrap(rng, resamples)
     first = sides[0][0]
+    records = [*sides[0], *sides[1]]
+    for record in records:
+        if not store.has_predictions(record):
+            raise InputError(f"{record.row}, {evaluation}: its answers are not stored; run it again with --rerun")
+    data = resampled(Column(first.cell.tasks[0], evaluation, metric), records, store)
+    for record in records:
+        if record.key in data.others:
+            raise InputError(
+                f"{record.row}, {evaluation}: its predictions are of other examples; run it again with --rerun"
+            )
     title = first.cell.tasks[0] if len(first.scores) == 1 else f"{first.cell.tasks[0]} {evaluation}"
     if first.cell.data.max_train_rows:
         title += f", {first.cell.data.rows['train']:,} rows"
-    return judged(title, evaluation, sides, pairs, drawn, rng, exact, resamples), drawn
+    return compared(data, sides, title, exact)
 
 
-def judged(
-    title: str,
-    evaluation: str,
-    sides: Sides,
-    pairs: Pairs,
-    drawn: np.ndarray,
-    rng: np.random.Generator,
-    exact: bool = False,
-    resamples: int = RESAMPLES,
-) -> Comparison:
-    """The comparison that answers and resampled differences (in percent) of two systems' records carry.
+def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> tuple[Comparison, np.ndarray]:
+    """Two rows' records of one column; and the resampled differences in percent.
 
+    They follow from the two rows and the column alone, and are the turned ones where the rows change places.
     One seed has its own test; of several the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
     """
+    if _place(sides[1]) < _place(sides[0]):
+        line, drawn = compared(data, (sides[1], sides[0]), title, exact)
+        return line.turned(), -drawn
+    column, still = data.column, fixed(sides)
+    rng = chance(column, "difference", *(side[0].row for side in sides))
+    drawn = 100 * of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, still)
+    said = [[data.predicted[record.key] for record in side] for side in sides]
+    pairs = Pairs(said[0], said[1], data.labels, column.metric, still)
     low, high = interval(drawn)
-    test, p = single_test(pairs, rng, exact, resamples) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
-    scores = [100 * float(np.mean([record.scores[evaluation][pairs.metric] for record in side])) for side in sides]
-    return Comparison(
+    test, p = single_test(pairs, rng, exact) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
+    scores = [100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in sides]
+    line = Comparison(
         task=title,
-        metric=pairs.metric,
-        examples=len(pairs.labels),
+        metric=column.metric,
+        examples=len(data.labels),
         seeds=tuple(record.cell.seed for record in sides[0]),
         second_seeds=tuple(record.cell.seed for record in sides[1]),
-        borrowed=any(len(side) == 1 < pairs.seeds and not one for side, one in zip(sides, fixed(sides), strict=True)),
+        borrowed=any(len(side) == 1 < pairs.seeds and not one for side, one in zip(sides, still, strict=True)),
         first=scores[0],
         second=scores[1],
         low=low,
@@ -261,6 +245,19 @@ def judged(
         p=p,
         least=least_detectable(drawn),
     )
+    return line, drawn
+
+
+def _place(side: Sequence[Record]) -> tuple[str, list[str]]:
+    """By what two rows are put in one order, whichever is named first."""
+    return side[0].row, [record.key for record in side]
+
+
+def single_test(pairs: Pairs, rng: np.random.Generator, exact: bool = False) -> tuple[str, float]:
+    """Name and p-value of the test for one seed: McNemar's for accuracies, permutation for other metrics."""
+    if pairs.metric == "accuracy":
+        return "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
+    return "permutation", pairs.permutation(rng)
 
 
 def shown(p: float) -> str:

@@ -16,7 +16,16 @@ from statsmodels.stats.multitest import multipletests
 
 from bench.stats.metrics import FORMULAS, FROM_CONFUSION
 from bench.stats.multiple import holm
-from bench.stats.paired import Pairs, bootstrap_p, correlations, interval, least_detectable, mcnemar
+from bench.stats.paired import (
+    Pairs,
+    bootstrap_p,
+    correlations,
+    counts,
+    interval,
+    least_detectable,
+    mcnemar,
+    resampled_scores,
+)
 from bench.stats.power import examples_for, least_gap, least_gap_of_seeds, power, power_of_seeds, seeds_for
 
 
@@ -281,8 +290,9 @@ def test_correlations_from_counts_are_those_of_the_drawn_examples(metric):
     first, labels = rng.integers(0, 9, 30).astype(float), rng.integers(0, 6, 30).astype(float)
     pairs = Pairs([first], [rng.random(30)], labels, metric)
     drawn, _ = pairs.drawn(np.random.default_rng(11), 50)
-    counts = np.random.default_rng(11).multinomial(30, np.full(30, 1 / 30), size=50)
-    expected = [FORMULAS[metric](np.repeat(first, row), np.repeat(labels, row)) for row in counts]
+    times = counts(30, np.random.default_rng(11), 50)
+    assert (times.sum(1) == 30).all()
+    expected = [FORMULAS[metric](np.repeat(first, row), np.repeat(labels, row)) for row in times]
     np.testing.assert_allclose(drawn[:, 0], expected, atol=1e-9)
 
 
@@ -301,6 +311,28 @@ def test_resampling_patterns_is_resampling_examples(metric):
     np.testing.assert_allclose(
         np.quantile(fast, [0.025, 0.5, 0.975]), np.quantile(slow, [0.025, 0.5, 0.975]), atol=0.012
     )
+
+
+@pytest.mark.parametrize("metric", list(FORMULAS))
+def test_scores_on_drawn_examples_are_those_of_the_plain_form_and_hang_on_no_other_system(metric):
+    rng = np.random.default_rng(6)
+    values = metric not in FROM_CONFUSION
+    systems = [rng.integers(0, 1 + size, 40) for size in (1, 2, 5)]
+    labels = rng.integers(0, 3, 40).astype(float if values else int)
+    whole = resampled_scores(systems, labels, metric, np.random.default_rng(2), 250)
+    times = np.concatenate([counts(40, again, size) for again in [np.random.default_rng(2)] for size in (200, 50)])
+    for system, drawn in zip(systems, whole.T, strict=True):
+        expected = [FORMULAS[metric](np.repeat(system, row), np.repeat(labels, row)) for row in times]
+        np.testing.assert_allclose(drawn, expected, atol=1e-9)
+        alone = resampled_scores([system], labels, metric, np.random.default_rng(2), 250)
+        np.testing.assert_allclose(drawn, alone[:, 0], atol=1e-12)
+
+
+def test_a_constant_answer_has_no_correlation_whatever_its_value():
+    labels = np.random.default_rng(0).normal(size=50)
+    for value in (0.0, 0.1, 1e6, -3e-7):
+        for metric in ("pearson", "spearman"):
+            assert not resampled_scores([np.full(50, value)], labels, metric, np.random.default_rng(0), 200).any()
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "pearson"])

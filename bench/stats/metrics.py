@@ -63,26 +63,27 @@ FORMULAS = {
 }
 
 
+def _sums(confusion_RCC: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """[R, C] hits, labels and answers of each class. By matrix products: sums over short axes take several times as long."""
+    size = confusion_RCC.shape[1]
+    flat_RM, cell_M = confusion_RCC.reshape(len(confusion_RCC), -1), np.arange(size**2)
+    of_label, of_answer = np.eye(size)[cell_M // size], np.eye(size)[cell_M % size]
+    return flat_RM @ (of_label * of_answer), flat_RM @ of_label, flat_RM @ of_answer
+
+
 def _accuracy_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    return np.trace(confusion_RCC, axis1=1, axis2=2) / confusion_RCC.sum((1, 2))
+    hits_RC, true_RC, _ = _sums(confusion_RCC)
+    return hits_RC.sum(1) / true_RC.sum(1)
+
+
+def _f1_by_class(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray) -> np.ndarray:
+    """[R, C] F1 of every class against all others; 0 for one that is neither among the labels nor among the answers."""
+    total_RC = true_RC + answered_RC
+    return np.divide(2 * hits_RC, total_RC, out=np.zeros(total_RC.shape), where=total_RC > 0)
 
 
 def _f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    positive = np.flatnonzero(classes == 1)
-    if not len(positive):
-        return np.zeros(len(confusion_RCC))
-    one = int(positive[0])
-    hits = confusion_RCC[:, one, one]
-    total = confusion_RCC[:, one].sum(1) + confusion_RCC[:, :, one].sum(1)
-    return np.divide(2 * hits, total, out=np.zeros(len(hits)), where=total > 0)
-
-
-def _f1_by_class(confusion_RCC: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """[R, C] each: F1 of every class against all others, its labels, and its labels and answers together."""
-    true_RC = confusion_RCC.sum(2)
-    total_RC = true_RC + confusion_RCC.sum(1)
-    hits_RC = np.diagonal(confusion_RCC, axis1=1, axis2=2)
-    return np.divide(2 * hits_RC, total_RC, out=np.zeros(total_RC.shape), where=total_RC > 0), true_RC, total_RC
+    return _f1_by_class(*_sums(confusion_RCC))[:, classes == 1].sum(1)
 
 
 def _macro_f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -90,21 +91,21 @@ def _macro_f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
     Of resampled examples these are the classes that were drawn: a resample scores what the plain form gives the same examples.
     """
-    f1_RC, _, total_RC = _f1_by_class(confusion_RCC)
-    return f1_RC.sum(1) / (total_RC > 0).sum(1)
+    hits_RC, true_RC, answered_RC = _sums(confusion_RCC)
+    return _f1_by_class(hits_RC, true_RC, answered_RC).sum(1) / (true_RC + answered_RC > 0).sum(1)
 
 
 def _weighted_f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Mean over the classes, each with the weight of its labels."""
-    f1_RC, true_RC, _ = _f1_by_class(confusion_RCC)
-    return (f1_RC * true_RC).sum(1) / true_RC.sum(1)
+    hits_RC, true_RC, answered_RC = _sums(confusion_RCC)
+    return (_f1_by_class(hits_RC, true_RC, answered_RC) * true_RC).sum(1) / true_RC.sum(1)
 
 
 def _matthews_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    true_RC, predicted_RC = confusion_RCC.sum(2), confusion_RCC.sum(1)
-    n_R, hits_R = confusion_RCC.sum((1, 2)), np.trace(confusion_RCC, axis1=1, axis2=2)
-    covariance = hits_R * n_R - (true_RC * predicted_RC).sum(1)
-    scale = np.sqrt((n_R**2 - (true_RC**2).sum(1)) * (n_R**2 - (predicted_RC**2).sum(1)).astype(float))
+    hits_RC, true_RC, answered_RC = _sums(confusion_RCC)
+    n_R = true_RC.sum(1)
+    covariance = hits_RC.sum(1) * n_R - (true_RC * answered_RC).sum(1)
+    scale = np.sqrt((n_R**2 - (true_RC**2).sum(1)) * (n_R**2 - (answered_RC**2).sum(1)))
     return np.divide(covariance, scale, out=np.zeros(len(n_R)), where=scale > 0)
 
 
