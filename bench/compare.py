@@ -17,9 +17,10 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import Column
 from bench.report.resampled import Resampled, chance, resampled
+from bench.stats.metrics import largest_difference, possible_differences
 from bench.stats.multiple import holm
 from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference
-from bench.stats.power import LEVEL
+from bench.stats.power import LEVEL, least_gap_without_disagreement
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "cannot tell"
 
@@ -41,8 +42,8 @@ class Comparison:
     test: str
     """mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples with Student's t over seeds"""
     p: float
-    least: float
-    """the smallest true difference that four in five such comparisons would find"""
+    least: float | None
+    """the smallest true difference that four in five such comparisons would find; None where the answers do not say"""
     borrowed: bool = False
     """whether a row of one seed was taken to scatter as the other does"""
     adjusted: float = 1.0
@@ -78,6 +79,10 @@ class Comparison:
 
 MEAN = "mean"
 ONE_TRAINING = "One seed says nothing of what another training would give."
+NO_LEAST = (
+    "A dash for the least detectable gap: the two rows answer alike on every example, or their trainings scatter so much that "
+    "no difference would be found. An agreement on all examples is no proof that a small gap would have been seen."
+)
 ONE_BESIDE_SEVERAL = "A row of one seed beside one of several is taken to scatter as that one does."
 Sides = tuple[Sequence[Record], Sequence[Record]]
 """The records of two systems for one question, a record for each seed."""
@@ -157,6 +162,7 @@ def adjusted(lines: Sequence[Comparison]) -> list[Comparison]:
 def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Comparison:
     drawn = np.mean(samples, axis=0)
     low, high = interval(drawn)
+    known = all(line.least is not None for line in lines) and all(np.ptp(sample) > 0 for sample in samples)
     alike = len({(line.seeds, line.second_seeds) for line in lines}) == 1
     return Comparison(
         task=MEAN,
@@ -171,7 +177,7 @@ def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compari
         high=high,
         test="bootstrap",
         p=bootstrap_p(drawn),
-        least=least_detectable(drawn),
+        least=least_detectable(drawn) if known else None,
     )
 
 
@@ -224,7 +230,8 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
         return line.turned(), -drawn
     column, still = data.column, fixed(sides)
     rng = chance(column, "difference", *(side[0].row for side in sides))
-    drawn = 100 * of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, still)
+    spread = of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, still)
+    drawn = 100 * possible_differences(column.metric, spread)
     said = [[data.predicted[record.key] for record in side] for side in sides]
     pairs = Pairs(said[0], said[1], data.labels, column.metric, still)
     low, high = interval(drawn)
@@ -243,9 +250,23 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
         high=high,
         test=test,
         p=p,
-        least=least_detectable(drawn),
+        least=_least(pairs, spread, exact),
     )
     return line, drawn
+
+
+def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:
+    """The least detectable gap in percent, from differences as they were drawn, or None where they do not say.
+
+    Where two rows answer alike, drawing examples moves nothing. Accuracies still have the gap that McNemar's test could find at
+    best; other metrics have no such bound. Of one seed each no gap below that bound is found either, however little was drawn.
+    """
+    still = float(np.ptp(spread)) <= 1e-12
+    least = None if still else least_detectable(spread)
+    if pairs.metric == "accuracy" and (still or pairs.seeds == 1):
+        bound = least_gap_without_disagreement(len(pairs.labels), exact)
+        least = None if bound is None else max(bound, least or 0.0)
+    return 100 * least if least is not None and least <= largest_difference(pairs.metric) else None
 
 
 def _place(side: Sequence[Record]) -> tuple[str, list[str]]:
@@ -265,10 +286,11 @@ def shown(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
-def said_of_seeds(lines: Collection[Comparison]) -> list[str]:
-    """What a reader of these comparisons has to know of their seeds."""
+def said_of(lines: Collection[Comparison]) -> list[str]:
+    """What a reader of these comparisons has to know of their seeds and least detectable gaps."""
     said = [ONE_TRAINING] if any(line.one_training_each for line in lines) else []
-    return said + ([ONE_BESIDE_SEVERAL] if any(line.borrowed for line in lines) else [])
+    said += [ONE_BESIDE_SEVERAL] if any(line.borrowed for line in lines) else []
+    return said + ([NO_LEAST] if any(line.least is None for line in lines) else [])
 
 
 def _seeds(line: Comparison) -> str:
@@ -291,7 +313,7 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             f"{line.second:.1f}",
             f"{line.difference:+.1f}",
             f"{line.low:+.1f} to {line.high:+.1f}",
-            f"{line.least:.1f}",
+            "–" if line.least is None else f"{line.least:.1f}",
             f"{shown(line.p)} ({line.test})",
             shown(line.adjusted),
             line.verdict,

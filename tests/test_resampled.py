@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.choose import Budget, choose
-from bench.compare import MEAN, compare, compared
+from bench.compare import MEAN, NO_LEAST, compare, compared, said_of, table
 from bench.record.store import Store
 from bench.report.groups import Column, groups
 from bench.report.resampled import Resampled, chance
 from bench.report.verdicts import differences, resample
-from bench.stats.metrics import FORMULAS
-from bench.stats.paired import resampled_scores
+from bench.stats.metrics import FORMULAS, SIGNED, possible_ratios
+from bench.stats.paired import mcnemar, resampled_scores
+from bench.stats.power import least_gap_without_disagreement
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference"
 TASKS = ("cola", "mrpc", "rte", "sst2")
@@ -69,6 +70,57 @@ def test_two_columns_and_two_pairs_have_chances_of_their_own():
     others = [chance(replace(column, task="cola"), "difference", "a", "b"), chance(column, "difference", "a", "c")]
     others += [chance(column, "examples", "a", "b"), chance(replace(column, metric="f1"), "difference", "a", "b")]
     assert len({first[0], *(rng.random() for rng in others)}) == 5
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(FORMULAS)), st.lists(st.floats(0, 1), min_size=2, max_size=2), st.integers(0, 99))
+def test_no_interval_leaves_what_the_metric_can_be(metric, shares, noise):
+    """Two seeds far apart: Student's t of one degree of freedom reached from -159 to +22 points."""
+    records, data = answered(metric, {"kd": 2, "pkd": 2})
+    for number, record in enumerate(records["kd"]):  # trainings that differ by much: one is right, one is not
+        rng = np.random.default_rng([noise, number])
+        data.scores_R[record.key][:] = shares[number] + 0.05 * rng.normal(size=300)
+    line, drawn = compared(data, (records["kd"], records["pkd"]), "rte")
+    most = 200 if metric in SIGNED else 100
+    assert -most <= line.low <= line.high <= most
+    assert np.abs(drawn).max() <= most
+    ratios = possible_ratios(metric, drawn)
+    assert metric in SIGNED or ratios.min() >= 0
+    assert line.least is None or line.least <= most
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "pearson"])
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_rows_that_agree_on_all_of_sixty_examples_would_not_show_every_gap(metric, seeds):
+    """Of accuracies at best 5 examples of 60 must speak for one row; before, the least detectable gap was 0.0."""
+    records, data = answered(metric, {"kd": seeds, "pkd": seeds})
+    for row in ("kd", "pkd"):
+        for record in records[row]:
+            data.predicted[record.key] = data.predicted[records["kd"][0].key]
+            data.scores_R[record.key] = data.scores_R[records["kd"][0].key]
+    line, _ = compared(data, (records["kd"], records["pkd"]), "rte")
+    if metric == "accuracy":
+        exact, _ = compared(data, (records["kd"], records["pkd"]), "rte", exact=True)
+        assert 5 / 60 < line.least / 100 < exact.least / 100 < 2 * 6 / 60
+    else:
+        assert line.least is None
+        assert table("kd", "pkd", [line]).splitlines()[-1].split("|")[9].strip() == "–"
+        assert NO_LEAST in said_of([line])
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("examples", [60, 277])
+def test_the_bound_of_the_least_gap_is_what_a_simulation_finds(examples, exact):
+    """Every discordant example on one side: the test finds this gap in four of five tables, and a tenth less not."""
+    bound = least_gap_without_disagreement(examples, exact)
+    rng = np.random.default_rng(examples)
+    found = [
+        np.mean([mcnemar(int(k), 0, exact) <= 0.05 for k in rng.binomial(examples, gap, 4000)])
+        for gap in (bound, 0.9 * bound)
+    ]
+    assert found[0] == pytest.approx(0.8, abs=0.025)
+    assert found[1] < 0.77
+    assert least_gap_without_disagreement(4, exact) is None
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, compared, said_of_seeds
+from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, compared, said_of
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record
@@ -21,6 +21,7 @@ from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled, chance, resampled
 from bench.report.tables import Footnotes, Table, cheaper, counted
 from bench.stats.guards import suspicions
+from bench.stats.metrics import possible_ratios
 from bench.stats.multiple import holm
 from bench.stats.paired import interval, over_seeds
 
@@ -122,7 +123,7 @@ def _differences(
         f"four in five comparisons like these find, the middle of its column. An interval stands alone, also the mean's: one that "
         f"leaves out 0 beside 'cannot tell' is what chance gives somewhere in a table of this length."
     )
-    table.notes += said_of_seeds(found.values())
+    table.notes += said_of(found.values())
     return table
 
 
@@ -162,7 +163,7 @@ def _cell(line: Comparison) -> str:
 
 
 def _least(column: Column, found: dict[tuple[str, Column], Comparison]) -> str:
-    values = [line.least for (_, where), line in found.items() if where == column]
+    values = [line.least for (_, where), line in found.items() if where == column and line.least is not None]
     return f"{np.median(values):.1f}" if values else "–"
 
 
@@ -215,7 +216,8 @@ def retentions(
                 continue
             below_R = data.scores_R[theirs[0].key]
             ratio_RS = data.stacked(own) / np.where(below_R > 0, below_R, np.nan)[:, None]
-            drawn = over_seeds(ratio_RS, (ratio_RS,), chance(column, "ratio", label, TEACHER))
+            spread = over_seeds(ratio_RS, (ratio_RS,), chance(column, "ratio", label, TEACHER))
+            drawn = possible_ratios(column.metric, spread)
             students_own = [record.scores[column.evaluation][column.metric] for record in own]
             found = retention(students_own, teacher, drawn, kept)
             samples.append(drawn)

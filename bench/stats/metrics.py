@@ -117,3 +117,25 @@ FROM_CONFUSION: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "matthews": _matthews_of,
 }
 """The same metrics of classes from [R, C, C] confusion matrices (rows: true), for the classes named: [R]."""
+
+SIGNED = ("matthews", "pearson", "spearman")
+"""Metrics from -1 to 1; the others go from 0 to 1."""
+
+
+def largest_difference(metric: str) -> float:
+    """How far two scores can be apart."""
+    return 2.0 if metric in SIGNED else 1.0
+
+
+def possible_differences(metric: str, drawn: np.ndarray) -> np.ndarray:
+    """Drawn differences of two scores, those beyond what the metric can give moved to its end.
+
+    Student's t of two seeds reaches beyond it. The true difference lies within, so an interval that is cut there covers it
+    as often as before, and every quantile within stays where it was.
+    """
+    return np.clip(drawn, -largest_difference(metric), largest_difference(metric))
+
+
+def possible_ratios(metric: str, drawn: np.ndarray) -> np.ndarray:
+    """Drawn ratios to a positive score, likewise: of a metric from 0 on they cannot be negative. NaN stays."""
+    return drawn if metric in SIGNED else np.maximum(drawn, 0.0)
