@@ -19,8 +19,8 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled, chance, resampled
-from bench.report.tables import Footnotes, Table, cheaper, counted
-from bench.stats.guards import suspicions
+from bench.report.tables import LEFT_OUT, Footnotes, Table, cheaper, counted, no_ratio, sound_teacher
+from bench.stats.guards import Suspicion, suspicions
 from bench.stats.metrics import possible_ratios
 from bench.stats.multiple import holm
 from bench.stats.paired import interval, over_seeds
@@ -127,34 +127,47 @@ def _differences(
     return table
 
 
-def suspicions_of(group: Group, store: Store) -> dict[tuple[str, Column], list[str]]:
-    """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
-    met: dict[tuple[Column, str], dict[str, dict[int, str]]] = {}
+Faults = dict[tuple[str, Column], dict[str, dict[int, Suspicion]]]
+"""(row, column) -> what is wrong with its answers -> seed -> how it shows there"""
+
+
+def faults_of(group: Group, store: Store) -> Faults:
+    """What is suspect about the stored answers of each row and column, by the column's own metric."""
+    found: Faults = {}
     for label in group.systems:
         for column in group.columns:
-            for record in group.of(label, column.task):
-                if record.status != "ok" or column.evaluation not in record.scores or not store.has_predictions(record):
+            for record in finished(group, label, column):
+                if not store.has_predictions(record):
                     continue
                 arrays = store.predictions(record)
                 names = GLUE[column.task].labels if column.task in GLUE else ()
                 logits, labels = (arrays[f"{what}.{column.evaluation}"] for what in ("logits", "labels"))
-                for suspicion in suspicions(logits, labels, names):
-                    rows = met.setdefault((column, suspicion.what), {})
-                    rows.setdefault(label, {})[record.cell.seed] = suspicion.figure
+                for suspicion in suspicions(logits, labels, names, column.metric):
+                    faults = found.setdefault((label, column), {})
+                    faults.setdefault(suspicion.what, {})[record.cell.seed] = suspicion
+    return found
+
+
+def suspicions_of(group: Group, store: Store) -> dict[tuple[str, Column], list[str]]:
+    """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
+    met: dict[tuple[Column, str], dict[str, dict[int, Suspicion]]] = {}
+    for (label, column), faults in faults_of(group, store).items():
+        for what, of_seed in faults.items():
+            met.setdefault((column, what), {})[label] = of_seed
     found: dict[tuple[str, Column], list[str]] = {}
     for (column, what), rows in met.items():
-        listed = "; ".join(_with_seeds(label, figures) for label, figures in rows.items())
+        listed = "; ".join(f"{label}, {seeds(of_seed)}" for label, of_seed in rows.items())
         for label in rows:
             found.setdefault((label, column), []).append(f"{column.name}, {what}: {listed}")
     return found
 
 
-def _with_seeds(label: str, figures: Mapping[int, str]) -> str:
-    """``kd, seeds 0 and 2 (50.1 %, 49.9 %)``."""
-    *most, last = [str(seed) for seed in sorted(figures)]
-    seeds = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"
-    shown = ", ".join(figures[seed] for seed in sorted(figures) if figures[seed])
-    return f"{label}, {seeds}" + (f" ({shown})" if shown else "")
+def seeds(found: Mapping[int, Suspicion]) -> str:
+    """``seeds 0 and 2 (50.1, 49.9)``, or without figures where there are none."""
+    *most, last = [str(seed) for seed in sorted(found)]
+    named = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"
+    shown = ", ".join(found[seed].figure for seed in sorted(found) if found[seed].figure)
+    return named + (f" ({shown})" if shown else "")
 
 
 def _cell(line: Comparison) -> str:
@@ -196,6 +209,7 @@ def retentions(
     the one in the table is refused, with the two hashes.
     """
     columns = [c for c in group.columns if group.values(TEACHER, c)]
+    sound = [c for c in columns if sound_teacher(group, c)]
     students = [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]
     rows, values = [], []
     for label in students:
@@ -207,13 +221,17 @@ def retentions(
                 cells.append(f"refused {notes.mark(refused)}")
                 numbers.append("")
                 continue
-            teacher = theirs[0].scores[column.evaluation][column.metric] if own else 0.0
+            if own and cheaper(group, label) and column not in sound:
+                cells.append(no_ratio(group, column, notes))
+                numbers.append("")
+                continue
             data = answered.get(column)
             stored = data is not None and data.has(own) and data.has(theirs)
-            if data is None or not stored or teacher <= 0 or not cheaper(group, label):
+            if data is None or not stored or not cheaper(group, label):
                 cells.append("–")
                 numbers.append("")
                 continue
+            teacher = theirs[0].scores[column.evaluation][column.metric]
             below_R = data.scores_R[theirs[0].key]
             ratio_RS = data.stacked(own) / np.where(below_R > 0, below_R, np.nan)[:, None]
             spread = over_seeds(ratio_RS, (ratio_RS,), chance(column, "ratio", label, TEACHER))
@@ -227,7 +245,7 @@ def retentions(
         if set(cells) <= {"–"}:
             continue
         means = ["–", "–"]
-        if len(samples) == len(columns) > 1:
+        if len(samples) == len(sound) > 1:
             ratios = [100 * student / teacher for student, teacher in scores]
             low, high = (100 * bound for bound in interval(np.nanmean(samples, axis=0)))
             means[0] = f"{np.mean(ratios):.1f} % ({low:.1f} to {high:.1f})"
@@ -241,6 +259,7 @@ def retentions(
     table.notes.append(
         f"Student score over that of its own teacher, percent, with 95 % intervals of a paired bootstrap. keeps: at least "
         f"{100 * kept:g} % of the teacher's score (the interval lies above it); loses: less; else it cannot be told from these examples."
+        + (LEFT_OUT if len(sound) < len(columns) else "")
     )
     return table
 
