@@ -96,8 +96,8 @@ def _measured(found: Sequence[Group], label: str, column: str) -> Iterator[tuple
     said = next(
         (
             m
-            for m in ("accuracy", "acc", "f1", "matthews", "pearson", "spearman")
-            if re.search(rf"\b{m}\b", column.lower())
+            for m in ("accuracy", "acc", "macro_f1", "weighted_f1", "f1", "matthews", "pearson", "spearman")
+            if re.search(rf"\b{m.replace('_', '[_ ]')}\b", column.lower())
         ),
         "",
     )

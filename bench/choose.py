@@ -1,4 +1,4 @@
-"""Which rows a budget admits, which of them is best, and which cheaper ones cannot be told from it."""
+"""Which rows a budget admits, which of them is best, and which cheaper ones are statistically indistinguishable from it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.compare import UNCLEAR, WORSE
+from bench.compare import UNCLEAR, WORSE, compared
 from bench.errors import NothingMeasured
 from bench.plan.cell import TEACHER
 from bench.record.speed import speed_records
 from bench.record.store import Store
 from bench.report.groups import Column, Group, groups
+from bench.report.resampled import Resampled
 from bench.report.speed import latest
 from bench.report.tables import Table, counted
-from bench.report.verdicts import Resampled, compared, finished, resample
+from bench.report.verdicts import Faults, faults_of, finished, resample, seeds
 from bench.report.write import add_speed, warnings
 from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
@@ -118,11 +119,12 @@ class Choice:
         lines += [f"Highest mean of what fits: {best.label} ({best.score:.1f})."]
         if cheapest.label != best.label:
             lines.append(
-                f"The cheapest that these examples cannot tell from it: {cheapest.label} ({cheapest.score:.1f})."
+                f"The cheapest that these examples cannot separate from it: {cheapest.label} ({cheapest.score:.1f})."
             )
         others = [c.label for c in self.as_good if c.label not in (best.label, cheapest.label)]
         if others:
-            lines.append(f"Nor can: {', '.join(others)}.")
+            also = "also " if cheapest.label != best.label else ""
+            lines.append(f"These examples {also}cannot separate it from: {', '.join(others)}.")
         if len(self.candidates) > 1:
             lines.append("The best was chosen on the examples that it is scored on, which flatters it a little.")
         return lines
@@ -150,6 +152,7 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
 def _choice(group: Group, columns: Sequence[Column], budget: Budget, store: Store) -> Choice:
     fitting: list[Candidate] = []
     left_out: dict[str, str] = {}
+    faults = faults_of(group, store)
     for label in group.systems:
         if label == TEACHER or all(r.cell.ablation_of for r in group.of(label)):
             continue
@@ -171,10 +174,27 @@ def _choice(group: Group, columns: Sequence[Column], budget: Budget, store: Stor
             left_out[label] = reason
         elif mute:
             left_out[label] = f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
+        elif wrong := [text for c in columns for text in _disqualified(group, label, c, faults)]:
+            left_out[label] = "; ".join(wrong)
         else:
             fitting.append(candidate)
     fitting.sort(key=lambda c: (-c.score, c.label))
     return Choice(group, columns, _beside_the_best(group, columns, fitting, store), left_out)
+
+
+def _disqualified(group: Group, label: str, column: Column, faults: Faults) -> list[str]:
+    """Why the answers of a row are no candidate's: ``rte: answers entailment to all 277 examples, seeds 0 and 2``.
+
+    One seed with constant or permuted answers is enough. A low score counts where the row's mean is no better than one answer to
+    every example: by chance a seed of a sound row may be below it.
+    """
+    said = []
+    mean = np.mean(list(group.values(label, column).values()))
+    for what, found in faults.get((label, column), {}).items():
+        baselines = [suspicion.baseline for suspicion in found.values() if suspicion.baseline is not None]
+        if not baselines or mean <= 100 * baselines[0]:
+            said.append(f"{column.name}: {what}, {seeds(found)}")
+    return said
 
 
 def _beside_the_best(
@@ -186,12 +206,11 @@ def _beside_the_best(
     names = {c.label for c in fitting}
     tasks = {c.task for c in columns}
     part = replace(group, records=[r for r in group.records if r.row in names and tasks & set(r.cell.tasks)])
-    resampled = resample(part, store)
+    answered = resample(part, store)
     found: list[np.ndarray] = []
     for other in fitting[1:]:
-        drawn = [_difference(part, other.label, fitting[0].label, column, resampled) for column in columns]
-        size = min(map(len, drawn))
-        found.append(np.mean([one[:size] for one in drawn], axis=0))
+        drawn = [_difference(part, other.label, fitting[0].label, column, answered) for column in columns]
+        found.append(np.mean(drawn, axis=0))
     adjusted = holm([bootstrap_p(drawn) for drawn in found])
     judged = [
         replace(c, low=interval(drawn)[0], high=interval(drawn)[1], adjusted=p)
@@ -201,12 +220,12 @@ def _beside_the_best(
 
 
 def _difference(
-    group: Group, label: str, best: str, column: Column, resampled: Mapping[Column, Resampled]
+    group: Group, label: str, best: str, column: Column, answered: Mapping[Column, Resampled]
 ) -> np.ndarray:
     sides = finished(group, label, column), finished(group, best, column)
-    data = resampled.get(column)
+    data = answered.get(column)
     for side, name in zip(sides, (label, best), strict=True):
-        if data is None or not all(record.key in data.scores_R for record in side):
+        if data is None or not data.has(side):
             raise NothingMeasured(f"{name} on {column.name}: scored on other examples; run it again with --rerun")
     assert data is not None
-    return compared(data, sides, column)[1]
+    return compared(data, sides, column.title)[1]

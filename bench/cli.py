@@ -478,7 +478,7 @@ def compare(
     from dataclasses import asdict
 
     from bench.compare import compare as carry_out
-    from bench.compare import said_of_seeds, table
+    from bench.compare import said_of, table
     from bench.plan.request import parse_seeds
 
     named = [part.strip() for part in tasks.split(",") if part.strip()]
@@ -489,7 +489,7 @@ def compare(
         "Intervals by paired bootstrap over examples, with Student's t over seeds where there are several. Least detectable: the "
         "true difference that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean stands alone."
     )
-    for said in said_of_seeds([line for lines in found.values() for line in lines]):
+    for said in said_of([line for lines in found.values() for line in lines]):
         print(said)
     _write_json(
         json_file,

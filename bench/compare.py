@@ -16,9 +16,12 @@ from bench.record.freshness import of_code
 from bench.record.newest import left_out_lines, newest_of
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.groups import Column
+from bench.report.resampled import Resampled, chance, resampled
+from bench.stats.metrics import largest_difference, possible_differences
 from bench.stats.multiple import holm
-from bench.stats.paired import RESAMPLES, Pairs, answers, bootstrap_p, interval, least_detectable, mcnemar
-from bench.stats.power import LEVEL
+from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference
+from bench.stats.power import LEVEL, least_gap_without_disagreement
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "cannot tell"
 
@@ -40,8 +43,8 @@ class Comparison:
     test: str
     """mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples with Student's t over seeds"""
     p: float
-    least: float
-    """the smallest true difference that four in five such comparisons would find"""
+    least: float | None
+    """the smallest true difference that four in five such comparisons would find; None where the answers do not say"""
     borrowed: bool = False
     """whether a row of one seed was taken to scatter as the other does"""
     adjusted: float = 1.0
@@ -56,6 +59,18 @@ class Comparison:
     def difference(self) -> float:
         return self.first - self.second
 
+    def turned(self) -> Comparison:
+        """The same comparison, seen from the second row."""
+        return replace(
+            self,
+            seeds=self.second_seeds,
+            second_seeds=self.seeds,
+            first=self.second,
+            second=self.first,
+            low=-self.high,
+            high=-self.low,
+        )
+
     @property
     def verdict(self) -> str:
         if self.adjusted > LEVEL:
@@ -65,6 +80,10 @@ class Comparison:
 
 MEAN = "mean"
 ONE_TRAINING = "One seed says nothing of what another training would give."
+NO_LEAST = (
+    "A dash for the least detectable gap: the two rows answer alike on every example, or their trainings scatter so much that "
+    "no difference would be found. An agreement on all examples is no proof that a small gap would have been seen."
+)
 ONE_BESIDE_SEVERAL = "A row of one seed beside one of several is taken to scatter as that one does."
 Sides = tuple[Sequence[Record], Sequence[Record]]
 """The records of two systems for one question, a record for each seed."""
@@ -112,7 +131,6 @@ def compare(
     questions: list[Sides] = [(found[first][key], found[second][key]) for key in shared]
     if not questions:
         raise InputError(f"{first} and {second} have no task, data and teacher in common; compare rows of one report")
-    rng = np.random.default_rng(0)
     lines: dict[str, list[Comparison]] = {}
     columns: dict[str, dict[tuple, tuple[int, Comparison, np.ndarray]]] = {}
     """by data source: task and evaluation set -> training rows, comparison, resamples"""
@@ -121,7 +139,7 @@ def compare(
             cell = sides[0][0].cell
             data = cell.data.name
             for name, metrics in sides[0][0].scores.items():
-                line, drawn = compare_records(store, sides, name, next(iter(metrics)), rng, exact)
+                line, drawn = compare_records(store, sides, name, next(iter(metrics)), exact)
                 lines.setdefault(data, []).append(line)
                 column, size = (cell.tasks, name), cell.data.rows["train"]
                 best = columns.setdefault(data, {}).get(column)
@@ -145,6 +163,7 @@ def adjusted(lines: Sequence[Comparison]) -> list[Comparison]:
 def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Comparison:
     drawn = np.mean(samples, axis=0)
     low, high = interval(drawn)
+    known = all(line.least is not None for line in lines) and all(np.ptp(sample) > 0 for sample in samples)
     alike = len({(line.seeds, line.second_seeds) for line in lines}) == 1
     return Comparison(
         task=MEAN,
@@ -159,7 +178,7 @@ def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compari
         high=high,
         test="bootstrap",
         p=bootstrap_p(drawn),
-        least=least_detectable(drawn),
+        least=least_detectable(drawn) if known else None,
     )
 
 
@@ -176,92 +195,91 @@ def fixed(sides: Sides) -> tuple[bool, bool]:
     return first, second
 
 
-def pairs_of(store: Store, sides: Sides, evaluation: str, metric: str) -> Pairs:
-    """The stored answers of two systems to one evaluation set.
-
-    Raises:
-        InputError: they are of different examples.
-    """
-    predicted: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    labels = examples = None
-    for side, records in zip(predicted, sides, strict=True):
-        for record in records:
-            arrays = store.predictions(record)
-            side.append(answers(arrays[f"logits.{evaluation}"]))
-            if examples is None:
-                labels, examples = arrays[f"labels.{evaluation}"], arrays[f"examples.{evaluation}"]
-            elif not np.array_equal(examples, arrays[f"examples.{evaluation}"]):
-                raise InputError(
-                    f"{record.row}, {evaluation}: its predictions are of other examples; run it again with --rerun"
-                )
-    assert labels is not None
-    return Pairs(predicted[0], predicted[1], labels, metric, fixed(sides))
-
-
-def single_test(
-    pairs: Pairs, rng: np.random.Generator, exact: bool = False, resamples: int = RESAMPLES
-) -> tuple[str, float]:
-    """Name and p-value of the test for one seed: McNemar's for accuracies, permutation for other metrics."""
-    if pairs.metric == "accuracy":
-        return "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
-    return "permutation", pairs.permutation(rng, resamples)
-
-
 def compare_records(
-    store: Store,
-    sides: Sides,
-    evaluation: str,
-    metric: str,
-    rng: np.random.Generator,
-    exact: bool = False,
-    resamples: int = RESAMPLES,
+    store: Store, sides: Sides, evaluation: str, metric: str, exact: bool = False
 ) -> tuple[Comparison, np.ndarray]:
     """Two systems on one evaluation set; and the resampled differences in percent.
 
     Raises:
-        InputError: their predictions are of different examples.
+        InputError: their predictions are of different examples, or not stored.
     """
-    pairs = pairs_of(store, sides, evaluation, metric)
-    drawn = 100 * pairs.bootstrap(rng, resamples)
     first = sides[0][0]
+    records = [*sides[0], *sides[1]]
+    for record in records:
+        if not store.has_predictions(record):
+            raise InputError(f"{record.row}, {evaluation}: its answers are not stored; run it again with --rerun")
+    data = resampled(Column(first.cell.tasks[0], evaluation, metric), records, store)
+    for record in records:
+        if record.key in data.others:
+            raise InputError(
+                f"{record.row}, {evaluation}: its predictions are of other examples; run it again with --rerun"
+            )
     title = first.cell.tasks[0] if len(first.scores) == 1 else f"{first.cell.tasks[0]} {evaluation}"
     if first.cell.data.max_train_rows:
         title += f", {first.cell.data.rows['train']:,} rows"
-    return judged(title, evaluation, sides, pairs, drawn, rng, exact, resamples), drawn
+    return compared(data, sides, title, exact)
 
 
-def judged(
-    title: str,
-    evaluation: str,
-    sides: Sides,
-    pairs: Pairs,
-    drawn: np.ndarray,
-    rng: np.random.Generator,
-    exact: bool = False,
-    resamples: int = RESAMPLES,
-) -> Comparison:
-    """The comparison that answers and resampled differences (in percent) of two systems' records carry.
+def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> tuple[Comparison, np.ndarray]:
+    """Two rows' records of one column; and the resampled differences in percent.
 
+    They follow from the two rows and the column alone, and are the turned ones where the rows change places.
     One seed has its own test; of several the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
     """
+    if _place(sides[1]) < _place(sides[0]):
+        line, drawn = compared(data, (sides[1], sides[0]), title, exact)
+        return line.turned(), -drawn
+    column, still = data.column, fixed(sides)
+    rng = chance(column, "difference", *(side[0].row for side in sides))
+    spread = of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, still)
+    drawn = 100 * possible_differences(column.metric, spread)
+    said = [[data.predicted[record.key] for record in side] for side in sides]
+    pairs = Pairs(said[0], said[1], data.labels, column.metric, still)
     low, high = interval(drawn)
-    test, p = single_test(pairs, rng, exact, resamples) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
-    scores = [100 * float(np.mean([record.scores[evaluation][pairs.metric] for record in side])) for side in sides]
-    return Comparison(
+    test, p = single_test(pairs, rng, exact) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
+    scores = [100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in sides]
+    line = Comparison(
         task=title,
-        metric=pairs.metric,
-        examples=len(pairs.labels),
+        metric=column.metric,
+        examples=len(data.labels),
         seeds=tuple(record.cell.seed for record in sides[0]),
         second_seeds=tuple(record.cell.seed for record in sides[1]),
-        borrowed=any(len(side) == 1 < pairs.seeds and not one for side, one in zip(sides, fixed(sides), strict=True)),
+        borrowed=any(len(side) == 1 < pairs.seeds and not one for side, one in zip(sides, still, strict=True)),
         first=scores[0],
         second=scores[1],
         low=low,
         high=high,
         test=test,
         p=p,
-        least=least_detectable(drawn),
+        least=_least(pairs, spread, exact),
     )
+    return line, drawn
+
+
+def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:
+    """The least detectable gap in percent, from differences as they were drawn, or None where they do not say.
+
+    Where two rows answer alike, drawing examples moves nothing. Accuracies still have the gap that McNemar's test could find at
+    best; other metrics have no such bound. Of one seed each no gap below that bound is found either, however little was drawn.
+    """
+    still = float(np.ptp(spread)) <= 1e-12
+    least = None if still else least_detectable(spread)
+    if pairs.metric == "accuracy" and (still or pairs.seeds == 1):
+        bound = least_gap_without_disagreement(len(pairs.labels), exact)
+        least = None if bound is None else max(bound, least or 0.0)
+    return 100 * least if least is not None and least <= largest_difference(pairs.metric) else None
+
+
+def _place(side: Sequence[Record]) -> tuple[str, list[str]]:
+    """By what two rows are put in one order, whichever is named first."""
+    return side[0].row, [record.key for record in side]
+
+
+def single_test(pairs: Pairs, rng: np.random.Generator, exact: bool = False) -> tuple[str, float]:
+    """Name and p-value of the test for one seed: McNemar's for accuracies, permutation for other metrics."""
+    if pairs.metric == "accuracy":
+        return "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
+    return "permutation", pairs.permutation(rng)
 
 
 def shown(p: float) -> str:
@@ -269,10 +287,11 @@ def shown(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
-def said_of_seeds(lines: Collection[Comparison]) -> list[str]:
-    """What a reader of these comparisons has to know of their seeds."""
+def said_of(lines: Collection[Comparison]) -> list[str]:
+    """What a reader of these comparisons has to know of their seeds and least detectable gaps."""
     said = [ONE_TRAINING] if any(line.one_training_each for line in lines) else []
-    return said + ([ONE_BESIDE_SEVERAL] if any(line.borrowed for line in lines) else [])
+    said += [ONE_BESIDE_SEVERAL] if any(line.borrowed for line in lines) else []
+    return said + ([NO_LEAST] if any(line.least is None for line in lines) else [])
 
 
 def _seeds(line: Comparison) -> str:
@@ -295,7 +314,7 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             f"{line.second:.1f}",
             f"{line.difference:+.1f}",
             f"{line.low:+.1f} to {line.high:+.1f}",
-            f"{line.least:.1f}",
+            "–" if line.least is None else f"{line.least:.1f}",
             f"{shown(line.p)} ({line.test})",
             shown(line.adjusted),
             line.verdict,

@@ -215,7 +215,6 @@ def _compare(first: Record, second: Record, store: Store, again: Store) -> Verif
         flips += int((a.argmax(1) != b.argmax(1)).sum()) if a.shape[1] > 1 else int(gaps[-1] > ROUNDED)
     if max(gaps) <= ROUNDED and not flips:
         return Verification(ROUNDING, f"logits differ by at most {max(gaps):.2g}, no answer does. {parted}")
-    rng = np.random.default_rng(0)
     lines = []
     with tempfile.TemporaryDirectory() as folder:  # both answers in one store, so that they can be paired
         both = Store(Path(folder))
@@ -225,7 +224,7 @@ def _compare(first: Record, second: Record, store: Store, again: Store) -> Verif
         both.write(twin, after)
         for name, metrics in first.scores.items():
             metric = next(iter(metrics))
-            lines.append(compare_records(both, ([first], [twin]), name, metric, rng)[0])
+            lines.append(compare_records(both, ([first], [twin]), name, metric)[0])
     text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
     if all(line.p > LEVEL for line in lines):
         return Verification(STATISTICAL, f"{flips} answers differ; {text}. {parted}")

@@ -268,7 +268,7 @@ def test_a_metric_may_have_a_budget_of_its_own(tmp_path):
     new = store(tmp_path / "b", SEEDS, shift=10)
     assert verdicts(base, new, limits=Limits(0.1, budgets={"accuracy": 20}))["validation accuracy"] == PASSED
     assert verdicts(base, new, limits=Limits(20, budgets={"accuracy": 0.1}))["validation accuracy"] == UNCLEAR
-    assert budgets_of(["matthews=5", "f1=1.5"]) == {"matthews": 5.0, "f1": 1.5}
+    assert budgets_of(["matthews=5", "f1=1.5", "macro_f1=3"]) == {"matthews": 5.0, "f1": 1.5, "macro_f1": 3.0}
     for wrong in ("accurracy=2", "f1", "f1=x", "f1=-1"):
         with pytest.raises(InputError):
             budgets_of([wrong])

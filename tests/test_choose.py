@@ -43,9 +43,63 @@ def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     assert choice.left_out == {"dear": "10.00 G FLOPs", "half": "no score on sst2"}
     said = " ".join(choice.said())
     assert "Highest mean of what fits: wide" in said
-    assert "cannot tell from it: small" in said
+    assert "The cheapest that these examples cannot separate from it: small" in said
+    assert "These examples also cannot separate it from: twin." in said
     gap = choice.candidates[3]
     assert gap.low < gap.score - choice.candidates[0].score < gap.high < 0
+
+
+def constant(store, row, seeds=(0, 1, 2), macs=10**8):
+    """A row that answers class 1 to every example of one task, as good as the best on the other."""
+    for task in ("rte", "sst2"):
+        for seed in (0, 1, 2):
+            flip = np.random.default_rng([1, seed]).permutation(400) < 0.02 * 400
+            said = np.ones(400, int) if task == "rte" and seed in seeds else np.where(flip, 1 - LABELS, LABELS)
+            arrays = {
+                "logits.validation": np.eye(2, dtype=np.float32)[said],
+                "labels.validation": LABELS,
+                "examples.validation": np.arange(400, dtype=np.uint64),
+            }
+            store.write(made.record(row, task, seed, float((said == LABELS).mean()), macs=macs), arrays)
+
+
+@pytest.mark.parametrize("seeds", [(0, 1, 2), (1,)])
+def test_a_constant_classifier_is_never_recommended(store, seeds):
+    """It is cheap, and on some test sets statistically indistinguishable from the best."""
+    constant(store, "mute", seeds)
+    (choice,) = choose(store.root, Budget(flops=2.0))
+    assert "mute" not in [c.label for c in choice.candidates]
+    listed = "seeds 0, 1 and 2" if len(seeds) == 3 else "seed 1"
+    assert choice.left_out["mute"] == f"rte: answers 1 to all 400 examples, {listed}".replace(
+        "1 to", "not_entailment to"
+    )
+    (other,) = choose(store.root, Budget(flops=2.0), ["sst2"])
+    assert "mute" in [c.label for c in other.candidates], "that column's answers are sound"
+
+
+def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
+    """The larger class is right in 52 %: one seed below, the mean above."""
+    larger = 100 * max((code == LABELS).mean() for code in (0, 1))
+    for row, shares in (("lucky", (0.50, 0.60, 0.60)), ("low", (0.50, 0.51, 0.50))):
+        for seed, right in enumerate(shares):
+            flip = np.random.default_rng([9, seed]).permutation(400) >= right * 400
+            arrays = {
+                "logits.validation": np.eye(2, dtype=np.float32)[np.where(flip, 1 - LABELS, LABELS)],
+                "labels.validation": LABELS,
+                "examples.validation": np.arange(400, dtype=np.uint64),
+            }
+            store.write(made.record(row, "rte", seed, right, macs=10**8), arrays)
+    assert 51 < larger < 56
+    (choice,) = choose(store.root, Budget(flops=2.0), ["rte"])
+    assert "lucky" in [c.label for c in choice.candidates]
+    assert choice.left_out["low"].startswith("rte: no better than always saying")
+
+
+def test_of_equal_rows_the_best_is_the_cheapest_and_the_others_are_named(store):
+    (choice,) = choose(store.root, Budget(flops=0.7))
+    said = choice.said()
+    assert said[0].startswith("Highest mean of what fits: small")
+    assert said[1] == "These examples cannot separate it from: twin."
 
 
 def test_more_budget_never_gives_a_worse_best(store):

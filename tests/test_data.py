@@ -160,6 +160,18 @@ def test_a_bad_task_file(tmp_path, change, message):
         from_toml(own_task(tmp_path, TOML.replace(*change)))
 
 
+THREE = TOML.replace('["no", "yes"]', '["no", "yes", "maybe"]')
+
+
+def test_f1_of_one_class_is_refused_for_a_task_of_three_and_the_means_over_classes_are_not(tmp_path):
+    """A model that is right on class 1 alone had an f1 of 100 at an accuracy of 33."""
+    with pytest.raises(InputError, match="macro_f1 or weighted_f1"):
+        from_toml(own_task(tmp_path, THREE.replace('"accuracy"', '"accuracy", "f1"')))
+    for metric in ("macro_f1", "weighted_f1", "matthews"):
+        assert from_toml(own_task(tmp_path, THREE.replace("accuracy", metric))).metrics == (metric,)
+    assert from_toml(own_task(tmp_path, TOML.replace("accuracy", "f1"))).metrics == ("f1",)
+
+
 def test_unknown_tasks_offer_the_nearest():
     with pytest.raises(InputError, match="did you mean 'mrpc'"):
         expand("mrcp")

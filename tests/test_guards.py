@@ -7,7 +7,8 @@ import pandas
 import pytest
 import tiny
 
-from bench.stats.guards import permuted, suspicions
+from bench.stats.guards import best_single_class, permuted, suspicions
+from bench.stats.metrics import FORMULAS, FROM_CONFUSION
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(3, size=300)
@@ -23,21 +24,51 @@ def noisy(labels, share=0.2, classes=3):
 
 
 def test_a_sound_score_is_not_suspect():
-    assert suspicions(logits(noisy(LABELS)), LABELS) == []
+    for metric in ("accuracy", "macro_f1", "weighted_f1", "matthews"):
+        assert suspicions(logits(noisy(LABELS)), LABELS, (), metric) == []
 
 
 def test_constant_answers():
-    (line,) = suspicions(logits(np.ones(300, int)), LABELS, ("a", "b", "c"))
+    (line,) = suspicions(logits(np.ones(300, int)), LABELS, ("a", "b", "c"), "accuracy")
     assert str(line) == "answers b to all 300 examples"
-    (line,) = suspicions(np.ones((9, 1), np.float32), np.arange(9.0))
+    (line,) = suspicions(np.ones((9, 1), np.float32), np.arange(9.0), (), "spearman")
     assert str(line) == "answers the same value to every example"
 
 
-def test_below_the_larger_class():
+def test_no_better_than_one_answer_to_every_example():
     labels = (RNG.random(300) < 0.8).astype(int)
-    found = suspicions(logits(noisy(labels, 0.9, 2), 2), labels, ("no", "yes"))
-    assert found[0].what.startswith("right less often than always saying yes (")
-    assert 0 < float(found[0].figure.removesuffix(" %")) < 80
+    found = suspicions(logits(noisy(labels, 0.9, 2), 2), labels, ("no", "yes"), "accuracy")
+    share = 100 * labels.mean()
+    assert found[0].what == f"no better than always saying yes (accuracy {share:.1f})"
+    assert 0 < float(found[0].figure) < share
+    (line,) = suspicions(-np.arange(9.0)[:, None], np.arange(9.0), (), "pearson")
+    assert str(line) == "no better than one value for every example (pearson 0.0): -100.0"
+
+
+def test_the_columns_own_metric_decides_what_is_too_low():
+    """Of 60 examples of class 0 two thirds are right, of 240 of class 1 three quarters: fine by Matthews, low by accuracy and F1."""
+    labels = np.repeat([0, 1], [60, 240])
+    guessed = np.where(np.arange(300) < 40, 0, 1)
+    guessed[60:120] = 0  # 40 of 60 of class 0 are right, 180 of 240 of class 1: 73.3 %
+    assert suspicions(logits(guessed, 2), labels, ("no", "yes"), "matthews") == []
+    (by_accuracy,) = suspicions(logits(guessed, 2), labels, ("no", "yes"), "accuracy")
+    assert str(by_accuracy) == "no better than always saying yes (accuracy 80.0): 73.3"
+    (by_f1,) = suspicions(logits(guessed, 2), labels, ("no", "yes"), "f1")
+    assert str(by_f1) == "no better than always saying yes (f1 88.9): 81.8"
+    below = suspicions(
+        logits(np.r_[np.ones(59, int), 0, np.zeros(1, int), np.ones(239, int)], 2), labels, (), "matthews"
+    )
+    assert below == [], "one of each class found"
+    (line,) = suspicions(logits(np.r_[np.ones(60, int), 0, np.ones(239, int)], 2), labels, ("no", "yes"), "matthews")
+    assert line.what == "no better than one answer to every example (matthews 0.0)"
+
+
+@pytest.mark.parametrize("metric", list(FROM_CONFUSION))
+def test_the_best_single_class_beats_every_constant(metric):
+    labels = np.random.default_rng(3).choice(3, 200, p=[0.5, 0.3, 0.2])
+    best, score = best_single_class(labels, 3, metric)
+    assert score == max(FORMULAS[metric](np.full(200, code), labels) for code in range(3))
+    assert best == {"f1": 1}.get(metric, 0)
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (2, 0, 1), (1, 2, 0)])
@@ -45,9 +76,9 @@ def test_permuted_labels_are_named_with_the_order_that_mends_them(order):
     """A model of another code base whose class codes mean something else."""
     codes = np.argsort(order)[noisy(LABELS)]  # order[code] is the right label
     assert permuted(codes, LABELS, 3) == order
-    line = suspicions(logits(codes), LABELS, ("entailment", "neutral", "contradiction"))[-1]
+    line = suspicions(logits(codes), LABELS, ("entailment", "neutral", "contradiction"), "accuracy")[-1]
     assert "labels in another order" in str(line)
-    assert suspicions(logits(np.array(order)[codes]), LABELS) == []
+    assert suspicions(logits(np.array(order)[codes]), LABELS, (), "accuracy") == []
 
 
 def test_chance_is_not_called_a_permutation():
@@ -59,7 +90,7 @@ def test_chance_is_not_called_a_permutation():
 
 
 def test_placeholder_labels():
-    (line,) = suspicions(logits(noisy(LABELS)), np.zeros(300, int), ("a", "b", "c"))
+    (line,) = suspicions(logits(noisy(LABELS)), np.zeros(300, int), ("a", "b", "c"), "accuracy")
     assert "every label is a: placeholders" in str(line)
 
 

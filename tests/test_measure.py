@@ -177,6 +177,9 @@ def test_metrics_agree_with_scikit_learn_and_scipy():
         predicted = logits.argmax(1)
         assert found["accuracy"] == pytest.approx(metrics.accuracy_score(labels, predicted), abs=1e-12)
         assert found["matthews"] == pytest.approx(metrics.matthews_corrcoef(labels, predicted), abs=1e-12)
+        for name in ("macro", "weighted"):
+            expected = metrics.f1_score(labels, predicted, average=name)
+            assert score(logits, labels, (f"{name}_f1",))[f"{name}_f1"] == pytest.approx(expected, abs=1e-12)
     logits, labels = rng.normal(size=(200, 2)).astype(np.float32), rng.integers(2, size=200)
     assert score(logits, labels, ("f1",))["f1"] == pytest.approx(metrics.f1_score(labels, logits.argmax(1)), abs=1e-12)
     values, targets = rng.normal(size=(200, 1)).astype(np.float32), rng.normal(size=200).astype(np.float32)

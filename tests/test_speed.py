@@ -7,18 +7,22 @@ import shutil
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench import speed
 from bench.errors import InputError
 from bench.measure.backends import runner
 from bench.measure.busy import training_here, trainings
 from bench.measure.speed import full_length, of_task, time_in_turns, warm_up
-from bench.record.speed import speed_records
+from bench.record.speed import Conditions, SpeedRecord, Timing, speed_records
 from bench.report.speed import conditions_of, speed_tables, speed_up
 from bench.report.write import write_speed_report
+from bench.stats.ratios import percentile
 
 CPU = torch.device("cpu")
 LOAD = full_length(2, 16, 40)
@@ -181,16 +185,45 @@ def test_a_session_from_request_to_report(tmp_path, teacher_folder, monkeypatch)
         assert found.low <= found.median <= found.high
     assert all(f.checkpoint_bytes > 0 and f.peak_bytes >= 0 for f in record.footprints)
     text = write_speed_report(record, tmp_path / "reports").read_text()
-    for words in ("p99 (ms)", "batch 4, length 16", "length task rte", "1 thread", "checkpoint (MB)"):
+    assert "p99" not in text, "the 99th percentile of 8 rounds is their maximum"
+    for words in ("max (ms)", "batch 4, length 16", "length task rte", "1 thread", "checkpoint (MB)"):
         assert words in text
     assert len(speed_tables(record)) == 5
     assert len(list((tmp_path / "reports").glob("*.csv"))) == 5
 
 
+@given(st.lists(st.floats(0, 1e3), min_size=1, max_size=120), st.sampled_from([0.5, 0.9, 0.99, 1.0]))
+def test_percentiles_are_those_of_numpy(values, share):
+    assert percentile(values, share) == pytest.approx(np.quantile(values, share), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "named"),
+    [
+        (9, ["p50 (ms)", "max (ms)"]),
+        (30, ["p50 (ms)", "p90 (ms)", "max (ms)"]),
+        (99, ["p50 (ms)", "p90 (ms)", "max (ms)"]),
+        (100, ["p50 (ms)", "p90 (ms)", "p99 (ms)"]),
+    ],
+)
+def test_a_table_names_no_percentile_that_its_rounds_do_not_resolve(rounds, named):
+    """p99 of 30 calls was their maximum, p50 the lower of the two in the middle."""
+    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
+    seconds = np.random.default_rng(0).permutation(np.arange(1, rounds + 1) / 1000).tolist()
+    timings = [Timing(system=name, conditions=conditions, seconds=seconds) for name in ("teacher", "kd")]
+    timings.append(Timing(system="broken", conditions=conditions, status="failed", error="no memory"))
+    (table,) = speed_tables(SpeedRecord(teacher="t", timings=timings, started="2026", finished="2026"))
+    assert table.header[1 : 1 + len(named)] == named
+    assert {len(row) for row in table.rows} == {len(table.header)}
+    shares = {"p50 (ms)": 0.5, "p90 (ms)": 0.9, "p99 (ms)": 0.99, "max (ms)": 1}
+    expected = [f"{1000 * np.quantile(seconds, shares[name]):.2f}" for name in named]
+    assert table.rows[1][1 : 1 + len(named)] == expected
+
+
 def test_a_report_shows_the_speed_up_of_its_teacher(tmp_path):
     import made
 
-    from bench.record.speed import Conditions, SpeedRecord, Timing, write_speed
+    from bench.record.speed import write_speed
     from bench.record.store import Store
     from bench.report.write import write_reports
 

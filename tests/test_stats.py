@@ -7,6 +7,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as oracle
 from statsmodels.stats.contingency_tables import mcnemar as oracle_mcnemar
@@ -14,7 +16,16 @@ from statsmodels.stats.multitest import multipletests
 
 from bench.stats.metrics import FORMULAS, FROM_CONFUSION
 from bench.stats.multiple import holm
-from bench.stats.paired import Pairs, bootstrap_p, correlations, interval, least_detectable, mcnemar
+from bench.stats.paired import (
+    Pairs,
+    bootstrap_p,
+    correlations,
+    counts,
+    interval,
+    least_detectable,
+    mcnemar,
+    resampled_scores,
+)
 from bench.stats.power import examples_for, least_gap, least_gap_of_seeds, power, power_of_seeds, seeds_for
 
 
@@ -223,6 +234,24 @@ def test_holm_is_that_of_statsmodels(seed):
     assert holm([]) == []
 
 
+def of_several(mean):
+    """scikit-learn's F1 over several classes; without ``labels`` it counts those that occur in either argument."""
+    return lambda true, predicted: oracle.f1_score(true, predicted, average=mean, zero_division=0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40), st.data())
+def test_f1_over_several_classes_is_that_of_scikit_learn_also_of_resampled_examples(rows, data):
+    """Classes that nobody names, of 0 to 5, do not count; a resample without a class is scored without it."""
+    true, predicted = np.array(rows).T
+    drawn = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=len(rows), max_size=len(rows))))
+    for mean in ("macro", "weighted"):
+        for rows_drawn in (np.arange(len(rows)), drawn):
+            expected = of_several(mean)(true[rows_drawn], predicted[rows_drawn])
+            confusion = oracle.confusion_matrix(true[rows_drawn], predicted[rows_drawn], labels=range(6))[None]
+            assert FORMULAS[f"{mean}_f1"](predicted[rows_drawn], true[rows_drawn]) == pytest.approx(expected, abs=1e-12)
+            assert FROM_CONFUSION[f"{mean}_f1"](confusion, np.arange(6))[0] == pytest.approx(expected, abs=1e-12)
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_metrics_are_those_of_scikit_learn_from_predictions_and_from_confusion(classes):
     rng = np.random.default_rng(classes)
@@ -230,6 +259,7 @@ def test_metrics_are_those_of_scikit_learn_from_predictions_and_from_confusion(c
         true, predicted = rng.integers(classes, size=60), rng.integers(classes, size=60)
         confusion = oracle.confusion_matrix(true, predicted, labels=range(classes))[None]
         wanted = {"accuracy": oracle.accuracy_score, "matthews": oracle.matthews_corrcoef}
+        wanted |= {f"{mean}_f1": of_several(mean) for mean in ("macro", "weighted")}
         if classes == 2:
             wanted["f1"] = oracle.f1_score
         for name, score in wanted.items():
@@ -260,12 +290,13 @@ def test_correlations_from_counts_are_those_of_the_drawn_examples(metric):
     first, labels = rng.integers(0, 9, 30).astype(float), rng.integers(0, 6, 30).astype(float)
     pairs = Pairs([first], [rng.random(30)], labels, metric)
     drawn, _ = pairs.drawn(np.random.default_rng(11), 50)
-    counts = np.random.default_rng(11).multinomial(30, np.full(30, 1 / 30), size=50)
-    expected = [FORMULAS[metric](np.repeat(first, row), np.repeat(labels, row)) for row in counts]
+    times = counts(30, np.random.default_rng(11), 50)
+    assert (times.sum(1) == 30).all()
+    expected = [FORMULAS[metric](np.repeat(first, row), np.repeat(labels, row)) for row in times]
     np.testing.assert_allclose(drawn[:, 0], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews"])
+@pytest.mark.parametrize("metric", list(FROM_CONFUSION))
 def test_resampling_patterns_is_resampling_examples(metric):
     """The same distribution as drawing row numbers and scoring them one by one."""
     rng = np.random.default_rng(3)
@@ -280,6 +311,28 @@ def test_resampling_patterns_is_resampling_examples(metric):
     np.testing.assert_allclose(
         np.quantile(fast, [0.025, 0.5, 0.975]), np.quantile(slow, [0.025, 0.5, 0.975]), atol=0.012
     )
+
+
+@pytest.mark.parametrize("metric", list(FORMULAS))
+def test_scores_on_drawn_examples_are_those_of_the_plain_form_and_hang_on_no_other_system(metric):
+    rng = np.random.default_rng(6)
+    values = metric not in FROM_CONFUSION
+    systems = [rng.integers(0, 1 + size, 40) for size in (1, 2, 5)]
+    labels = rng.integers(0, 3, 40).astype(float if values else int)
+    whole = resampled_scores(systems, labels, metric, np.random.default_rng(2), 250)
+    times = np.concatenate([counts(40, again, size) for again in [np.random.default_rng(2)] for size in (200, 50)])
+    for system, drawn in zip(systems, whole.T, strict=True):
+        expected = [FORMULAS[metric](np.repeat(system, row), np.repeat(labels, row)) for row in times]
+        np.testing.assert_allclose(drawn, expected, atol=1e-9)
+        alone = resampled_scores([system], labels, metric, np.random.default_rng(2), 250)
+        np.testing.assert_allclose(drawn, alone[:, 0], atol=1e-12)
+
+
+def test_a_constant_answer_has_no_correlation_whatever_its_value():
+    labels = np.random.default_rng(0).normal(size=50)
+    for value in (0.0, 0.1, 1e6, -3e-7):
+        for metric in ("pearson", "spearman"):
+            assert not resampled_scores([np.full(50, value)], labels, metric, np.random.default_rng(0), 200).any()
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "pearson"])

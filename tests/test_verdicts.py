@@ -113,6 +113,31 @@ def test_a_student_of_another_teacher_is_refused_with_both_hashes(store, tmp_pat
     assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in text
 
 
+def spoil(store, label, task):
+    """The answers of seed 0 become class 1 throughout; the score follows."""
+    record = next(r for r in store.records() if r.row == label and r.cell.tasks == (task,) and r.cell.seed == 0)
+    arrays = {**store.predictions(record), "logits.validation": np.eye(2, dtype=np.float32)[np.ones(N, int)]}
+    store.write(record.model_copy(update={"scores": {"validation": {"accuracy": float(LABELS.mean())}}}), arrays)
+
+
+def test_a_teacher_of_one_answer_makes_no_ratio(store, tmp_path):
+    """finetune kept 150 % of such a teacher."""
+    spoil(store, "teacher", "rte")
+    (path,) = write_reports(store, tmp_path / "p")
+    text = path.read_text()
+    answer = "rte, answers not_entailment to all 400 examples: teacher, seed 0"
+    number = int(text.split(f"] {answer}")[0].rsplit("[", 1)[1])
+    reason = f"rte (acc): the answers of the teacher are suspect, see [{number}]; a ratio to it means nothing"
+    mark = int(text.split(f"] {reason}")[0].rsplit("[", 1)[1])
+    for title in ("Kept of the teacher", "Reappearance"):
+        lines = lines_of(text, title)
+        row = lines["finetune" if title.startswith("Kept") else "finetune, % of teacher"]
+        assert row.split("|")[3].strip() == f"– [{mark}]"
+        assert "%" in row.split("|")[2], "sst2"
+        assert "Columns without a ratio are not in the mean." in section(text, title)
+    assert "mean of 1 ratio |" in section(text, "Reappearance")
+
+
 def test_the_same_records_give_the_same_bytes(store, tmp_path):
     (first,), (second,) = (write_reports(store, tmp_path / name) for name in ("p", "q"))
     assert first.read_bytes() == second.read_bytes()

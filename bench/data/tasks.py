@@ -8,7 +8,10 @@ from pathlib import Path
 
 from bench.errors import InputError, unknown
 
-METRICS = ("accuracy", "f1", "matthews", "pearson", "spearman")
+CLASS_METRICS = ("accuracy", "f1", "macro_f1", "weighted_f1", "matthews")
+"""f1 is that of class 1, for tasks of two classes; the other two are means over all classes."""
+VALUE_METRICS = ("pearson", "spearman")
+METRICS = CLASS_METRICS + VALUE_METRICS
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ def from_toml(path: Path) -> Task:
 
     Keys: ``name``, ``train`` and ``validation`` (files: .parquet, .csv, .tsv, .jsonl, relative to the TOML),
     ``text`` (one or two columns), ``labels`` (names in the order of their codes; leave out for a regression),
-    ``label`` (column, default "label"), ``metrics``.
+    ``label`` (column, default "label"), ``metrics`` (:data:`CLASS_METRICS`, of a regression :data:`VALUE_METRICS`).
 
     Raises:
         InputError: naming the key that is missing, unknown or wrong.
@@ -154,8 +157,13 @@ def from_toml(path: Path) -> Task:
         raise InputError(f"{path}: text should name one or two columns, got {text}")
     if len(labels) == 1:
         raise InputError(f"{path}: labels should name at least two classes, or be left out for a regression")
-    fitting = METRICS[:3] if labels else METRICS[3:]
+    fitting = CLASS_METRICS if labels else VALUE_METRICS
     for metric in metrics or [""]:
+        if metric == "f1" and len(labels) > 2:
+            raise InputError(
+                f"{path}: metric 'f1' is the F1 of class 1 alone and says nothing of the other {len(labels) - 1} classes; "
+                f"choose macro_f1 or weighted_f1"
+            )
         if metric not in fitting:
             raise InputError(f"{path}: metric {metric!r} does not fit; for this task: {', '.join(fitting)}")
     files = []

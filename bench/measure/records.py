@@ -63,7 +63,7 @@ def scored(
         if average := usage.pop("cost", None):
             sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
     for name, logits in ((name, arrays[f"logits.{name}"]) for name in scores):
-        for line in suspicions(logits, arrays[f"labels.{name}"], task.task.labels):
+        for line in suspicions(logits, arrays[f"labels.{name}"], task.task.labels, task.task.metrics[0]):
             materials.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {line}")
     record = Record(
         key=record_key(cell, point),

@@ -12,6 +12,7 @@ from bench.report.forms import grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.names import name_of, table_names
 from bench.report.tables import Footnotes, accuracy, differences, reappearance
+from bench.report.verdicts import suspicions_of
 from bench.report.write import footnotes, paper_of, provenance, warnings
 
 
@@ -32,6 +33,7 @@ def write_experiment(
     written = []
     for group in groups((r for r in store.records() if r.key in keys), store.freshness):
         if any(r.cell.method != TEACHER for r in group.records):
+            group.suspicions = suspicions_of(group, store)
             written.append(_write(title, sections, group, folder, latex))
     return written
 

@@ -34,6 +34,7 @@ class Column:
 
 
 METRIC_NAMES = {"accuracy": "acc", "f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
+METRIC_NAMES |= {"macro_f1": "macro F1", "weighted_f1": "weighted F1"}
 
 
 @dataclass

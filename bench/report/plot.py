@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.plan.cell import TEACHER
 from bench.report.groups import Group
-from bench.report.tables import counted
+from bench.report.tables import counted, sound_teacher
 from bench.stats.summary import summarise
 
 GREY, BLUE, LIGHT = "#444444", "#1f6fb4", "#a9c6e0"
@@ -41,10 +41,9 @@ def short(label: str) -> str:
 
 
 def kept_scores(group: Group) -> tuple[dict[str, float], int]:
-    """System -> mean of its ratios to the teacher in percent, over the columns that all have; and how many columns."""
-    columns = [c for c in group.columns if group.values(TEACHER, c)]
+    """System -> mean of its ratios to the teacher in percent, over the columns of a sound teacher; and how many these are."""
+    columns = [c for c in group.columns if sound_teacher(group, c)]
     teacher = {c: summarise(list(group.values(TEACHER, c).values())).mean for c in columns}
-    columns = [c for c in columns if teacher[c] > 0]
     kept: dict[str, float] = {}
     for label in group.systems:
         values = [group.values(label, c) for c in columns]

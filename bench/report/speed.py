@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bench.plan.cell import TEACHER
 from bench.record.speed import Conditions, SpeedRecord, Timing
 from bench.report.tables import Table
-from bench.stats.ratios import Ratio, percentile, ratio
+from bench.stats.ratios import Ratio, percentile, ratio, resolved
 
 
 def conditions_of(record: SpeedRecord) -> list[Conditions]:
@@ -53,7 +53,11 @@ def speed_tables(record: SpeedRecord) -> list[Table]:
 
 
 def _timings(record: SpeedRecord, conditions: Conditions) -> Table:
-    header = ["System", "p50 (ms)", "p90 (ms)", "p99 (ms)", "sequences/s", "speed-up", "95 % interval", "rounds"]
+    rounds = min((len(t.seconds) for t in _of(record, conditions) if t.status == "ok"), default=0)
+    shares = {f"p{round(100 * share)} (ms)": share for share in (0.5, 0.9, 0.99) if resolved(rounds, share)}
+    if 0.99 not in shares.values():
+        shares["max (ms)"] = 1.0
+    header = ["System", *shares, "sequences/s", "speed-up", "95 % interval", "rounds"]
     rows, values, notes = [], [], []
     for timing in _of(record, conditions):
         if timing.status == "failed":
@@ -61,13 +65,13 @@ def _timings(record: SpeedRecord, conditions: Conditions) -> Table:
             values.append([timing.system, *[""] * (len(header) - 1)])
             notes.append(f"{timing.system}: not measured: {timing.error}.")
             continue
-        shares = [1000 * percentile(timing.seconds, share) for share in (0.5, 0.9, 0.99)]
+        latencies = [1000 * percentile(timing.seconds, share) for share in shares.values()]
         throughput = conditions.batch * len(timing.seconds) / sum(timing.seconds)
         found = speed_up(record, timing.system, conditions)
         rows.append(
             [
                 timing.system,
-                *(f"{share:.2f}" for share in shares),
+                *(f"{latency:.2f}" for latency in latencies),
                 f"{throughput:,.1f}",
                 *(["–", "–"] if found is None else [f"{found.median:.2f}x", f"{found.low:.2f} to {found.high:.2f}"]),
                 str(len(timing.seconds)),
@@ -76,7 +80,7 @@ def _timings(record: SpeedRecord, conditions: Conditions) -> Table:
         values.append(
             [
                 timing.system,
-                *(f"{share:.6f}" for share in shares),
+                *(f"{latency:.6f}" for latency in latencies),
                 f"{throughput:.4f}",
                 *(["", ""] if found is None else [f"{found.median:.4f}", f"{found.low:.4f} to {found.high:.4f}"]),
                 str(len(timing.seconds)),

@@ -199,16 +199,36 @@ def cheaper(group: Group, label: str) -> bool:
     return bool(own and teacher and min(own) < min(teacher))
 
 
+LEFT_OUT = " Columns without a ratio are not in the mean."
+
+
+def sound_teacher(group: Group, column: Column) -> bool:
+    """Whether a share of the teacher's score says anything: it has a score above 0, and nothing is wrong with its answers."""
+    values = list(group.values(TEACHER, column).values())
+    return bool(values) and summarise(values).mean > 0 and not group.suspicions.get((TEACHER, column))
+
+
+def no_ratio(group: Group, column: Column, notes: Footnotes) -> str:
+    """The mark of a ratio to a teacher that is not sound, with the reason behind it."""
+    if wrong := group.suspicions.get((TEACHER, column)):
+        seen = " ".join(notes.mark(line) for line in wrong)
+        return f"– {notes.mark(f'{column.title}: the answers of the teacher are suspect, see {seen}; a ratio to it means nothing')}"
+    mean = summarise(list(group.values(TEACHER, column).values())).mean
+    return f"– {notes.mark(f'{column.title}: the teacher scores {mean:.1f}; a ratio to it means nothing')}"
+
+
 def reappearance(group: Group, notes: Footnotes) -> Table | None:
     """Student / teacher in percent, per column and as the mean of the ratios. Needs the teacher's record."""
     columns = [c for c in group.columns if group.values(TEACHER, c)]
     students = [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]
     if not columns or not students:
         return None
-    header = ["System", *(c.title for c in columns), f"mean of {counted(len(columns), 'ratio')}"]
+    sound = [c for c in columns if sound_teacher(group, c)]
+    header = ["System", *(c.title for c in columns), f"mean of {counted(len(sound), 'ratio')}"]
     teacher = {c: summarise(list(group.values(TEACHER, c).values())).mean for c in columns}
-    rows = [[TEACHER, *(f"{teacher[c]:.1f}" for c in columns), f"{summarise(list(teacher.values())).mean:.1f}"]]
-    values = [[TEACHER, *(f"{teacher[c]:.4f}" for c in columns), f"{summarise(list(teacher.values())).mean:.4f}"]]
+    whole = [summarise([teacher[c] for c in sound]).mean] if sound else []
+    rows = [[TEACHER, *(f"{teacher[c]:.1f}" for c in columns), "".join(f"{mean:.1f}" for mean in whole) or "–"]]
+    values = [[TEACHER, *(f"{teacher[c]:.4f}" for c in columns), "".join(f"{mean:.4f}" for mean in whole)]]
     for label in students:
         scores, percents, numbers = [], [], []
         ratios: list[float] = []
@@ -222,10 +242,8 @@ def reappearance(group: Group, notes: Footnotes) -> Table | None:
                 continue
             mean = summarise(list(got.values())).mean
             scores.append(f"{mean:.1f}")
-            if teacher[c] <= 0:
-                percents.append(
-                    f"– {notes.mark(f'{c.title}: the teacher scores {teacher[c]:.1f}; a ratio to it means nothing')}"
-                )
+            if c not in sound:
+                percents.append(no_ratio(group, c, notes))
                 numbers.append("")
                 continue
             ratio = 100 * mean / teacher[c]
@@ -236,14 +254,15 @@ def reappearance(group: Group, notes: Footnotes) -> Table | None:
         if ratios and not cheaper(group, label):
             percents, numbers, ratios = ["–" for _ in columns], ["" for _ in columns], []
             of_teacher += f" {notes.mark(f'{label} is not cheaper than its teacher: no claim of retention')}"
-        whole = len(ratios) == len(columns)
+        complete = len(ratios) == len(sound) > 0
         rows.append([label, *scores, ""])
-        rows.append([of_teacher, *percents, f"{summarise(ratios).mean:.1f} %" if whole else "–"])
-        values.append([f"{label}, % of teacher", *numbers, f"{summarise(ratios).mean:.4f}" if whole else ""])
+        rows.append([of_teacher, *percents, f"{summarise(ratios).mean:.1f} %" if complete else "–"])
+        values.append([f"{label}, % of teacher", *numbers, f"{summarise(ratios).mean:.4f}" if complete else ""])
     table = Table("Reappearance", header, rows, values)
     table.notes.append(
         "Student score over the score of the very teacher it was trained from, same development set and metric. "
         "The last column is the mean of the ratios (in the teacher's row, of its scores)."
+        + (LEFT_OUT if len(sound) < len(columns) else "")
     )
     return table
 

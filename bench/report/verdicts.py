@@ -7,25 +7,24 @@ the two tables.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, Sides, fixed, judged, said_of_seeds
+from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, compared, said_of
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import Column, Group
-from bench.report.tables import Footnotes, Table, cheaper, counted
-from bench.stats.guards import suspicions
-from bench.stats.metrics import FROM_CONFUSION
+from bench.report.resampled import Resampled, chance, resampled
+from bench.report.tables import LEFT_OUT, Footnotes, Table, cheaper, counted, no_ratio, sound_teacher
+from bench.stats.guards import Suspicion, suspicions
+from bench.stats.metrics import possible_ratios
 from bench.stats.multiple import holm
-from bench.stats.paired import Pairs, answers, interval, of_difference, over_seeds, resampled_scores
+from bench.stats.paired import interval, over_seeds
 
-RESAMPLES = 4000
 KEPT = 0.97
 """Share of the teacher's score that counts as kept, tested as non-inferiority."""
 FLOOR = "finetune"
@@ -43,19 +42,6 @@ def finished(group: Group, label: str, column: Column) -> list[Record]:
     return sorted(records, key=lambda r: r.cell.seed)
 
 
-@dataclass
-class Resampled:
-    """Every finished record of a column, scored on the same resampled examples."""
-
-    labels: np.ndarray
-    predicted: dict[str, np.ndarray]
-    """record key -> answers"""
-    scores_R: dict[str, np.ndarray]
-    """record key -> [resamples] scores"""
-    others: set[str]
-    """keys of records that were scored on other examples"""
-
-
 def resample(group: Group, store: Store) -> dict[Column, Resampled]:
     """The stored answers of the group's records; columns without any are left out."""
     made = {}
@@ -66,41 +52,9 @@ def resample(group: Group, store: Store) -> dict[Column, Resampled]:
             for r in group.of(label, column.task)
             if r.status == "ok" and column.evaluation in r.scores and store.has_predictions(r)
         ]
-        labels: np.ndarray | None = None
-        examples: np.ndarray | None = None
-        predicted, others = {}, set()
-        for record in records:
-            arrays = store.predictions(record)
-            if labels is None or examples is None:
-                labels, examples = arrays[f"labels.{column.evaluation}"], arrays[f"examples.{column.evaluation}"]
-            if np.array_equal(examples, arrays[f"examples.{column.evaluation}"]):
-                predicted[record.key] = answers(arrays[f"logits.{column.evaluation}"])
-            else:
-                others.add(record.key)
-        if labels is not None and predicted:
-            resamples = RESAMPLES if column.metric in FROM_CONFUSION else RESAMPLES // 4
-            drawn = resampled_scores(list(predicted.values()), labels, column.metric, _chance(column), resamples)
-            made[column] = Resampled(labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
+        if records:
+            made[column] = resampled(column, records, store)
     return made
-
-
-def _chance(column: Column, purpose: int = 0) -> np.random.Generator:
-    """A generator of its own for each column, so that the resamples of two tasks are independent; always the same one."""
-    return np.random.default_rng([zlib.crc32(column.title.encode()), purpose])
-
-
-def _stacked(data: Resampled, records: Sequence[Record]) -> np.ndarray:
-    """[resamples, seeds]"""
-    return np.stack([data.scores_R[record.key] for record in records], 1)
-
-
-def compared(data: Resampled, sides: Sides, column: Column) -> tuple[Comparison, np.ndarray]:
-    """A comparison of two rows from what was resampled for the whole column; and the differences, in percent."""
-    rng = _chance(column, 1)
-    drawn = 100 * of_difference(_stacked(data, sides[0]), _stacked(data, sides[1]), rng, fixed(sides))
-    said = [[data.predicted[record.key] for record in side] for side in sides]
-    both = Pairs(said[0], said[1], data.labels, column.metric)
-    return judged(column.title, column.evaluation, sides, both, drawn, rng, resamples=RESAMPLES), drawn
 
 
 def own_row(group: Group, label: str) -> str:
@@ -112,7 +66,7 @@ def own_row(group: Group, label: str) -> str:
     return cell.ablation_of or (cell.method if cell.label != cell.method and cell.method in group.systems else "")
 
 
-def differences(group: Group, resampled: Mapping[Column, Resampled]) -> list[Table]:
+def differences(group: Group, answered: Mapping[Column, Resampled]) -> list[Table]:
     """Systems beside a common reference, and variants beside their own rows: two questions, each adjusted over its table."""
     reference = reference_of(group)
     systems, variants = {}, {}
@@ -123,24 +77,24 @@ def differences(group: Group, resampled: Mapping[Column, Resampled]) -> list[Tab
         elif not own and label not in (TEACHER, reference) and reference in group.systems:
             systems[label] = reference
     tables = (
-        _differences("Differences that the data can carry", group, systems, resampled),
-        _differences("Variants and ablations beside their own row", group, variants, resampled),
+        _differences("Differences that the data can carry", group, systems, answered),
+        _differences("Variants and ablations beside their own row", group, variants, answered),
     )
     return [table for table in tables if table is not None]
 
 
 def _differences(
-    title: str, group: Group, beside: Mapping[str, str], resampled: Mapping[Column, Resampled]
+    title: str, group: Group, beside: Mapping[str, str], answered: Mapping[Column, Resampled]
 ) -> Table | None:
     """Each row's difference to another, 95 % interval and verdict, by column and on average."""
     columns = group.columns
     found: dict[tuple[str, Column], Comparison] = {}
     drawn: dict[tuple[str, Column], np.ndarray] = {}
     for label, other in beside.items():
-        for column, data in resampled.items():
+        for column, data in answered.items():
             sides = finished(group, label, column), finished(group, other, column)
-            if all(sides) and all(record.key in data.scores_R for side in sides for record in side):
-                found[label, column], drawn[label, column] = compared(data, sides, column)
+            if data.has(sides[0]) and data.has(sides[1]):
+                found[label, column], drawn[label, column] = compared(data, sides, column.title)
     if not found:
         return None
     adjusted = dict(zip(found, holm([line.p for line in found.values()]), strict=True))
@@ -155,9 +109,7 @@ def _differences(
         ]
         mean = "–"
         if len(columns) > 1 and all(lines):
-            size = min(len(drawn[label, column]) for column in columns)
-            whole = np.mean([drawn[label, column][:size] for column in columns], axis=0)
-            low, high = interval(whole)
+            low, high = interval(np.mean([drawn[label, column] for column in columns], axis=0))
             mean = f"{np.mean([line.difference for line in lines if line]):+.1f} ({low:+.1f} to {high:+.1f})"
         rows.append([label, other, *cells, mean])
         values.append([label, other, *(f"{line.difference:.4f}" if line else "" for line in lines), mean])
@@ -171,38 +123,51 @@ def _differences(
         f"four in five comparisons like these find, the middle of its column. An interval stands alone, also the mean's: one that "
         f"leaves out 0 beside 'cannot tell' is what chance gives somewhere in a table of this length."
     )
-    table.notes += said_of_seeds(found.values())
+    table.notes += said_of(found.values())
     return table
 
 
-def suspicions_of(group: Group, store: Store) -> dict[tuple[str, Column], list[str]]:
-    """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
-    met: dict[tuple[Column, str], dict[str, dict[int, str]]] = {}
+Faults = dict[tuple[str, Column], dict[str, dict[int, Suspicion]]]
+"""(row, column) -> what is wrong with its answers -> seed -> how it shows there"""
+
+
+def faults_of(group: Group, store: Store) -> Faults:
+    """What is suspect about the stored answers of each row and column, by the column's own metric."""
+    found: Faults = {}
     for label in group.systems:
         for column in group.columns:
-            for record in group.of(label, column.task):
-                if record.status != "ok" or column.evaluation not in record.scores or not store.has_predictions(record):
+            for record in finished(group, label, column):
+                if not store.has_predictions(record):
                     continue
                 arrays = store.predictions(record)
                 names = GLUE[column.task].labels if column.task in GLUE else ()
                 logits, labels = (arrays[f"{what}.{column.evaluation}"] for what in ("logits", "labels"))
-                for suspicion in suspicions(logits, labels, names):
-                    rows = met.setdefault((column, suspicion.what), {})
-                    rows.setdefault(label, {})[record.cell.seed] = suspicion.figure
+                for suspicion in suspicions(logits, labels, names, column.metric):
+                    faults = found.setdefault((label, column), {})
+                    faults.setdefault(suspicion.what, {})[record.cell.seed] = suspicion
+    return found
+
+
+def suspicions_of(group: Group, store: Store) -> dict[tuple[str, Column], list[str]]:
+    """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
+    met: dict[tuple[Column, str], dict[str, dict[int, Suspicion]]] = {}
+    for (label, column), faults in faults_of(group, store).items():
+        for what, of_seed in faults.items():
+            met.setdefault((column, what), {})[label] = of_seed
     found: dict[tuple[str, Column], list[str]] = {}
     for (column, what), rows in met.items():
-        listed = "; ".join(_with_seeds(label, figures) for label, figures in rows.items())
+        listed = "; ".join(f"{label}, {seeds(of_seed)}" for label, of_seed in rows.items())
         for label in rows:
             found.setdefault((label, column), []).append(f"{column.name}, {what}: {listed}")
     return found
 
 
-def _with_seeds(label: str, figures: Mapping[int, str]) -> str:
-    """``kd, seeds 0 and 2 (50.1 %, 49.9 %)``."""
-    *most, last = [str(seed) for seed in sorted(figures)]
-    seeds = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"
-    shown = ", ".join(figures[seed] for seed in sorted(figures) if figures[seed])
-    return f"{label}, {seeds}" + (f" ({shown})" if shown else "")
+def seeds(found: Mapping[int, Suspicion]) -> str:
+    """``seeds 0 and 2 (50.1, 49.9)``, or without figures where there are none."""
+    *most, last = [str(seed) for seed in sorted(found)]
+    named = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"
+    shown = ", ".join(found[seed].figure for seed in sorted(found) if found[seed].figure)
+    return named + (f" ({shown})" if shown else "")
 
 
 def _cell(line: Comparison) -> str:
@@ -211,7 +176,7 @@ def _cell(line: Comparison) -> str:
 
 
 def _least(column: Column, found: dict[tuple[str, Column], Comparison]) -> str:
-    values = [line.least for (_, where), line in found.items() if where == column]
+    values = [line.least for (_, where), line in found.items() if where == column and line.least is not None]
     return f"{np.median(values):.1f}" if values else "–"
 
 
@@ -236,7 +201,7 @@ def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kep
 
 
 def retentions(
-    group: Group, resampled: Mapping[Column, Resampled], notes: Footnotes, kept: float = KEPT
+    group: Group, answered: Mapping[Column, Resampled], notes: Footnotes, kept: float = KEPT
 ) -> Table | None:
     """Reappearance with intervals, one cell a student and column; the mean of ratios and the ratio of means by name.
 
@@ -244,27 +209,33 @@ def retentions(
     the one in the table is refused, with the two hashes.
     """
     columns = [c for c in group.columns if group.values(TEACHER, c)]
+    sound = [c for c in columns if sound_teacher(group, c)]
     students = [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]
     rows, values = [], []
     for label in students:
         cells, numbers, samples, scores = [], [], [], []
         for column in columns:
             own, theirs = finished(group, label, column), finished(group, TEACHER, column)
-            refused = _refusal(label, column, own, theirs, resampled.get(column))
+            refused = _refusal(label, column, own, theirs, answered.get(column))
             if refused:
                 cells.append(f"refused {notes.mark(refused)}")
                 numbers.append("")
                 continue
-            teacher = theirs[0].scores[column.evaluation][column.metric] if own else 0.0
-            data = resampled.get(column)
-            stored = data is not None and all(record.key in data.scores_R for record in (*own, *theirs))
-            if data is None or not stored or teacher <= 0 or not cheaper(group, label):
+            if own and cheaper(group, label) and column not in sound:
+                cells.append(no_ratio(group, column, notes))
+                numbers.append("")
+                continue
+            data = answered.get(column)
+            stored = data is not None and data.has(own) and data.has(theirs)
+            if data is None or not stored or not cheaper(group, label):
                 cells.append("–")
                 numbers.append("")
                 continue
+            teacher = theirs[0].scores[column.evaluation][column.metric]
             below_R = data.scores_R[theirs[0].key]
-            ratio_RS = _stacked(data, own) / np.where(below_R > 0, below_R, np.nan)[:, None]
-            drawn = over_seeds(ratio_RS, (ratio_RS,), _chance(column, 1))
+            ratio_RS = data.stacked(own) / np.where(below_R > 0, below_R, np.nan)[:, None]
+            spread = over_seeds(ratio_RS, (ratio_RS,), chance(column, "ratio", label, TEACHER))
+            drawn = possible_ratios(column.metric, spread)
             students_own = [record.scores[column.evaluation][column.metric] for record in own]
             found = retention(students_own, teacher, drawn, kept)
             samples.append(drawn)
@@ -274,10 +245,9 @@ def retentions(
         if set(cells) <= {"–"}:
             continue
         means = ["–", "–"]
-        if len(samples) == len(columns) > 1:
+        if len(samples) == len(sound) > 1:
             ratios = [100 * student / teacher for student, teacher in scores]
-            size = min(map(len, samples))
-            low, high = (100 * bound for bound in interval(np.nanmean([s[:size] for s in samples], axis=0)))
+            low, high = (100 * bound for bound in interval(np.nanmean(samples, axis=0)))
             means[0] = f"{np.mean(ratios):.1f} % ({low:.1f} to {high:.1f})"
             means[1] = f"{100 * sum(s for s, _ in scores) / sum(t for _, t in scores):.1f} %"
         rows.append([label, *cells, *means])
@@ -289,6 +259,7 @@ def retentions(
     table.notes.append(
         f"Student score over that of its own teacher, percent, with 95 % intervals of a paired bootstrap. keeps: at least "
         f"{100 * kept:g} % of the teacher's score (the interval lies above it); loses: less; else it cannot be told from these examples."
+        + (LEFT_OUT if len(sound) < len(columns) else "")
     )
     return table
 

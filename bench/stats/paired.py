@@ -17,8 +17,9 @@ from bench.stats.metrics import FORMULAS, FROM_CONFUSION
 from bench.stats.power import LEVEL, POWER
 
 RESAMPLES = 10_000
+"""Of every interval and permutation test, so that one comparison has one interval everywhere."""
 CHUNK = 200
-"""Resamples of regressions that are scored at once."""
+"""Resamples of single examples that are scored at once."""
 
 
 def answers(logits: np.ndarray) -> np.ndarray:
@@ -87,12 +88,6 @@ class Pairs:
         """
         return of_difference(*self.drawn(rng, resamples), rng, self.fixed)
 
-    def ratio(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
-        """[resamples] ratios first / second, drawn likewise; a second score of 0 or less gives NaN."""
-        first_RS, second_RS = self.drawn(rng, resamples)
-        ratio_RS = first_RS / np.where(second_RS > 0, second_RS, np.nan)
-        return over_seeds(ratio_RS, (ratio_RS,), rng)
-
     def drawn(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
         """[resamples, S] and [resamples, S'] scores of the systems on the same drawn examples."""
         if self.metric not in FROM_CONFUSION:
@@ -139,32 +134,74 @@ class Pairs:
 
 
 def resampled_scores(
-    systems: Sequence[np.ndarray], labels: np.ndarray, metric: str, rng: np.random.Generator, resamples: int
+    systems: Sequence[np.ndarray],
+    labels: np.ndarray,
+    metric: str,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
 ) -> np.ndarray:
     """[resamples, M] scores of M systems, all on the same drawn examples: for many comparisons of one table.
+
+    A system's scores are the same whatever other systems are scored with it.
 
     Args:
         systems: predicted classes or values, [n] each.
     """
-    n, made = len(labels), []
-    if metric in FROM_CONFUSION:
-        classes = np.unique(np.concatenate([labels, *systems]))
-        true = np.searchsorted(classes, labels) * len(classes)
-        cells = np.stack([true + np.searchsorted(classes, predicted) for predicted in systems], 1)
-        onehot = (cells[:, :, None] == np.arange(len(classes) ** 2)).astype(np.float32).reshape(n, -1)
-        for start in range(0, resamples, CHUNK):
-            size = min(CHUNK, resamples - start)
-            drawn_RN = rng.multinomial(n, np.full(n, 1 / n), size=size).astype(np.float32)
-            confusions = (drawn_RN @ onehot).astype(np.float64).reshape(-1, len(classes), len(classes))
-            made.append(FROM_CONFUSION[metric](confusions, classes).reshape(size, -1))
-        return np.concatenate(made)
+    score = _class_scorer(systems, labels, metric) if metric in FROM_CONFUSION else _scorer(systems, labels, metric)
+    made = [score(counts(len(labels), rng, min(CHUNK, resamples - s))) for s in range(0, resamples, CHUNK)]
+    return np.concatenate(made)
+
+
+def counts(examples: int, rng: np.random.Generator, resamples: int) -> np.ndarray:
+    """[resamples, examples] how often each example is drawn, of as many draws with replacement as there are examples."""
+    drawn_RN = rng.integers(examples, size=(resamples, examples))
+    return np.stack([np.bincount(row, minlength=examples) for row in drawn_RN])
+
+
+def _class_scorer(systems: Sequence[np.ndarray], labels: np.ndarray, metric: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Counts of the examples, [R, n] -> [R, M] scores of classes."""
+    classes = np.unique(np.concatenate([labels, *systems]))
+    size = len(classes)
+    true = np.searchsorted(classes, labels) * size
+    cells = np.stack([true + np.searchsorted(classes, predicted) for predicted in systems], 1)
+    # in float32 the sums of counts are exact up to 2**24 examples
+    onehot = (cells[:, :, None] == np.arange(size**2)).astype(np.float32).reshape(len(labels), -1)
+
+    def score(counts_RN: np.ndarray) -> np.ndarray:
+        confusions = (counts_RN.astype(np.float32) @ onehot).astype(np.float64).reshape(-1, size, size)
+        return FROM_CONFUSION[metric](confusions, classes).reshape(len(counts_RN), -1)
+
+    return score
+
+
+def _scorer(systems: Sequence[np.ndarray], labels: np.ndarray, metric: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Counts of the examples, [R, n] -> [R, M] correlations."""
     prepare = _ranked if metric == "spearman" else _valued
     of_labels, of_systems = prepare(labels), [prepare(predicted) for predicted in systems]
-    for start in range(0, resamples, CHUNK):
-        weights_RN = rng.multinomial(n, np.full(n, 1 / n), size=min(CHUNK, resamples - start))
-        label_RN = of_labels(weights_RN)
-        made.append(np.stack([_weighted(x(weights_RN), label_RN, weights_RN) for x in of_systems], 1))
-    return np.concatenate(made)
+
+    def score(counts_RN: np.ndarray) -> np.ndarray:
+        weights_RN = counts_RN.astype(float)
+        true_RN = of_labels(weights_RN)
+        middle_R, variance_R = _moments(true_RN, weights_RN)
+        lever_RN = weights_RN * (true_RN - middle_R[:, None])  # sums to 0, so the other side needs no centring
+        found = []
+        for given in of_systems:
+            x_RN = given(weights_RN)
+            scale_R = np.sqrt(_moments(x_RN, weights_RN)[1] * variance_R)
+            together_R = np.einsum("rn,rn->r", x_RN, lever_RN)
+            found.append(np.divide(together_R, scale_R, out=np.zeros(len(scale_R)), where=scale_R > 0))
+        return np.stack(found, 1)
+
+    return score
+
+
+def _moments(x_RN: np.ndarray, weights_RN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[R] weighted mean, and weighted sum of squares about it: 0 where all that was drawn is the same but for rounding."""
+    total_R = weights_RN.sum(1)
+    mean_R = np.einsum("rn,rn->r", x_RN, weights_RN) / total_R
+    squares_R = np.einsum("rn,rn,rn->r", x_RN, x_RN, weights_RN)
+    about_R = squares_R - total_R * mean_R**2
+    return mean_R, np.where(about_R > 1e-12 * squares_R, about_R, 0.0)
 
 
 def of_difference(
@@ -240,7 +277,8 @@ def _spread(
 
 
 def _valued(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda weights_RN: np.broadcast_to(x_N, weights_RN.shape)
+    """Counts of each example -> its value, less the mean of all: that changes no correlation and little is lost to rounding."""
+    return lambda weights_RN: np.broadcast_to(x_N - x_N.mean(dtype=float), weights_RN.shape)
 
 
 def _ranked(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -248,22 +286,16 @@ def _ranked(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     _, group_N = np.unique(x_N, return_inverse=True)
     order_N = np.argsort(group_N, kind="stable")
     starts_G = np.flatnonzero(np.diff(group_N[order_N], prepend=-1))
+    distinct = len(starts_G) == len(x_N)
 
     def ranks(weights_RN: np.ndarray) -> np.ndarray:
-        size_RG = np.add.reduceat(weights_RN[:, order_N], starts_G, axis=1)
+        size_RG = weights_RN.take(order_N, axis=1)
+        if not distinct:
+            size_RG = np.add.reduceat(size_RG, starts_G, axis=1)
         middle_RG = size_RG.cumsum(1) - (size_RG - 1) / 2
-        return middle_RG[:, group_N]
+        return middle_RG.take(group_N, axis=1)
 
     return ranks
-
-
-def _weighted(x_RN: np.ndarray, y_RN: np.ndarray, weights_RN: np.ndarray) -> np.ndarray:
-    """[R] Pearson's correlation of weighted values; 0 where one of the two is constant."""
-    total_R1 = weights_RN.sum(1, keepdims=True)
-    x_RN = x_RN - (weights_RN * x_RN).sum(1, keepdims=True) / total_R1
-    y_RN = y_RN - (weights_RN * y_RN).sum(1, keepdims=True) / total_R1
-    scale = np.sqrt((weights_RN * x_RN * x_RN).sum(1) * (weights_RN * y_RN * y_RN).sum(1))
-    return np.divide((weights_RN * x_RN * y_RN).sum(1), scale, out=np.zeros(len(scale)), where=scale > 1e-12)
 
 
 def correlations(metric: str, predicted_RN: np.ndarray, labels_RN: np.ndarray) -> np.ndarray:

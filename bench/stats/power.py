@@ -34,6 +34,21 @@ def least_gap(examples: int, disagreement: float = DISAGREEMENT, wanted: float =
     return _smallest(lambda gap: power(gap, examples, disagreement, level) >= wanted, disagreement)
 
 
+def least_gap_without_disagreement(
+    examples: int, exact: bool = False, wanted: float = POWER, level: float = LEVEL
+) -> float | None:
+    """The difference of accuracies below which no disagreement makes McNemar's test find it with the wanted power.
+
+    The most telling disagreement has every discordant example on one side. Then k of them have the p-value 0.5**k (mid-p; twice
+    that in the exact test), 5 (6) reach the level of 5 %, and they come with the probability of a binomial variable.
+    None where even a difference of 1 gives too few.
+    """
+    from scipy.stats import beta
+
+    needed = math.ceil(math.log2((2 if exact else 1) / level))
+    return float(beta.ppf(wanted, needed, examples - needed + 1)) if examples >= needed else None
+
+
 def examples_for(gap: float, disagreement: float = DISAGREEMENT, wanted: float = POWER, level: float = LEVEL) -> int:
     """Examples that a test set needs to find this gap with the wanted power."""
     most = 1

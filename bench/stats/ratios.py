@@ -42,6 +42,20 @@ def ratio(reference: Sequence[float], own: Sequence[float], level: float = 0.95)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least ``share`` of the values do not exceed."""
+    """The quantile between ordered values, by linear interpolation as numpy's default; of 0.5 the median.
+
+    Raises:
+        ValueError: no values.
+    """
+    if not values:
+        raise ValueError("no values have no percentile")
     ordered = sorted(values)
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def resolved(rounds: int, share: float) -> bool:
+    """Whether so many values have one beyond this share of them: 10 for a p90, 100 for a p99."""
+    return round(rounds * (1 - share), 9) >= 1

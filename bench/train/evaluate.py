@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from bench.data.encode import Encoded
+from bench.data.tasks import VALUE_METRICS
 from bench.errors import CellError
 from bench.stats.metrics import FORMULAS
 from bench.train.numerics import Numerics
@@ -48,11 +49,11 @@ def predict(model: nn.Module, data: Encoded, numerics: Numerics) -> np.ndarray:
 
 @lru_cache
 def metric(name: str) -> Any:
-    """A local ``evaluate.Metric`` called ``name``: accuracy, f1 (of class 1), matthews, pearson or spearman."""
+    """A local ``evaluate.Metric`` called ``name``: one of :data:`bench.data.tasks.METRICS`."""
     import datasets
     import evaluate
 
-    value = "float32" if name in ("pearson", "spearman") else "int64"
+    value = "float32" if name in VALUE_METRICS else "int64"
 
     class Local(evaluate.Metric):
         def _info(self) -> evaluate.MetricInfo:

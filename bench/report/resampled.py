@@ -1,0 +1,68 @@
+"""The stored answers to a column, scored on the same resampled examples.
+
+What is drawn follows from names alone: the examples from the column (task, evaluation set, metric), the trainings from the
+column and the two rows. So one comparison has one interval, whatever other rows, tasks and order are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.report.groups import Column
+from bench.stats.paired import answers, resampled_scores
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """Finished records of a column, scored on the same resampled examples."""
+
+    column: Column
+    labels: np.ndarray
+    predicted: dict[str, np.ndarray]
+    """record key -> answers"""
+    scores_R: dict[str, np.ndarray]
+    """record key -> [resamples] scores"""
+    others: set[str]
+    """keys of records that were scored on other examples"""
+
+    def has(self, records: Sequence[Record]) -> bool:
+        """Whether there are records, and all of them were scored on the column's examples."""
+        return bool(records) and all(record.key in self.scores_R for record in records)
+
+    def stacked(self, records: Sequence[Record]) -> np.ndarray:
+        """[resamples, seeds]"""
+        return np.stack([self.scores_R[record.key] for record in records], 1)
+
+
+def resampled(column: Column, records: Sequence[Record], store: Store) -> Resampled:
+    """These records' stored answers to the column, of one record or more.
+
+    Records with other examples than the first one's are only named.
+    """
+    labels = examples = None
+    predicted: dict[str, np.ndarray] = {}
+    others = set()
+    for record in records:
+        arrays = store.predictions(record)
+        if labels is None or examples is None:
+            labels, examples = arrays[f"labels.{column.evaluation}"], arrays[f"examples.{column.evaluation}"]
+        if np.array_equal(examples, arrays[f"examples.{column.evaluation}"]):
+            predicted[record.key] = answers(arrays[f"logits.{column.evaluation}"])
+        else:
+            others.add(record.key)
+    assert labels is not None
+    drawn = resampled_scores(list(predicted.values()), labels, column.metric, chance(column, "examples"))
+    return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
+
+
+def chance(column: Column, purpose: str, *rows: str) -> np.random.Generator:
+    """The generator of a column's examples, or of two rows' trainings (in whichever order): always the same one."""
+    names = [column.task, column.evaluation, column.metric, purpose, *sorted(rows)]
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(json.dumps(names).encode()).digest(), "big"))
