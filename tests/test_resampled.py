@@ -84,8 +84,9 @@ def test_no_interval_leaves_what_the_metric_can_be(metric, shares, noise):
     most = 200 if metric in SIGNED else 100
     assert -most <= line.low <= line.high <= most
     assert np.abs(drawn).max() <= most
-    ratios = possible_ratios(metric, drawn)
-    assert metric in SIGNED or ratios.min() >= 0
+    ratios = possible_ratios(metric, drawn, np.full(300, 0.8))
+    assert ratios.min() >= (-1.25 if metric in SIGNED else 0)
+    assert ratios.max() <= 1.25, "nobody keeps more of 80 points than 100"
     assert line.least is None or line.least <= most
 
 

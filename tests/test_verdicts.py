@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import made
 import numpy as np
 import pytest
@@ -111,6 +113,22 @@ def test_a_student_of_another_teacher_is_refused_with_both_hashes(store, tmp_pat
     text = path.read_text()
     assert "refused" in section(text, "Kept of the teacher")
     assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in text
+
+
+def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(store, tmp_path):
+    """23.6 % (-81.0 to 125.0): below no score, above more than all of it."""
+    for seed, right in ((0, 0.55), (1, 0.95)):
+        write(store, "pkd", "rte", right, seed, 8)
+        write(store, "pkd", "sst2", right, seed, 9)
+    (path,) = write_reports(store, tmp_path / "p")
+    row = lines_of(path.read_text(), "Kept of the teacher")["pkd"]
+    ends = [tuple(map(float, pair)) for pair in re.findall(r"\((-?[\d.]+) to (-?[\d.]+)\) cannot tell", row)]
+    assert len(ends) == 2
+    assert all(low >= 0 and high < 100 / 0.85 for low, high in ends), "the teacher is right in 90 %"
+    differences = lines_of(path.read_text(), "Differences that the data can carry")["pkd"]
+    ends = [tuple(map(float, pair)) for pair in re.findall(r"\((\S+) to (\S+)\)", differences)]
+    assert len(ends) == 3
+    assert all(-100 <= low < high <= 100 for low, high in ends)
 
 
 def spoil(store, label, task):

@@ -233,9 +233,10 @@ def retentions(
                 continue
             teacher = theirs[0].scores[column.evaluation][column.metric]
             below_R = data.scores_R[theirs[0].key]
-            ratio_RS = data.stacked(own) / np.where(below_R > 0, below_R, np.nan)[:, None]
+            below_R = np.where(below_R > 0, below_R, np.nan)
+            ratio_RS = data.stacked(own) / below_R[:, None]
             spread = over_seeds(ratio_RS, (ratio_RS,), chance(column, "ratio", label, TEACHER))
-            drawn = possible_ratios(column.metric, spread)
+            drawn = possible_ratios(column.metric, spread, below_R)
             students_own = [record.scores[column.evaluation][column.metric] for record in own]
             found = retention(students_own, teacher, drawn, kept)
             samples.append(drawn)

@@ -136,6 +136,6 @@ def possible_differences(metric: str, drawn: np.ndarray) -> np.ndarray:
     return np.clip(drawn, -largest_difference(metric), largest_difference(metric))
 
 
-def possible_ratios(metric: str, drawn: np.ndarray) -> np.ndarray:
-    """Drawn ratios to a positive score, likewise: of a metric from 0 on they cannot be negative. NaN stays."""
-    return drawn if metric in SIGNED else np.maximum(drawn, 0.0)
+def possible_ratios(metric: str, drawn: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Drawn ratios of a score to the positive scores ``whole``, likewise: between the metric's ends over these. NaN stays."""
+    return np.clip(drawn, (-1.0 if metric in SIGNED else 0.0) / whole, 1.0 / whole)
