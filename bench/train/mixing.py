@@ -78,17 +78,16 @@ class Reading:
     kind: str
     values: tuple[Tensor, ...]
 
-    def of(self, place: int, layout: Layout, values: Sequence[Tensor] | None = None) -> Tensor:
-        """The part of the sequence at ``place``, of these values or of others of their shapes."""
-        values = self.values if values is None else values
+    def of(self, place: int, layout: Layout) -> Tensor:
+        """A view of the part of the sequence at ``place``."""
         if self.kind == "sequences":
-            return values[0][place]
+            return self.values[0][place]
         length = layout.lengths[place]
         if self.kind == "tokens":
             start = sum(layout.lengths[:place])
-            return values[0][start : start + length]
+            return self.values[0][start : start + length]
         number = next(n for n, chunk in enumerate(layout.chunks) if place in chunk.sequences)
-        return values[number][layout.chunks[number].sequences.index(place), :, :length, :length]
+        return self.values[number][layout.chunks[number].sequences.index(place), :, :length, :length]
 
     def outside(self, layout: Layout) -> list[Tensor]:
         """For scores, True at [n, 1, L, L] places whose query or key is no token of the row."""
