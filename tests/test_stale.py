@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import tiny
 
+from bench import api
 from bench.check import MISSING, REGRESSED, check
 from bench.errors import InputError
 from bench.record.freshness import CURRENT, EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, join, read_entries
@@ -24,9 +25,33 @@ CORPUS = "the cat runs in the house .\na bird sings on the old tree .\n" * 30
 SAID = "made by other code than this"
 
 
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory, glue_folder, teacher_folder) -> Path:
+    """Records and cache of one run, for all tests of this file."""
+    place = tmp_path_factory.mktemp("first")
+    (place / "corpus.txt").write_text(CORPUS)
+    asked = api.Request(
+        methods=ROWS,
+        tasks="rte",
+        data=str(glue_folder),
+        teacher=str(teacher_folder),
+        epochs=1.0,
+        results=place / "results",
+        reports=place / "reports",
+        corpus=(str(place / "corpus.txt"),),
+        corpus_tokens=300,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERT_BENCH_CACHE", str(place / "cache"))
+        assert api.run(asked).exit_code == 0
+    return place
+
+
 @pytest.fixture
-def small_run(bench, glue_folder, teacher_folder, tmp_path):
-    """A folder of records from one run, and the words of the command that made it."""
+def small_run(first_run, glue_folder, teacher_folder, tmp_path):
+    """A copy of those records and that cache, and the words of the command that made them."""
+    for name, copy in (("results", tmp_path / "results"), ("cache", Path(os.environ["BERT_BENCH_CACHE"]))):
+        shutil.copytree(first_run / name, copy, dirs_exist_ok=True)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(CORPUS)
     words = ("--methods", ROWS, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1)
@@ -40,8 +65,6 @@ def small_run(bench, glue_folder, teacher_folder, tmp_path):
         "--corpus-tokens",
         300,
     )
-    done = bench("run", *words)
-    assert done.returncode == 0, done.stderr
     return tmp_path / "results", words
 
 
