@@ -5,7 +5,7 @@ What fails becomes a failed record and the rest goes on; what is interrupted is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -215,7 +215,6 @@ def _group(
     trainees: list[tuple[Sequence[Planned], Trainee]] = []
     made: dict[str, dict[str, dict[str, Any]]] = {}
     numerics, recipe = materials[0].numerics, materials[0].task.recipe
-    halfway = _halfway(group, progress, again)
     try:
         needs_teacher = any(cells[0].row.method.needs_teacher for cells in group)  # type: ignore[union-attr]
         courses = [
@@ -231,6 +230,7 @@ def _group(
                     trainee.choice = BestEpoch(cells[0].row.method.deploy, exams, numerics)  # type: ignore[union-attr]
             except Exception as error:
                 _note_failures(cells, started, error, store, outcome)
+        halfway = _halfway(group, made, progress, again)
         names = "+".join(of_task.name for of_task in materials)
         with progress.task(f"{names}: {', '.join(t.label for _, t in trainees)}, seed {seed}") as update:
             train_on(courses, [t for _, t in trainees], seed, numerics, recipe.batch_size, update, halfway)
@@ -254,11 +254,22 @@ def _group(
     halfway.clear()
 
 
-def _halfway(group: Sequence[Sequence[Planned]], progress: Progress, again: bool) -> Halfway:
-    """Where the state of this group is kept; ``again``: what an earlier run left is not taken up."""
+def _halfway(
+    group: Sequence[Sequence[Planned]],
+    made: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    progress: Progress,
+    again: bool,
+) -> Halfway:
+    """Where the state of this group is kept.
+
+    Args:
+        made: row -> name -> what it is trained from. Made again with other weights under its key, it makes another training.
+        again: what an earlier run left is not taken up.
+    """
+    weights = {row: {name: body.get("weights") for name, body in parts.items()} for row, parts in made.items()}
     cells = [planned.cell for of_student in group for planned in of_student]
     code = [student_code(cell.method, (), cell.selection is not None).hash for cell in cells]
-    halfway = Halfway([train_key(cell) for cell in cells], progress.say, code=code)
+    halfway = Halfway([[train_key(cell) for cell in cells], weights], progress.say, code=code)
     if again:
         halfway.clear()
     return halfway

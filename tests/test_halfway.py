@@ -156,6 +156,15 @@ def test_other_code_other_companions_and_reruns_begin_anew(request_, always, mon
     assert ends(request_()) == ends(request_("edited"))
 
 
+def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(request_, always, capfd):
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 5))
+    for file in (halfway.cache_root() / "starts").glob("*/made.json"):
+        file.write_text(json.dumps({**json.loads(file.read_text()), "weights": "0" * 64}))
+    assert api.run(request_()).exit_code == 0
+    assert "goes on" not in capfd.readouterr().err
+
+
 def test_a_torn_file_begins_anew(request_, always, capfd):
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
