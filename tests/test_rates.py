@@ -265,4 +265,4 @@ def test_a_start_of_the_papers_recipe_trains_at_the_papers_rate(bench, glue_fold
             reports=tmp_path / "p",
         )
     )
-    assert [(start.key, start.cached) for start in plan.starts.values()] == [(made["paper"]["key"], True)]
+    assert [(start.key, start.slot.is_made) for start in plan.starts.values()] == [(made["paper"]["key"], True)]
