@@ -7,8 +7,10 @@ T = 2 with the factor T^2, the cosine of the last hidden states, and a hard loss
 for every real token (``vocabulary_loss=masked``: for the hidden ones, an option of the code), cross-entropy of the
 hidden tokens, cosine of the last states, with the weights 5, 2 and 1 of the authors' command, rare tokens hidden more
 often (count ** -0.7), the output matrix tied. The teacher's masked-language head is its checkpoint's; where there is
-none it is trained first on the same text with the encoder fixed, and the record says so. The paper's rows of table 1
-are then ``distilbert:pretraining=masked:-soft:-cos``: plain fine-tuning.
+none it is trained first on the same text with the encoder fixed, and the record says so. The student's output bias
+begins as the teacher's, as the authors' script copies it. Fine-tuning after it is plain, as in the paper's table 1:
+``distilbert:pretraining=masked:-soft:-cos:hard_weight=1``. Table 4 leaves one term out of the first step:
+``pretraining_without=vocabulary``, ``masked`` or ``cos`` in such a row.
 Ours: by default the triple loss is used on the task alone, with the fine-tuned teacher: the labels' loss stands where
 the masked-language loss stood. Weights: soft and hard 0.5 each as the authors' task distillation has them; cosine a
 fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depths other than 6 of 12 follow the same
@@ -74,9 +76,11 @@ class TripleLoss:
     layers: int
     start: str
     vocabulary_loss: str
+    without: str
+    """A term that is left out, or ``none``."""
 
     name: ClassVar[str] = "triple_loss"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 1 began the student's output bias at 0
     masking: ClassVar[Masking] = Masking(smoothing=0.7)
 
     @property
@@ -93,8 +97,13 @@ class TripleLoss:
         model: Any = distilbert(setup, self.layers)
         if self.start == "teacher":
             fill(model, spread_layers(setup, self.layers))
-        head = MaskedLanguageHead(model.distilbert.embeddings.word_embeddings.weight)
-        return Student(model, nn.ModuleDict({"head": head, "teacher_head": TeacherHead().filled(setup)}))
+        head, theirs = (
+            MaskedLanguageHead(model.distilbert.embeddings.word_embeddings.weight),
+            TeacherHead().filled(setup),
+        )
+        if self.start == "teacher":
+            head.bias.data.copy_(theirs.bias)
+        return Student(model, nn.ModuleDict({"head": head, "teacher_head": theirs}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         last, top = self.layers, setup.teacher.num_hidden_layers
@@ -112,12 +121,16 @@ class TripleLoss:
             "masked": masked_tokens("head", last, 2.0),
             "cos": last_states(last, top, 1.0),
         }
+        terms.pop(self.without, None)
         return (Stage("triple loss", terms, masking=self.masking, paper=OF_THE_COMMAND),)
 
     def training_cost(self, student: Student) -> Cost:
         config: Any = student.model.config
         share = 1.0 if self.vocabulary_loss == "all" else self.masking.share
-        return with_head(cost(student.model), config.dim, config.vocab_size, 4 / 3 * share + self.masking.share)
+        # forwards and backwards through the student's head, forwards alone through the teacher's
+        heads = {"vocabulary": 4 / 3 * share, "masked": self.masking.share}
+        heads.pop(self.without, None)
+        return with_head(cost(student.model), config.dim, config.vocab_size, sum(heads.values()))
 
 
 def last_states(ours: int, theirs: int, weight: float) -> Term:
@@ -167,7 +180,7 @@ def fill(model: DistilBertForSequenceClassification, weights: Mapping[str, Tenso
 @dataclass(frozen=True, kw_only=True)
 class DistilBERT(Settings):
     name: ClassVar[str] = "distilbert"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 1 decayed the weights of sa_layer_norm and output_layer_norm
     terms: ClassVar[tuple[str, ...]] = ("soft", "cos", "hard")
     ablations: ClassVar[Mapping[str, str]] = {
         "w/o Lce": ":-soft",
@@ -189,18 +202,22 @@ class DistilBERT(Settings):
     """``masked``: the paper's first step, on the general start's text."""
     vocabulary_loss: Literal["all", "masked"] = later("all")
     """Tokens whose soft labels over the vocabulary that step compares."""
+    pretraining_without: Literal["none", "vocabulary", "masked", "cos"] = later("none")
+    """A term that the first step leaves out (table 4)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.layers < 0:
             raise MethodError(f"layers={self.layers} should be positive, or 0 for half the teacher's")
+        if self.pretraining_without != "none" and self.pretraining == "none":
+            raise MethodError(f"pretraining_without={self.pretraining_without} needs pretraining=masked")
         if self.temperature <= 0:
             raise MethodError(f"temperature={self.temperature} should be above 0")
 
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
         depth = teacher_depth(teacher, self.layers, self.name)
         if self.pretraining == "masked":
-            return (TripleLoss(depth, self.start, self.vocabulary_loss),)
+            return (TripleLoss(depth, self.start, self.vocabulary_loss, self.pretraining_without),)
         return (TeacherWeights(tuned=False),) if self.start == "teacher" else ()
 
     def build(self, setup: Setup) -> Student:

@@ -285,8 +285,13 @@ class Trainee:
             row, column = bad[0].tolist()
             raise CellError(
                 f"{self.label}, stage {self._leg.stage.name}: the term {names[column]} became "
-                f"{float(table[row, column])} at step {first + row}; try a smaller learning rate, "
-                f"or --precision fp32 if it was bf16"
+                f"{float(table[row, column])} at step {first + row}; "
+                + (
+                    "try a smaller learning rate"
+                    if first + row
+                    else "nothing was trained yet: look at what it computes"
+                )
+                + ", or --precision fp32 if it was bf16"
             )
         for column, name in enumerate(names):
             self._curves[name] += table[:, column].tolist()
@@ -300,6 +305,12 @@ def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
     return math.sqrt(sum(float(g.float().square().sum()) for g in gradients if g is not None))
 
 
+def is_not_decayed(name: str) -> bool:
+    """Whether a parameter is a bias or belongs to a LayerNorm, by its name: ``sa_layer_norm.weight``, ``bias_ih_l0``."""
+    own = name.rpartition(".")[2]
+    return "bias" in own.split("_") or "layernorm" in name.replace("_", "").lower()
+
+
 def optimiser(
     named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe, rates: Callable[[str], float] = lambda name: 1.0
 ) -> torch.optim.Optimizer:
@@ -307,7 +318,7 @@ def optimiser(
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for plain in (False, True):
         for name, p in named:
-            if (name.endswith("bias") or "LayerNorm" in name) == plain and rates(name) > 0:
+            if is_not_decayed(name) == plain and rates(name) > 0:
                 groups.setdefault((plain, rates(name)), []).append(p)
     return torch.optim.AdamW(
         [
