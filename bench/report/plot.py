@@ -103,6 +103,10 @@ def _drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.B
 
         figure, out = Figure(figsize=(width, height), layout="constrained"), io.BytesIO()
         yield figure, out
+        engine = figure.get_layout_engine()
+        assert engine is not None
+        engine.execute(figure)
+        figure.set_layout_engine("none")  # savefig would draw everything once more to lay it out
         undated = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}[form]
         figure.savefig(out, format=form, metadata=dict.fromkeys(undated))
 
