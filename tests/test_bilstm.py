@@ -42,6 +42,10 @@ def test_words_are_lower_case_and_signs_stand_alone():
     ]
 
 
+def test_the_mask_of_the_transfer_set_is_one_word():
+    assert words_of("a [MASK] b[MASK]. [mask]") == ["a", "[MASK]", "b", "[MASK]", ".", "[", "mask", "]"]
+
+
 def test_the_vocabulary_is_the_most_frequent_words_ties_by_alphabet(batch):
     texts = [("b b c", None), ("a d", "b d")]
     made = Vocabulary(3).make(tiny.classifier(), [replace(batch, texts=texts)])

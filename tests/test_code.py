@@ -270,3 +270,11 @@ def test_whatever_runs_when_something_is_prepared_is_hashed(tmp_path, teacher_fo
     others = {("bench.train.halfway", "Halfway"), ("bench.train.starts", "Starts")}
     others |= {("bench.plan.tasks", "TaskPlan"), ("bench.plan.tasks", "_teacher_key"), ("methods.api", "Shape")}
     assert {kind: names - others for kind, names in missed.items()} == {kind: set() for kind in missed}
+
+
+def test_the_version_is_read_without_importing_the_method() -> None:
+    assert {name: code.version_of(name) for name in methods.TABLE} == {
+        name: methods.get(name).version for name in methods.TABLE
+    }
+    assert code.version_of("teacher") is None
+    assert code.version_of("nobody/method") is None

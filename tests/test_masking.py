@@ -13,9 +13,10 @@ from transformers import BertForPreTraining
 import methods
 from bench.data.encode import pieces
 from bench.data.masking import hide
-from bench.errors import CellError
+from bench.errors import CellError, InputError
+from bench.plan.spelling import parse_one
 from methods.api import Masking, Setup
-from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens
+from methods.masked import WORDS, MaskedLanguageHead, TeacherHead, masked_tokens
 
 _rng = np.random.default_rng(0)
 DOCUMENTS = [" ".join(tiny.WORDS[min(int(w), 40)] for w in _rng.geometric(0.2, 40)) for _ in range(60)]
@@ -170,9 +171,37 @@ def test_pre_training_on_masked_words_alone_reaches_the_student(bench, teacher_f
 
 
 def test_settings_that_joined_later_are_not_in_a_key():
-    from bench.plan.spelling import parse_one
-
     assert "pretraining" not in parse_one("distilbert").settings
     assert parse_one("distilbert:pretraining=masked").settings["pretraining"] == "masked"
     assert parse_one("distilbert:pretraining=none").spelling == "distilbert"
     assert methods.get("distilbert")().pretraining == "none"
+
+
+@pytest.mark.parametrize("without", ["none", "vocabulary", "masked", "cos"])
+def test_the_first_step_of_distilbert_can_go_without_each_term(without):
+    row = f"distilbert:pretraining=masked:pretraining_without={without}"
+    config = tiny.config()
+    (wish,) = parse_one(row).method.prepare(config)
+    (stage,) = wish.stages(Setup(config, 2, ()))
+    assert set(stage.terms) == {"vocabulary", "masked", "cos"} - {without}
+
+
+def test_a_term_of_no_first_step_cannot_be_left_out():
+    with pytest.raises(InputError, match="pretraining_without=cos needs pretraining=masked"):
+        parse_one("distilbert:pretraining_without=cos")
+
+
+@pytest.mark.parametrize(("start", "copied"), [("teacher", True), ("random", False)])
+def test_the_output_bias_of_the_first_step_begins_as_the_teachers(start, copied):
+    """As the authors' script copies it with the embeddings; a student of random weights has its own."""
+    teacher = tiny.classifier()
+    torch.manual_seed(0)
+    weights = {name: value for name, value in teacher.state_dict().items() if not name.startswith("classifier.")}
+    head = {
+        f"aux.head.{name}": torch.randn_like(value)
+        for name, value in MaskedLanguageHead(weights[WORDS]).state_dict().items()
+    }
+    (wish,) = parse_one(f"distilbert:pretraining=masked:start={start}").method.prepare(teacher.config)
+    made = wish.build(Setup(teacher.config, 2, (), {"teacher_weights": weights, "masked_head": head}))
+    assert torch.equal(made.aux["head"].bias, made.aux["teacher_head"].bias) == copied
+    assert made.aux["head"].bias.requires_grad

@@ -10,13 +10,25 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import made
 import pytest
 import tiny
 
+import methods
 from bench import api
 from bench.check import MISSING, REGRESSED, check
 from bench.errors import InputError
-from bench.record.freshness import CURRENT, EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, join, read_entries
+from bench.record.freshness import (
+    CURRENT,
+    EQUIVALENT,
+    STALE,
+    UNKNOWN,
+    Entry,
+    Freshness,
+    join,
+    read_entries,
+    stale_lines,
+)
 from bench.record.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -168,6 +180,35 @@ def test_a_stale_start_in_the_cache_is_used_and_said_and_made_again_on_demand(be
     assert renewed.returncode == 0
     assert json.loads(file.read_text())["code"]["hash"] != "0" * 64
     assert states(bench, more, tmp_path)["finetune"] == ("there", CURRENT)
+
+
+def test_a_record_of_an_older_version_is_stale_whether_or_not_it_names_its_code(store_of_versions):
+    store = store_of_versions
+    old, new, teacher = (
+        next(r for r in store.records() if r.cell.label == label) for label in ("old", "new", "teacher")
+    )
+    assert store.freshness.of(old) == STALE
+    assert store.freshness.of(new) == UNKNOWN
+    assert store.freshness.of(teacher) == UNKNOWN
+    today = methods.get("distilbert").version
+    (line,) = stale_lines(store.records(), store.freshness)
+    assert f"(version {today - 1}, today's is {today}): old on rte" in line
+
+
+@pytest.fixture
+def store_of_versions(tmp_path) -> Store:
+    """Records without the hash of a code: of a method's version before today's, of today's, and of a teacher."""
+    store = Store(tmp_path / "versions")
+    today = methods.get("distilbert").version
+    for label, method, version in (
+        ("old", "distilbert", today - 1),
+        ("new", "distilbert", today),
+        ("teacher", "teacher", 1),
+    ):
+        record = made.record(label, "rte", 0, 0.8)
+        cell = record.cell.model_copy(update={"method": method, "version": version})
+        store.write(record.model_copy(update={"cell": cell}))
+    return store
 
 
 def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_run, tmp_path):

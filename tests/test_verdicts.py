@@ -115,6 +115,24 @@ def test_a_student_of_another_teacher_is_refused_with_both_hashes(store, tmp_pat
     assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in text
 
 
+def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_training(store, tmp_path):
+    """A machine with other vector instructions trains the same teacher to other last digits."""
+    write(store, "tinybert", "rte", 0.9, noise=9, teacher="a" * 64)
+    shown = next(r for r in store.records() if r.cell.method == "teacher" and "rte" in r.cell.tasks)
+    pointer = store.folder(shown.cell) / "current"
+    before = pointer.read_text()
+    write(store, "teacher", "rte", 0.7, noise=11, teacher="a" * 64)
+    pointer.write_text(before)  # it is there, and another one counts
+    (path,) = write_reports(store, tmp_path / "p")
+    kept = lines_of(path.read_text(), "Kept of the teacher")
+    assert "refused" not in kept["tinybert"]
+    own = answers(0.9, 900).argmax(1) == LABELS, answers(0.7, 1100).argmax(1) == LABELS
+    assert f"{100 * own[0].mean() / own[1].mean():.1f} %" in kept["tinybert"]
+    (pointer.parent / "attempt-2.npz").unlink()
+    (path,) = write_reports(store, tmp_path / "q")
+    assert "refused" in lines_of(path.read_text(), "Kept of the teacher")["tinybert"]
+
+
 def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(store, tmp_path):
     """23.6 % (-81.0 to 125.0): below no score, above more than all of it."""
     for seed, right in ((0, 0.55), (1, 0.95)):

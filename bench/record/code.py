@@ -134,6 +134,31 @@ def class_code(kind: str, made_by: object) -> Code:
     return code_of(kind, (f"{own.__module__}:{own.__qualname__}",))
 
 
+def version_of(method: str) -> int | None:
+    """The version that a registered method states today; None where its class cannot be found or read."""
+    module, _, name = methods.reference(method).partition(":")
+    try:
+        return _stated_version(module, name) if name else None
+    except (SyntaxError, UnicodeDecodeError):
+        return None
+
+
+def _stated_version(module: str, name: str) -> int | None:
+    """``version`` in the body of a class, or of the first of its bases that has one."""
+    found = _module(module)
+    if found is None:
+        return None
+    if name in found.imports:
+        return _stated_version(*found.imports[name])
+    for statement in (s for s in found.bindings.get(name, ()) if isinstance(s, ast.ClassDef)):
+        for line in statement.body:
+            if isinstance(line, ast.Assign | ast.AnnAssign) and "version" in _bound(line):
+                return line.value.value if isinstance(line.value, ast.Constant) else None  # type: ignore[return-value]
+        of_bases = (_stated_version(module, base.id) for base in statement.bases if isinstance(base, ast.Name))
+        return next((version for version in of_bases if version is not None), None)
+    return None
+
+
 def _formulas(metrics: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"bench.stats.metrics:FORMULAS[{name}]" for name in sorted(metrics))
 

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import InputError
-from bench.record.code import code_of, is_given
+from bench.record.code import code_of, is_given, version_of
 from bench.record.schema import Record
 
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
@@ -98,13 +98,22 @@ class Freshness:
             said = after
 
     def of(self, record: Record) -> str:
-        """Of a record: stale if its own code or that of an artefact is; unknown if one of them is not named."""
+        """Of a record: stale if its version, its own code or that of an artefact is; unknown if a code is not named."""
         found = {self.of_code(said) for said in codes_of(record).values()}
+        if other_version(record):
+            found.add(STALE)
         return next((one for one in (STALE, UNKNOWN) if one in found), CURRENT)
 
     def stale_parts(self, record: Record) -> list[str]:
         """What of a record was made by other code, in words."""
-        return [name.replace("_", " ") for name, said in codes_of(record).items() if self.of_code(said) == STALE]
+        parts = [name.replace("_", " ") for name, said in codes_of(record).items() if self.of_code(said) == STALE]
+        return [*filter(None, [other_version(record)]), *parts]
+
+
+def other_version(record: Record) -> str:
+    """Which version of its method trained a record, where today's is another one; "" where it is the same or not known."""
+    made, today = record.cell.version, version_of(record.cell.method)
+    return "" if today in (None, made) else f"version {made}, today's is {today}"
 
 
 def _elsewhere(of: Iterable[str]) -> bool:

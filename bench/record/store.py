@@ -100,19 +100,26 @@ class Store:
             write_atomically(folder / "current", f"{name}.json\n".encode())
         return folder / f"{name}.json"
 
+    def attempts(self, record: Record) -> dict[str, Record]:
+        """Every finished attempt of this record's question whose raw answers are there, by its name."""
+        folder = self.folder(record.cell, record.point)
+        files = [file for file in sorted(folder.glob("attempt-*.json")) if file.with_suffix(".npz").is_file()]
+        found = {file.stem: load(file.read_text(encoding="utf-8"), str(file)) for file in files}
+        return {name: one for name, one in found.items() if one.status == "ok"}
+
     def has_predictions(self, record: Record) -> bool:
         """Whether the raw answers of the current attempt are there."""
         folder = self.folder(record.cell, record.point)
         name = (folder / "current").read_text(encoding="utf-8").strip()
         return (folder / name.replace(".json", ".npz")).is_file()
 
-    def predictions(self, record: Record) -> dict[str, np.ndarray]:
-        """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of the current attempt."""
+    def predictions(self, record: Record, attempt: str = "") -> dict[str, np.ndarray]:
+        """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the current one."""
         import numpy as np
 
         folder = self.folder(record.cell, record.point)
-        name = (folder / "current").read_text(encoding="utf-8").strip()
-        with np.load(folder / name.replace(".json", ".npz"), allow_pickle=False) as arrays:
+        name = attempt or (folder / "current").read_text(encoding="utf-8").strip().removesuffix(".json")
+        with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
             return dict(arrays)
 
     def records(self) -> Iterator[Record]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class Resampled:
     """record key -> [resamples] scores"""
     others: set[str]
     """keys of records that were scored on other examples"""
+    teachers: dict[str, tuple[float, np.ndarray]] = field(default_factory=dict)
+    """sha256 of a teacher's weights -> its score and its [resamples] scores: of further trainings of the column's teacher"""
 
     def has(self, records: Sequence[Record]) -> bool:
         """Whether there are records, and all of them were scored on the column's examples."""
@@ -60,6 +62,33 @@ def resampled(column: Column, records: Sequence[Record], store: Store) -> Resamp
     assert labels is not None
     drawn = resampled_scores(list(predicted.values()), labels, column.metric, chance(column, "examples"))
     return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
+
+
+def with_further_teachers(made: Resampled, teacher: Record, students: Sequence[Record], store: Store) -> Resampled:
+    """Add the trainings of the teacher that a student names and that are not the current one.
+
+    The same training on another machine may end with other last digits. What was taught by it is compared with it, where
+    the store has its answers to the same examples.
+    """
+    column, known = made.column, teacher_weights(teacher)
+    named = {weights for student in students if (weights := teacher_weights(student)) and weights != known}
+    found = {}
+    for name, attempt in store.attempts(teacher).items() if named else ():
+        weights = teacher_weights(attempt)
+        if weights not in named or column.evaluation not in attempt.scores:
+            continue
+        arrays, current = store.predictions(attempt, name), store.predictions(teacher)
+        if np.array_equal(arrays[f"examples.{column.evaluation}"], current[f"examples.{column.evaluation}"]):
+            given = answers(arrays[f"logits.{column.evaluation}"])
+            drawn = resampled_scores([given], made.labels, column.metric, chance(column, "examples"))
+            found[weights] = attempt.scores[column.evaluation][column.metric], drawn[:, 0]
+    return replace(made, teachers=found)
+
+
+def teacher_weights(record: Record) -> str | None:
+    """sha256 of the weights of the teacher that a record names; None where it names none."""
+    found = record.artefacts.get("teacher") or record.artefacts.get(f"teacher.{record.cell.tasks[0]}")
+    return found["weights"] if found else None
 
 
 def chance(column: Column, purpose: str, *rows: str) -> np.random.Generator:

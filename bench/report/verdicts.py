@@ -18,7 +18,7 @@ from bench.plan.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import Column, Group
-from bench.report.resampled import Resampled, chance, resampled
+from bench.report.resampled import Resampled, chance, resampled, teacher_weights, with_further_teachers
 from bench.report.tables import LEFT_OUT, Footnotes, Table, cheaper, counted, no_ratio, sound_teacher
 from bench.stats.guards import Suspicion, suspicions
 from bench.stats.metrics import possible_ratios
@@ -54,6 +54,9 @@ def resample(group: Group, store: Store) -> dict[Column, Resampled]:
         ]
         if records:
             made[column] = resampled(column, records, store)
+        shown = [r for r in records if r.cell.method == TEACHER and made[column].has([r])]
+        if len(shown) == 1:
+            made[column] = with_further_teachers(made[column], shown[0], records, store)
     return made
 
 
@@ -231,8 +234,7 @@ def retentions(
                 cells.append("–")
                 numbers.append("")
                 continue
-            teacher = theirs[0].scores[column.evaluation][column.metric]
-            below_R = data.scores_R[theirs[0].key]
+            teacher, below_R = _teacher_seen(own, theirs[0], column, data)
             below_R = np.where(below_R > 0, below_R, np.nan)
             ratio_RS = data.stacked(own) / below_R[:, None]
             spread = over_seeds(ratio_RS, (ratio_RS,), chance(column, "ratio", label, TEACHER))
@@ -270,22 +272,31 @@ def _refusal(
 ) -> str:
     """Why a ratio would mean nothing: another teacher, or other examples; "" where it means something."""
     other = next(((record, teacher) for record in own for teacher in theirs if not same_teacher(record, teacher)), None)
-    if other is not None:
-        hashes = " and ".join(str(_teacher_of(record))[:12] for record in other)
+    if other is not None and not _further_teacher(own, data):
+        hashes = " and ".join(str(teacher_weights(record))[:12] for record in other)
         return f"{label}, {column.title}: trained from another teacher ({hashes})"
     if data is not None and any(record.key in data.others for record in (*own, *theirs)):
         return f"{label}, {column.title}: scored on other examples than the rest of the column"
     return ""
 
 
-def _teacher_of(record: Record) -> str | None:
-    found = record.artefacts.get("teacher") or record.artefacts.get(f"teacher.{record.cell.tasks[0]}")
-    return found["weights"] if found else None
+def _further_teacher(own: Sequence[Record], data: Resampled | None) -> str:
+    """The weights that all these students name, where they are of a further training of the teacher; else ""."""
+    named = {teacher_weights(record) for record in own}
+    weights = named.pop() if len(named) == 1 else None
+    return weights if weights and data is not None and weights in data.teachers else ""
+
+
+def _teacher_seen(own: Sequence[Record], shown: Record, column: Column, data: Resampled) -> tuple[float, np.ndarray]:
+    """Score and [resamples] scores of the teacher that these students learned from."""
+    if further := _further_teacher(own, data):
+        return data.teachers[further]
+    return shown.scores[column.evaluation][column.metric], data.scores_R[shown.key]
 
 
 def same_teacher(student: Record, teacher: Record) -> bool:
     """Whether both records name the same teacher: by its weights where both do, else by its key."""
-    own, theirs = _teacher_of(student), _teacher_of(teacher)
+    own, theirs = teacher_weights(student), teacher_weights(teacher)
     if own and theirs:
         return own == theirs
     return student.cell.teacher.key == teacher.cell.teacher.key

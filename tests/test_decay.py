@@ -1,0 +1,55 @@
+"""Weight decay: of matrices and vectors of embeddings, never of a bias or a LayerNorm, whatever they are called."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import methods
+from bench.plan.recipe import Recipe
+from bench.train.conformance import Bench
+from bench.train.trainee import is_not_decayed, optimiser
+
+SETTINGS = {
+    "distilbert": ({}, {"pretraining": "masked"}),
+    "microbert": ({}, {"tasks": "together"}),
+    "mobilebert": ({}, {"pretraining": "progressive"}),
+}
+
+
+def described(module: nn.Module, name: str) -> bool:
+    """Whether torch's own types and names of parameters call it a bias or a part of a normalisation."""
+    return "bias" in name or "Norm" in type(module).__name__ or "norm" in name.lower()
+
+
+@pytest.mark.parametrize("name", methods.TABLE)
+def test_no_bias_and_no_layer_norm_of_any_method_is_decayed(name: str) -> None:
+    kind = methods.get(name)
+    for settings in SETTINGS.get(name, ({},)):
+        bench = Bench(kind(**{**getattr(kind, "small", {}), **settings}), 2)
+        students = [scene.student for scene in bench.scenes()]
+        for part in (part for student in students for part in (student.model, student.aux)):
+            for where, module in part.named_modules():
+                for own, _ in module.named_parameters(recurse=False):
+                    assert is_not_decayed(f"{where}.{own}") == described(module, own), f"{where}.{own}"
+
+
+def test_the_decayed_group_has_the_rest() -> None:
+    model = nn.ModuleDict({"lstm": nn.LSTM(2, 2), "sa_layer_norm": nn.LayerNorm(2), "lin": nn.Linear(2, 2)})
+    made = optimiser(list(model.named_parameters()), Recipe())
+    decayed = {group["weight_decay"]: {id(p) for p in group["params"]} for group in made.param_groups}
+    matrices = {id(p) for p in model.parameters() if p.dim() == 2}
+    assert decayed == {0.01: matrices, 0.0: {id(p) for p in model.parameters()} - matrices}
+
+
+def test_biases_do_not_shrink_without_a_gradient() -> None:
+    """What decay does is seen in the weights: the bias of an LSTM stays where it is."""
+    model = nn.LSTM(2, 2)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    stepped = optimiser(list(model.named_parameters()), Recipe())
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    stepped.step()
+    for name, p in model.named_parameters():
+        assert torch.equal(p, before[name]) == ("bias" in name), name
