@@ -11,7 +11,7 @@ from bench.plan.experiment import read_experiment
 from bench.plan.request import Request
 from bench.progress import Progress
 from bench.record.store import Store
-from bench.report.experiment import Section, write_experiment
+from bench.report.experiment import Section, Typed, write_experiment
 from bench.run import Outcome, run
 
 
@@ -44,7 +44,10 @@ def run_experiment(
         outcome = run(replace(request, methods=",".join(table.methods), tasks=",".join(table.tasks)), progress, confirm)
         outcomes.append(outcome)
         sections.append(Section(table.name, table.show, [planned.cell for planned in outcome.plan.cells]))
-    written = write_experiment(experiment.title, sections, Store(request.results), request.reports, request.latex)
+    asked = Typed(path, tables, tasks)
+    written = write_experiment(
+        experiment.title, sections, Store(request.results), request.reports, request.latex, asked
+    )
     for report in written:
         progress.say(f"report: {report}")
     last = outcomes[-1]

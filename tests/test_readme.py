@@ -1,41 +1,44 @@
-"""What the README shows works: the method in one file, the task file, the tree."""
+"""What the README and docs/ show works: the method in one file, the task file, the tree, the commands and the tables."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import pages
+import pytest
 import tiny
 import torch
 
 from bench.data.tasks import from_toml
-from bench.plan.recipe import Recipe
+from bench.plan.recipe import START, TEACHER_LEARNING_RATES, Recipe
 from bench.train.legs import legs_of
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = pages.ROOT
 README = (ROOT / "README.md").read_text()
-IMPORTS = """
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
-from torch import nn
-from methods import losses
-from methods.api import Needs, Setup, Stage, Student, Term
-from methods.parts import OwnShape
-"""
+VERBS, METHODS, RESULTS = ((ROOT / "docs" / name).read_text() for name in ("verbs.md", "methods.md", "results.md"))
+EVERY_PAGE = pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.name)
+
+
+def test_the_readme_is_what_a_newcomer_needs():
+    assert len(README.splitlines()) <= 200
+    assert len(README.encode()) <= 12 * 1024
+    for page in pages.PAGES[1:]:
+        assert f"](docs/{page.name})" in README, page.name
 
 
 def test_the_method_in_one_file(teacher_folder, monkeypatch):
-    code = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    code = re.search(r"```python\n(.*?)```", METHODS, re.DOTALL)
     assert code
     module = ModuleType("mine")
     monkeypatch.setitem(sys.modules, "mine", module)
-    exec(IMPORTS + code.group(1), module.__dict__)  # noqa: S102 the README's own code
+    exec(code.group(1), module.__dict__)  # noqa: S102 the docs' own code
     method = module.Mine(layers=2, hidden=12, heads=4, ffn=24, start="random", temperature=4.0)
     from methods.api import Setup
 
@@ -51,7 +54,7 @@ def test_the_method_in_one_file(teacher_folder, monkeypatch):
 
 
 def test_the_task_file(tmp_path):
-    text = re.search(r'(    name = "reviews".*?)\n\n', README, re.DOTALL)
+    text = re.search(r'(    name = "reviews".*?)\n\n', VERBS, re.DOTALL)
     assert text
     file = tmp_path / "reviews.toml"
     file.write_text(re.sub(r"^    ", "", text.group(1), flags=re.MULTILINE))
@@ -63,30 +66,85 @@ def test_the_task_file(tmp_path):
 def test_the_tree_names_what_is_there():
     tree = README.split("## The tree")[1]
     for name in re.findall(r"(\w+(?:\.\w+)?/|[\w]+\.py)", tree.split("Apache")[0]):
-        assert name == "runs/" or any((ROOT / base / name).exists() for base in ("", "bench", "methods", "results")), (
-            name
-        )
+        assert name == "runs/" or any(
+            (ROOT / base / name).exists() for base in ("", "bench", "methods", "results", "docs")
+        ), name
 
 
 def test_every_verb_is_in_the_table():
     from bench.cli import app
 
     verbs = {command.name or command.callback.__name__ for command in app.registered_commands}
-    table = README.split("## The verbs")[1].split("The same in Python")[0]
+    table = VERBS.split("# The verbs")[1].split("The same in Python")[0]
     assert verbs == set(re.findall(r"\| `([\w-]+)", table))
 
 
-def test_files_it_links_to_exist():
-    prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#]+)\)", prose):
-        assert (ROOT / target).exists(), target
+@EVERY_PAGE
+def test_files_it_links_to_exist(page):
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
+        assert (page.parent / target).exists(), target
 
 
-def test_its_tables_and_pictures_are_those_of_committed_reports():
-    """A marker names the report; every row of the table after it stands there too."""
-    marked = re.findall(r"<!-- from (\S+) -->\n((?:\|.*\n)+)", README)
-    assert marked
-    for name, table in marked:
-        report = (ROOT / name).read_text()
-        for row in table.splitlines():
-            assert row in report, row
+def test_tables_are_those_of_committed_reports_and_of_the_command_above_them():
+    marked = []
+    for page in pages.PAGES:
+        text = page.read_text()
+        marked += [found["report"] for found in pages.MARKED.finditer(text)]
+        assert pages.refreshed(text) == text, f"{page.name}: python tests/pages.py copies the tables anew"
+    assert len(marked) == 3
+    assert marked.count(None) == 1
+
+
+@EVERY_PAGE
+def test_commands_are_typed_as_they_are_installed(page):
+    """`python -m bench VERB` everywhere; options and verbs exist."""
+    from typer.main import get_command
+
+    from bench.cli import app
+
+    text = page.read_text()
+    assert not re.findall(
+        r"(?<!-m )(?<!import )\bbench (?:run|plan|compare|check|audit|tune|speed|list|verify)\b", text
+    )
+    verbs = get_command(app).commands
+    for verb, *words in pages.commands(text):
+        known = {name for option in verbs[verb].params for name in option.opts}
+        assert {word for word in words if word.startswith("--")} <= known, words
+
+
+def test_the_audit_of_a_clone_finds_what_the_table_shows(bench, tmp_path):
+    section = RESULTS.split("## An audit of printed tables")[1]
+    (command,) = pages.commands(section)
+    assert bench(*command[:1], *(ROOT / word for word in command[1:]), "--json", tmp_path / "found").returncode == 1
+    found = {tuple(f[k] for k in ("row", "column", "printed", "recomputed", "basis", "why", "changes")) for f in read(tmp_path / "found")}  # fmt: skip
+    shown = [
+        tuple(cell.strip() for cell in row.split("|")[1:-1]) for row in re.findall(r"^\|.*", section, re.MULTILINE)
+    ]
+    assert len(shown) > 5
+    assert set(shown[2:]) <= found
+
+
+def read(file: Path) -> list[dict[str, str]]:
+    return json.loads(file.read_text())
+
+
+def test_two_rows_are_explained_before_the_first_number():
+    """Nobody may take them for the published DistilBERT and MobileBERT."""
+    for text in (README.split("<!-- from")[0], RESULTS.split("<!-- from")[0], METHODS):
+        said = " ".join(text.replace("**", "").split())
+        assert "its second step only" in said
+        assert "half of the teacher" in said
+        assert "random start, without its pre-training" in said
+
+
+def test_the_learning_rates_are_those_of_the_recipe():
+    table = README.split("### Learning rates")[1].split("##")[0]
+    rates = [float(rate) for rate in re.findall(r"^\| [^|]+ \| ([\d.]+e-\d) \|", table, re.MULTILINE)]
+    assert rates == [
+        Recipe().learning_rate,
+        TEACHER_LEARNING_RATES[True],
+        TEACHER_LEARNING_RATES[False],
+        START.learning_rate,
+    ]
+    assert "development" in table

@@ -33,7 +33,8 @@ class Task:
         labels: names in the order of their codes; empty for a regression.
         metrics: those that are stored; the first is the one a table shows.
         evaluation: in the order of a table's columns.
-        folder: for a user's own task, where its files lie; ``files`` maps splits to them.
+        files: for a user's own task, splits and where their files are.
+        file: for a user's own task, the name of the TOML file that says it.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Task:
     evaluation: tuple[EvaluationSet, ...]
     label_column: str = "label"
     files: tuple[tuple[str, str], ...] = ()
+    file: str = ""
 
     @property
     def num_labels(self) -> int:
@@ -180,4 +182,5 @@ def from_toml(path: Path) -> Task:
         (EvaluationSet("validation", name, "validation"),),
         str(given.get("label", "label")),
         tuple(files),
+        path.name,
     )

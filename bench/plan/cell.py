@@ -29,6 +29,8 @@ class DataIdentity(Frozen):
     """sha256 of each evaluation set"""
     rows: dict[str, int]
     """examples of each split, for people"""
+    task_file: str = ""
+    """name of the file that says what a task of one's own is, for people; "" for GLUE's and in older records"""
 
 
 class TeacherIdentity(Frozen):

@@ -108,6 +108,7 @@ def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numer
             max_train_rows=request.max_train_rows if len(train) < len(all_rows) else None,
             evaluation={name: split.fingerprint() for name, split in evaluation.items()},
             rows={"train": len(train), **{name: len(split) for name, split in evaluation.items()}},
+            task_file=task.file,
         )
         planned.append(
             TaskPlan(

@@ -71,6 +71,10 @@ class Group:
     """records under the name of a newer training"""
     freshness: Freshness | None = None
     """judges whether today's code made the records; None where nobody asks"""
+    results: str = "results/runs"
+    """the folder of its records, as commands name it"""
+    texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """key of a start made from text -> the options that name that text, from all records of the folder"""
 
     @property
     def title(self) -> str:

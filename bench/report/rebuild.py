@@ -1,41 +1,77 @@
-"""The command that makes a table's records again, from the records alone; no torch."""
+"""The commands that make a table's records again, from the records alone; no torch."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
+from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
-from bench.plan.request import EMBEDDED, OPTION_OF
+from bench.plan.request import EMBEDDED, OPTION_OF, SAMPLE
 from bench.record.schema import Record
+from bench.record.store import Store
 from bench.report.groups import Group
 
-DEFAULT_THREADS = 2
+HELD_BACK = "-held-back"
 SUFFIX = re.compile(r" \((best epoch|best of \d+)\)$")
 """What a row's label has behind its spelling when its epoch or its settings were chosen."""
 AUGMENTED = re.compile(r"-(masked|rules)-augmented-(\d+)(?:-with-(.+))?$")
 """What a data source's short name ends with when its training rows were augmented."""
 
 
-def commands(group: Group) -> list[str]:
-    """One command for plain rows, one for each way in which others were chosen, and for each set of tasks learned together.
+@dataclass(frozen=True)
+class _Asked:
+    """What one command asks for besides its rows; it makes these records and no others."""
 
-    Folders and files stand in it by their names: where they lie is the reader's to know. The trials of a search have none:
+    verb: tuple[str, ...]
+    together: tuple[str, ...]
+    """tasks learned together are one training, in their order"""
+    limit: int | None
+    text: tuple[str, ...]
+    """options for the text of general starts"""
+    seeds: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+
+
+def commands(group: Group) -> list[str]:
+    """The commands that find the records of a group, each with the rows that have the same tasks and seeds.
+
+    Rows that were chosen in another way, tasks learned together and starts on another text have commands of their own.
+    Folders and files are named without their place, which is the reader's to know. The trials of a search have none:
     they are made again by the search whose best row names them.
     """
-    if group.slug.endswith("-held-back"):
+    if group.slug.endswith(HELD_BACK):
         return []
-    made: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], list[Record]] = {}
+    asked: dict[tuple[str, _Asked], dict[str, set[int]]] = {}
+    known = texts_known(group)
     for record in group.records:
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.max_train_rows
-            made.setdefault((_verb(record), together, limit), []).append(record)
-    if not made:
-        made = {(("run",), (), group.max_train_rows): list(group.records)}
-    return [_command(group, *asked, records) for asked, records in made.items()]
+            one = _Asked(_verb(record), together, limit, _text(record, known))
+            asked.setdefault((_row(record), one), {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
+    rows: dict[_Asked, list[str]] = {}
+    for (row, one), seeds_of in asked.items():
+        for seeds in dict.fromkeys(tuple(sorted(seeds)) for seeds in seeds_of.values()):
+            tasks = tuple(t for t in group.tasks if t in seeds_of and tuple(sorted(seeds_of[t])) == seeds)
+            rows.setdefault(replace(one, seeds=seeds, tasks=one.together or tasks), []).append(row)
+    if not rows:
+        rows[_Asked(("teacher",), (), group.max_train_rows, (), tasks=tuple(group.tasks))] = []
+    return [_command(group, one, those) for one, those in _joined(rows).items()]
+
+
+def _joined(rows: Mapping[_Asked, Sequence[str]]) -> dict[_Asked, list[str]]:
+    """Rows that no text concerns go with others that have the same tasks and seeds."""
+    joined: dict[_Asked, list[str]] = {}
+    for one, those in sorted(rows.items(), key=lambda item: not item[0].text):
+        home = next((other for other in joined if replace(other, text=()) == one), one)
+        joined.setdefault(home, []).extend(those)
+    return joined
 
 
 def _verb(record: Record) -> tuple[str, ...]:
@@ -47,25 +83,75 @@ def _verb(record: Record) -> tuple[str, ...]:
     return ("run",)
 
 
-def _command(
-    group: Group, verb: tuple[str, ...], together: tuple[str, ...], limit: int | None, records: Sequence[Record]
-) -> str:
-    rows = dict.fromkeys(_row(record) for record in records if record.cell.method != TEACHER)
-    # tasks learned together are one training, in their order
-    tasks = together or tuple(task for task in group.tasks if any(task in record.cell.tasks for record in records))
-    seeds = sorted({record.cell.seed for record in records})
-    words = ["python", "-m", "bench", verb[0], "--methods", ",".join(rows) or TEACHER, "--tasks", ",".join(tasks)]
-    words += ["--data", _data(group.slug), "--teacher", _teacher(group), *verb[1:]]
-    words += ["--recipe", group.recipe] if verb[0] == "run" else []  # a search knows the common one alone
-    words += ["--seeds", ",".join(map(str, seeds))] if seeds != [0] else []
+def _command(group: Group, asked: _Asked, rows: Sequence[str]) -> str:
+    verb, *options = asked.verb
+    words = ["python", "-m", "bench", verb]
+    # a row is among those of its own ablations
+    words += ["--methods", ",".join(dict.fromkeys(r for r in rows if f"{r}:ablate" not in rows))] if rows else []
+    words += ["--tasks", ",".join(_task(group, task) for task in asked.tasks)]
+    return shlex.join(
+        [*words, *_options(group, asked, options, verb != "tune")]
+    )  # a search knows the common recipe alone
+
+
+def experiment_command(group: Group, file: Path, tables: str, tasks: str) -> str:
+    """The command that made the report of an experiment file.
+
+    Args:
+        group: its records, of all tables.
+        tables, tasks: the names that were typed; "" for all.
+    """
+    seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
+    words = ["python", "-m", "bench", "run", "--experiment", typed(file)]
+    words += ["--table", tables] if tables else []
+    words += ["--tasks", tasks] if tasks else []
+    return shlex.join(
+        [*words, *_options(group, _Asked(("run",), (), group.max_train_rows, _any_text(group), tuple(sorted(seeds))))]
+    )
+
+
+def _options(group: Group, asked: _Asked, further: Sequence[str] = (), recipe: bool = True) -> list[str]:
+    """Seeds, data, teacher, and all numbers of a group: those that a default would give too."""
+    words = ["--seeds", ",".join(map(str, asked.seeds))] if asked.seeds else []
+    words += [*source(group), *further]
+    words += ["--recipe", group.recipe] if recipe else []
     words += ["--epochs", f"{group.epochs:g}"] if group.recipe != "paper" else []
-    words += ["--max-train-rows", str(limit)] if limit else []
+    words += ["--max-train-rows", str(asked.limit)] if asked.limit else []
     words += ["--precision", group.precision] if group.precision != "fp32" else []
-    words += ["--threads", str(group.threads)] if group.threads != DEFAULT_THREADS else []
     if augmented := AUGMENTED.search(group.slug):
         words += ["--augment", augmented.group(1), "--augment-times", augmented.group(2)]
         words += ["--word-vectors", augmented.group(3)] if augmented.group(3) else []
-    return shlex.join([*words, *_text(records)])
+    return [*words, *asked.text, "--threads", str(group.threads), "--device", group.device, "--results", group.results]
+
+
+def source(group: Group) -> list[str]:
+    """The options that name the data and the teacher of a group."""
+    return [*(["--data", data] if (data := _data(group.slug)) else []), "--teacher", _teacher(group)]
+
+
+def verifying(group: Group) -> str:
+    """The command that trains one record of a group again; its key is left open."""
+    words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results, *source(group)]
+    return shlex.join([*words, *_any_text(group), "--device", group.device])
+
+
+def places(made: Iterable[str]) -> list[str]:
+    """Names of files and folders in commands: where they are is the reader's to know."""
+    named: list[str] = []
+    for command in made:
+        words = shlex.split(command)
+        for option, value in pairwise(words):
+            if option in ("--data", "--corpus", "--word-vectors") and value not in ("hub", SAMPLE):
+                named.append(value)
+            if option == "--tasks":
+                named += [part for part in value.split(",") if part.endswith(".toml")]
+    return list(dict.fromkeys(named))
+
+
+def typed(place: Path) -> str:
+    """How to type a folder of records, or a file: from here if it is below, else by its name, as other folders."""
+    here, there = Path.cwd().resolve(), place.resolve()
+    return str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
 
 
 def _row(record: Record) -> str:
@@ -77,10 +163,22 @@ def _row(record: Record) -> str:
 
 
 def _data(slug: str) -> str:
-    known = AUGMENTED.sub("", slug).replace("-half-dev", "")
+    """What ``--data`` was; "" for tasks of one's own, whose file names the data."""
+    known = AUGMENTED.sub("", slug).replace("-half-dev", "").removesuffix(HELD_BACK)
+    if known.startswith("own-"):
+        return ""
     if known.startswith("sample-"):
-        return "sample"
-    return "hub" if known == "glue-hub" else re.sub(r"^(folder|own)-", "", known)
+        return SAMPLE
+    return "hub" if known == "glue-hub" else known.removeprefix("folder-")
+
+
+def _task(group: Group, task: str) -> str:
+    """How a task was typed: one's own by its file, as its records name it, else as the README names such a file."""
+    if not group.slug.startswith("own-") or task in GLUE:
+        return task
+    return next(
+        (file for r in group.records if task in r.cell.tasks and (file := r.cell.data.task_file)), f"{task}.toml"
+    )
 
 
 def _teacher(group: Group) -> str:
@@ -88,21 +186,48 @@ def _teacher(group: Group) -> str:
     return EMBEDDED if (group.teacher, group.base) == (EMBEDDED_NAME, EMBEDDED_SHA256) else group.teacher
 
 
-def _text(records: Sequence[Record]) -> list[str]:
-    """The corpus of the general starts, where the records say it; the sample suite's sentences need no option."""
-    texts = [artefact["text"] for record in records for artefact in record.artefacts.values() if "text" in artefact]
-    given = next((text for text in texts if text["files"]), None)
-    if given is None:
-        return []
-    return [*(word for file in given["files"] for word in ("--corpus", file)), "--corpus-tokens", str(given["tokens"])]
+def located(group: Group, store: Store) -> None:
+    """Tell a group what its commands need of the folder that its records are from."""
+    group.results, group.texts = typed(store.root), _texts(store.records())
 
 
-def starts_without_text(records: Sequence[Record]) -> list[str]:
-    """General starts of records from before the text was recorded: their keys."""
+def texts_known(group: Group) -> dict[str, tuple[str, ...]]:
+    """Key of a start -> the options for its text, from the group's records and all others of their folder."""
+    return group.texts | _texts(group.records)
+
+
+def _any_text(group: Group) -> tuple[str, ...]:
+    """The text of the first start of a group that has a known one."""
+    known = texts_known(group)
+    return next(filter(None, (_text(record, known) for record in group.records)), ())
+
+
+def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
+    """Key of a start made from text -> the options for that text, where one of the records says it."""
+    return {
+        artefact.get("key", ""): (
+            *(word for file in artefact["text"]["files"] for word in ("--corpus", file)),
+            "--corpus-tokens",
+            str(artefact["text"]["tokens"]),
+        )
+        for record in records
+        for artefact in record.artefacts.values()
+        if "text" in artefact
+    }
+
+
+def _text(record: Record, known: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The options for the text of a record's starts; nothing where it has none, or where nobody knows it."""
+    return next((known[a["key"]] for a in record.artefacts.values() if a.get("key") in known), ())
+
+
+def starts_without_text(group: Group) -> list[str]:
+    """General starts whose text no record names, since all are older than that: their keys."""
+    known = texts_known(group)
     keys = {
         artefact["key"][:12]
-        for record in records
+        for record in group.records
         for name, artefact in record.artefacts.items()
-        if "train" in artefact and "text" not in artefact and name != TEACHER
+        if "train" in artefact and artefact["key"] not in known and name != TEACHER
     }
     return sorted(keys)

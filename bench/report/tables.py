@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from bench.plan.cell import TEACHER
 from bench.record.schema import Sizes
 from bench.report.groups import Column, Group
+from bench.report.rebuild import verifying
 from bench.stats.summary import Summary, summarise
 
 
@@ -331,8 +332,9 @@ def behind(group: Group) -> Table | None:
         return None
     table = Table("The records behind each number", ["System", *(c.title for c in columns)], rows, rows)
     table.notes.append(
-        "One key a seed. `python -m bench show KEY` prints a record, `python -m bench verify KEY` trains it again and says how far "
-        "it is the same, `python -m bench trace NUMBER` finds a number's records."
+        f"One key a seed. `python -m bench show KEY --results {group.results}` prints a record, "
+        f"`python -m bench trace NUMBER --results {group.results}` finds a number's records, "
+        f"`{verifying(group)}` trains a record again and says how far it is the same."
     )
     return table
 

@@ -86,6 +86,12 @@ def differences(group: Group, answered: Mapping[Column, Resampled]) -> list[Tabl
     return [table for table in tables if table is not None]
 
 
+def differences_to(group: Group, full: str, answered: Mapping[Column, Resampled]) -> Table | None:
+    """Every row of a group next to one of them, with intervals and verdicts; None where no answers are stored."""
+    others = {label: full for label in group.systems if label not in (TEACHER, full)}
+    return _differences(f"Differences to {full}, with intervals", group, others, answered)
+
+
 def _differences(
     title: str, group: Group, beside: Mapping[str, str], answered: Mapping[Column, Resampled]
 ) -> Table | None:

@@ -21,7 +21,7 @@ from bench.report.forms import Paper, grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.names import name_of, table_names
 from bench.report.published import beside, published
-from bench.report.rebuild import commands, starts_without_text
+from bench.report.rebuild import commands, located, places, starts_without_text
 from bench.report.speed import described, headline, latest, speed_tables, speed_up
 from bench.report.tables import (
     Footnotes,
@@ -59,6 +59,7 @@ def write_reports(
         if touched is None or any(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
+            located(group, store)
             add_speed(group, latest(sessions, group.teacher))
             written.append(write_report(group, folder, store, kept, latex))
     if cells is None:
@@ -178,7 +179,7 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: 
         "## Where these numbers come from",
         "",
         *provenance(group.records, group.freshness),
-        *_again(group),
+        *made_again(commands(group), group),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -228,10 +229,12 @@ def warnings(group: Group) -> list[str]:
     return lines
 
 
-def _again(group: Group) -> list[str]:
-    """The commands that make the records again, and what they leave open."""
-    lines = [f"- made again by: `{command}`" for command in commands(group)]
-    if unknown := starts_without_text(group.records):
+def made_again(made: Sequence[str], group: Group) -> list[str]:
+    """The commands that make records again, and what they leave open."""
+    lines = [f"- made again by: `{command}`" for command in made]
+    if named := places(made):
+        lines.append(f"- only the names of files and folders are known: type where you have {', '.join(named)}")
+    if unknown := starts_without_text(group):
         lines.append(
             f"- with the --corpus and --corpus-tokens of {', '.join(unknown)}, which those records do not name"
         )

@@ -1,0 +1,59 @@
+"""The README and docs/: their commands and their tables. `python tests/pages.py` copies the reports' rows into them anew.
+
+A marker before a table says where its rows are from: `<!-- from REPORT.md -->`, the report's first table, or
+`<!-- printed by the command above -->`, what that command prints.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MARKED = re.compile(r"<!-- (from (?P<report>\S+)|printed by the command above) -->\n(?P<table>(?:\|.*\n)+)")
+COMMAND = re.compile(r"(?:^|`)(?:    )?(python -m bench [^`\n]+)", re.MULTILINE)
+"""A command line of its own, or one within a sentence."""
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words of every `python -m bench ...` of a page, without the first three."""
+    return [shlex.split(found)[3:] for found in COMMAND.findall(text)]
+
+
+def name_of(row: str) -> str:
+    """A table row's first cell, without the numbers of its footnotes; one dash for the rule below the header."""
+    return re.sub(r"( \[\d+\])+$|(?<=^-)-+", "", row.split("|")[1].strip(" :"))
+
+
+def rows_of(printed: str) -> dict[str, str]:
+    """The first table in a text, of a report that of its accuracy: name of a row -> the row."""
+    table = re.search(r"(?:^\|.*\n)+", printed.split("## Accuracy\n")[-1] + "\n", re.MULTILINE)
+    assert table, "no table"
+    return {name_of(row): row for row in table.group(0).splitlines()}
+
+
+def printed_by(text: str) -> str:
+    """What the last command of a text prints; it is run."""
+    words = [sys.executable, "-m", "bench", *commands(text)[-1]]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def refreshed(text: str) -> str:
+    """A page with the rows of its marked tables as they are now; which rows, and their order, is the page's."""
+
+    def anew(found: re.Match[str]) -> str:
+        report = found["report"]
+        there = rows_of((ROOT / report).read_text() if report else printed_by(text[: found.start()]))
+        rows = [there[name_of(row)] for row in found["table"].splitlines()]
+        return found.group(0).removesuffix(found["table"]) + "\n".join(rows) + "\n"
+
+    return MARKED.sub(anew, text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(refreshed(page.read_text()))
