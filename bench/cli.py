@@ -7,11 +7,11 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from bench.errors import BAD_INPUT, CHECK_FAILED, INTERRUPTED, OK, BenchError, InputError
+from bench.errors import BAD_INPUT, CHECK_FAILED, INTERRUPTED, OK, BenchError, InputError, what_to_install
 from bench.options import (
     REQUEST,
     Data,
@@ -28,6 +28,9 @@ from bench.options import (
     takes,
 )
 
+if TYPE_CHECKING:
+    from bench.run import Outcome
+
 app = typer.Typer(
     name="bench",
     help="Compare BERT compression methods: fine-tune the teacher, distil the students, measure, report.",
@@ -40,6 +43,12 @@ app = typer.Typer(
 )
 
 
+INTERRUPTION = (
+    "interrupted; what was finished is kept. Run the same command again: it resumes with what is missing, "
+    "a long training at its last saved state"
+)
+
+
 def main() -> NoReturn:
     """Run the command line; never shows a traceback for something a person can mend."""
     try:
@@ -47,14 +56,21 @@ def main() -> NoReturn:
     except BenchError as error:
         fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        fail("interrupted; the same command takes up what is missing", INTERRUPTED)
+        code = INTERRUPTED
     except BrokenPipeError:
         sys.exit(1)
+    except ModuleNotFoundError as error:
+        lacking = what_to_install(error)
+        if not lacking:
+            raise
+        fail(lacking, BAD_INPUT)
     except Exception as error:
         usage = _usage_error(error)
         if usage is None:
             raise
         fail(usage, BAD_INPUT)
+    if code == INTERRUPTED:  # the argument parser catches Ctrl-C and returns this
+        fail(INTERRUPTION, INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -79,6 +95,15 @@ def _request(**given: Any) -> Any:
         given["seeds"] = parse_seeds(given["seeds"])
     given["corpus"] = tuple(str(path) for path in given.get("corpus") or ())
     return Request(**given)
+
+
+def _ended(outcome: Outcome) -> int:
+    """Say how a run ended; its exit code."""
+    from bench.ending import said_of_failures
+
+    for line in said_of_failures(outcome.failures, outcome.plan.request.results):
+        print(line, file=sys.stderr)
+    return outcome.exit_code
 
 
 def _asking() -> Callable[[str], bool] | None:
@@ -131,9 +156,7 @@ def run(
         from bench.run import run as carry_out
 
         outcome = carry_out(_request(**given), confirm=_asking())
-    for line in outcome.failed:
-        print(f"failed: {line}", file=sys.stderr)
-    return outcome.exit_code
+    return _ended(outcome)
 
 
 @app.command(
@@ -205,9 +228,7 @@ def tune(
     for found in chosen:
         print(f"{found.task}: {found.search.of} -> {found.row}; {found.search.describe()}")
     _write_json(json_file, [{**asdict(found), "search": found.search.model_dump()} for found in chosen])
-    for line in outcome.failed:
-        print(f"failed: {line}", file=sys.stderr)
-    return outcome.exit_code
+    return _ended(outcome)
 
 
 @app.command(epilog="Example: python -m bench convert huawei-noah/TinyBERT_General_4L_312D tinybert-general")
@@ -673,7 +694,8 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise InputError(f"{name} cannot be imported: {error}") from None
+        said = (isinstance(error, ImportError) and what_to_install(error)) or error
+        raise InputError(f"{name} cannot be imported: {said}") from None
     if not isinstance(found, type):
         raise InputError(f"{name} is not a class")
     return found, {}
@@ -744,6 +766,4 @@ def teacher(given: dict[str, Any]) -> int:
     from bench.run import run as carry_out
 
     outcome = carry_out(_request(methods="", **given), confirm=_asking())
-    for line in outcome.failed:
-        print(f"failed: {line}", file=sys.stderr)
-    return outcome.exit_code
+    return _ended(outcome)

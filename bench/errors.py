@@ -9,6 +9,9 @@ BenchError               exit code
 from __future__ import annotations
 
 import difflib
+import re
+import shlex
+import sys
 from collections.abc import Iterable
 
 OK, CHECK_FAILED, BAD_INPUT, INCONCLUSIVE, NOTHING_MEASURED, NOT_COMPARABLE, CELLS_FAILED, INTERRUPTED = (
@@ -47,3 +50,21 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
     near = difflib.get_close_matches(given, known, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return InputError(f"no {kind} is called {given!r}; {hint}known: {', '.join(known)}")
+
+
+def what_to_install(error: ImportError) -> str:
+    """What to type where a package is missing that the project depends on; "" for any other error of an import."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    name = (error.name or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or not name or name in ("bench", "methods"):
+        return ""
+    try:
+        needed = [requirement.partition(";")[0].strip() for requirement in requires("bert-bench") or []]
+    except PackageNotFoundError:  # it runs from its folder and was never installed
+        needed = ["-e ."]
+    own = [one for one in needed if re.split(r"[^\w.-]", one, maxsplit=1)[0].replace("-", "_").lower() == name.lower()]
+    if not own and needed != ["-e ."]:
+        return ""
+    what = shlex.quote(own[0]) if own else "-e . in the folder of the project"
+    return f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {what}"

@@ -54,6 +54,6 @@ def run_experiment(
     return Outcome(
         last.plan,
         sum(outcome.trained for outcome in outcomes),
-        [line for outcome in outcomes for line in outcome.failed],
+        [one for outcome in outcomes for one in outcome.failures],
         [*dict.fromkeys(report for outcome in outcomes for report in outcome.reports), *written],
     )

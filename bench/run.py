@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from bench.data.checkpoints import Checkpoint, tokenizer_of
+from bench.ending import Failure
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.measure.busy import training_here
 from bench.measure.records import empty, failed, now, scored
@@ -52,12 +53,17 @@ class Outcome:
 
     plan: Plan
     trained: int = 0
-    failed: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     reports: list[Path] = field(default_factory=list)
 
     @property
+    def failed(self) -> list[str]:
+        """One line for each cell."""
+        return [f"{one.task} {one.row}: {one.why}" for one in self.failures]
+
+    @property
     def exit_code(self) -> int:
-        return CELLS_FAILED if self.failed else OK
+        return CELLS_FAILED if self.failures else OK
 
 
 def run(request: Request, progress: Progress | None = None, confirm: Any = None) -> Outcome:
@@ -356,7 +362,8 @@ def _save(root: Path, model: nn.Module, record: Record, of_task: Materials, outc
         folder = ship(root, model, tokenizer_of(of_task.task.checkpoint), record, of_task.task.task)
         of_task.progress.say(f"saved: {folder}")
     except Exception as error:  # a full disk, a model that cannot be saved: neither may cost what was trained
-        outcome.failed.append(f"{of_task.name} {record.row}: trained and recorded, but not saved in {root}: {error}")
+        why = f"trained and recorded, but not saved in {root}: {error}"
+        outcome.failures.append(Failure(of_task.name, record.row, record.cell.seed, why))
 
 
 def _note_failures(cells: Sequence[Planned], started: str, error: Exception, store: Store, outcome: Outcome) -> None:
@@ -365,5 +372,6 @@ def _note_failures(cells: Sequence[Planned], started: str, error: Exception, sto
 
 
 def _note_failure(cell: Cell, started: str, error: Exception, store: Store, outcome: Outcome) -> None:
-    store.write(failed(cell, started, error))
-    outcome.failed.append(f"{cell.tasks[0]} {cell.label}: {error}")
+    record = failed(cell, started, error)
+    store.write(record)
+    outcome.failures.append(Failure(cell.tasks[0], cell.label, cell.seed, str(error), record.key))

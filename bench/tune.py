@@ -96,10 +96,10 @@ def tune(
             best = ",".join(dict.fromkeys(found.row for found in of_task))
             typed = part if part.strip().endswith(".toml") else name
             outcomes.append(run(replace(request, methods=best, tasks=typed, searches=searches), progress, confirm))
-    failed = [line for outcome in (searching, *outcomes) for line in outcome.failed]
+    failures = [one for outcome in (searching, *outcomes) for one in outcome.failures]
     done = sum(outcome.trained for outcome in (searching, *outcomes))
     reports = list(dict.fromkeys(path for outcome in (searching, *outcomes) for path in outcome.reports))
-    return chosen, Outcome(outcomes[-1].plan if outcomes else searching.plan, done, failed, reports)
+    return chosen, Outcome(outcomes[-1].plan if outcomes else searching.plan, done, failures, reports)
 
 
 def _records(outcome: Outcome, request: Request) -> list[Record]:

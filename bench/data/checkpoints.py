@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,7 +48,8 @@ class Checkpoint:
     Attributes:
         sha256: of ``model.safetensors``: its identity.
         finetuned: it has a classification head of its own and is used as it is.
-        folder: for ``finetuned`` teachers given as one folder a task, the parent.
+        folder: where its files lie.
+        asked: how it was typed, for messages: ``--teacher NAME``, ``checkpoint:FOLDER``, ``start_from=FOLDER``.
     """
 
     name: str
@@ -57,42 +58,45 @@ class Checkpoint:
     config: Any
     finetuned: bool
     note: str = ""
+    asked: str = field(default="", compare=False)
 
     @property
     def width(self) -> int:
         return int(self.config.hidden_size)
 
 
-def find(teacher: str, task: Task | None = None, offline: bool = False, ours: bool = False) -> Checkpoint:
-    """The checkpoint that ``--teacher`` names ("auto" is resolved before).
+def find(
+    teacher: str, task: Task | None = None, offline: bool = False, ours: bool = False, asked: str = ""
+) -> Checkpoint:
+    """The checkpoint of this name, ``embedded`` or in this folder ("auto" is resolved before).
 
     A folder with one sub-folder a task holds teachers that are already fine-tuned.
 
     Args:
         ours: architectures that our methods brought are welcome too.
+        asked: what was typed to name it, which every message names; by default ``--teacher`` and the name.
 
     Raises:
         InputError: nothing there, no safetensors, not a BERT, label names that do not match the task.
     """
+    asked = asked or f"--teacher {teacher}"
     if teacher == "embedded":
-        return _open(_embedded(), EMBEDDED_NAME, EMBEDDED_NOTE)
+        return _open(_embedded(), EMBEDDED_NAME, asked, EMBEDDED_NOTE)
     folder = Path(teacher).expanduser()
     if folder.is_dir():
         name = folder.resolve().name
         if task is not None and (folder / task.name / "config.json").is_file():
             folder = folder / task.name
         elif not (folder / "config.json").is_file():
-            what = f"nor {task.name}/config.json " if task else ""
-            raise InputError(
-                f"--teacher {teacher}: no config.json {what}in that folder; save a model there with save_pretrained"
-            )
-        found = _open(folder, name, ours=ours)
+            what = f"and no {task.name}/config.json " if task else ""
+            raise InputError(f"{asked}: no config.json {what}in that folder; save a model there with save_pretrained")
+        found = _open(folder, name, asked, ours=ours)
     elif teacher.startswith((".", "/", "~")):
-        raise InputError(f"--teacher {teacher}: no such folder")
+        raise InputError(f"{asked}: there is no such folder")
     else:
-        found = _open(_from_hub(teacher, offline), teacher)
+        found = _open(_from_hub(teacher, offline, asked), teacher, asked, ours=ours, source=teacher)
     if found.finetuned and task is not None:
-        check_labels(found.config, task, teacher)
+        check_labels(found.config, task, asked)
     return found
 
 
@@ -102,7 +106,7 @@ def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> 
     Raises:
         InputError: nothing there, no safetensors, another shape or another vocabulary.
     """
-    found = find(path, None, offline)
+    found = find(path, None, offline, asked=f"start_from={path}")
     config = found.config
     if config.model_type != "bert":
         raise InputError(f"start_from={path}: a {config.model_type}; a start has to be a bert")
@@ -132,7 +136,7 @@ def _embedded() -> Path:
 
 
 @lru_cache
-def _from_hub(name: str, offline: bool) -> Path:
+def _from_hub(name: str, offline: bool, asked: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
@@ -145,9 +149,10 @@ def _from_hub(name: str, offline: bool) -> Path:
             )
         )
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        other = "--teacher embedded, or " if asked.startswith("--teacher") else ""
         raise InputError(
-            f"--teacher {name}: no folder of that name, and the hub did not give it ({type(error).__name__}); "
-            f"use --teacher embedded, or a folder with config.json, model.safetensors and a tokenizer"
+            f"{asked}: no folder of that name, and the hub did not give it ({type(error).__name__}); "
+            f"use {other}a folder with config.json, model.safetensors and a tokenizer"
         ) from None
 
 
@@ -160,7 +165,8 @@ def sha256_of(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _open(folder: Path, name: str, note: str = "", ours: bool = False) -> Checkpoint:
+def _open(folder: Path, name: str, asked: str, note: str = "", ours: bool = False, source: str = "") -> Checkpoint:
+    """The checkpoint in a folder; ``source`` is what `convert` takes, the folder unless the hub gave it."""
     from transformers import AutoConfig
 
     import methods
@@ -169,22 +175,22 @@ def _open(folder: Path, name: str, note: str = "", ours: bool = False) -> Checkp
     try:
         body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, json.JSONDecodeError) as error:
-        raise InputError(f"--teacher {name}: config.json cannot be read ({error})") from None
+        raise InputError(f"{asked}: config.json cannot be read ({error})") from None
     maker = (body.get(OURS) or {}).get("method")
     if ours and maker in methods.names():
         methods.get(maker)  # its module makes its architecture known to transformers
     elif body.get("model_type") not in FAMILIES:
         raise InputError(
-            f"--teacher {name}: model_type is {body.get('model_type')!r}; a teacher has to be one of: {', '.join(FAMILIES)}"
+            f"{asked}: model_type is {body.get('model_type')!r}; it has to be one of: {', '.join(FAMILIES)}"
         )
     weights = folder / "model.safetensors"
     if not weights.is_file():
         raise InputError(
-            f"--teacher {name}: no model.safetensors; other formats are not read because they can run code. "
-            f"With a pytorch_model.bin: python -m bench convert {name} NEW-FOLDER"
+            f"{asked}: no model.safetensors; other formats are not read because they can run code. "
+            f"With a pytorch_model.bin: python -m bench convert {source or folder} NEW-FOLDER"
         )
     finetuned = any("ForSequenceClassification" in kind for kind in body.get("architectures") or [])
-    return Checkpoint(name, folder, sha256_of(weights), AutoConfig.for_model(**body), finetuned, note)
+    return Checkpoint(name, folder, sha256_of(weights), AutoConfig.for_model(**body), finetuned, note, asked)
 
 
 def config_from_name(teacher: str) -> Any:
@@ -196,14 +202,17 @@ def config_from_name(teacher: str) -> Any:
     return find(teacher).config
 
 
-def check_labels(config: Any, task: Task, teacher: str) -> None:
-    """A fine-tuned teacher must have the task's classes, in the task's order.
+def check_labels(config: Any, task: Task, asked: str) -> None:
+    """A fine-tuned classifier must have the task's classes, in the task's order.
+
+    Args:
+        asked: what was typed to name it, for the message.
 
     Raises:
         InputError: another number of labels, other names, or the same names in another order.
     """
     if config.num_labels != task.num_labels:
-        raise InputError(f"--teacher {teacher}: it has {config.num_labels} labels, {task.name} has {task.num_labels}")
+        raise InputError(f"{asked}: it has {config.num_labels} labels, {task.name} has {task.num_labels}")
     theirs = [str(config.id2label[i]).lower().replace(" ", "_") for i in range(config.num_labels)]
     if task.regression or all(name.startswith("label_") for name in theirs):
         return
@@ -212,8 +221,8 @@ def check_labels(config: Any, task: Task, teacher: str) -> None:
         same = sorted(theirs) == sorted(ours)
         what = "the same label names in another order" if same else "other label names"
         raise InputError(
-            f"--teacher {teacher}: {what}: {theirs} where {task.name} has {ours}; "
-            + ("reorder the rows of its classifier" if same else "is it a teacher of this task?")
+            f"{asked}: {what}: {theirs} where {task.name} has {ours}; "
+            + ("reorder the rows of its classifier" if same else "is it a classifier of this task?")
         )
 
 
@@ -223,7 +232,7 @@ def tokenizer_of(checkpoint: Checkpoint) -> Any:
     Raises:
         InputError: the folder has none.
     """
-    return _tokenizer(checkpoint.folder, checkpoint.name)
+    return _tokenizer(checkpoint.folder, _asked(checkpoint))
 
 
 def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
@@ -232,20 +241,29 @@ def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
     Raises:
         InputError: the folder has no tokenizer.
     """
-    return _hash_of_tokenizer(checkpoint.folder, checkpoint.name)
+    return _hash_of_tokenizer(checkpoint.folder, _asked(checkpoint))
 
 
-def _tokenizer(folder: Path, name: str) -> Any:
+def _asked(checkpoint: Checkpoint) -> str:
+    return checkpoint.asked or f"--teacher {checkpoint.name}"
+
+
+def _tokenizer(folder: Path, asked: str) -> Any:
     from transformers import AutoTokenizer
 
+    lacking = f"{asked}: no tokenizer in {folder}; put its tokenizer.json or vocab.txt there"
     try:
-        return AutoTokenizer.from_pretrained(folder, use_fast=True)
+        found = AutoTokenizer.from_pretrained(folder, use_fast=True)
     except (OSError, ValueError) as error:
-        raise InputError(f"--teacher {name}: no tokenizer in {folder} ({str(error).splitlines()[0]})") from None
+        raise InputError(f"{lacking} ({str(error).splitlines()[0]})") from None
+    # without any file transformers makes one of special tokens alone, which reads every word as unknown
+    if set(found.get_vocab()) <= set(found.all_special_tokens):
+        raise InputError(lacking)
+    return found
 
 
 @lru_cache  # a plan asks for it once a row and task
-def _hash_of_tokenizer(folder: Path, name: str) -> str:
+def _hash_of_tokenizer(folder: Path, asked: str) -> str:
     from bench.data.encode import tokenizer_hash
 
-    return tokenizer_hash(_tokenizer(folder, name))
+    return tokenizer_hash(_tokenizer(folder, asked))

@@ -13,12 +13,12 @@ from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.cell import TEACHER, Cell, Numeric, record_key, train_key
 from bench.plan.keys import digest
-from bench.plan.request import SAMPLE, Request, resolve_auto
+from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, usable
 from bench.plan.stale import said, stale_slots
 from bench.plan.starts import StartPlan
 from bench.plan.students import members_of, several_tasks, student_cells, with_stages
-from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augmented, plan_tasks
+from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augmented, mean_tokens, plan_tasks
 from bench.record.freshness import STALE
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -159,13 +159,14 @@ def numeric_of(request: Request) -> Numeric:
 
 
 def _without_auto(request: Request) -> Request:
-    if "auto" not in (request.data, request.teacher):
+    if AUTO not in (request.data, request.teacher):
         return request
     import torch
 
     accelerator = request.device != "cpu" and torch.accelerator.is_available()
     resolved = resolve_auto(request, accelerator, accelerator and not request.offline and _hub_answers())
-    if resolved.notes == request.notes:
+    # how long the real thing takes is known of BERT-base on all of GLUE alone
+    if resolved.notes == request.notes or request.data not in (AUTO, HUB) or request.teacher not in (AUTO, HUB_TEACHER):
         return resolved
     from bench.plan.estimate import real_glue_seconds
     from bench.progress import duration
@@ -214,12 +215,13 @@ def _checkpoint_cell(row: CheckpointRow, task: TaskPlan, request: Request, store
     """A finished classifier beside the others: identified by weights and configuration, read with its own tokenizer."""
     from bench.data.checkpoints import find
 
-    found = find(row.path, task.task, request.offline, ours=True)
+    found = find(row.path, task.task, request.offline, ours=True, asked=row.spelling)
     if not found.finetuned:
         raise InputError(
             f"{row.spelling}: no classification head in it, so it has no answers to {task.task.name}; "
             f"a finished checkpoint is a ...ForSequenceClassification that was tuned on the task"
         )
+    mean_tokens(found, task.task, task.train, task.recipe.max_length)  # its tokenizer has to read the task's text
     cell = Cell(
         label=f"{CHECKPOINT}:{found.name}",
         method=CHECKPOINT,

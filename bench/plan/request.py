@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ CHECKPOINTS = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 OPTION_OF = {rule: option for option, rule in CHECKPOINTS.items()}
 PRECISIONS = ("fp32", "bf16")
 RECIPES = ("common", "paper")
-EMBEDDED, SAMPLE = "embedded", "sample"
+AUTO, EMBEDDED, HUB, SAMPLE = "auto", "embedded", "hub", "sample"
 HUB_TEACHER = "bert-base-uncased"
 
 
@@ -27,8 +28,8 @@ class Request:
     methods: str = "all"
     tasks: str = "glue"
     seeds: tuple[int, ...] = (0,)
-    data: str = "auto"
-    teacher: str = "auto"
+    data: str = AUTO
+    teacher: str = AUTO
     results: Path = Path("results/runs")
     reports: Path = Path("reports/runs")
     recipe: str = "common"
@@ -112,21 +113,35 @@ def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Requ
     Raises:
         InputError: under CI (the variable CI is set), where one types what one means.
     """
-    if "auto" not in (request.data, request.teacher):
+    options = {"data": (request.data, HUB, SAMPLE), "teacher": (request.teacher, HUB_TEACHER, EMBEDDED)}
+    chosen = {name: given for name, given in options.items() if given[0] == AUTO}
+    if not chosen:
         return request
     if os.environ.get("CI"):
         raise InputError("under CI --data and --teacher are typed, not chosen: add --data sample --teacher embedded")
     real = accelerator and hub_answers
-    data = request.data if request.data != "auto" else "hub" if real else SAMPLE
-    teacher = request.teacher if request.teacher != "auto" else HUB_TEACHER if real else EMBEDDED
-    notes = list(request.notes)
-    if not real:
-        why = "there is no accelerator" if not accelerator else "the hub does not answer"
-        notes.append(
-            f"{why}, so auto chose data {data} and teacher {teacher}. "
-            f"For the real thing type --data hub --teacher {HUB_TEACHER}"
-        )
-    return replace(request, data=data, teacher=teacher, notes=tuple(notes))
+    values = {name: there if real else here for name, (_, there, here) in chosen.items()}
+    return replace(
+        request,
+        **values,
+        notes=request.notes if real else (*request.notes, _said_of_auto(request, values, accelerator)),
+    )
+
+
+def _said_of_auto(request: Request, values: Mapping[str, str], accelerator: bool) -> str:
+    """Why ``auto`` chose what it chose, what was typed, and what to type for the real thing."""
+    if request.device == "cpu":
+        why = "--device cpu was typed"
+    elif not accelerator:
+        why = "there is no accelerator"
+    else:
+        why = "--offline was typed" if request.offline else "the hub does not answer"
+    given = {"data": request.data, "teacher": request.teacher}
+    typed = [f"{name} {value} was typed" for name, value in given.items() if name not in values]
+    chosen = " and ".join(f"{name} {value}" for name, value in values.items())
+    real = {"data": HUB, "teacher": HUB_TEACHER}
+    words = " ".join(f"--{name} {real[name]}" for name in values)
+    return f"{'; '.join([*typed, why])}, so auto chose {chosen}. For the real thing type {words}"
 
 
 def recipe_of(request: Request, default_epochs: float, longest: int) -> Recipe:

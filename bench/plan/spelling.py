@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import methods
-from bench.errors import InputError, unknown
+from bench.errors import InputError, unknown, what_to_install
 
 ALL = "all"
 CHECKPOINT = "checkpoint"
@@ -126,7 +126,7 @@ def parse_one(text: str) -> MethodRow:
     try:
         method = methods.get(name)
     except ImportError as error:
-        raise InputError(f"the method {name} cannot be imported: {error}") from None
+        raise InputError(f"the method {name} cannot be imported: {what_to_install(error) or error}") from None
     return parse_of(method, text)
 
 

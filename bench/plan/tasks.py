@@ -121,7 +121,7 @@ def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numer
                 tuned,
                 numeric,
                 recipe,
-                _mean_tokens(checkpoint, train, recipe.max_length),
+                mean_tokens(checkpoint, task, train, recipe.max_length),
                 data,
                 data,
                 request.augmentation,
@@ -162,13 +162,21 @@ def _teacher_key(
     )
 
 
-def _mean_tokens(checkpoint: Checkpoint, split: Split, max_length: int) -> float:
-    """Tokens of an average training example, from at most 256 of them."""
+def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: int) -> float:
+    """Tokens of an average training example, from at most 256 of them.
+
+    Raises:
+        InputError: no tokenizer, or one that does not know the words of the text; the message names the checkpoint.
+    """
     from bench.data.checkpoints import tokenizer_of
     from bench.data.encode import encode
 
     some = split.limited(256)
-    return encode(tokenizer_of(checkpoint), some, max_length).total_tokens / len(some)
+    try:
+        return encode(tokenizer_of(checkpoint), some, max_length).total_tokens / len(some)
+    except InputError as error:
+        asked = checkpoint.asked
+        raise InputError(str(error) if str(error).startswith(asked) else f"{asked} on {task.name}: {error}") from None
 
 
 def augmented(

@@ -1,0 +1,224 @@
+"""What a new user reads: whose fault something is, what was chosen for him, what failed, and what to type next."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tiny
+import typer
+from command import Answer
+from transformers import BertForSequenceClassification
+
+from bench.ending import Failure, said_of_failures
+from bench.errors import what_to_install
+from bench.plan.request import Request, resolve_auto
+from bench.plan.spelling import parse_one
+from bench.record.store import Store
+
+ROOT = Path(__file__).resolve().parents[1]
+
+ROW = f"kd:{tiny.SHAPE}:start=random"
+
+
+@pytest.fixture
+def common(tmp_path, teacher_folder, glue_folder):
+    """What every command here has."""
+    return ["--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r"]
+
+
+@pytest.fixture
+def finished(tmp_path):
+    return tiny.save_teacher(tmp_path / "finished", BertForSequenceClassification)
+
+
+def without_tokenizer(folder):
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        (folder / name).unlink()
+    return folder
+
+
+def other_words(folder):
+    (folder / "vocab.txt").write_text("\n".join([*tiny.SPECIAL, "an", "unrelated", "language"]) + "\n")
+    return folder
+
+
+def refused(answer) -> str:
+    """The one line with which a command stops before it starts."""
+    assert answer.returncode == 2, answer.stderr
+    (line,) = answer.stderr.strip().splitlines()
+    assert "Traceback" not in line
+    return line
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [(without_tokenizer, "no tokenizer in"), (other_words, "does not fit the text"), (shutil.rmtree, "no such folder")],
+)
+def test_a_finished_model_that_cannot_be_read_is_refused_by_its_own_name(bench, common, finished, verb, spoil, says):
+    """In the plan, and with no word about --teacher, which is another model."""
+    spoil(finished)
+    line = refused(bench(verb, "--methods", f"{ROW},checkpoint:{finished}", *common))
+    assert line.startswith(f"bench: checkpoint:{finished}")
+    assert says in line
+    assert "--teacher" not in line
+
+
+@pytest.mark.parametrize("name", ["someone/something", "./nowhere"])
+def test_a_given_start_that_is_not_there_is_named(bench, common, name):
+    line = refused(bench("plan", "--methods", f"tinybert:{tiny.SHAPE}:start_from={name}", *common))
+    assert line.startswith(f"bench: start_from={name}: ")
+    assert "--teacher" not in line
+
+
+def test_a_teacher_without_a_tokenizer_is_refused_by_its_folder(bench, common, tmp_path):
+    folder = without_tokenizer(tiny.save_teacher(tmp_path / "teacher"))
+    line = refused(bench("plan", "--methods", ROW, *common, "--teacher", folder))
+    assert line.startswith(f"bench: --teacher {folder}: no tokenizer in {folder}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "chose", "said", "type_"),
+    [
+        ({}, ("sample", "embedded"), "chose data sample and teacher embedded", "--data hub --teacher bert-base-uncased"),
+        ({"data": "glue"}, ("glue", "embedded"), "data glue was typed; there is no accelerator, so auto chose teacher embedded.",
+         "type --teacher bert-base-uncased"),
+        ({"teacher": "mine"}, ("sample", "mine"), "teacher mine was typed; there is no accelerator, so auto chose data sample.",
+         "type --data hub"),
+    ],
+)  # fmt: skip
+def test_auto_says_what_was_typed_and_what_it_chose(typed, chose, said, type_):
+    request = resolve_auto(Request(**typed), accelerator=False, hub_answers=False)
+    assert (request.data, request.teacher) == chose
+    (note,) = request.notes
+    assert said in note
+    assert note.endswith(type_)
+
+
+@pytest.mark.parametrize(
+    ("typed", "accelerator", "why"),
+    [
+        ({"device": "cpu"}, False, "--device cpu was typed"),
+        ({"offline": True}, True, "--offline was typed"),
+        ({}, True, "the hub does not answer"),
+        ({}, False, "there is no accelerator"),
+    ],
+)
+def test_auto_gives_the_reason_that_holds(typed, accelerator, why):
+    assert resolve_auto(Request(**typed), accelerator, hub_answers=False).notes[0].startswith(f"{why}, so auto chose")
+
+
+def test_ctrl_c_says_what_is_kept_and_what_to_type(tmp_path, finished, glue_folder):
+    """A real process that gets a real signal in the middle of a training."""
+    words = [sys.executable, "-m", "bench", "run", "--methods", ROW, "--tasks", "rte", "--data", str(glue_folder)]
+    words += ["--teacher", str(finished), "--epochs", "20000", "--results", str(tmp_path / "r"), "--yes"]
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as running:
+        until = time.monotonic() + 300
+        while not any((tmp_path / "r").rglob("attempt-1.json")) and time.monotonic() < until:
+            time.sleep(0.2)  # the teacher is scored first; the student is next
+        time.sleep(1.0)
+        running.send_signal(signal.SIGINT)
+        said = running.communicate(timeout=300)[1]
+    assert running.returncode == 130
+    assert "Traceback" not in said
+    last = said.splitlines()[-1]
+    assert last.startswith("bench: interrupted; what was finished is kept. Run the same command again")
+    kept = {r.cell.method: r.status for r in Store(tmp_path / "r").records()}
+    assert kept in ({"teacher": "ok"}, {"teacher": "ok", "kd": "interrupted"})
+
+
+def test_ctrl_c_at_a_question_starts_nothing(bench, common, monkeypatch):
+    def at_the_question(*args, **kwargs):
+        raise typer.Abort
+
+    monkeypatch.setattr("bench.cli._asking", lambda: at_the_question)
+    monkeypatch.setattr("bench.run.ASK_ABOVE_SECONDS", -1)
+    answer = bench("run", "--methods", ROW, *common)
+    assert (answer.returncode, answer.stderr.splitlines()[-1]) == (2, "bench: not started")
+
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {packages}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+sys.argv = ["bench", *{words}]
+import bench.cli
+bench.cli.main()
+"""
+
+
+def without(packages: set[str], *words: object) -> Answer:
+    """What a command answers where some packages are not installed."""
+    code = WITHOUT.format(packages=packages, words=[str(word) for word in words])
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", "abc", "--results", "results/reference"),
+        ("run", "--methods", "kd", "--tasks", "rte"),
+        ("check-method", "kd"),
+        ("speed", "--methods", "kd"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_verb_without_torch_says_what_to_install(words):
+    line = refused(without({"torch", "transformers"}, *words))
+    assert "the package torch is not installed; type: " in line
+    assert "-m pip install 'torch>=" in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("show", "nothing"), ("compare", "kd", "finetune"), ("trace", "86.6"), ("choose",)],
+    ids=lambda words: words[0],
+)
+def test_verbs_that_read_need_no_torch(tmp_path, words):
+    answer = without({"torch", "transformers", "datasets", "evaluate"}, *words, "--results", tmp_path)
+    assert "is not installed" not in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_an_import_that_fails_in_our_own_code_is_no_matter_of_installing():
+    assert what_to_install(ModuleNotFoundError("x", name="bench.nothing")) == ""
+    assert what_to_install(ModuleNotFoundError("x", name="nobody_needs_this")) == ""
+    assert what_to_install(ImportError("a broken library", name="torch")) == ""
+    assert "huggingface-hub" in what_to_install(ModuleNotFoundError("x", name="huggingface_hub.errors"))
+
+
+def test_an_error_of_many_cells_is_said_once_with_the_cells(bench, common):
+    """Four cells, one error: one line with all of them, then where the traceback is."""
+    bad = f"{ROW}:temperature=1e30"
+    done = bench("run", "--methods", bad, *common, "--tasks", "rte,sst2", "--seeds", "0,1")
+    assert done.returncode == 6
+    lines = done.stderr.splitlines()
+    said = [line for line in lines if "try a smaller learning rate" in line]
+    (line,) = said
+    spelled = parse_one(bad).label
+    assert line.startswith(f"failed: rte {spelled} (seeds 0, 1), sst2 {spelled} (seeds 0, 1): ")
+    command = lines[-1].split("the traceback: ")[1].split(";")[0]
+    assert lines[-1].startswith("4 cells failed")
+    shown = bench(*shlex.split(command)[3:])
+    assert "Traceback" in json.loads(shown.stdout)["error"]["traceback"]
+
+
+def test_cells_that_fail_for_other_reasons_have_their_own_lines():
+    failures = [
+        Failure("rte", "a", 0, "x", "1" * 64),
+        Failure("rte", "b", 0, "y", "2" * 64),
+        Failure("cola", "a", 0, "x"),
+    ]
+    assert said_of_failures(failures, Path("r"))[:2] == ["failed: rte a, cola a: x", "failed: rte b: y"]
