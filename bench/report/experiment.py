@@ -11,9 +11,10 @@ from bench.record.store import Store, slug, write_atomically
 from bench.report.forms import grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.names import name_of, table_names
+from bench.report.rates import rates_line
 from bench.report.tables import Footnotes, accuracy, differences, reappearance
 from bench.report.verdicts import suspicions_of
-from bench.report.write import footnotes, paper_of, provenance, warnings
+from bench.report.write import footnotes, paper_of, paragraph, provenance, warnings
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def write_experiment(
 def _write(title: str, sections: Sequence[Section], group: Group, folder: Path, latex: bool) -> Path:
     name = f"{slug(title).lower()}-{name_of(group)}"
     lines = [f"# {title}", "", f"{group.title}; recipe {group.recipe}, {group.epochs:g} epochs; {group.precision}.", ""]
-    lines += warnings(group)
+    lines += [*paragraph(rates_line(group)), *warnings(group)]
     notes, used = Footnotes(), []
     for section, end in zip(sections, table_names([section.name for section in sections]), strict=True):
         keys = {record_key(cell) for cell in section.cells}
