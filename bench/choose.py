@@ -16,7 +16,7 @@ from bench.record.store import Store
 from bench.report.groups import Column, Group, groups
 from bench.report.resampled import Resampled
 from bench.report.speed import latest
-from bench.report.tables import Table, counted
+from bench.report.tables import Table, by_row, counted
 from bench.report.verdicts import Faults, faults_of, finished, resample, seeds
 from bench.report.write import add_speed, warnings
 from bench.stats.multiple import holm
@@ -108,20 +108,20 @@ class Choice:
                 gap = c.score - self.candidates[0].score
                 said = [f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", f"{c.adjusted:.3f}", c.verdict]
             rows.append([c.label, *costs, f"{c.score:.1f}", *said])
-        return Table("Choice", header, rows, rows)
+        return by_row("Choice", header, self.group, rows)
 
     def said(self) -> list[str]:
         """The answer in words."""
         lines = [line.replace("*", "") for line in warnings(self.group) if line]
         if not self.candidates:
             return [*lines, "No row fits."]
-        best, cheapest = self.candidates[0], self.as_good[0]
-        lines += [f"Highest mean of what fits: {best.label} ({best.score:.1f})."]
+        best, cheapest, called = self.candidates[0], self.as_good[0], self.group.called
+        lines += [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f})."]
         if cheapest.label != best.label:
             lines.append(
-                f"The cheapest that these examples cannot separate from it: {cheapest.label} ({cheapest.score:.1f})."
+                f"The cheapest that these examples cannot separate from it: {called(cheapest.label)} ({cheapest.score:.1f})."
             )
-        others = [c.label for c in self.as_good if c.label not in (best.label, cheapest.label)]
+        others = [called(c.label) for c in self.as_good if c.label not in (best.label, cheapest.label)]
         if others:
             also = "also " if cheapest.label != best.label else ""
             lines.append(f"These examples {also}cannot separate it from: {', '.join(others)}.")

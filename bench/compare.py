@@ -49,6 +49,8 @@ class Comparison:
     """whether a row of one seed was taken to scatter as the other does"""
     adjusted: float = 1.0
     """p after Holm's adjustment over the comparisons it stands among"""
+    names: tuple[str, str] = ("", "")
+    """of the two rows, as tables print them"""
 
     @property
     def one_training_each(self) -> bool:
@@ -69,6 +71,7 @@ class Comparison:
             second=self.first,
             low=-self.high,
             high=-self.low,
+            names=self.names[::-1],
         )
 
     @property
@@ -179,6 +182,7 @@ def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compari
         test="bootstrap",
         p=bootstrap_p(drawn),
         least=least_detectable(drawn) if known else None,
+        names=lines[0].names,
     )
 
 
@@ -252,6 +256,7 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
         test=test,
         p=p,
         least=_least(pairs, spread, exact),
+        names=(sides[0][0].called, sides[1][0].called),
     )
     return line, drawn
 
@@ -321,6 +326,7 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
         ]
         for line in lines
     ]
-    header = ["task", "metric", "examples", "seeds", first, second, "difference", "95 % interval"]
+    called = next((line.names for line in lines), (first, second))
+    header = ["task", "metric", "examples", "seeds", *called, "difference", "95 % interval"]
     header += ["least detectable", "p", "p, Holm", "the first is"]
     return tabulate(rows, header, tablefmt="github", disable_numparse=True, stralign="right")

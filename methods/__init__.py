@@ -7,18 +7,26 @@ Third parties add methods through the entry-point group ``bert_bench.methods``; 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
 GROUP = "bert_bench.methods"
 
 TABLE: dict[str, tuple[str, str]] = {
-    "finetune": ("methods.finetune:FineTune", "a small BERT on the labels alone: the floor, no teacher"),
+    "finetune": ("methods.finetune:FineTune", "a small BERT on the labels alone, from the shared general start"),
     "kd": ("methods.kd:KD", "soft labels of the teacher (Hinton et al. 2015)"),
-    "distilbert": ("methods.distilbert:DistilBERT", "spread layers; soft labels, cosine, labels (Sanh et al. 2019)"),
+    "distilbert": (
+        "methods.distilbert:DistilBERT",
+        "second step: spread layers; soft labels, cosine, labels (Sanh et al. 2019)",
+    ),
     "pkd": ("methods.pkd:PKD", "first layers; soft labels, patient [CLS] states (Sun et al. 2019)"),
     "tinybert": ("methods.tinybert:TinyBERT", "embedding, hidden, attention; then prediction (Jiao et al. 2020)"),
-    "mobilebert": ("methods.mobilebert:MobileBERT", "thin bottleneck blocks, tiny (Sun et al. 2020)"),
+    "mobilebert": (
+        "methods.mobilebert:MobileBERT",
+        "thin bottleneck blocks, tiny; no pretraining by default (Sun et al. 2020)",
+    ),
     "moebert": ("methods.moebert:MoEBERT", "experts of important neurons, hash routing (Zuo et al. 2022)"),
     "theseus": ("methods.theseus:Theseus", "the teacher's modules replaced one by one (Xu et al. 2020)"),
     "pd": ("methods.pd:PreTrainedDistillation", "pre-trained, then soft labels alone (Turc et al. 2019)"),
@@ -29,6 +37,15 @@ TABLE: dict[str, tuple[str, str]] = {
     "mtdnn": ("methods.mtdnn:MTDNN", "one student of all tasks, taught by an ensemble of teachers (Liu et al. 2019)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
+
+LACKS: dict[str, tuple[str, Any, str]] = {
+    "distilbert": ("pretraining", "none", "second step only"),
+    "mobilebert": ("pretraining", "none", "no pretraining"),
+}
+"""Method -> a setting, its default, and what a row with this default has less than the paper that it is named after."""
+
+RATES: dict[str, tuple[str, float]] = {"bilstm": ("rate", 10.0), "fastbert": ("", 10.0)}
+"""Method -> what its training on a task multiplies the recipe's learning rate with: a setting and its default, or a number."""
 
 
 def names() -> dict[str, str]:
@@ -52,6 +69,22 @@ def reference(name: str) -> str:
     if name in TABLE:
         return TABLE[name][0]
     return next((point.value for point in entry_points(group=GROUP) if point.name == name), "")
+
+
+def lacking(name: str, settings: Mapping[str, Any]) -> str:
+    """What a table says behind the name of a row with these settings: ``second step only``; "" for most rows.
+
+    Args:
+        settings: by name; one that is missing has its default.
+    """
+    setting, default, words = LACKS.get(name, ("", None, ""))
+    return words if settings.get(setting, default) == default else ""
+
+
+def rate_factor(name: str, settings: Mapping[str, Any]) -> float:
+    """What a row's training on its task multiplies the recipe's learning rate with, at the beginning of every stage."""
+    setting, factor = RATES.get(name, ("", 1.0))
+    return float(settings.get(setting, factor))
 
 
 def get(name: str) -> type:

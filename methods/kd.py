@@ -2,8 +2,9 @@
 
 The paper's: softened teacher and student outputs, the factor T^2 that keeps the two gradients comparable,
 a weighted sum with the labels' loss. Ours: weight 0.5 and T = 1 as defaults (the paper names no number for
-text), KL instead of cross-entropy (same gradient), the teacher in evaluation mode. A regression has no
-softmax: there the teacher's prediction is the target of a squared error.
+text), KL instead of cross-entropy (same gradient), the teacher in evaluation mode; the encoder begins with the shared
+general start, like ``finetune``. A regression has no softmax: there the teacher's prediction is the target of a squared
+error. Dropping a term leaves the other at its weight: "w/o hard" has the soft labels at 0.5 (``alpha=1``: at 1).
 """
 
 from __future__ import annotations

@@ -4,11 +4,14 @@ The equations of the paper are in no public copy, and no code was released. Stat
 student; each student layer learns from the average of the teacher layers it stands for; feature alignment
 (FAL) on [CLS], mean and max pooling after mapping the widths, for the embedding and the encoder layers; a
 layer of prediction experts routed by task; soft and hard prediction loss; a discriminator that is trained
-first and then plays against the student. Everything below that the text leaves open is a setting; its default
-is our reading, with the reason beside it. Departures: the teacher is the one shared model, without expert
+first and then plays against the student. What the text leaves open is a setting, with few exceptions; its default
+is our reading, with the reason where there is one. Departures: the teacher is the one shared model, without expert
 layer of its own (figure 1 seems to give it one); optimiser and epochs are the recipe's; the start is the
 shared general start; with ``tasks=together`` one student learns all tasks of a run, with a discriminator for each
-task. Padding never enters a mean or a maximum, because packed batches have none.
+task. Padding never enters a mean or a maximum, because packed batches have none. The discriminator has one hidden layer
+with leaky ReLU: that is no setting. Ablations drop terms and leave the others at their weights: "w/o Pred" has the labels
+at 0.5; AdamW hardly sees such a factor, but clipping at norm 1 does. "w/o Hidn" keeps the embeddings' alignment, and all
+keep the experts and the general start, which imitated hidden states.
 """
 
 from __future__ import annotations

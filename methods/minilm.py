@@ -7,7 +7,8 @@ Version 2: query-query, key-key and value-value relations, all heads laid side b
 of relation heads on both sides. Afterwards the student is fine-tuned like any BERT: the labels are its only loss.
 As in public code: KL averaged over relation heads and real tokens of each sequence, then over sequences; no dropout
 in the student while it imitates, so that its relations are those it will have; relations of weight 1/3 each.
-Ours: the student begins as the teacher cut down to its shape, like the shared general start, and sees the same text
+Ours: the student begins as the teacher cut down to its shape, like the shared general start (at random where the shape
+does not fit into the teacher's), and sees the same text
 (the papers: random weights and 400,000 steps; ``start=random`` is theirs), so that it differs from the other rows by
 its objective alone; ``relation_heads=0`` takes the largest number up to 48 that divides both widths, as 48 does for
 BERT-base (64 for teachers of width 1024); no teacher assistant for thin students. With version 1 a teacher of another

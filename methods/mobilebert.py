@@ -9,10 +9,16 @@ the student, whose embeddings and masked-language head begin as the IB-BERT's: i
 distillation (``auxiliary``, AKT), in a phase of its own before it (``joint``, JKT) or in one phase a layer
 (``progressive``, PKT: the current layer at three times the rate, earlier ones at 0.3, everything else held; 240 of 740
 thousand steps). Distillation over the vocabulary: half the hidden tokens, half the IB-BERT's answers, no next sentences.
-The code's mean and variance terms, which compare with the wrong tensors there, are left out; so is its warm-up in
-every phase. Optimiser as for every row (the paper: LAMB), steps as many as the general start's text gives, at its rate
-of 1e-3; with ``--recipe paper`` at 1.5e-3, the rate of the authors' command, with warm-up over 2 % of a pre-training, 4 % of a
-joint transfer and 10 % of each layer's phase.
+The code's mean and variance terms, which compare with the wrong tensors there, are left out.
+Schedule on text: the rate rises over the first 10 % of each phase and falls to 0 at its end, from 1e-3, the rate of every
+general stage; AdamW with fresh moments for each phase; as many steps as the text gives. With ``--recipe paper`` from
+1.5e-3, the rate of the authors' command, with a rise over 2 % of a pre-training, 4 % of a joint transfer and 10 % of each
+layer's phase. The code has LAMB and keeps its moments; in a layer's phase its rate rises over 10 % and then falls to 0.9
+of it only; it gives no joint phase. Attention dropout of 0.1 is on in the student while it is taught on text (the code
+builds the student without any dropout then) and, as in the code, in the IB-BERT's own pre-training.
+Fine-tuning: by default the labels' loss at 0.5 and the tuned teacher's soft labels at 0.5, also after ``pretraining``.
+The paper fine-tunes on the labels alone: ``alpha=0``, so its row is ``mobilebert:alpha=0:pretraining=progressive``.
+``:-soft`` is not quite the same: it leaves the labels at 0.5, and clipping at norm 1 then cuts less.
 Ours: IB-BERT was never released and the tiny weights neither, so by default there is no pre-training and, beside
 any other teacher, the transfer terms are absent (widths and layers do not match; a projection would be another method)
 and the row says so; weights start at random. Beside an IB-BERT teacher, transfer happens on the task, either with the
@@ -105,7 +111,13 @@ class MobileBERT(Settings):
         )
 
     def notes(self, setup: Setup) -> Sequence[str]:
-        if self.fits(setup.teacher) or self.pretraining != "none":
+        if self.pretraining != "none":
+            dropout = "attention dropout of 0.1 while the IB-BERT teaches on text, where the authors' code has none"
+            if self.alpha == 0:
+                return (dropout,)
+            shares = f"{1 - self.alpha:g} for the labels and {self.alpha:g} for soft labels of the tuned teacher"
+            return (dropout, f"fine-tuned with weights {shares}; the paper fine-tunes on the labels alone (alpha=0)")
+        if self.fits(setup.teacher):
             return ()
         return (
             "no IB-BERT teacher: feature-map and attention transfer are absent; random start, soft and hard labels only",

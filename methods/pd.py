@@ -4,11 +4,13 @@ The paper's: a compact BERT is pre-trained on text first, then learns the tuned 
 cross-entropy on transfer data, with nothing but the logits; a last step on the labels is optional (its PD-F).
 The shapes are those of table 1 of TinyBERT: BERT_TINY (4 x 312, the default) and BERT_SMALL
 (``layers=4:hidden=512:heads=8:ffn=2048``).
-``start=masked`` pre-trains as the paper does: masked words alone, from random weights, no teacher.
-Ours: the default pre-training is the shared general start (hidden states of the un-tuned teacher on unlabelled text), so
-that rows differ in their task distillation alone; no next-sentence loss; the transfer data are the task's own
+``start=masked`` pre-trains as the paper does: on hidden tokens, from random weights, without a teacher.
+Ours: the default pre-training is the shared general start (hidden states of the un-tuned teacher on unlabelled text, begun
+as the teacher cut down), so that rows differ in their task distillation alone: without ``start=masked`` the row is not the
+paper's pre-training. No next-sentence loss; the transfer data are the task's own
 training sentences, where the paper has millions of unlabelled ones. Temperature 1. The pre-training's rate is the common one
-of general stages, 1e-3, also with ``--recipe paper``: we know of no number of the authors' for it.
+of general stages, 1e-3, also with ``--recipe paper``: we know of no number of the authors' for it. Of PD-F the last third
+of the training is on the labels, at the same rate; the paper's last step is a training of its own.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ are the only loss.
 As in the authors' code: one draw per module and batch; dropout is on in the teacher's layers too while they stand in.
 Ours: the replacing rate reaches 1 at a share of the training (``until``) and not at a number of steps, so that the
 same setting means the same on every task size; the last checkpoint is kept, where the authors look at the
-development set every 50 steps and keep the best. ``schedule=constant`` is their other form: p stays until
-``until``, then becomes 1.
+development set every 50 steps and keep the best; one rate and one ``until`` for every task, where they searched.
+``schedule=constant`` is their other form: p stays until ``until``, then becomes 1. "w/o replacing" has successors alone
+from the first step, embeddings, pooler and classifier held as in the row itself.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Theseus(Settings):
         def replace_more(model: nn.Module, progress: float) -> None:
             model.rate = self.replacing_rate(progress)  # type: ignore[assignment]
 
-        # The authors searched 1e-5 and 2e-5; no warm-up.
+        # The authors searched 1e-5 and 2e-5; no warm-up. 15 epochs are their README's example for MRPC.
         paper = {"epochs": 15.0, "learning_rate": 2e-5, "warmup": 0.0, "weight_decay": 0.0}
         return (Stage("replace", {"hard": hard()}, before_step=replace_more, paper=paper),)
 

@@ -11,9 +11,11 @@ the standard BERT head, dropout before it (the
 code's relu head would corrupt a teacher that was fine-tuned with the usual one); the teacher in evaluation mode (the
 code leaves its dropout on); STS-B learns from the teacher's score, as the paper's numbers did; augmentation is an
 option of the run (``--augment masked``), the same for every row; TinyBERT6 is ``layers=6:hidden=768:ffn=3072``; the
-general stage is the shared general start (hidden states only), at the common rate of 1e-3, with ``--recipe paper`` at 1e-4,
+general stage is the shared general start (hidden states only, begun as the teacher cut down; the paper's matches attention
+too and begins at random), at the common rate of 1e-3, with ``--recipe paper`` at 1e-4,
 as BERT's pre-training has it (the code's default is 5e-5). Teacher depths that do not divide by the student's
-follow the nearest-layer rule.
+follow the nearest-layer rule. The ablations leave the general start as it is. "w/o Pred" has the labels' cross-entropy on
+the rows that the run trains on; the paper's has it on the original rows, where it augments.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ class TinyBERT(OwnShape):
     padding: int = later(0)
     """128 (the code's, 64 for single sentences): the first stage fills every sequence with [PAD] and averages over it."""
     prediction: Literal["soft", "labels"] = "soft"
-    """``soft``: the teacher's predictions; ``labels``: plain cross-entropy, the paper's row "w/o Pred"."""
+    """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1: the row "w/o Pred"."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

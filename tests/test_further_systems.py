@@ -145,6 +145,27 @@ def test_branches_learn_and_the_backbone_stands_still(batch):
     assert methods.get("fastbert")(schedule="authors").stages(setup)[0].pace(0.7) == 0
 
 
+def test_with_dropout_the_branches_attention_has_it_in_training_alone(batch):
+    """As in the authors' code. The states are the same each time, so all that can differ is a branch's own."""
+    states_TW = torch.randn(batch.layout.total, 24)
+    answers = {}
+    for dropout in (True, False):
+        _, _, student = built("fastbert", dropout=dropout)
+        model = student.model
+        assert len({branch.dropout for branch in model.branches}) == 1
+        for branch in model.branches:
+            for training in (True, False):
+                branch.train(training)
+                before = torch.get_rng_state()
+                with torch.no_grad():
+                    first, second = branch(states_TW, batch.layout), branch(states_TW, batch.layout)
+                assert torch.equal(first, second) != (dropout and training)
+                assert torch.equal(before, torch.get_rng_state()) != (dropout and training)
+                answers.setdefault((dropout, training), []).append(second)
+    for asked in ((False, True), (True, False)):  # without dropout training computes what use does
+        assert all(map(torch.equal, answers[asked], answers[False, False]))
+
+
 def test_a_run_has_a_row_for_each_speed(bench, tmp_path, teacher_folder, glue_folder):
     words = ["run", "--methods", "fastbert:speeds=0.5/1", "--tasks", "sst2,stsb", "--data", glue_folder, "--teacher",
              teacher_folder, "--results", tmp_path / "r", "--reports", tmp_path / "p", "--epochs", "1"]  # fmt: skip

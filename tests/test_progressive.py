@@ -11,7 +11,9 @@ import torch
 import methods
 from bench.data.encode import Vocabulary
 from bench.measure.students import counts_of
-from bench.plan.recipe import Recipe
+from bench.plan.recipe import PAPER_START, START, Recipe
+from bench.plan.spelling import parse_one
+from bench.record.store import Store
 from bench.train.legs import legs_of
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
@@ -116,3 +118,45 @@ def test_pre_training_is_made_in_order_and_reaches_the_student(bench, glue_folde
     report = next((tmp_path / "p").glob("*.md")).read_text()
     assert "ib transfer" in report
     assert "no IB-BERT teacher" not in report
+
+
+def test_the_papers_fine_tuning_is_the_labels_alone(bench, glue_folder, teacher_folder, tmp_path):
+    """``alpha=0`` leaves the labels' loss whole; dropping the soft labels leaves it at one half."""
+    weights = {}
+    for part in ("", "alpha=0:", "-soft:"):
+        row = parse_one(f"mobilebert:{part}pretraining=progressive")
+        setup = Setup(tiny.config(), 2, ("x",))
+        (leg,) = legs_of(row.method.stages(setup), row.dropped, Recipe(), 40)[1]
+        weights[part] = {name: term.weight for name, term in leg.terms.items()}
+    assert weights == {"": {"soft": 0.5, "hard": 0.5}, "alpha=0:": {"hard": 1.0}, "-soft:": {"hard": 0.5}}
+    small = ":".join(f"{name}={value}" for name, value in methods.get("mobilebert").small.items())
+    words = ["run", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1]
+    words += ["--results", tmp_path / "r", "--reports", tmp_path / "p"]
+    answer = bench(*words, "--methods", f"mobilebert:{small}:alpha=0")
+    assert answer.returncode == 0, answer.stderr
+    (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "mobilebert")
+    assert set(record.terms["distil"]) == {"hard"}
+
+
+@pytest.mark.parametrize("recipe, rises", [(START, [0.1, 0.1]), (Recipe(name=PAPER_START), [0.1, 0.02])])
+def test_on_text_the_rate_rises_and_falls_as_the_header_says(recipe, rises):
+    _, wish, setup = transfer("progressive")
+    legs = legs_of(wish.stages(setup), (), recipe, 32_000)[1]
+    assert [legs[0].recipe.warmup, legs[-1].recipe.warmup] == rises
+    for leg in legs:
+        factors = [leg.recipe.factor(step, leg.steps) for step in range(leg.steps)]
+        assert max(factors) == 1.0
+        assert factors.index(1.0) == round(leg.recipe.warmup * leg.steps) - 1
+        assert factors[-1] < 0.02
+
+
+def test_attention_drops_out_while_the_ib_bert_teaches_as_the_row_says():
+    method, wish, setup = transfer("progressive")
+    student, teacher = wish.build(setup), wish.source.build(setup)
+    assert student.model.config.attention_probs_dropout_prob == 0.1
+    assert student.model.config.hidden_dropout_prob == 0.0
+    assert teacher.model.config.attention_probs_dropout_prob == 0.1
+    dropout, weights = method.notes(setup)
+    assert "attention dropout of 0.1" in dropout
+    assert "0.5 for the labels and 0.5 for soft labels" in weights
+    assert transfer("progressive", alpha=0.0)[0].notes(setup) == (dropout,)

@@ -7,7 +7,8 @@ import tiny
 import torch
 
 import methods
-from bench.plan.recipe import Recipe
+from bench.plan.recipe import PAPER, Recipe
+from bench.plan.spelling import parse_one
 from bench.train.legs import legs_of
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
@@ -148,5 +149,15 @@ def test_importance_of_the_development_set_is_another_artefact_and_is_said(
     )
     assert train_.cell.artefacts["neuron_importance"] != dev.cell.artefacts["neuron_importance"]
     assert train_.artefacts["neuron_importance"]["weights"] != dev.artefacts["neuron_importance"]["weights"]
-    assert "it leaks" in " ".join(dev.notes)
-    assert not train_.notes
+    assert "first 2,048 rows of the first development set" in dev.notes[0]
+    assert "it leaks" in dev.notes[0]
+    assert "first 2,048 rows of the training data, where variants of augmented rows count" in train_.notes[0]
+
+
+def test_weight_decay_is_what_the_row_says_by_both_recipes():
+    row = parse_one("moebert:importance=random")
+    setup = Setup(tiny.config(), 2, ("x",))
+    (note,) = row.method.notes(setup)
+    for recipe in (Recipe(), Recipe(name=PAPER)):
+        (leg,) = legs_of(row.method.stages(setup), (), recipe, 40)[1]
+        assert f"weight decay {leg.recipe.weight_decay:g}, where the paper's table 7 has 0" in note

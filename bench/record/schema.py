@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+import methods
 from bench.errors import InputError
 from bench.plan.cell import Cell
 from bench.plan.keys import SCHEMA
@@ -104,6 +105,12 @@ class Record(Part):
     def row(self) -> str:
         """What tables call it: the row's label, and the operating point where there are several."""
         return self.cell.label + (f" at {self.point}" if self.point else "")
+
+    @property
+    def called(self) -> str:
+        """The row's name as tables print it: with what it has less than the paper that its method is named after."""
+        lacks = methods.lacking(self.cell.method, self.cell.settings)
+        return f"{self.row} ({lacks})" if lacks else self.row
 
 
 def load(text: str, where: str) -> Record:

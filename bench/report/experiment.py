@@ -12,10 +12,11 @@ from bench.record.store import Store, slug, write_atomically
 from bench.report.forms import grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.names import name_of, table_names
+from bench.report.rates import rates_line
 from bench.report.rebuild import experiment_command, located
 from bench.report.tables import Footnotes, Table, accuracy, differences, reappearance
 from bench.report.verdicts import differences_to, resample, suspicions_of
-from bench.report.write import footnotes, made_again, paper_of, provenance, warnings
+from bench.report.write import footnotes, made_again, paper_of, paragraph, provenance, warnings
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _write(
     title: str, sections: Sequence[Section], group: Group, store: Store, folder: Path, latex: bool, asked: Typed
 ) -> Path:
     name = f"{slug(title).lower()}-{name_of(group)}"
-    lines = [*_head(title, group), *warnings(group)]
+    lines = [*_head(title, group), *paragraph(rates_line(group)), *warnings(group)]
     notes = Footnotes()
     used: dict[str, Record] = {}
     for section, end in zip(sections, table_names([section.name for section in sections]), strict=True):

@@ -127,6 +127,10 @@ class Group:
     def of(self, label: str, task: str | None = None) -> list[Record]:
         return [r for r in self._by_row.get(label, ()) if task is None or task in r.cell.tasks]
 
+    def called(self, label: str) -> str:
+        """The name of a row as tables print it: ``distilbert (second step only)``. CSV files have the label alone."""
+        return next((record.called for record in self.of(label)), label)
+
     def values(self, label: str, column: Column) -> dict[int, float]:
         """Seed -> score in percent."""
         return {

@@ -147,7 +147,9 @@ def _scatter(group: Group, costs: Mapping[str, float], form: str, axis: str) -> 
     kept, columns = kept_scores(group)
     points = sorted(
         (
-            Point(label, costs[label], kept[label], any(group.lacks_seeds(label, c) for c in group.columns))
+            Point(
+                group.called(label), costs[label], kept[label], any(group.lacks_seeds(label, c) for c in group.columns)
+            )
             for label in kept
             if label in costs
         ),
@@ -234,7 +236,7 @@ def learning_curves(group: Group, form: str = "svg") -> bytes | None:
                 axes.axvline(start, color="#dddddd", linewidth=0.6)
             if any(value > 0 for terms in record.terms.values() for values in terms.values() for value in values):
                 axes.set_yscale("log")
-            axes.set_title(short(label), fontsize=8)
+            axes.set_title(short(group.called(label)), fontsize=8)
             axes.set_xticks([])
             axes.tick_params(which="both", labelsize=6)
             axes.legend(fontsize=5.5, frameon=False)

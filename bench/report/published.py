@@ -159,7 +159,7 @@ def beside(group: Group, papers: Sequence[Published]) -> Table | None:
                 rows.append(
                     [
                         column.title,
-                        label,
+                        group.called(label),
                         ours.text(),
                         f"{paper.value:.1f} ({metric}, {paper.split})",
                         f"{paper.system}; {paper.source}, {paper.table}" + (f" ({paper.note})" if paper.note else ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bench.plan.cell import TEACHER
 from bench.record.schema import Sizes
@@ -41,6 +41,11 @@ class Footnotes:
         if text not in self.texts:
             self.texts.append(text)
         return f"[{self.texts.index(text) + 1}]"
+
+
+def by_row(title: str, header: list[str], group: Group, rows: Sequence[Sequence[str]]) -> Table:
+    """A table whose lines begin with the label of a row: printed with what the row lacks, in the CSV as it is typed."""
+    return Table(title, header, [[group.called(row[0]), *row[1:]] for row in rows], [list(row) for row in rows])
 
 
 def _missing(group: Group, label: str, column: Column, notes: Footnotes) -> str:
@@ -156,7 +161,7 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
         size = (*_size(group, label), *([_faster(group, label)] if timed else []))
         rows.append(
             [
-                label + "".join(f" {notes.mark(f'{label}: {note}')}" for note in _said(group, label)),
+                group.called(label) + "".join(f" {notes.mark(f'{label}: {note}')}" for note in _said(group, label)),
                 *size,
                 *cells,
                 f"**{shown}**" if label in whole and mean is not None and round(mean, 1) == best_mean else shown,
@@ -251,12 +256,12 @@ def reappearance(group: Group, notes: Footnotes) -> Table | None:
             ratios.append(ratio)
             percents.append(f"{ratio:.1f} %")
             numbers.append(f"{ratio:.4f}")
-        of_teacher = f"{label}, % of teacher"
+        of_teacher = f"{group.called(label)}, % of teacher"
         if ratios and not cheaper(group, label):
             percents, numbers, ratios = ["–" for _ in columns], ["" for _ in columns], []
             of_teacher += f" {notes.mark(f'{label} is not cheaper than its teacher: no claim of retention')}"
         complete = len(ratios) == len(sound) > 0
-        rows.append([label, *scores, ""])
+        rows.append([group.called(label), *scores, ""])
         rows.append([of_teacher, *percents, f"{summarise(ratios).mean:.1f} %" if complete else "–"])
         values.append([f"{label}, % of teacher", *numbers, f"{summarise(ratios).mean:.4f}" if complete else ""])
     table = Table("Reappearance", header, rows, values)
@@ -310,7 +315,7 @@ def differences(title: str, group: Group, full: str, labels: Sequence[str], note
             cells.append(text)
             numbers.append(f"{summarise(list(got.values())).mean:.4f}")
         mean = f"{summarise(gaps).mean:+.1f}" if gaps and len(gaps) == len(columns) else ""
-        rows.append([label, *cells, mean])
+        rows.append([group.called(label), *cells, mean])
         values.append([label, *numbers, mean])
     table = Table(title, ["System", *(c.title for c in columns), "mean difference"], rows, values)
     table.notes.append("In brackets the difference to the full row, over the seeds that both have.")
@@ -330,7 +335,7 @@ def behind(group: Group) -> Table | None:
         rows.append([label, *cells])
     if not rows:
         return None
-    table = Table("The records behind each number", ["System", *(c.title for c in columns)], rows, rows)
+    table = by_row("The records behind each number", ["System", *(c.title for c in columns)], group, rows)
     table.notes.append(
         f"One key a seed. `python -m bench show KEY --results {group.results}` prints a record, "
         f"`python -m bench trace NUMBER --results {group.results}` finds a number's records, "
@@ -375,12 +380,16 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
 
 def sizes_of(group: Group) -> Table:
     """The sizes of a group's rows: one line a row; of models that differ in more than their classes, one line a task."""
-    named = []
+    named, called = [], []
     for label in group.systems:
+        before, shown = len(named), group.called(label)
         by_task = {task: [r.sizes for r in group.of(label, task) if r.sizes] for task in group.tasks}
         sized = [s for of_task in by_task.values() for s in of_task]
         if sized and differ(sized):
             named += [(f"{label}, {task}", of_task[0]) for task, of_task in by_task.items() if of_task]
         elif sized:
             named.append((label, min(sized, key=lambda s: s.parameters)))
-    return sizes(named)
+        called += [shown + name.removeprefix(label) for name, _ in named[before:]]
+    plain = sizes(named)
+    rows = [[name, *row[1:]] for name, row in zip(called, plain.rows, strict=True)]
+    return replace(plain, rows=rows)

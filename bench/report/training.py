@@ -8,7 +8,7 @@ from bench.plan.cell import TEACHER
 from bench.record.schema import Record, TrainCost
 from bench.report.groups import Group
 from bench.report.systems import RANDOM, start_kind
-from bench.report.tables import Table
+from bench.report.tables import Table, by_row
 
 
 def start_of(record: Record) -> str:
@@ -93,7 +93,7 @@ def cost(group: Group) -> Table | None:
         "teacher s, if alone",
         "teacher's share of seconds",
     ]
-    table = Table("Cost of training", header, rows, rows)
+    table = by_row("Cost of training", header, group, rows)
     table.notes.append(
         "Mean over the seeds of each task, summed over the tasks. TFLOPs are closed-form over the tokens seen; seconds are of the machine "
         "named below, with what else ran there."
@@ -142,7 +142,7 @@ def gradient_shares(group: Group) -> Table | None:
     width = max(map(len, rows))
     parts = [f"after {100 * i // (width - 3)} %" for i in range(width - 3)]
     rows = [row + ["–"] * (width - len(row)) for row in rows]
-    table = Table("Gradient share of each term", ["System", "stage", "term", *parts], rows, rows)
+    table = by_row("Gradient share of each term", ["System", "stage", "term", *parts], group, rows)
     table.notes.append(
         "Norm of a weighted term's gradient over the sum of those of its stage and player, at four steps; mean over tasks and seeds."
     )

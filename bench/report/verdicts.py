@@ -120,7 +120,7 @@ def _differences(
         if len(columns) > 1 and all(lines):
             low, high = interval(np.mean([drawn[label, column] for column in columns], axis=0))
             mean = f"{np.mean([line.difference for line in lines if line]):+.1f} ({low:+.1f} to {high:+.1f})"
-        rows.append([label, other, *cells, mean])
+        rows.append([group.called(label), group.called(other), *cells, mean])
         values.append([label, other, *(f"{line.difference:.4f}" if line else "" for line in lines), mean])
     least = ["least detectable gap", "", *(_least(column, found) for column in columns), ""]
     header = ["System", "beside", *(c.title for c in columns), f"mean of {counted(len(columns), 'difference')}"]
@@ -259,7 +259,7 @@ def retentions(
             low, high = (100 * bound for bound in interval(np.nanmean(samples, axis=0)))
             means[0] = f"{np.mean(ratios):.1f} % ({low:.1f} to {high:.1f})"
             means[1] = f"{100 * sum(s for s, _ in scores) / sum(t for _, t in scores):.1f} %"
-        rows.append([label, *cells, *means])
+        rows.append([group.called(label), *cells, *means])
         values.append([label, *numbers, *means])
     if not rows:
         return None

@@ -21,6 +21,7 @@ from bench.report.forms import Paper, grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.names import name_of, table_names
 from bench.report.published import beside, published
+from bench.report.rates import rates_line
 from bench.report.rebuild import commands, located, places, starts_without_text
 from bench.report.speed import described, headline, latest, speed_tables, speed_up
 from bench.report.tables import (
@@ -165,6 +166,7 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: 
         "",
         f"{recipe}; {group.precision}, {_where(group)}. {_start_line(group)}",
         "",
+        *paragraph(rates_line(group)),
     ]
     lines += warnings(group)
     for table in tables:
@@ -187,6 +189,11 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: 
 def _where(group: Group) -> str:
     """Threads, and the kind of device where it is not the CPU."""
     return f"{group.threads} threads" + ("" if group.device == "cpu" else f", {group.device}")
+
+
+def paragraph(text: str) -> list[str]:
+    """A line with an empty one behind it, or nothing."""
+    return [text, ""] if text else []
 
 
 def footnotes(notes: Footnotes) -> list[str]:
