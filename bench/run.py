@@ -374,4 +374,5 @@ def _note_failures(cells: Sequence[Planned], started: str, error: Exception, sto
 def _note_failure(cell: Cell, started: str, error: Exception, store: Store, outcome: Outcome) -> None:
     record = failed(cell, started, error)
     store.write(record)
-    outcome.failures.append(Failure(cell.tasks[0], cell.label, cell.seed, str(error), record.key))
+    message = record.error.message if record.error else str(error)
+    outcome.failures.append(Failure(cell.tasks[0], cell.label, cell.seed, message, record.key))

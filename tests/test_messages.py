@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
 import shutil
@@ -13,15 +14,19 @@ from pathlib import Path
 
 import pytest
 import tiny
+import torch
 import typer
 from command import Answer
 from transformers import BertForSequenceClassification
 
 from bench.ending import Failure, said_of_failures
 from bench.errors import what_to_install
+from bench.measure.records import place_of
 from bench.plan.request import Request, resolve_auto
 from bench.plan.spelling import parse_one
 from bench.record.store import Store
+from methods.kd import KD
+from methods.losses import hidden_cosine_tokenmean
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -222,3 +227,24 @@ def test_cells_that_fail_for_other_reasons_have_their_own_lines():
         Failure("cola", "a", 0, "x"),
     ]
     assert said_of_failures(failures, Path("r"))[:2] == ["failed: rte a, cola a: x", "failed: rte b: y"]
+
+
+@pytest.mark.parametrize(
+    ("do", "place"),
+    [
+        (
+            lambda: hidden_cosine_tokenmean(torch.zeros(2, 3), torch.zeros(2, 4)),
+            "methods/losses.py, line {}, in hidden_cosine_tokenmean",
+        ),
+        (lambda: KD(temperature=-1.0), ""),
+        (lambda: torch.zeros(2) + torch.zeros(3), ""),
+    ],
+    ids=["a shape that does not fit", "a message that says what to type", "not in a method"],
+)
+def test_the_place_of_an_error_is_the_deepest_line_of_the_method(do, place):
+    """The lines of torch below it are not its author's to mend."""
+    with pytest.raises((RuntimeError, ValueError)) as caught:
+        do()
+    line = inspect.getsourcelines(hidden_cosine_tokenmean)[1]
+    found = place_of(caught.value, "kd")
+    assert found in {place.format(line + further) for further in range(8)}

@@ -25,6 +25,7 @@ def environment(device: str) -> dict[str, Any]:
     }
     found["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     found["device"] = device
+    found["instructions"] = _vector_instructions()
     if device.startswith("cuda"):
         import torch
 
@@ -35,6 +36,13 @@ def environment(device: str) -> dict[str, Any]:
         except PackageNotFoundError:
             found[library] = None
     return found
+
+
+def _vector_instructions() -> str:
+    """The vector instructions that torch uses: other ones add in another order, and last digits differ."""
+    import torch
+
+    return torch.backends.cpu.get_cpu_capability()
 
 
 def _processor() -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from torch import nn
 
 import methods
+from bench.errors import BenchError
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.profile import sizes
@@ -25,6 +26,7 @@ from bench.stats.guards import suspicions
 from bench.train.evaluate import predict, score
 from bench.train.materials import Materials
 from bench.train.trainee import TrainLog
+from methods.api import MethodError
 from methods.families import Cost, cost
 
 
@@ -132,12 +134,26 @@ def empty(cell: Cell, status: Any, started: str) -> Record:
     )
 
 
+def place_of(error: Exception, method: str) -> str:
+    """The last line of the method's own package that ran before an error; "" for an error that says itself what to do."""
+    if isinstance(error, BenchError | MethodError):
+        return ""
+    own = {"methods", methods.reference(method).split(":")[0].split(".")[0]}
+    places = [
+        f"{module.replace('.', '/')}.py, line {line}, in {frame.f_code.co_name}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if (module := str(frame.f_globals.get("__name__"))).split(".")[0] in own
+    ]
+    return places[-1] if places else ""
+
+
 def failed(cell: Cell, started: str, error: Exception) -> Record:
     trace = "".join(traceback.format_exception(error))
     root = str(Path(__file__).resolve().parents[2])
+    place = place_of(error, cell.method)
     failure = Failure(
         type=type(error).__name__,
-        message=str(error),
+        message=f"{error} ({place})" if place else str(error),
         traceback=trace.replace(root + "/", "").replace(sys.prefix, "<python>"),
     )
     return empty(cell, "failed", started).model_copy(update={"error": failure})
