@@ -19,6 +19,7 @@ from conftest import SHARED
 from bench.plan.build import build
 from bench.plan.cell import TEACHER, record_key, train_key
 from bench.plan.request import OPTION_OF, Request
+from bench.record.freshness import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.verify import spelling_of
@@ -85,7 +86,10 @@ def requests(records: list[Record], given: Request) -> list[tuple[Request, list[
 
 
 def lost(slug: str, given: Request) -> list[str]:
-    """Committed records of this data that no plan finds: label, task, seed and key."""
+    """Committed records of this data that no plan finds: label, task, seed and key.
+
+    Those of an older version of their method are not asked for: a plan is of today's, and reports call them stale.
+    """
     missing = []
     for request, records in requests([r for r in committed() if r.cell.data.slug == slug], given):
         cells = [planned.cell for planned in build(request).cells]
@@ -93,7 +97,7 @@ def lost(slug: str, given: Request) -> list[str]:
         missing += [
             f"{r.cell.label}, {'+'.join(r.cell.tasks)}, seed {r.cell.seed}: {r.key[:12]}"
             for r in records
-            if r.key not in keys
+            if r.key not in keys and not other_version(r)
         ]
     return missing
 
