@@ -282,7 +282,7 @@ def list_(
     return 1 if wrong else 0
 
 
-@app.command(epilog="Example: python -m bench show 3f2a")
+@app.command(epilog="Example: python -m bench show e08b4374 --results results/reference")
 def show(
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
     results: Results = Path("results/runs"),
@@ -616,7 +616,9 @@ def trace(
     return OK if origins else CHECK_FAILED
 
 
-@app.command(epilog="Example: python -m bench verify 3f2a --results results/reference --data sample --teacher embedded")
+@app.command(
+    epilog="Example: python -m bench verify e08b4374 --results results/reference --data sample --teacher embedded"
+)
 @takes("data", "teacher", "results", "device", "corpus", "corpus_tokens", "offline", data="sample", teacher="embedded")
 def verify(
     given: dict[str, Any],
@@ -644,7 +646,10 @@ def verify(
         if join or (ask is not None and ask("Write that the two codes are equivalent, for review?")):
             print(f"written, for review: {join_codes(answer, results)}")
         else:
-            print(f"`bench verify {key} --join` writes that the two codes are equivalent, for review")
+            again = f"python -m bench verify {key} --join --results {results}"
+            print(
+                f"`{again}`, with the other options that you typed, writes that the two codes are equivalent, for review"
+            )
     return answer.exit_code
 
 

@@ -121,6 +121,6 @@ def _choose(task: str, row: MethodRow, trials: list[MethodRow], records: dict[tu
         scored.append(Trial(row=trial.spelling, score=value))
     done = [trial for trial in scored if trial.score is not None]
     if not done:
-        raise InputError(f"{row.spelling} on {task}: every trial failed; `bench show` has the reasons")
+        raise InputError(f"{row.spelling} on {task}: every trial failed; `python -m bench show` has the reasons")
     best = max(done, key=lambda trial: trial.score or 0.0)
     return Chosen(task, best.row, Search(of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored)))

@@ -18,13 +18,12 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.experiment import Section, Typed, write_experiment
 from bench.report.groups import Group, groups
-from bench.report.rebuild import commands, experiment_command, located, places, verifying
+from bench.report.rebuild import commands, experiment_command, located, places, scoring_again, verifying
 from bench.report.write import write_reports
 
 ROOT = pages.ROOT
 REFERENCE = Path("results/reference")
 REVIEWS = SHARED / "extra" / "imdb" / "plain_text" / "train-00000-of-00001.parquet"
-PLANS = {"run": "plan", "tune": "tune", "teacher": "teacher"}
 
 
 @pytest.fixture
@@ -242,3 +241,29 @@ def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(tm
     assert (said["--seeds"], said["--results"]) == ("0,1", "r")
     done = len({record_key(cell) for cell in cells} & {r.key for r in made.paper() if r.status == "ok"})
     assert f"- {done} records;" in text
+
+
+def test_examples_in_the_help_are_complete():
+    """Options that exist, and a record that is there."""
+    from typer.main import get_command
+
+    from bench.cli import app
+
+    verbs = get_command(app).commands
+    keys = [record.key for record in Store(ROOT / REFERENCE).records()]
+    for verb in verbs.values():
+        (words,) = pages.commands(f"    {verb.epilog.removeprefix('Example: ')}\n")
+        assert words[0] == verb.name
+        assert {w for w in words if w.startswith("--")} <= {name for option in verb.params for name in option.opts}
+        if verb.name in ("show", "verify"):
+            assert len([key for key in keys if key.startswith(words[1])]) == 1
+
+
+def test_the_card_of_a_kept_student_says_with_which_data_it_is_scored():
+    cell = made.record("kd").cell
+    assert scoring_again(cell) == (
+        "python -m bench run --methods checkpoint:THIS-FOLDER --tasks rte --data tiny-glue --teacher tiny-bert"
+    )
+    own = cell.data.model_copy(update={"slug": "own-reviews", "task_file": "r.toml"})
+    own_cell = cell.model_copy(update={"data": own, "tasks": ("reviews",)})
+    assert scoring_again(own_cell).endswith("--tasks r.toml --teacher tiny-bert")

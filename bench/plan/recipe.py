@@ -19,8 +19,9 @@ class Recipe:
 
     ``common`` holds everything still but the method: AdamW (betas 0.9, 0.999; eps 1e-8; no decay on biases and
     LayerNorm), warm-up then linear decay, clipping of the gradient's norm, the last checkpoint. Its two learning
-    rates were fixed once, on the sample suite (reports/LOG.md says on which rows). ``paper`` lets each stage say its own
-    epochs, learning rate and schedule; a general stage says everything but its epochs, which its text decides.
+    rates were fixed once, on the sample suite: both were looked at on development rows, the students' first on training
+    rows held back (reports/LOG.md). ``paper`` lets each stage say its own epochs, learning rate and schedule; a general
+    stage says everything but its epochs, which its text decides.
     """
 
     name: str = "common"

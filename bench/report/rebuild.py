@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.data.tasks import GLUE
-from bench.plan.cell import TEACHER
+from bench.plan.cell import TEACHER, Cell
 from bench.plan.request import EMBEDDED, OPTION_OF, SAMPLE
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -88,7 +88,8 @@ def _command(group: Group, asked: _Asked, rows: Sequence[str]) -> str:
     words = ["python", "-m", "bench", verb]
     # a row is among those of its own ablations
     words += ["--methods", ",".join(dict.fromkeys(r for r in rows if f"{r}:ablate" not in rows))] if rows else []
-    words += ["--tasks", ",".join(_task(group, task) for task in asked.tasks)]
+    cells = [record.cell for record in group.records]
+    words += ["--tasks", ",".join(_typed_task(group.slug, task, cells) for task in asked.tasks)]
     return shlex.join(
         [*words, *_options(group, asked, options, verb != "tune")]
     )  # a search knows the common recipe alone
@@ -126,7 +127,20 @@ def _options(group: Group, asked: _Asked, further: Sequence[str] = (), recipe: b
 
 def source(group: Group) -> list[str]:
     """The options that name the data and the teacher of a group."""
-    return [*(["--data", data] if (data := _data(group.slug)) else []), "--teacher", _teacher(group)]
+    return _source(group.slug, group.teacher, group.base)
+
+
+def scoring_again(cell: Cell) -> str:
+    """The command that scores what a cell has trained, kept as a folder; its place is left open."""
+    words = ["python", "-m", "bench", "run", "--methods", "checkpoint:THIS-FOLDER"]
+    words += ["--tasks", _typed_task(cell.data.slug, cell.tasks[0], [cell])]
+    return shlex.join([*words, *_source(cell.data.slug, cell.teacher.name, cell.teacher.base)])
+
+
+def _source(slug: str, teacher: str, base: str) -> list[str]:
+    """The embedded teacher is known by its weights, since a folder may have any name."""
+    named = EMBEDDED if (teacher, base) == (EMBEDDED_NAME, EMBEDDED_SHA256) else teacher
+    return [*(["--data", data] if (data := _data(slug)) else []), "--teacher", named]
 
 
 def verifying(group: Group) -> str:
@@ -172,18 +186,11 @@ def _data(slug: str) -> str:
     return "hub" if known == "glue-hub" else known.removeprefix("folder-")
 
 
-def _task(group: Group, task: str) -> str:
-    """How a task was typed: one's own by its file, as its records name it, else as the README names such a file."""
-    if not group.slug.startswith("own-") or task in GLUE:
+def _typed_task(slug: str, task: str, cells: Iterable[Cell]) -> str:
+    """How a task was typed: one's own by its file, as its records name it, else called like the task."""
+    if not slug.startswith("own-") or task in GLUE:
         return task
-    return next(
-        (file for r in group.records if task in r.cell.tasks and (file := r.cell.data.task_file)), f"{task}.toml"
-    )
-
-
-def _teacher(group: Group) -> str:
-    """What ``--teacher`` was: the embedded one is known by its weights, since a folder may have any name."""
-    return EMBEDDED if (group.teacher, group.base) == (EMBEDDED_NAME, EMBEDDED_SHA256) else group.teacher
+    return next((file for cell in cells if task in cell.tasks and (file := cell.data.task_file)), f"{task}.toml")
 
 
 def located(group: Group, store: Store) -> None:

@@ -242,9 +242,7 @@ def made_again(made: Sequence[str], group: Group) -> list[str]:
     if named := places(made):
         lines.append(f"- only the names of files and folders are known: type where you have {', '.join(named)}")
     if unknown := starts_without_text(group):
-        lines.append(
-            f"- with the --corpus and --corpus-tokens of {', '.join(unknown)}, which those records do not name"
-        )
+        lines.append(f"- no record names the --corpus and --corpus-tokens of the general start {', '.join(unknown)}")
     return lines
 
 

@@ -13,6 +13,7 @@ from bench.data.tasks import Task
 from bench.plan.request import SAMPLE
 from bench.record.schema import Record
 from bench.record.store import slug
+from bench.report.rebuild import scoring_again
 
 
 def folder_for(root: Path, record: Record) -> Path:
@@ -88,6 +89,6 @@ def card(record: Record, model: Any) -> str:
             ]
         ),
         "",
-        f"Scored again beside other rows: `python -m bench run --methods checkpoint:THIS-FOLDER --tasks {cell.tasks[0]}`.",
+        f"Scored again beside other rows: `{scoring_again(cell)}`.",
     ]
     return "\n".join(lines) + "\n"
