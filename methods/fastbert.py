@@ -11,8 +11,8 @@ Ours: the backbone is the tuned teacher as it is (the authors tune it first with
 teacher has been tuned already, with its own head, and all rows share it); the targets come from the backbone
 without dropout, and the branches have none (the code leaves both on, the branches' in their attention); the branches'
 learning rate falls to 0 at the end of their training (in the code after three of five epochs, because the first stage's
-number of steps is used; its rise takes 6 % of the training, ours 10 %). ``dropout=true`` and ``schedule=authors`` bring
-dropout and fall back. A regression has no entropy: its branches learn by mean squared error, and every sequence goes to
+number of steps is used; its rise takes 6 % of the training, ours 10 %). ``dropout=true`` and ``schedule=authors`` give
+the code's dropout and its fall of the rate. A regression has no entropy: its branches learn by mean squared error, and every sequence goes to
 the end.
 """
 
@@ -271,7 +271,7 @@ class FastBERT(Settings):
             parameter.requires_grad = name.startswith("branches.")
         model.dropout_while_training = self.dropout
         for branch in model.branches:
-            branch.dropout = BRANCH_DROPOUT if self.dropout else 0.0
+            cast(Branch, branch).dropout = BRANCH_DROPOUT if self.dropout else 0.0
         return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -292,7 +292,10 @@ class FastBERT(Settings):
         return (Stage("branches", {"branches": term}, pace=pace, paper={"epochs": 5.0, "learning_rate": 2e-5}),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        """One model for each speed, full depth last; they share their weights."""
+        """One model for each speed, full depth last (speed 0: a branch answers only if its entropy is exactly 0).
+
+        They share their weights.
+        """
         deployed = {}
         for point, speed in {**self.points(), "": 0.0}.items():
             model: Any = copy.copy(student.model)

@@ -15,7 +15,8 @@ general stage; AdamW with fresh moments for each phase; as many steps as the tex
 1.5e-3, the rate of the authors' command, with a rise over 2 % of a pre-training, 4 % of a joint transfer and 10 % of each
 layer's phase. The code has LAMB and keeps its moments; in a layer's phase its rate rises over 10 % and then falls to 0.9
 of it only; it gives no joint phase. Attention dropout of 0.1 is on in the student while it is taught on text (the code
-builds the student without any dropout then) and, as in the code, in the IB-BERT's own pre-training.
+builds the student without any dropout then). The IB-BERT's own pre-training has attention dropout of 0.1, as in the code,
+but not its hidden dropout of 0.1. Both heads over the vocabulary have gelu (the code: the student's has relu).
 Fine-tuning: by default the labels' loss at 0.5 and the tuned teacher's soft labels at 0.5, also after ``pretraining``.
 The paper fine-tunes on the labels alone: ``alpha=0``, so its row is ``mobilebert:alpha=0:pretraining=progressive``.
 ``:-soft`` is not quite the same: it leaves the labels at 0.5, and clipping at norm 1 then cuts less.
@@ -119,9 +120,8 @@ class MobileBERT(Settings):
             return (dropout, f"fine-tuned with weights {shares}; the paper fine-tunes on the labels alone (alpha=0)")
         if self.fits(setup.teacher):
             return ()
-        return (
-            "no IB-BERT teacher: feature-map and attention transfer are absent; random start, soft and hard labels only",
-        )
+        losses_left = "soft and hard labels" if self.alpha else "labels"
+        return (f"no IB-BERT teacher: feature-map and attention transfer are absent; random start, {losses_left} only",)
 
     def build(self, setup: Setup) -> Student:
         model = self.model(setup)

@@ -380,7 +380,8 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
 
 def sizes_of(group: Group) -> Table:
     """The sizes of a group's rows: one line a row; of models that differ in more than their classes, one line a task."""
-    named, called = [], []
+    named: list[tuple[str, Sizes]] = []
+    called: list[str] = []
     for label in group.systems:
         before, shown = len(named), group.called(label)
         by_task = {task: [r.sizes for r in group.of(label, task) if r.sizes] for task in group.tasks}
