@@ -16,12 +16,14 @@ from bench.options import (
     REQUEST,
     Data,
     Device,
+    ExperimentFile,
     Json,
     Latex,
     Methods,
     Offline,
     Reports,
     Results,
+    TableNames,
     Tasks,
     Teacher,
     Threads,
@@ -73,12 +75,27 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def _request(**given: Any) -> Any:
-    from bench.plan.request import Request, parse_seeds
+    from bench.plan.request import Request, parse_numbers, parse_seeds
 
+    given["numbers"] = parse_numbers(given.get("numbers") or ())
     if "seeds" in given:
         given["seeds"] = parse_seeds(given["seeds"])
     given["corpus"] = tuple(str(path) for path in given.get("corpus") or ())
     return Request(**given)
+
+
+def _typed(ctx: typer.Context, given: dict[str, Any], experiment: Path | None, table: str) -> set[str]:
+    """The options that somebody typed: they go before an experiment's own.
+
+    Raises:
+        InputError: options that do not go together.
+    """
+    typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
+    if experiment is not None and "methods" in typed:
+        raise InputError("--methods and --experiment do not go together: the file names the rows of each table")
+    if experiment is None and table:
+        raise InputError("--table chooses from an experiment; add --experiment FILE.toml")
+    return typed
 
 
 def _asking() -> Callable[[str], bool] | None:
@@ -100,10 +117,8 @@ def run(
     ctx: typer.Context,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run everything again; old attempts are kept.")] = False,
-    experiment: Annotated[
-        Path | None, typer.Option(help="A TOML file with a paper's tables; options typed here go before its own.")
-    ] = None,
-    table: Annotated[str, typer.Option(help="Only these tables of the experiment, separated by commas.")] = "",
+    experiment: ExperimentFile = None,
+    table: TableNames = "",
     save_students: Annotated[
         Path | None,
         typer.Option(
@@ -116,17 +131,13 @@ def run(
     if not given["methods"].strip():
         raise InputError("--methods names no row; try --methods all, or `teacher` for the teachers alone")
     given |= {"retry_failed": retry_failed, "rerun": rerun, "save_students": save_students, "latex": latex}
-    typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
+    typed = _typed(ctx, given, experiment, table)
     if experiment is not None:
         from bench.experiment import run_experiment
 
-        if "methods" in typed:
-            raise InputError("--methods and --experiment do not go together: the file names the rows of each table")
         outcome = run_experiment(
             experiment, _request(**given), typed, table, given["tasks"] if "tasks" in typed else "", _asking()
         )
-    elif table:
-        raise InputError("--table chooses from an experiment; add --experiment FILE.toml")
     else:
         from bench.run import run as carry_out
 
@@ -140,9 +151,25 @@ def run(
     epilog="Example: python -m bench plan --methods microbert:ablate --tasks rte --data sample --teacher embedded"
 )
 @takes(*(name for name in REQUEST if name not in ("reports", "yes")))
-def plan(given: dict[str, Any], json_file: Json = None) -> None:
-    """Show what run would do: cells, what they share, time and disk. Starts nothing."""
+def plan(
+    given: dict[str, Any],
+    ctx: typer.Context,
+    experiment: ExperimentFile = None,
+    table: TableNames = "",
+    json_file: Json = None,
+) -> None:
+    """Show what run would do: cells, what they share, time and disk; of an experiment also its tasks' settings. Starts nothing."""
+    typed = _typed(ctx, given, experiment, table)
     request = _request(**given)
+    if experiment is not None:
+        from bench.experiment import describe_experiment
+        from bench.progress import quiet
+
+        quiet()
+        text, body = describe_experiment(experiment, request, typed, table, given["tasks"] if "tasks" in typed else "")
+        print(text)
+        _write_json(json_file, body)
+        return
     from bench.plan.build import build
     from bench.plan.show import as_json, describe
     from bench.progress import quiet
@@ -187,7 +214,11 @@ def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
     epilog="Example: python -m bench tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded"
 )
 @takes(
-    *(name for name in REQUEST if name not in ("recipe", "augment", "augment_times", "word_vectors", "checkpoint")),
+    *(
+        name
+        for name in REQUEST
+        if name not in ("recipe", "numbers", "augment", "augment_times", "word_vectors", "checkpoint")
+    ),
     methods=inspect.Parameter.empty,
     tasks=inspect.Parameter.empty,
 )
@@ -665,8 +696,10 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     module, colon, attribute = name.partition(":")
     if not colon or module in registry.names():
         row = parse_one(name)
-        if row.dropped or row.pace != 1:
-            raise InputError(f"{name}: a method is checked with settings, not with dropped terms or another pace")
+        if row.dropped or row.pace != 1 or row.numbers:
+            raise InputError(
+                f"{name}: a method is checked with settings, not with dropped terms, another pace or numbers of a stage"
+            )
         return type(row.method), {
             f.name: value for f in fields(row.method) if (value := getattr(row.method, f.name)) != f.default
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,8 @@ from bench.compare import compare_records
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
 from bench.plan.build import Plan, build
 from bench.plan.cell import TEACHER, Cell, record_key
-from bench.plan.request import OPTION_OF, Request
+from bench.plan.recipe import Recipe
+from bench.plan.request import NUMBERS, OPTION_OF, Request
 from bench.plan.spelling import CHECKPOINT, PACE, defaults, spell
 from bench.plan.stale import stale_slots, wanted
 from bench.progress import Progress
@@ -96,10 +98,19 @@ def request_of(record: Record, request: Request, results: Path) -> Request:
     if cell.method == TEACHER:
         return common
     planned = next(p for p in build(common).cells if p.cell.method == cell.method)
+    common = replace(common, numbers=_numbers(cell.recipe, planned.cell.recipe))
     pace = cell.recipe["learning_rate"] / planned.cell.recipe["learning_rate"]
     if abs(pace - 1) < 1e-9:
         return common
     return replace(common, methods=f"{common.methods}:{PACE}={pace:g}")
+
+
+def _numbers(recorded: Mapping[str, Any], planned: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """The numbers of a recipe that were set for the record; a length that this teacher cannot read is left out."""
+    own = {name: recorded[name] for name in NUMBERS if recorded[name] != planned[name]}
+    if planned["max_length"] < Recipe.max_length and own.get("max_length", 0) > planned["max_length"]:
+        del own["max_length"]
+    return tuple(sorted(own.items()))
 
 
 def verify(key: str, results: Path, request: Request, progress: Progress | None = None) -> Verification:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.plan.cell import TEACHER
-from bench.plan.request import EMBEDDED, OPTION_OF
+from bench.plan.recipe import Recipe
+from bench.plan.request import EMBEDDED, NUMBERS, OPTION_OF
 from bench.record.schema import Record
 from bench.report.groups import Group
 
@@ -28,11 +30,12 @@ def commands(group: Group) -> list[str]:
     if group.slug.endswith("-held-back"):
         return []
     made: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], list[Record]] = {}
+    plain = next((record.cell.recipe for record in group.records if record.cell.method == TEACHER), Recipe().as_dict())
     for record in group.records:
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.max_train_rows
-            made.setdefault((_verb(record), together, limit), []).append(record)
+            made.setdefault(((*_verb(record), *_numbers(record, plain)), together, limit), []).append(record)
     if not made:
         made = {(("run",), (), group.max_train_rows): list(group.records)}
     return [_command(group, *asked, records) for asked, records in made.items()]
@@ -45,6 +48,12 @@ def _verb(record: Record) -> tuple[str, ...]:
     if cell.selection is not None:
         return "run", "--checkpoint", OPTION_OF[cell.selection.rule]
     return ("run",)
+
+
+def _numbers(record: Record, plain: Mapping[str, Any]) -> list[str]:
+    """The numbers of a row's recipe that were set for it: those that its teacher's recipe has otherwise."""
+    own = record.cell.recipe
+    return [word for name in NUMBERS if own[name] != plain[name] for word in ("--set", f"{name}={own[name]}")]
 
 
 def _command(
