@@ -608,9 +608,14 @@ def check_paper(
     return CHECK_FAILED if any(one.verdict == DIFFERS for one in checked) else OK
 
 
-@app.command(epilog="Example: python -m bench trace 86.6 --results results/reference")
+@app.command(
+    epilog="Example: python -m bench trace +4.5 --results results/reference",
+    context_settings={"ignore_unknown_options": True},  # -0.3 is a number
+)
 def trace(
-    number: Annotated[str, typer.Argument(help="A number as it is printed, like 86.6.")],
+    number: Annotated[
+        str, typer.Argument(help="A number as it is printed: 86.6, a difference +4.5, a speed-up 2.03x.")
+    ],
     results: Results = Path("results/runs"),
     json_file: Json = None,
 ) -> int:
