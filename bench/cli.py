@@ -21,6 +21,7 @@ from bench.options import (
     Latex,
     Methods,
     Offline,
+    OnlyTasks,
     Reports,
     Results,
     TableNames,
@@ -446,7 +447,7 @@ def check(
 )
 def choose(
     results: Results = Path("results/runs"),
-    tasks: Annotated[str, typer.Option(help="Only these tasks, separated by commas.")] = "",
+    tasks: OnlyTasks = "",
     max_params: Annotated[float | None, typer.Option(help="Millions of parameters at most.")] = None,
     max_flops: Annotated[float | None, typer.Option(help="G FLOPs at most, of a sequence of 128 tokens.")] = None,
     max_latency: Annotated[
@@ -498,7 +499,7 @@ def compare(
     first: Annotated[str, typer.Argument(help="A row, as reports name it.")],
     second: Annotated[str, typer.Argument(help="The row it is compared with.")],
     results: Results = Path("results/runs"),
-    tasks: Annotated[str, typer.Option(help="Only these tasks, separated by commas.")] = "",
+    tasks: OnlyTasks = "",
     seeds: Annotated[str, typer.Option(help="Only these seeds, like 0,1,2.")] = "",
     exact: Annotated[
         bool, typer.Option("--exact", help="The exact McNemar test in the place of its mid-p form.")
@@ -531,15 +532,23 @@ def compare(
     )
 
 
-@app.command(epilog="Example: python -m bench power --task rte --gap 1.0")
+@app.command(epilog="Example: python -m bench power --tasks rte,mrpc --gap 1.0")
 def power(
-    task: Annotated[str, typer.Option(help="A task of GLUE, for the size of its development set.")] = "",
+    tasks: Annotated[
+        str,
+        typer.Option(
+            "--tasks", "--task", help="Tasks of GLUE, separated by commas: the sizes of their development sets."
+        ),
+    ] = "",
     examples: Annotated[int | None, typer.Option(help="Or: examples of a test set of your own.")] = None,
     gap: Annotated[float | None, typer.Option(help="Points of accuracy that one wants to find.")] = None,
     disagreement: Annotated[
         float, typer.Option(help="Percent of the examples that only one of the two systems answers rightly.")
     ] = 10.0,
-    seeds: Annotated[int, typer.Option(help="Trainings of each system; two or more need --spread.")] = 1,
+    seeds: Annotated[
+        str,
+        typer.Option(help="Seeds of each system, like 0,1,2, or how many, like 3; two or more need --spread."),
+    ] = "1",
     spread: Annotated[
         float | None,
         typer.Option(help="Points by which one system's score scatters over its seeds (after ± in a report)."),
@@ -547,11 +556,13 @@ def power(
     json_file: Json = None,
 ) -> None:
     """What a test set can tell: the least gap that it finds, and how surely it finds a given one."""
-    from bench.power import describe, what_it_tells
+    from bench.power import describe, number_of_seeds, what_it_tells
 
-    answer = what_it_tells(task, examples, gap, disagreement, seeds, spread)
-    print(describe(answer))
-    _write_json(json_file, answer)
+    count = number_of_seeds(seeds)
+    named = [part.strip() for part in tasks.split(",") if part.strip()] or [""]
+    answers = [what_it_tells(task, examples, gap, disagreement, count, spread) for task in named]
+    print("\n\n".join(map(describe, answers)))
+    _write_json(json_file, answers[0] if len(answers) == 1 else answers)
 
 
 @app.command(epilog="Example: python -m bench audit paper.tex tables.csv")
@@ -644,6 +655,13 @@ def verify(
             "of the results, for review. Asked at a terminal.",
         ),
     ] = False,
+    from_scratch: Annotated[
+        bool,
+        typer.Option(
+            "--from-scratch",
+            help="Take nothing from the cache: the teacher and the starts are made again too. The cache stays as it is.",
+        ),
+    ] = False,
     json_file: Json = None,
 ) -> int:
     """Run a record again: bitwise equal, equal within rounding, statistically equal, or different (exit code 1)."""
@@ -651,9 +669,10 @@ def verify(
     from bench.verify import verify as carry_out
 
     results = given.pop("results")
-    answer = carry_out(key, results, _request(**given))
-    print(f"{answer.verdict}: {answer.why}")
-    _write_json(json_file, {"verdict": answer.verdict, "why": answer.why, "code": answer.code})
+    answer = carry_out(key, results, _request(**given), from_scratch=from_scratch)
+    print(answer.describe())
+    body = {"verdict": answer.verdict, "why": answer.why, "code": answer.code, "source": answer.source}
+    _write_json(json_file, body | {"from_cache": answer.from_cache, "made_again": answer.made_again})
     if answer.equivalent:
         ask = _asking()
         if join or (ask is not None and ask("Write that the two codes are equivalent, for review?")):

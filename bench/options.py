@@ -24,6 +24,7 @@ Offline = Annotated[bool, typer.Option("--offline", help="Ask no hub; use what i
 Latex = Annotated[
     bool, typer.Option("--latex", help="For a paper too: each table as .tex (booktabs), each picture as .pdf.")
 ]
+OnlyTasks = Annotated[str, typer.Option("--tasks", "--task", help="Only these tasks, separated by commas.")]
 ExperimentFile = Annotated[
     Path | None,
     typer.Option(

@@ -26,7 +26,7 @@ from bench.progress import Progress, duration, quiet
 from bench.record.code import student_code
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.train.cache import cache_root
+from bench.train.cache import cache_root, users_cache
 from bench.train.choice import BestEpoch
 from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
@@ -84,7 +84,7 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
         _check_disk(plan)
         torch.set_num_threads(request.threads)
         numerics = Numerics(device_of(request.device), request.precision)
-        with training_here(cache_root()):
+        with training_here(users_cache()):  # seen by others, wherever this training keeps its things
             _carry_out(plan, numerics, progress, outcome)
     else:
         progress.say("nothing to do: every cell has its record")
