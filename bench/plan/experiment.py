@@ -13,12 +13,12 @@ labels = { "pd:start=masked" = "BERT_TINY (4 x 312)" }    # what a row is called
 
 [[settings]]                     # of these rows on these tasks; of all where none is named; later ones go before
 source = "appendix B, table 7"   # where the numbers are printed; an entry without numbers says that none are known
-methods = ["microbert"]          # every row of a method, or one row as it is typed above
+methods = ["microbert"]          # every row of a method by its name, or one row as it is typed above
 tasks = ["rte"]
 tables = ["ablation"]
 batch_size = 16                  # of the students; their teacher keeps its own
 max_length = 128
-augment = "masked"
+augment = "masked"               # or rules; none takes an earlier entry back
 augment_times = 20
 row = { temperature = 2.0 }      # settings of the method
 stages.distil = { epochs = 10, learning_rate = 1e-5, schedule = "linear", warmup = 0.0, weight_decay = 0.01, clip = 1.0 }
@@ -218,6 +218,8 @@ class Experiment(_Strict):
             if one.is_for(table, row, task):
                 options |= one.options
                 own |= one.parts
+        if options.get("augment") == "none":  # as if it had never been set
+            options = {name: value for name, value in options.items() if not name.startswith("augment")}
         return options, [f"{name}={value}" for name, value in own.items()]
 
 
@@ -236,11 +238,7 @@ class Part:
         """As a request has them."""
         numbers = tuple((name, self.options[name]) for name in sorted(NUMBERS) if name in self.options)
         found: dict[str, Any] = {"numbers": numbers} if numbers else {}
-        if "augment" in self.options:
-            found["augment"] = "" if self.options["augment"] == "none" else self.options["augment"]
-        if "augment_times" in self.options:
-            found["augment_times"] = self.options["augment_times"]
-        return found
+        return found | {name: self.options[name] for name in ("augment", "augment_times") if name in self.options}
 
 
 def _kept(tasks: Sequence[str], named: Collection[str]) -> list[str]:
