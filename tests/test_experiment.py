@@ -318,10 +318,6 @@ stages.distil.epochs = 2
     own, plain = made["kd", "rte"], made["finetune", "rte"]
     assert (own.cell.recipe["batch_size"], own.cell.recipe["max_length"]) == (8, 16)
     assert (plain.cell.recipe["batch_size"], plain.cell.recipe["max_length"]) == (32, plain.cell.recipe["max_length"])
-    rows = own.cell.data.rows["train"]
-    assert own.train.steps == -(-(own.train.examples // 1) // 8) or own.train.steps >= rows // 8
-    answer = bench("verify", own.key[:12], "--results", tmp_path / "r", *typed[:4])
-    assert answer.stdout  # augmented rows are no option of verify
     other = made["kd", "sst2"]
     answer = bench("verify", other.key[:12], "--results", tmp_path / "r", *typed[:4])
     assert answer.stdout.startswith("bitwise equal"), answer.stdout
