@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.plan.build import Plan, Planned, build
+from bench.plan.cell import record_key
 from bench.plan.experiment import Experiment, Part, TableSpec, read_experiment
 from bench.plan.request import Request
 from bench.plan.show import as_json, describe
@@ -108,11 +109,20 @@ def run_experiment(
 def _agree_once(chosen: Chosen, confirm: Any) -> None:
     """Plan everything, so that bad input is found before anything starts, and ask once for all of it."""
     plans = [build(request) for request in chosen.requests]
-    whole = replace(
-        plans[0], seconds=sum(plan.seconds for plan in plans), disk_bytes=max(plan.disk_bytes for plan in plans)
-    )
+    whole = replace(plans[0], seconds=_seconds(plans), disk_bytes=max(plan.disk_bytes for plan in plans))
     if any(plan.todo for plan in plans):
         agree(whole, confirm)
+
+
+def _seconds(plans: list[Plan]) -> float:
+    """How long all of them take: of each plan the part of its cells that no plan before it trains."""
+    seconds, trained = 0.0, set[str]()
+    for plan in plans:
+        todo = {record_key(planned.cell) for planned in plan.todo}
+        if todo:
+            seconds += plan.seconds * len(todo - trained) / len(todo)
+        trained |= todo
+    return seconds
 
 
 def _order(table: TableSpec, parts: list[tuple[Part, Request]]) -> list[str]:
@@ -140,13 +150,14 @@ def describe_experiment(
     """
     chosen = choose(path, request, typed, tables, tasks)
     lines = [chosen.experiment.title, *(f"settings: {line}" for line in chosen.said)]
-    listed, seconds = [], 0.0
+    listed: list[dict[str, Any]] = []
+    every: list[Plan] = []
     for table, parts in chosen.tables:
         plans: list[Plan] = [build(own) for _, own in parts]
         for number, ((part, _), plan) in enumerate(zip(parts, plans, strict=True), start=1):
             which = f", {number} of {len(parts)} requests" if len(parts) > 1 else ""
             lines += ["", f"{table.name}{which}: {part.methods} on {part.tasks}{_said(part)}", describe(plan)]
-        seconds += sum(plan.seconds for plan in plans)
+        every += plans
         listed.append(
             {
                 "name": table.name,
@@ -157,8 +168,16 @@ def describe_experiment(
             }
         )
     if len(chosen.requests) > 1:
-        lines += ["", f"all requests: at most {duration(seconds)}; what they share is counted in each"]
-    body = {"title": chosen.experiment.title, "settings": chosen.said, "tables": listed, "seconds": round(seconds)}
+        lines += [
+            "",
+            f"all {len(every)} requests: {duration(_seconds(every))}; what several of them train is counted once",
+        ]
+    body = {
+        "title": chosen.experiment.title,
+        "settings": chosen.said,
+        "tables": listed,
+        "seconds": round(_seconds(every)),
+    }
     return "\n".join(lines), body
 
 

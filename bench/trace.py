@@ -207,7 +207,7 @@ def _of_session(session: SpeedRecord) -> Iterator[Origin]:
         throughput = conditions.batch * len(timing.seconds) / sum(timing.seconds)
         yield origin(f"{row}: sequences per second", throughput)
         faster = speed_up(session, timing.system, conditions)
-        if faster is not None and timing.system != TEACHER:
+        if faster is not None:
             for name, value in (("", faster.median), (", lower bound", faster.low), (", upper bound", faster.high)):
                 yield origin(f"{row}: speed-up{name}", value, SPEED_UP)
     for one in session.footprints:

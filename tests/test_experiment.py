@@ -121,6 +121,11 @@ stages.distil.epochs = 2
         ("finetune =", "kd =", "row of table a that a label is of is called 'kd'"),
         ('moebert = "Ours"', 'moebert = "Plain (4 x 312)"', "two rows are called"),
         ('"finetune"]', '"all"]', "`all` names no row"),
+        (
+            '"finetune"]',
+            '"finetune", "moebert:distil.epochs=2"]',
+            "Ours on sst2 is its other row moebert:distil.epochs=2",
+        ),
     ],
 )
 def test_settings_that_cannot_be_are_one_line(tmp_path, old, new, says):

@@ -68,7 +68,7 @@ def test_a_sign_asks_for_a_difference_and_an_x_for_a_speed_up(tmp_path):
     plain = {o.kind for o in trace("4.5", tmp_path)}
     assert plain == {"", "difference"}  # the teacher's score too
     assert not trace("4.5x", tmp_path)
-    assert not trace("+60.0", tmp_path)
+    assert not trace("+64.5", tmp_path)
 
 
 def test_a_negative_number_is_no_option(bench, paper_store):

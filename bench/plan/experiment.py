@@ -204,7 +204,11 @@ class Experiment(_Strict):
                 by_settings.setdefault((tuple(sorted(options.items())), ":".join([text, *own])), []).append(token)
             _check_together(members[0], [spelled for _, spelled in by_settings] if len(by_settings) > 1 else [])
             for (options, spelled), tasks in by_settings.items():
-                shown |= _named(members, spelled, labels)
+                for spelling, name in _named(members, spelled, labels).items():
+                    if shown.setdefault(spelling, name) != name:
+                        raise InputError(
+                            f"table {table.name}: with its settings {name[0]} on {', '.join(tasks)} is its other row {spelling}"
+                        )
                 asked.setdefault((options, tuple(tasks)), []).append(spelled)
         if others:
             asked.setdefault(((), tuple(token for token, _ in tokens)), []).extend(others)
