@@ -96,8 +96,7 @@ class Settings(_Strict):
     @property
     def options(self) -> dict[str, Any]:
         """Of the request."""
-        named = {name: getattr(self, name) for name in (*NUMBERS, "augment", "augment_times")}
-        return {name: value for name, value in named.items() if value is not None}
+        return self.model_dump(include={*NUMBERS, "augment", "augment_times"}, exclude_none=True)
 
     @property
     def parts(self) -> dict[str, str]:
