@@ -19,7 +19,16 @@ from xml.etree import ElementTree
 import numpy as np
 
 from bench.data.tasks import METRICS
-from bench.errors import CHECK_FAILED, INCONCLUSIVE, NOT_COMPARABLE, NOTHING_MEASURED, OK, InputError, unknown
+from bench.errors import (
+    CHECK_FAILED,
+    INCONCLUSIVE,
+    NOT_COMPARABLE,
+    NOTHING_MEASURED,
+    OK,
+    InputError,
+    unknown,
+    unknown_row,
+)
 from bench.plan.cell import TEACHER
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.question import differing, question
@@ -157,13 +166,14 @@ def check(
         cell = record.cell
         return (
             record.status == "ok"
-            and data in (None, slug(cell.data.slug))
             and (not tasks or bool(set(tasks) & set(cell.tasks)))
             and (not rows or cell.label in rows or cell.method == TEACHER)
         )
 
     old_store, new_store = Store(root), Store(results)
-    olds = [record for record in old_store.records() if wanted(record)]
+    there = [r for r in old_store.records() if data in (None, slug(r.cell.data.slug))]
+    _check_names(tasks, rows, there, baseline)
+    olds = [record for record in there if wanted(record)]
     sessions = list(speed_records(root)) if data is None else []
     if not olds and not sessions:
         raise InputError(
@@ -178,6 +188,20 @@ def check(
     if sessions:
         findings += _speeds(sessions, list(speed_records(results)), limits)
     return findings
+
+
+def _check_names(tasks: Sequence[str], rows: Sequence[str], there: Sequence[Record], baseline: Path) -> None:
+    """Raises InputError for a row or a task that the baseline has not: it would be left out without a word."""
+    if not there:
+        return
+    labels = {record.cell.label for record in there}
+    for row in rows:
+        if row not in labels:
+            raise unknown_row(row, labels, baseline)
+    known = {task for record in there for task in record.cell.tasks}
+    for task in tasks:
+        if task not in known:
+            raise unknown(f"task in {baseline}", task, sorted(known))
 
 
 def _rows(records: Iterable[Record]) -> list[list[Record]]:

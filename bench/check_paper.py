@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.audit.names import is_average, plain_name, plain_task
 from bench.audit.printed import Printed
 from bench.audit.sheets import Row, Sheet, read
-from bench.errors import InputError
+from bench.errors import InputError, unknown_row
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.store import Store
 from bench.report.groups import Group, groups
@@ -55,8 +55,10 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     named: dict[str, str] = {}
     for text in rows:
         paper, _, ours = text.rpartition("=")
-        if not paper or ours not in known:
-            raise InputError(f"--row {text}: expected Name=row, with a row of the records: {', '.join(sorted(known))}")
+        if not paper:
+            raise InputError(f"--row {text}: expected Name=row, with the name in the paper and a row of the records")
+        if ours not in known:
+            raise unknown_row(ours, known, results)
         named[plain_name(paper)] = ours
     by_name = {plain_name(label): label for label in known} | named
     sheets = read(file)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.compare import UNCLEAR, WORSE, compared
-from bench.errors import NothingMeasured
+from bench.errors import NothingMeasured, unknown
 from bench.plan.cell import TEACHER
 from bench.record.speed import speed_records
 from bench.record.store import Store
@@ -134,7 +134,8 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
     """A choice for each table of the records that has all the tasks (none: whatever it has).
 
     Raises:
-        NothingMeasured: no table has them.
+        InputError: no record has one of the tasks.
+        NothingMeasured: no table has all of them.
     """
     store = Store(results)
     sessions, made = list(speed_records(store.root)), []
@@ -144,6 +145,10 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
             add_speed(group, latest(sessions, group.teacher))
             made.append(_choice(group, columns, budget, store))
     if not made:
+        known = sorted({task for record in store.records() for task in record.cell.tasks})
+        for task in tasks if known else ():
+            if task not in known:
+                raise unknown(f"task in {results}", task, known)
         wanted = f" with {', '.join(tasks)}" if tasks else ""
         raise NothingMeasured(f"no table of records{wanted} in {results}; `report` shows what there is")
     return made

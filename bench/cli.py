@@ -16,12 +16,15 @@ from bench.options import (
     REQUEST,
     Data,
     Device,
+    ExperimentFile,
     Json,
     Latex,
     Methods,
     Offline,
+    OnlyTasks,
     Reports,
     Results,
+    TableNames,
     Tasks,
     Teacher,
     Threads,
@@ -89,8 +92,9 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def _request(**given: Any) -> Any:
-    from bench.plan.request import Request, parse_seeds
+    from bench.plan.request import Request, parse_numbers, parse_seeds
 
+    given["numbers"] = parse_numbers(given.get("numbers") or ())
     if "seeds" in given:
         given["seeds"] = parse_seeds(given["seeds"])
     given["corpus"] = tuple(str(path) for path in given.get("corpus") or ())
@@ -104,6 +108,20 @@ def _ended(outcome: Outcome) -> int:
     for line in said_of_failures(outcome.failures, outcome.plan.request.results):
         print(line, file=sys.stderr)
     return outcome.exit_code
+
+
+def _typed(ctx: typer.Context, given: dict[str, Any], experiment: Path | None, table: str) -> set[str]:
+    """The options that somebody typed: they go before an experiment's own.
+
+    Raises:
+        InputError: options that do not go together.
+    """
+    typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
+    if experiment is not None and "methods" in typed:
+        raise InputError("--methods and --experiment do not go together: the file names the rows of each table")
+    if experiment is None and table:
+        raise InputError("--table chooses from an experiment; add --experiment FILE.toml")
+    return typed
 
 
 def _asking() -> Callable[[str], bool] | None:
@@ -125,10 +143,8 @@ def run(
     ctx: typer.Context,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run everything again; old attempts are kept.")] = False,
-    experiment: Annotated[
-        Path | None, typer.Option(help="A TOML file with a paper's tables; options typed here go before its own.")
-    ] = None,
-    table: Annotated[str, typer.Option(help="Only these tables of the experiment, separated by commas.")] = "",
+    experiment: ExperimentFile = None,
+    table: TableNames = "",
     save_students: Annotated[
         Path | None,
         typer.Option(
@@ -141,17 +157,13 @@ def run(
     if not given["methods"].strip():
         raise InputError("--methods names no row; try --methods all, or `teacher` for the teachers alone")
     given |= {"retry_failed": retry_failed, "rerun": rerun, "save_students": save_students, "latex": latex}
-    typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
+    typed = _typed(ctx, given, experiment, table)
     if experiment is not None:
         from bench.experiment import run_experiment
 
-        if "methods" in typed:
-            raise InputError("--methods and --experiment do not go together: the file names the rows of each table")
         outcome = run_experiment(
             experiment, _request(**given), typed, table, given["tasks"] if "tasks" in typed else "", _asking()
         )
-    elif table:
-        raise InputError("--table chooses from an experiment; add --experiment FILE.toml")
     else:
         from bench.run import run as carry_out
 
@@ -163,9 +175,25 @@ def run(
     epilog="Example: python -m bench plan --methods microbert:ablate --tasks rte --data sample --teacher embedded"
 )
 @takes(*(name for name in REQUEST if name not in ("reports", "yes")))
-def plan(given: dict[str, Any], json_file: Json = None) -> None:
-    """Show what run would do: cells, what they share, time and disk. Starts nothing."""
+def plan(
+    given: dict[str, Any],
+    ctx: typer.Context,
+    experiment: ExperimentFile = None,
+    table: TableNames = "",
+    json_file: Json = None,
+) -> None:
+    """Show what run would do: cells, what they share, time and disk; of an experiment also its tasks' settings. Starts nothing."""
+    typed = _typed(ctx, given, experiment, table)
     request = _request(**given)
+    if experiment is not None:
+        from bench.experiment import describe_experiment
+        from bench.progress import quiet
+
+        quiet()
+        text, body = describe_experiment(experiment, request, typed, table, given["tasks"] if "tasks" in typed else "")
+        print(text)
+        _write_json(json_file, body)
+        return
     from bench.plan.build import build
     from bench.plan.show import as_json, describe
     from bench.progress import quiet
@@ -210,7 +238,11 @@ def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
     epilog="Example: python -m bench tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded"
 )
 @takes(
-    *(name for name in REQUEST if name not in ("recipe", "augment", "augment_times", "word_vectors", "checkpoint")),
+    *(
+        name
+        for name in REQUEST
+        if name not in ("recipe", "numbers", "augment", "augment_times", "word_vectors", "checkpoint")
+    ),
     methods=inspect.Parameter.empty,
     tasks=inspect.Parameter.empty,
 )
@@ -436,7 +468,7 @@ def check(
 )
 def choose(
     results: Results = Path("results/runs"),
-    tasks: Annotated[str, typer.Option(help="Only these tasks, separated by commas.")] = "",
+    tasks: OnlyTasks = "",
     max_params: Annotated[float | None, typer.Option(help="Millions of parameters at most.")] = None,
     max_flops: Annotated[float | None, typer.Option(help="G FLOPs at most, of a sequence of 128 tokens.")] = None,
     max_latency: Annotated[
@@ -488,7 +520,7 @@ def compare(
     first: Annotated[str, typer.Argument(help="A row, as reports name it.")],
     second: Annotated[str, typer.Argument(help="The row it is compared with.")],
     results: Results = Path("results/runs"),
-    tasks: Annotated[str, typer.Option(help="Only these tasks, separated by commas.")] = "",
+    tasks: OnlyTasks = "",
     seeds: Annotated[str, typer.Option(help="Only these seeds, like 0,1,2.")] = "",
     exact: Annotated[
         bool, typer.Option("--exact", help="The exact McNemar test in the place of its mid-p form.")
@@ -521,15 +553,23 @@ def compare(
     )
 
 
-@app.command(epilog="Example: python -m bench power --task rte --gap 1.0")
+@app.command(epilog="Example: python -m bench power --tasks rte,mrpc --gap 1.0")
 def power(
-    task: Annotated[str, typer.Option(help="A task of GLUE, for the size of its development set.")] = "",
+    tasks: Annotated[
+        str,
+        typer.Option(
+            "--tasks", "--task", help="Tasks of GLUE, separated by commas: the sizes of their development sets."
+        ),
+    ] = "",
     examples: Annotated[int | None, typer.Option(help="Or: examples of a test set of your own.")] = None,
     gap: Annotated[float | None, typer.Option(help="Points of accuracy that one wants to find.")] = None,
     disagreement: Annotated[
         float, typer.Option(help="Percent of the examples that only one of the two systems answers rightly.")
     ] = 10.0,
-    seeds: Annotated[int, typer.Option(help="Trainings of each system; two or more need --spread.")] = 1,
+    seeds: Annotated[
+        str,
+        typer.Option(help="Seeds of each system, like 0,1,2, or how many, like 3; two or more need --spread."),
+    ] = "1",
     spread: Annotated[
         float | None,
         typer.Option(help="Points by which one system's score scatters over its seeds (after ± in a report)."),
@@ -537,11 +577,13 @@ def power(
     json_file: Json = None,
 ) -> None:
     """What a test set can tell: the least gap that it finds, and how surely it finds a given one."""
-    from bench.power import describe, what_it_tells
+    from bench.power import describe, number_of_seeds, what_it_tells
 
-    answer = what_it_tells(task, examples, gap, disagreement, seeds, spread)
-    print(describe(answer))
-    _write_json(json_file, answer)
+    count = number_of_seeds(seeds)
+    named = [part.strip() for part in tasks.split(",") if part.strip()] or [""]
+    answers = [what_it_tells(task, examples, gap, disagreement, count, spread) for task in named]
+    print("\n\n".join(map(describe, answers)))
+    _write_json(json_file, answers[0] if len(answers) == 1 else answers)
 
 
 @app.command(epilog="Example: python -m bench audit paper.tex tables.csv")
@@ -598,9 +640,14 @@ def check_paper(
     return CHECK_FAILED if any(one.verdict == DIFFERS for one in checked) else OK
 
 
-@app.command(epilog="Example: python -m bench trace 86.6 --results results/reference")
+@app.command(
+    epilog="Example: python -m bench trace +4.5 --results results/reference",
+    context_settings={"ignore_unknown_options": True},  # -0.3 is a number
+)
 def trace(
-    number: Annotated[str, typer.Argument(help="A number as it is printed, like 86.6.")],
+    number: Annotated[
+        str, typer.Argument(help="A number as it is printed: 86.6, a difference +4.5, a speed-up 2.03x.")
+    ],
     results: Results = Path("results/runs"),
     json_file: Json = None,
 ) -> int:
@@ -631,6 +678,13 @@ def verify(
             "of the results, for review. Asked at a terminal.",
         ),
     ] = False,
+    from_scratch: Annotated[
+        bool,
+        typer.Option(
+            "--from-scratch",
+            help="Take nothing from the cache: the teacher and the starts are made again too. The cache stays as it is.",
+        ),
+    ] = False,
     json_file: Json = None,
 ) -> int:
     """Run a record again: bitwise equal, equal within rounding, statistically equal, or different (exit code 1)."""
@@ -638,9 +692,10 @@ def verify(
     from bench.verify import verify as carry_out
 
     results = given.pop("results")
-    answer = carry_out(key, results, _request(**given))
-    print(f"{answer.verdict}: {answer.why}")
-    _write_json(json_file, {"verdict": answer.verdict, "why": answer.why, "code": answer.code})
+    answer = carry_out(key, results, _request(**given), from_scratch=from_scratch)
+    print(answer.describe())
+    body = {"verdict": answer.verdict, "why": answer.why, "code": answer.code, "source": answer.source}
+    _write_json(json_file, body | {"from_cache": answer.from_cache, "made_again": answer.made_again})
     if answer.equivalent:
         ask = _asking()
         if join or (ask is not None and ask("Write that the two codes are equivalent, for review?")):
@@ -691,8 +746,10 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     module, colon, attribute = name.partition(":")
     if not colon or module in registry.names():
         row = parse_one(name)
-        if row.dropped or row.pace != 1:
-            raise InputError(f"{name}: a method is checked with settings, not with dropped terms or another pace")
+        if row.dropped or row.pace != 1 or row.numbers:
+            raise InputError(
+                f"{name}: a method is checked with settings, not with dropped terms, another pace or numbers of a stage"
+            )
         return type(row.method), {
             f.name: value for f in fields(row.method) if (value := getattr(row.method, f.name)) != f.default
         }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.errors import InputError
+from bench.errors import InputError, unknown, unknown_row
 from bench.plan.cell import TEACHER
 from bench.plan.spelling import CHECKPOINT
 from bench.progress import Progress
@@ -113,12 +113,19 @@ def compare(
     """
     store = Store(results)
     met: list[Record] = []
-    rows = set()
+    rows, known = set(), set()
     for record in store.records():
         rows.add(record.row)
+        known |= set(record.cell.tasks)
         wanted = (not tasks or record.cell.tasks[0] in tasks) and (not seeds or record.cell.seed in seeds)
         if record.row in (first, second) and record.status == "ok" and wanted:
             met.append(record)
+    for row in (first, second):
+        if row not in rows:
+            raise unknown_row(row, rows, results)
+    for task in tasks:
+        if task not in known:
+            raise unknown(f"task in {results}", task, sorted(known))
     progress = progress or Progress()
     shown, left = newest_of(met, lambda r: (r.row, _question(r)))
     for text in (*left_out_lines(left), *of_code(shown, store.freshness)):
@@ -128,8 +135,7 @@ def compare(
         found[record.row].setdefault(_question(record), []).append(record)
     for row in (first, second):
         if not found[row]:
-            there = ", ".join(sorted(rows)) or "none"
-            raise InputError(f"no record of the row {row!r} in {results}; there are: {there}")
+            raise InputError(f"no finished record of the row {row!r} in {results} on these tasks and seeds")
     shared = sorted(found[first].keys() & found[second].keys(), key=str)
     questions: list[Sides] = [(found[first][key], found[second][key]) for key in shared]
     if not questions:

@@ -68,3 +68,23 @@ def what_to_install(error: ImportError) -> str:
         return ""
     what = shlex.quote(own[0]) if own else "-e . in the folder of the project"
     return f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {what}"
+
+
+LISTED = 8
+"""Names that an error lists; of more it names the nearest, and says where all of them are."""
+
+
+def unknown_row(row: str, known: Iterable[str], where: object) -> InputError:
+    """The error for a row that no record has, with the nearest one that some record has.
+
+    Args:
+        where: the folder of the records.
+    """
+    known = sorted(known)
+    near = difflib.get_close_matches(row, known, n=1)
+    said = [f"did you mean {near[0]!r}?"] if near else []
+    if len(known) <= LISTED:
+        said.append(f"there are: {', '.join(known) or 'none'}")
+    elif not near:
+        said.append(f"`bench report --results {where}` lists the {len(known)} rows there are")
+    return InputError(f"no record of the row {row!r} in {where}; {' '.join(said)}")

@@ -24,6 +24,14 @@ Offline = Annotated[bool, typer.Option("--offline", help="Ask no hub; use what i
 Latex = Annotated[
     bool, typer.Option("--latex", help="For a paper too: each table as .tex (booktabs), each picture as .pdf.")
 ]
+OnlyTasks = Annotated[str, typer.Option("--tasks", "--task", help="Only these tasks, separated by commas.")]
+ExperimentFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--experiment", metavar="FILE", help="A TOML file with a paper's tables; options typed here go before its own."
+    ),
+]
+TableNames = Annotated[str, typer.Option("--table", help="Only these tables of the experiment, separated by commas.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the answer as JSON to this file.")]
 
 REQUEST: dict[str, tuple[Any, Any]] = {
@@ -37,6 +45,18 @@ REQUEST: dict[str, tuple[Any, Any]] = {
     "recipe": (
         Annotated[str, typer.Option(help="common (one for all) or paper (each paper's own schedule).")],
         "common",
+    ),
+    "numbers": (
+        Annotated[
+            list[str] | None,
+            typer.Option(
+                "--set",
+                metavar="NAME=NUMBER",
+                help="A number of the students' recipe: batch_size or max_length. Repeat for both. A row's own schedule is "
+                "typed with it: tinybert:intermediate.epochs=50, with --recipe paper.",
+            ),
+        ],
+        None,
     ),
     "precision": (Annotated[str, typer.Option(help="fp32 or bf16.")], "fp32"),
     "device": (Device, "auto"),

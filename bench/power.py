@@ -6,6 +6,7 @@ from typing import Any
 
 from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown
+from bench.plan.request import parse_seeds
 from bench.stats.power import POWER, examples_for, least_gap, least_gap_of_seeds, power_of_seeds, seeds_for
 from bench.stats.power import power as power_of
 
@@ -23,6 +24,20 @@ SIZES = {
 """Examples of GLUE's development sets (mnli: matched)."""
 
 
+def number_of_seeds(text: str) -> int:
+    """``"0,1,2"`` or ``"3"`` -> 3: other verbs name seeds one by one, and what counts here is how many there are.
+
+    Raises:
+        InputError: neither.
+    """
+    if "," in text:
+        return len(set(parse_seeds(text)))
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--seeds {text}: give seeds, like 0,1,2, or how many, like 3") from None
+
+
 def what_it_tells(
     task: str, examples: int | None, gap: float | None, disagreement: float, seeds: int = 1, spread: float | None = None
 ) -> dict[str, Any]:
@@ -32,7 +47,7 @@ def what_it_tells(
         InputError: no or two test sets, an unknown task, shares that cannot be.
     """
     if bool(task) == (examples is not None):
-        raise InputError("give --task NAME, or --examples NUMBER for a test set of your own")
+        raise InputError("give --tasks NAME, or --examples NUMBER for a test set of your own")
     if task and task not in GLUE:
         raise unknown("task", task, list(GLUE))
     if task and GLUE[task].regression:

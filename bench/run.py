@@ -27,7 +27,7 @@ from bench.progress import Progress, duration, quiet
 from bench.record.code import student_code
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.train.cache import cache_root
+from bench.train.cache import cache_root, users_cache
 from bench.train.choice import BestEpoch
 from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
@@ -86,11 +86,11 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
         _can_save(request.save_students, plan, progress)
     outcome = Outcome(plan)
     if plan.todo:
-        _agree(plan, confirm)
+        agree(plan, confirm)
         _check_disk(plan)
         torch.set_num_threads(request.threads)
         numerics = Numerics(device_of(request.device), request.precision)
-        with training_here(cache_root()):
+        with training_here(users_cache()):  # seen by others, wherever this training keeps its things
             _carry_out(plan, numerics, progress, outcome)
     else:
         progress.say("nothing to do: every cell has its record")
@@ -103,7 +103,12 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
     return outcome
 
 
-def _agree(plan: Plan, confirm: Any) -> None:
+def agree(plan: Plan, confirm: Any) -> None:
+    """Ask whether a long plan should start.
+
+    Raises:
+        InputError: nobody is there to ask, or the answer is no.
+    """
     patience = SAMPLE_PATIENCE if plan.request.data == SAMPLE else 1
     if plan.request.yes or (plan.seconds <= patience * ASK_ABOVE_SECONDS and plan.disk_bytes <= ASK_ABOVE_BYTES):
         return
@@ -174,7 +179,7 @@ def _teacher_record(cell: Cell, of_task: Materials, store: Store, outcome: Outco
     try:
         model, made = of_task.teacher
         log = TrainLog(**made["train"]) if "train" in made else None
-        record, arrays = scored(cell, model, of_task, started, log, None)
+        record, arrays = scored(cell, model, _read_as_tuned(of_task), started, log, None)
         record = record.model_copy(
             update={
                 "terms": log.terms if log else {},
@@ -186,6 +191,16 @@ def _teacher_record(cell: Cell, of_task: Materials, store: Store, outcome: Outco
         outcome.trained += 1
     except Exception as error:
         _note_failure(cell, started, error, store, outcome)
+
+
+def _read_as_tuned(of_task: Materials) -> Materials:
+    """The task with sequences of the length that its teacher was tuned on, where students read others."""
+    plan = of_task.task
+    length = plan.teacher_recipe.max_length
+    if length == plan.recipe.max_length:
+        return of_task
+    plan = replace(plan, recipe=replace(plan.recipe, max_length=length))
+    return Materials(plan, of_task.numerics, of_task.progress, of_task.head)
 
 
 def _checkpoint_record(cell: Cell, checkpoint: Checkpoint, of_task: Materials, store: Store, outcome: Outcome) -> None:

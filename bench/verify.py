@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,16 @@ from bench.compare import compare_records
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
 from bench.plan.build import Plan, build
 from bench.plan.cell import TEACHER, Cell, record_key
-from bench.plan.request import OPTION_OF, Request
+from bench.plan.recipe import Recipe
+from bench.plan.request import NUMBERS, OPTION_OF, Request
 from bench.plan.spelling import CHECKPOINT, PACE, defaults, spell
 from bench.plan.stale import stale_slots, wanted
 from bench.progress import Progress
-from bench.record.freshness import STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of, join
+from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of, join
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.power import LEVEL
-from bench.train.cache import only
+from bench.train.cache import Slot, only
 
 BITWISE, ROUNDING, STATISTICAL = "bitwise equal", "equal within rounding", "statistically equal"
 DIFFERENT, OTHER = "different", "not comparable"
@@ -43,10 +45,25 @@ class Verification:
     """whether today's code is the one that made the record: current, stale or unknown; "" where it was not run again"""
     equivalent: tuple[Entry, ...] = ()
     """what the retraining shows of codes that differ and gave the same bits"""
+    from_cache: tuple[str, ...] = ()
+    """what the second run took from the cache: teacher, starts and other things that it was trained from"""
+    made_again: tuple[str, ...] = ()
+    """what of these it made"""
+    source: str = ""
+    """where today's source is not the one that the record names; "" where it is"""
 
     @property
     def exit_code(self) -> int:
         return {DIFFERENT: CHECK_FAILED, OTHER: NOT_COMPARABLE}.get(self.verdict, OK)
+
+    def describe(self) -> str:
+        """The verdict, what was taken from the cache and what was made, and what of the source differs."""
+        lines = [f"{self.verdict}: {self.why}"]
+        if self.from_cache:
+            lines.append(f"from the cache: {', '.join(self.from_cache)}; --from-scratch makes them again too")
+        if self.made_again:
+            lines.append(f"made again: {', '.join(self.made_again)}")
+        return "\n".join([*lines, *([f"source: {self.source}"] if self.source else [])])
 
 
 def find_record(key: str, results: Path) -> Record:
@@ -96,17 +113,31 @@ def request_of(record: Record, request: Request, results: Path) -> Request:
     if cell.method == TEACHER:
         return common
     planned = next(p for p in build(common).cells if p.cell.method == cell.method)
+    common = replace(common, numbers=_numbers(cell.recipe, planned.cell.recipe))
     pace = cell.recipe["learning_rate"] / planned.cell.recipe["learning_rate"]
     if abs(pace - 1) < 1e-9:
         return common
     return replace(common, methods=f"{common.methods}:{PACE}={pace:g}")
 
 
-def verify(key: str, results: Path, request: Request, progress: Progress | None = None) -> Verification:
+def _numbers(recorded: Mapping[str, Any], planned: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """The numbers of a recipe that were set for the record; a length that this teacher cannot read is left out."""
+    own = {name: recorded[name] for name in NUMBERS if recorded[name] != planned[name]}
+    if planned["max_length"] < Recipe.max_length and own.get("max_length", 0) > planned["max_length"]:
+        del own["max_length"]
+    return tuple(sorted(own.items()))
+
+
+def verify(
+    key: str, results: Path, request: Request, progress: Progress | None = None, from_scratch: bool = False
+) -> Verification:
     """Train the record's cell anew in a folder of its own, and compare weights, answers and losses.
 
     A teacher is tuned anew; so is everything in the cache that other code than today's made. A record that other code
     made is verified by equal bits alone: nothing less says that the two codes compute the same.
+
+    Args:
+        from_scratch: take nothing from the cache: teacher, starts and all else are made again. The cache stays as it is.
 
     Raises:
         InputError: no such record, or data and teacher that cannot be read.
@@ -123,22 +154,56 @@ def verify(key: str, results: Path, request: Request, progress: Progress | None 
         cell = planned[0].model_copy(update={"search": record.cell.search})
         if record_key(cell, record.point) != record.key:
             return Verification(OTHER, f"what was typed gives another cell: {_differing(record.cell, cell)}")
-        with _cache_for(plan, record, freshness, Path(folder) / "cache"):
+        taken, made = _split(plan, record, freshness, from_scratch)
+        apart = from_scratch or any(slot.is_made for slot in made)  # else what is made now may stay in the cache
+        with only(taken, Path(folder) / "cache") if apart else nullcontext():
             run(again, progress)
         store = Store(Path(folder))
         second = store.find(planned[0], record.point)
         if second is None or second.status != "ok":
             why = second.error.message if second is not None and second.error else "it left no record"
             return Verification(DIFFERENT, f"the second run failed: {why}")
-        return _judged_by_code(_compare(record, second, Store(results), store), record, second, freshness)
+        found = _judged_by_code(_compare(record, second, Store(results), store), record, second, freshness)
+        return replace(
+            found,
+            from_cache=tuple(slot.title for slot in taken),
+            made_again=tuple(slot.title for slot in made),
+            source=source_of(record, second, found.code),
+        )
 
 
-def _cache_for(plan: Plan, record: Record, freshness: Freshness, folder: Path) -> AbstractContextManager[None]:
-    """The cache without the teacher that is to be verified, and without what other code made: these are made anew."""
+def _split(plan: Plan, record: Record, freshness: Freshness, from_scratch: bool) -> tuple[list[Slot], list[Slot]]:
+    """What is taken from the cache, and what is made: what is not there, the teacher that is to be verified, what other
+    code made, and all of it from scratch."""
     slots = wanted(plan)
     anew = {slot.key for slot in stale_slots(plan, freshness)}
-    anew |= {slot.key for slot in slots if record.cell.method == TEACHER and slot.is_made}
-    return only([slot for slot in slots if slot.key not in anew], folder) if anew else nullcontext()
+    if from_scratch or record.cell.method == TEACHER:
+        anew |= {slot.key for slot in slots}
+    taken = [slot for slot in slots if slot.is_made and slot.key not in anew]
+    return taken, [slot for slot in slots if slot not in taken]
+
+
+def source_of(first: Record, second: Record, code: str) -> str:
+    """Where the source of the second run is not the one that the record names; "" where it is."""
+    ours, theirs = second.code, first.code
+    found = []
+    if ours.get("commit") != theirs.get("commit") or ours.get("dirty") or theirs.get("dirty"):
+        found.append(f"the record names {_commit(theirs)}, this is {_commit(ours)}")
+    if theirs.get("method") and ours.get("method") != theirs["method"]:
+        found.append("the method's file is not the one that the record names")
+    if not found:
+        return ""
+    said = {
+        CURRENT: "the code that computes is the same",
+        STALE: "the code that computes is another",
+        UNKNOWN: "whether the code that computes is the same is not known",
+    }
+    return "; ".join([*found, said[code]])
+
+
+def _commit(code: Mapping[str, Any]) -> str:
+    name = f"commit {code['commit'][:12]}" if code.get("commit") else "no commit"
+    return name + (" with local changes" if code.get("dirty") else "")
 
 
 def _judged_by_code(found: Verification, first: Record, second: Record, freshness: Freshness) -> Verification:

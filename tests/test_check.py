@@ -307,3 +307,12 @@ def test_ratio_interval_by_order_statistics():
         ratio([1.0] * 5, [1.0] * 5)
     with pytest.raises(ValueError, match="rounds"):
         ratio([1.0], [1.0, 2.0])
+
+
+def test_a_row_or_task_that_the_baseline_has_not_is_bad_input(tmp_path):
+    """It was left out without a word, and the rest passed."""
+    base = store(tmp_path / "a", SEEDS)
+    with pytest.raises(InputError, match="did you mean 'kd'"):
+        check(base, base, rows=["kdd"])
+    with pytest.raises(InputError, match="did you mean 'rte'"):
+        check(base, base, tasks=["rtee"])

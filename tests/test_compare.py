@@ -75,6 +75,25 @@ def test_rows_that_are_not_there_or_not_alike_are_refused(store):
         compare(store.root, "pkd", "kd")
 
 
+def test_a_misspelt_row_gets_the_nearest_name_and_no_long_list(store):
+    with pytest.raises(InputError, match="did you mean 'microbert'") as raised:
+        compare(store.root, "microbart", "kd")
+    assert "there are: kd, microbert, tinybert" in str(raised.value)  # of three it lists all
+    for number in range(40):
+        store.write(made.record(f"kd:temperature={number + 2}", "rte", 0, 0.5))
+    with pytest.raises(InputError, match="did you mean 'microbert'") as raised:
+        compare(store.root, "microbart", "kd")
+    assert "temperature" not in str(raised.value)
+    with pytest.raises(InputError, match=r"`bench report --results .*` lists the 43 rows") as raised:
+        compare(store.root, "zzz", "kd")
+    assert "temperature" not in str(raised.value)
+
+
+def test_a_misspelt_task_is_named(store):
+    with pytest.raises(InputError, match="is called 'rtee'; did you mean 'rte'"):
+        compare(store.root, "microbert", "kd", tasks=["rtee"])
+
+
 def test_other_examples_are_refused(store):
     record = next(r for r in store.records() if r.row == "kd" and r.cell.tasks == ("rte",) and r.cell.seed == 0)
     arrays = store.predictions(record)

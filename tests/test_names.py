@@ -116,3 +116,17 @@ def test_the_embedded_teacher_is_known_by_its_weights_and_not_by_a_name():
     assert "--teacher embedded" in commands(embedded)[0]
     (folder,) = groups([beside("anything", EMBEDDED_SHA256, task="mnli")])
     assert "trained for sentence similarity" in warnings(folder)[0]
+
+
+def test_a_command_sets_the_numbers_that_a_row_has_of_its_own():
+    """Batch and length of some tasks: each has its own command, and the teacher's recipe is the plain one."""
+    rows = [made.record("teacher", "rte", score=0.8), made.record("kd", "mrpc", score=0.7)]
+    own = made.record("kd", "rte", score=0.7)
+    recipe = {**own.cell.recipe, "batch_size": 8}
+    rows.append(own.model_copy(update={"cell": own.cell.model_copy(update={"recipe": recipe})}))
+    (group,) = groups(rows)
+    said = commands(group)
+    assert len(said) == 2
+    (changed,) = [command for command in said if "--set" in command]
+    assert "--tasks rte" in changed
+    assert "--set batch_size=8" in changed

@@ -281,13 +281,13 @@ def test_a_slow_machine_does_not_stop_the_first_command():
     """An hour for the sample suite is a busy machine; an hour for a folder of data is a long plan."""
     from types import SimpleNamespace
 
-    from bench.run import _agree
+    from bench.run import agree
 
     hour = {"seconds": 3600.0, "disk_bytes": 0}
-    _agree(SimpleNamespace(request=api.Request(data="sample"), **hour), None)
+    agree(SimpleNamespace(request=api.Request(data="sample"), **hour), None)
     for data, seconds in (("glue", 3600.0), ("sample", 3 * 3600.0)):
         with pytest.raises(InputError, match="add --yes"):
-            _agree(SimpleNamespace(request=api.Request(data=data), seconds=seconds, disk_bytes=0), None)
+            agree(SimpleNamespace(request=api.Request(data=data), seconds=seconds, disk_bytes=0), None)
 
 
 def test_a_full_disk_is_found_before_anything_starts(request_, monkeypatch):

@@ -400,6 +400,9 @@ def test_least_gap_and_examples_needed_agree_with_power():
     ("words", "said"),
     [
         (("--task", "rte", "--gap", 1.0), "found in 8% of them"),
+        (("--tasks", "rte", "--gap", 1.0), "found in 8% of them"),
+        (("--tasks", "rte,mrpc"), "\n\nmrpc (408 examples)"),
+        (("--tasks", "mrpc", "--seeds", "0,1,2", "--spread", 1.5), "with 3 seeds of each that scatter by 1.5 points"),
         (("--examples", 10_000), "least gap found in 80%"),
         (
             ("--task", "mrpc", "--seeds", 3, "--spread", 1.5),
@@ -427,6 +430,8 @@ def test_the_power_verb(bench, words, said):
         ("--task", "stsb"),
         ("--task", "rte", "--gap", 11),
         ("--task", "rte", "--seeds", 3),
+        ("--tasks", "rte", "--seeds", "many"),
+        ("--tasks", "rte,ret"),
         ("--task", "rte", "--spread", 1),
         ("--task", "rte", "--seeds", 3, "--spread", 0),
     ],

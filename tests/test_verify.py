@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import made
 import numpy as np
 import pytest
 import tiny
 
 from bench.record.store import Store
+from bench.train.cache import cache_root
+from bench.verify import source_of
 
 ROW = f"kd:{tiny.SHAPE}:start=random"
 
@@ -71,6 +74,48 @@ def test_how_far_two_runs_agree(bench, place, change, verdict, code):
     assert answer.stdout.startswith(verdict), answer.stdout
     assert answer.returncode == code
     assert "losses are the same throughout" in answer.stdout
+
+
+@pytest.mark.slow
+def test_from_scratch_takes_nothing_from_the_cache_and_leaves_it_alone(bench, place, tmp_path):
+    root, typed = place
+    record = next(r for label, r in records(root).items() if "pace" in label)
+    answer = bench("verify", record.key[:10], "--results", root, *typed)
+    assert "from the cache: teacher of rte; --from-scratch makes them again too" in answer.stdout
+    cache = cache_root()
+    before = {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in cache.rglob("*") if file.is_file()}
+    answer = bench(
+        "verify", record.key[:10], "--from-scratch", "--results", root, *typed, "--json", tmp_path / "v.json"
+    )
+    assert answer.stdout.startswith("bitwise equal"), answer.stdout
+    assert "made again: teacher of rte" in answer.stdout
+    body = json.loads((tmp_path / "v.json").read_text())
+    assert (body["from_cache"], body["made_again"]) == ([], ["teacher of rte"])
+    after = {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in cache.rglob("*") if file.is_file()}
+    assert {k: v for k, v in after.items() if k.suffix in (".safetensors", ".json")} == {
+        k: v for k, v in before.items() if k.suffix in (".safetensors", ".json")
+    }
+
+
+@pytest.mark.slow
+def test_another_source_than_the_record_names_is_said(bench, place):
+    root, typed = place
+    record = next(r for label, r in records(root).items() if "pace" in label)
+    store = Store(root)
+    code = record.code | {"commit": "1" * 40, "method": "2" * 64}
+    store.write(record.model_copy(update={"code": code}), store.predictions(record))
+    answer = bench("verify", record.key[:10], "--results", root, *typed)
+    assert answer.stdout.startswith("bitwise equal"), answer.stdout
+    (line,) = [line for line in answer.stdout.splitlines() if line.startswith("source: ")]
+    assert "the record names commit 111111111111" in line
+    assert "the method's file is not the one that the record names; the code that computes is the same" in line
+
+
+def test_source_of_says_nothing_where_nothing_differs():
+    same = made.record().model_copy(update={"code": {"commit": "1" * 40, "dirty": False, "method": "2" * 64}})
+    assert source_of(same, same, "current") == ""
+    changed = same.model_copy(update={"code": same.code | {"dirty": True}})
+    assert source_of(same, changed, "stale").endswith("with local changes; the code that computes is another")
 
 
 @pytest.mark.slow

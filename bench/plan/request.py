@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.data.augment import Augmentation
-from bench.errors import InputError
+from bench.errors import InputError, unknown
 from bench.plan.cell import Search
 from bench.plan.recipe import Recipe
 
@@ -17,6 +17,8 @@ CHECKPOINTS = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 OPTION_OF = {rule: option for option, rule in CHECKPOINTS.items()}
 PRECISIONS = ("fp32", "bf16")
 RECIPES = ("common", "paper")
+NUMBERS = {"batch_size": (1, 4096), "max_length": (8, 4096)}
+"""Numbers of the students' recipe that a request may set -> the least and the most. A teacher keeps the recipe's."""
 AUTO, EMBEDDED, HUB, SAMPLE = "auto", "embedded", "hub", "sample"
 HUB_TEACHER = "bert-base-uncased"
 
@@ -55,6 +57,8 @@ class Request:
     word_vectors: Path | None = None
     checkpoint: str = "last"
     """which epoch of a student is shipped: the last, or the best on the development rows or on half of them"""
+    numbers: tuple[tuple[str, int], ...] = ()
+    """of the students' recipe in the place of its own: those of :data:`NUMBERS`"""
     held_back: bool = False
     """score on a tenth of the training rows, held back, in the place of the evaluation sets"""
     searches: tuple[tuple[str, Search], ...] = ()
@@ -89,6 +93,10 @@ class Request:
         ):
             if value is not None and value < 1:
                 raise InputError(f"--{name} {value}: should be at least 1")
+        for name, value in self.numbers:
+            least, most = NUMBERS[name]
+            if not least <= value <= most:
+                raise InputError(f"{name} {value}: should lie between {least} and {most:,}")
         if self.augmentation is not None:
             self.augmentation.checked()
         elif self.word_vectors is not None:
@@ -105,6 +113,25 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
         raise InputError(f"--seeds {text}: give whole numbers, like 0,1,2") from None
+
+
+def parse_numbers(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """``["batch_size=8"]`` -> numbers of a request, in alphabetical order.
+
+    Raises:
+        InputError: not NAME=NUMBER, a name that is not there, or one given twice.
+    """
+    found: dict[str, int] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not value.strip().isdecimal():
+            raise InputError(f"--set {text}: give NAME=NUMBER, like batch_size=16")
+        if name not in NUMBERS:
+            raise unknown("number of the recipe", name, list(NUMBERS))
+        if name in found:
+            raise InputError(f"--set {text}: {name} is given twice")
+        found[name] = int(value)
+    return tuple(sorted(found.items()))
 
 
 def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Request:
@@ -145,6 +172,13 @@ def _said_of_auto(request: Request, values: Mapping[str, str], accelerator: bool
 
 
 def recipe_of(request: Request, default_epochs: float, longest: int) -> Recipe:
-    """The students' recipe; ``longest`` is what the teacher can read."""
+    """The students' recipe; ``longest`` is what the teacher can read.
+
+    Raises:
+        InputError: sequences were asked for that the teacher cannot read.
+    """
     recipe = Recipe(name=request.recipe, epochs=request.epochs or default_epochs)
-    return replace(recipe, max_length=min(recipe.max_length, longest))
+    own = dict(request.numbers)
+    if own.get("max_length", 0) > longest:
+        raise InputError(f"max_length {own['max_length']}: the teacher reads at most {longest} tokens")
+    return replace(recipe, **{"max_length": min(recipe.max_length, longest), **own})  # type: ignore[arg-type]

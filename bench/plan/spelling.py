@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import methods
 from bench.errors import InputError, unknown, what_to_install
+from bench.plan import schedule
 
 ALL = "all"
 CHECKPOINT = "checkpoint"
@@ -28,12 +29,15 @@ class MethodRow:
     """what the recipe's learning rate is multiplied with for this row"""
     by_all: bool = False
     """whether ``all`` named it: then it is left out where the teacher does not suit it"""
+    numbers: schedule.Numbers = ()
+    """of the method's stages, in the place of its paper's"""
 
     @property
     def settings(self) -> dict[str, Any]:
         """All of them; of those that joined the method later only what was changed (methods.parts.later)."""
         values = {field: getattr(self.method, field.name) for field in fields(self.method)}
-        return {f.name: value for f, value in values.items() if not f.metadata.get("later") or value != f.default}
+        own = {f.name: value for f, value in values.items() if not f.metadata.get("later") or value != f.default}
+        return own | dict(self.numbers)
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,8 @@ def parse_methods(text: str) -> list[MethodRow]:
     """``"kd,microbert:ablate"`` -> rows, in order, without repeats.
 
     Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning rate), ``-term`` drops a term (and all below it,
-    ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method. Their order does not matter.
+    ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method, ``stage.epochs=10`` is a number of one of its
+    stages (:mod:`bench.plan.schedule`). Their order does not matter.
     ``all`` stands for every method that ships with the project.
 
     Raises:
@@ -113,8 +118,7 @@ def _rows(text: str) -> list[MethodRow]:
     rows = [full]
     for label, suffix in method.ablations.items():
         row = parse_one(":".join([name, *(p for p in parts if p != "ablate")]) + suffix)
-        label = f"{full.label} {label}"
-        rows.append(MethodRow(row.spelling, label, row.method, row.dropped, full.spelling, row.pace))
+        rows.append(replace(row, label=f"{full.label} {label}", ablation_of=full.spelling))
     return rows
 
 
@@ -140,11 +144,16 @@ def parse_of(method: type, text: str) -> MethodRow:
     offered = settings_of(method)
     settings: dict[str, Any] = {}
     dropped: set[str] = set()
+    numbers: dict[str, Any] = {}
     pace = 1.0
     for part in parts:
         key, equals, value = part.partition("=")
         if key == PACE and equals and PACE not in offered:
             pace = _pace(text, value)
+        elif equals and schedule.is_number(key):
+            if key in numbers:
+                raise InputError(f"{text}: {key} is given twice")
+            numbers[key] = schedule.read(name, key, value)
         elif part.startswith("-") and not equals:
             dropped.add(_term(method, name, part[1:]))
         elif equals and key in offered:
@@ -161,10 +170,11 @@ def parse_of(method: type, text: str) -> MethodRow:
         made = method(**settings)
     except ValueError as error:
         raise InputError(f"{text}: {error}") from None
-    row = MethodRow("", "", made, tuple(sorted(dropped)))
+    own = tuple(sorted(numbers.items()))
+    row = MethodRow("", "", schedule.scheduled(made, own), tuple(sorted(dropped)), pace=pace, numbers=own)
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
-    return MethodRow(spelling, spelling, made, row.dropped, pace=pace)
+    return replace(row, spelling=spelling, label=spelling)
 
 
 def _pace(text: str, value: str) -> float:

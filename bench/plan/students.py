@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bench.errors import InputError
 from bench.plan.cell import Cell, Partner, Selection
 from bench.plan.keys import SCHEMA, digest
-from bench.plan.recipe import WIDE, Recipe
+from bench.plan.recipe import PAPER, WIDE, Recipe
 from bench.plan.request import CHECKPOINTS, Request
 from bench.plan.spelling import MethodRow
 from bench.plan.starts import StartPlan, plan_start
@@ -149,7 +149,10 @@ def _key_of(wish: Wish, request: Request, task: TaskPlan, starts: dict[str, Star
                 f"name a checkpoint without a head as --teacher"
             )
         members = [task.teacher_slot(seed).key for seed in range(wish.members)]
-        return digest({"schema": SCHEMA, "what": wish.name, "teachers": members, "data": task.data.train})
+        read = {} if _reads_as_the_teacher(task) else {"max_length": task.recipe.max_length}
+        return digest({"schema": SCHEMA, "what": wish.name, "teachers": members, "data": task.data.train, **read})
+    # sums over batches of another size are rounded differently
+    batches = {} if task.recipe.batch_size == Recipe.batch_size else {"batch_size": task.recipe.batch_size}
     return digest(
         {
             "schema": SCHEMA,
@@ -159,8 +162,14 @@ def _key_of(wish: Wish, request: Request, task: TaskPlan, starts: dict[str, Star
             "tokenizer": task.tokenizer,
             "max_length": task.recipe.max_length,
             "numeric": task.numeric.identity(),
+            **batches,
         }
     )
+
+
+def _reads_as_the_teacher(task: TaskPlan) -> bool:
+    """Whether students read sequences of the length that their teacher was tuned on."""
+    return task.recipe.max_length == task.teacher_recipe.max_length
 
 
 def computed_slot(wish: EnsembleTargets | FromTraining, key: str, task: str) -> Slot:
@@ -207,6 +216,11 @@ def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> 
     from bench.errors import CellError
     from bench.train.legs import legs_of
 
+    if row.numbers and recipe.name != PAPER:
+        raise InputError(
+            f"{row.spelling}: numbers of a stage ({', '.join(name for name, _ in row.numbers)}) go with --recipe paper; "
+            f"with --recipe common one schedule serves all rows"
+        )
     try:
         stages = row.method.stages(setup_of(tasks, {}))
         legs_of(stages, row.dropped, recipe, *(len(task.train) for task in tasks))

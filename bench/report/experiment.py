@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bench.plan.cell import TEACHER, Cell, record_key
+from bench.plan.cell import TEACHER, Cell, record_key, train_key
+from bench.plan.recipe import PAPER
 from bench.record.schema import Record
 from bench.record.store import Store, slug, write_atomically
 from bench.report.forms import grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.names import name_of, table_names
 from bench.report.rates import rates_line
-from bench.report.rebuild import experiment_command, located
+from bench.report.rebuild import AUGMENTED, experiment_command, located
 from bench.report.tables import Footnotes, Table, accuracy, differences, reappearance
 from bench.report.verdicts import differences_to, resample, suspicions_of
 from bench.report.write import footnotes, made_again, paper_of, paragraph, provenance, warnings
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cell, and what its table calls its row."""
+
+    cell: Cell
+    label: str
+    ablation_of: str | None
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,28 @@ class Section:
 
     name: str
     show: str
-    cells: Sequence[Cell]
+    cells: Sequence[Shown]
+    order: Sequence[str] = field(default=())
+    """what its rows are called, in its order; empty: in the order of the cells"""
+
+    @property
+    def rows(self) -> list[str]:
+        """What its students' rows are called, in its order."""
+        return list(self.order) or list(dict.fromkeys(s.label for s in self.cells if s.cell.method != TEACHER))
+
+    def records(self, records: Iterable[Record]) -> list[Record]:
+        """Those of its cells, called as this table calls them."""
+        own = {train_key(shown.cell): shown for shown in self.cells}
+        return [
+            _called(r, shown)
+            for r in records
+            if (shown := own.get(r.train_key)) is not None and r.key == record_key(shown.cell, r.point)
+        ]
+
+
+def _called(record: Record, shown: Shown) -> Record:
+    cell = record.cell.model_copy(update={"label": shown.label, "ablation_of": shown.ablation_of})
+    return record.model_copy(update={"cell": cell})
 
 
 @dataclass(frozen=True)
@@ -35,45 +66,100 @@ class Typed:
     file: Path
     tables: str = ""
     tasks: str = ""
+    settings: Sequence[str] = ()
+    """what the file sets for some rows on some tasks, a line each"""
 
 
 def write_experiment(
     title: str, sections: Sequence[Section], store: Store, folder: Path, latex: bool, asked: Typed
 ) -> list[Path]:
-    """Markdown and CSV, LaTeX where asked for, one file for each combination of data, teacher and recipe; returns the Markdown files."""
-    keys = {record_key(cell) for section in sections for cell in section.cells}
-    written = []
-    for group in groups((r for r in store.records() if r.key in keys), store.freshness):
-        if any(r.cell.method != TEACHER for r in group.records):
-            group.suspicions = suspicions_of(group, store)
-            located(group, store)
-            written.append(_write(title, sections, group, store, folder, latex, asked))
-    return written
+    """Markdown and CSV, LaTeX where asked for, one file for each combination of data, teacher and recipe; returns the Markdown files.
+
+    Where the experiment sets something for some tasks, data with and without augmented rows are one report: its settings
+    say which task has them.
+    """
+    records = list(store.records())
+    files: dict[tuple[object, ...], dict[int, Group]] = {}
+    for number, section in enumerate(sections):
+        for group in _groups(section.records(records), store, bool(asked.settings)):
+            if any(r.cell.method != TEACHER for r in group.records):
+                group.suspicions = suspicions_of(group, store)
+                located(group, store)
+                files.setdefault(group.identity, {})[number] = group
+    return [_write(title, sections, files[key], store, folder, latex, asked) for key in sorted(files, key=str)]
+
+
+def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[Group]:
+    """The records of one table as groups.
+
+    Args:
+        merged: whether those that differ in the augmentation of their data alone are one.
+    """
+    found = groups(records, store.freshness)
+    if not merged:
+        return found
+    alike: dict[tuple[object, ...], list[Group]] = {}
+    for group in found:
+        alike.setdefault((AUGMENTED.sub("", group.slug), *group.identity[1:]), []).append(group)
+    return [_merged(identity, those) for identity, those in alike.items()]
+
+
+def _merged(identity: tuple[object, ...], those: Sequence[Group]) -> Group:
+    first = min(those, key=lambda group: len(group.slug))
+    kept: dict[tuple[object, ...], Record] = {}
+    for group in those:
+        for r in group.records:  # a teacher is scored once for each set of training rows; it is one all the same
+            own = (r.cell.tasks, r.cell.teacher.key) if r.cell.method == TEACHER else r.key
+            kept.setdefault((r.cell.method, own), r)
+    return replace(
+        first,
+        slug=AUGMENTED.sub("", first.slug),
+        data=first.data.partition(", augmented ")[0],
+        identity=identity,
+        records=list(kept.values()),
+        left_out=[one for group in those for one in group.left_out],
+    )
+
+
+def file_name(title: str, group: Group) -> str:
+    """By the paper alone: what the title says behind a colon is no part of it."""
+    return f"{slug(title.partition(':')[0]).lower()}-{name_of(group)}"
 
 
 def _write(
-    title: str, sections: Sequence[Section], group: Group, store: Store, folder: Path, latex: bool, asked: Typed
+    title: str,
+    sections: Sequence[Section],
+    found: Mapping[int, Group],
+    store: Store,
+    folder: Path,
+    latex: bool,
+    asked: Typed,
 ) -> Path:
-    name = f"{slug(title).lower()}-{name_of(group)}"
-    lines = [*_head(title, group), *paragraph(rates_line(group)), *warnings(group)]
+    whole = _whole(found)
+    name = file_name(title, whole)
+    lines = [*_head(title, whole), *paragraph(rates_line(whole)), *warnings(whole)]
+    if asked.settings:
+        lines += ["Settings of some rows or tasks; the others are as the recipe has them:", ""]
+        lines += [*(f"- {line}" for line in asked.settings), ""]
     notes = Footnotes()
     used: dict[str, Record] = {}
-    for section, end in zip(sections, table_names([section.name for section in sections]), strict=True):
-        part = _part(group, section)
-        tables = _tables(section, part, store, notes) if part.records else []
-        if not tables:
+    ends = table_names([section.name for section in sections])
+    for number, (section, end) in enumerate(zip(sections, ends, strict=True)):
+        part = replace(found[number], order=section.rows) if number in found else None
+        tables = _tables(section, part, store, notes) if part is not None else []
+        if part is None or not tables:
             lines += [f"## {section.name}", "", "Nothing measured.", ""]
             continue
         used |= {record.key: record for record in part.records}  # a row of two tables is one record
-        paper = paper_of(group, notes, part.records) if latex else None
-        for number, table in enumerate(tables):
-            lines += [f"### {table.title}" if number else f"## {section.name}", "", grid(table), ""]
+        paper = paper_of(part, notes, part.records) if latex else None
+        for place, table in enumerate(tables):
+            lines += [f"### {table.title}" if place else f"## {section.name}", "", grid(table), ""]
             lines += [line for note in table.notes for line in (note, "")]
-            further = "-intervals" if number else ""
-            write_table(folder, f"{name}-{end}{further}", table, table.title if number else section.name, paper)
-    shown = replace(group, records=list(used.values()))
-    command = experiment_command(shown, asked.file, asked.tables, asked.tasks)
-    lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(shown.records, group.freshness)]
+            further = "-intervals" if place else ""
+            write_table(folder, f"{name}-{end}{further}", table, table.title if place else section.name, paper)
+    shown = replace(whole, records=list(used.values()))
+    command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
+    lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(shown.records, whole.freshness)]
     lines += made_again([command], shown)
     write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
     return folder / f"{name}.md"
@@ -83,19 +169,13 @@ def _head(title: str, group: Group) -> list[str]:
     """A title that nobody takes for the paper's own results, and what was measured."""
     found = sorted({r.cell.seed for r in group.records if r.cell.method != TEACHER})
     seeds = f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
+    length = "" if group.recipe == PAPER else f", {group.epochs:g} epochs"
     return [
-        f"# {title}: our own runs of its tables, not the paper's results",
+        f"# {title}; our own runs, not the paper's results",
         "",
-        f"{group.title}; recipe {group.recipe}, {group.epochs:g} epochs; {group.precision}; {seeds}.",
+        f"{group.title}; recipe {group.recipe}{length}; {group.precision}; {seeds}.",
         "",
     ]
-
-
-def _part(group: Group, section: Section) -> Group:
-    """The records of one table, its rows in their order."""
-    keys = {record_key(cell) for cell in section.cells}
-    order = list(dict.fromkeys(cell.label for cell in section.cells if cell.method != TEACHER))
-    return replace(group, records=[r for r in group.records if r.key in keys], order=order)
 
 
 def _tables(section: Section, part: Group, store: Store, notes: Footnotes) -> list[Table]:
@@ -103,11 +183,19 @@ def _tables(section: Section, part: Group, store: Store, notes: Footnotes) -> li
     if section.show == "reappearance":
         made = [reappearance(part, notes)]
     elif section.show == "differences":
-        full = part.order[0]
+        full = section.rows[0]
         made = [
-            differences("Differences", part, full, part.order, notes),
+            differences("Differences", part, full, section.rows, notes),
             differences_to(part, full, resample(part, store)),
         ]
     else:
         made = [accuracy(part, notes)]
     return [table for table in made if table is not None]
+
+
+def _whole(found: Mapping[int, Group]) -> Group:
+    """All records of a report, each once, as one group."""
+    groups_found = list(found.values())
+    records = {r.key: r for group in groups_found for r in group.records}
+    left_out = {one.record.key: one for group in groups_found for one in group.left_out}
+    return replace(groups_found[0], records=list(records.values()), left_out=list(left_out.values()))

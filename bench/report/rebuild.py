@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER, Cell
-from bench.plan.request import EMBEDDED, OPTION_OF, SAMPLE
+from bench.plan.recipe import Recipe
+from bench.plan.request import EMBEDDED, NUMBERS, OPTION_OF, SAMPLE
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import Group
@@ -49,11 +51,12 @@ def commands(group: Group) -> list[str]:
         return []
     asked: dict[tuple[str, _Asked], dict[str, set[int]]] = {}
     known = texts_known(group)
+    plain = next((record.cell.recipe for record in group.records if record.cell.method == TEACHER), Recipe().as_dict())
     for record in group.records:
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.max_train_rows
-            one = _Asked(_verb(record), together, limit, _text(record, known))
+            one = _Asked((*_verb(record), *_numbers(record, plain)), together, limit, _text(record, known))
             asked.setdefault((_row(record), one), {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
     rows: dict[_Asked, list[str]] = {}
     for (row, one), seeds_of in asked.items():
@@ -83,6 +86,12 @@ def _verb(record: Record) -> tuple[str, ...]:
     return ("run",)
 
 
+def _numbers(record: Record, plain: Mapping[str, Any]) -> list[str]:
+    """The numbers of a row's recipe that were set for it: those that its teacher's recipe has otherwise."""
+    own = record.cell.recipe
+    return [word for name in NUMBERS if own[name] != plain[name] for word in ("--set", f"{name}={own[name]}")]
+
+
 def _command(group: Group, asked: _Asked, rows: Sequence[str]) -> str:
     verb, *options = asked.verb
     words = ["python", "-m", "bench", verb]
@@ -95,33 +104,40 @@ def _command(group: Group, asked: _Asked, rows: Sequence[str]) -> str:
     )  # a search knows the common recipe alone
 
 
-def experiment_command(group: Group, file: Path, tables: str, tasks: str) -> str:
+def experiment_command(group: Group, file: Path, tables: str, tasks: str, of_the_file: bool) -> str:
     """The command that made the report of an experiment file.
 
     Args:
         group: its records, of all tables.
         tables, tasks: the names that were typed; "" for all.
+        of_the_file: whether the file sets numbers for some rows or tasks, which an option would go before.
     """
     seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
     words = ["python", "-m", "bench", "run", "--experiment", typed(file)]
     words += ["--table", tables] if tables else []
     words += ["--tasks", tasks] if tasks else []
-    return shlex.join(
-        [*words, *_options(group, _Asked(("run",), (), group.max_train_rows, _any_text(group), tuple(sorted(seeds))))]
-    )
+    limit, text = group.max_train_rows, _any_text(group)
+    asked = _Asked(("run",), (), limit, text, tuple(sorted(seeds)))
+    return shlex.join([*words, *(_place(group, asked) if of_the_file else _options(group, asked))])
 
 
 def _options(group: Group, asked: _Asked, further: Sequence[str] = (), recipe: bool = True) -> list[str]:
     """Seeds, data, teacher, and all numbers of a group: those that a default would give too."""
-    words = ["--seeds", ",".join(map(str, asked.seeds))] if asked.seeds else []
-    words += [*source(group), *further]
+    words = [*further]
     words += ["--recipe", group.recipe] if recipe else []
     words += ["--epochs", f"{group.epochs:g}"] if group.recipe != "paper" else []
-    words += ["--max-train-rows", str(asked.limit)] if asked.limit else []
     words += ["--precision", group.precision] if group.precision != "fp32" else []
     if augmented := AUGMENTED.search(group.slug):
         words += ["--augment", augmented.group(1), "--augment-times", augmented.group(2)]
         words += ["--word-vectors", augmented.group(3)] if augmented.group(3) else []
+    return _place(group, asked, words)
+
+
+def _place(group: Group, asked: _Asked, numbers: Sequence[str] = ()) -> list[str]:
+    """Seeds, data, teacher, text, machine and results, with the numbers of a recipe between them."""
+    words = ["--seeds", ",".join(map(str, asked.seeds))] if asked.seeds else []
+    words += [*source(group), *numbers]
+    words += ["--max-train-rows", str(asked.limit)] if asked.limit else []
     return [*words, *asked.text, "--threads", str(group.threads), "--device", group.device, "--results", group.results]
 
 

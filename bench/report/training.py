@@ -53,6 +53,13 @@ def _by_tasks(done: Sequence[Record]) -> list[list[TrainCost]]:
     return list(found.values())
 
 
+def costs_of(done: Sequence[Record]) -> list[float]:
+    """What a row's trainings took, as :data:`COSTS`: the mean over the seeds of each task, summed over tasks."""
+    costs = _by_tasks(done)
+    # tasks may have different numbers of seeds, so each has its own mean
+    return [sum(sum(of(one) for one in seeds) / len(seeds) for seeds in costs) for of in COSTS]
+
+
 def cost(group: Group) -> Table | None:
     """What training each row took: the mean over the seeds of each task, summed over tasks."""
     rows = []
@@ -60,11 +67,7 @@ def cost(group: Group) -> Table | None:
         done = trainings(group, label)
         if not done:
             continue
-        costs = _by_tasks(done)
-        # tasks may have different numbers of seeds, so each has its own mean
-        examples, own, taught, seconds, shared, alone = (
-            sum(sum(of(one) for one in seeds) / len(seeds) for seeds in costs) for of in COSTS
-        )
+        examples, own, taught, seconds, shared, alone = costs_of(done)
         rows.append(
             [
                 label,

@@ -21,18 +21,24 @@ WEIGHTS = "model.safetensors"
 MADE = "made.json"
 
 
-def cache_root() -> Path:
+_OWN: ContextVar[Path | None] = ContextVar("a folder in the place of the cache", default=None)
+
+
+def users_cache() -> Path:
     """``BERT_BENCH_CACHE``, or the user's cache folder."""
     given = os.environ.get("BERT_BENCH_CACHE")
     return Path(given) if given else Path.home() / ".cache" / "bert-bench"
 
 
-_OWN: ContextVar[Path | None] = ContextVar("a folder in the place of the cache", default=None)
+def cache_root() -> Path:
+    """Where things are looked for and kept: the user's cache, or the folder in its place inside :func:`only`."""
+    return _OWN.get() or users_cache()
 
 
 @contextmanager
 def only(slots: Iterable[Slot], folder: Path) -> Iterator[None]:
-    """Inside, the cache has these things alone; what is made there is gone with ``folder``."""
+    """Inside, the cache has these things alone: no others, and no states of trainings that broke off. What is made there is
+    gone with ``folder``."""
     there = [(slot, slot.folder) for slot in slots if slot.is_made]
     token = _OWN.set(folder)
     try:
@@ -57,7 +63,7 @@ class Slot:
 
     @property
     def folder(self) -> Path:
-        return (_OWN.get() or cache_root()) / self.kind / self.key[:24]
+        return cache_root() / self.kind / self.key[:24]
 
     @property
     def is_made(self) -> bool:

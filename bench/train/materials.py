@@ -53,12 +53,17 @@ class Materials:
     @cached_property
     def given(self) -> Encoded:
         """The training rows as they come: what teachers are tuned on."""
-        return encode(self.tokenizer, self.task.train, self.task.recipe.max_length)
+        return encode(self.tokenizer, self.task.train, self.task.teacher_recipe.max_length)
 
     @cached_property
     def train(self) -> Encoded:
         """What students are trained on."""
-        return self.given if self.task.augmentation is None else self.augmentation[0]
+        if self.task.augmentation is not None:
+            return self.augmentation[0]
+        length = self.task.recipe.max_length
+        if length == self.task.teacher_recipe.max_length:
+            return self.given
+        return encode(self.tokenizer, self.task.train, length)
 
     @cached_property
     def augmentation(self) -> tuple[Encoded, dict[str, Any]]:
