@@ -213,6 +213,7 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
     assert done.returncode == 0, done.stderr
     (report,) = Path("p").glob("*.md")
     (command,) = re.findall(r"- made again by: `python -m bench (.*)`", report.read_text())
+    assert "bench verify" not in report.read_text()  # it has no option for the file
     again = bench(*shlex.split(command), "--reports", "p")
     assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
     (record,) = [r for r in Store(Path("r")).records() if r.cell.method != TEACHER]
