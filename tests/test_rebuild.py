@@ -213,6 +213,7 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
     assert done.returncode == 0, done.stderr
     (report,) = Path("p").glob("*.md")
     (command,) = re.findall(r"- made again by: `python -m bench (.*)`", report.read_text())
+    assert "bench verify" not in report.read_text()  # it has no option for the file
     again = bench(*shlex.split(command), "--reports", "p")
     assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
     (record,) = [r for r in Store(Path("r")).records() if r.cell.method != TEACHER]
@@ -233,7 +234,7 @@ def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(tm
     asked = Typed(tmp_path / "experiments" / "e.toml", "one,two", "rte")
     (report,) = write_experiment("A paper", sections, store, tmp_path / "p", False, asked)
     text = report.read_text()
-    assert text.startswith("# A paper: our own runs of its tables, not the paper's results\n")
+    assert text.startswith("# A paper; our own runs, not the paper's results\n")
     assert "; seeds 0, 1." in text
     (command,) = re.findall(r"- made again by: `(.*)`", text)
     said = words_of(command)

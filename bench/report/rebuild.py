@@ -160,7 +160,12 @@ def _source(slug: str, teacher: str, base: str) -> list[str]:
 
 
 def verifying(group: Group) -> str:
-    """The command that trains one record of a group again; its key is left open."""
+    """The command that trains one record of a group again; its key is left open. "" for tasks of one's own.
+
+    ``verify`` takes the task from the record, which does not have the file of one's own.
+    """
+    if _is_own(group.slug):
+        return ""
     words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results, *source(group)]
     return shlex.join([*words, *_any_text(group), "--device", group.device])
 
@@ -192,10 +197,15 @@ def _row(record: Record) -> str:
     return SUFFIX.sub("", cell.label) if cell.ablation_of is None else f"{SUFFIX.sub('', cell.ablation_of)}:ablate"
 
 
+def _is_own(slug: str) -> bool:
+    """Whether the examples are of a task of one's own."""
+    return slug.startswith("own-")
+
+
 def _data(slug: str) -> str:
     """What ``--data`` was; "" for tasks of one's own, whose file names the data."""
     known = AUGMENTED.sub("", slug).replace("-half-dev", "").removesuffix(HELD_BACK)
-    if known.startswith("own-"):
+    if _is_own(known):
         return ""
     if known.startswith("sample-"):
         return SAMPLE
@@ -204,7 +214,7 @@ def _data(slug: str) -> str:
 
 def _typed_task(slug: str, task: str, cells: Iterable[Cell]) -> str:
     """How a task was typed: one's own by its file, as its records name it, else called like the task."""
-    if not slug.startswith("own-") or task in GLUE:
+    if not _is_own(slug) or task in GLUE:
         return task
     return next((file for cell in cells if task in cell.tasks and (file := cell.data.task_file)), f"{task}.toml")
 

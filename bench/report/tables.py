@@ -336,10 +336,11 @@ def behind(group: Group) -> Table | None:
     if not rows:
         return None
     table = by_row("The records behind each number", ["System", *(c.title for c in columns)], group, rows)
+    again = verifying(group)
     table.notes.append(
         f"One key a seed. `python -m bench show KEY --results {group.results}` prints a record, "
-        f"`python -m bench trace NUMBER --results {group.results}` finds a number's records, "
-        f"`{verifying(group)}` trains a record again and says how far it is the same."
+        f"`python -m bench trace NUMBER --results {group.results}` finds a number's records"
+        + (f", `{again}` trains a record again and says how far it is the same." if again else ".")
     )
     return table
 
