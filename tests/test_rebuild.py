@@ -16,7 +16,7 @@ from conftest import SHARED
 from bench.plan.cell import TEACHER, record_key
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.experiment import Section, Typed, write_experiment
+from bench.report.experiment import Section, Shown, Typed, write_experiment
 from bench.report.groups import Group, groups
 from bench.report.rebuild import commands, experiment_command, located, places, scoring_again, verifying
 from bench.report.write import write_reports
@@ -230,7 +230,8 @@ def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(tm
     for record in made.paper():
         store.write(record)
     cells = [r.cell for r in made.paper() if r.cell.tasks == ("rte",)]
-    sections = [Section("one", "accuracy", cells), Section("two", "differences", cells)]
+    shown = [Shown(cell, cell.label, cell.ablation_of) for cell in cells]
+    sections = [Section("one", "accuracy", shown), Section("two", "differences", shown)]
     asked = Typed(tmp_path / "experiments" / "e.toml", "one,two", "rte")
     (report,) = write_experiment("A paper", sections, store, tmp_path / "p", False, asked)
     text = report.read_text()

@@ -104,7 +104,7 @@ def _command(group: Group, asked: _Asked, rows: Sequence[str]) -> str:
     )  # a search knows the common recipe alone
 
 
-def experiment_command(group: Group, file: Path, tables: str, tasks: str, of_the_file: bool) -> str:
+def experiment_command(group: Group, file: Path, tables: str, tasks: str, of_the_file: bool = False) -> str:
     """The command that made the report of an experiment file.
 
     Args:
