@@ -29,6 +29,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -125,9 +126,16 @@ def _figure(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+@cache
 def _typed(row: str) -> str:
     """A row in its shortest spelling, however it was typed; a method's name stays."""
     return row if ":" not in row else parse_one(row).spelling
+
+
+@cache
+def _parsed(text: str) -> tuple[MethodRow, ...]:
+    """The rows of one entry: settings ask for them again and again."""
+    return tuple(parse_methods(text))
 
 
 def full_row(row: MethodRow) -> str:
@@ -273,7 +281,7 @@ def _rows_of(table: TableSpec) -> tuple[list[tuple[str, list[MethodRow]]], list[
         if text.split(":")[0] == CHECKPOINT:
             others.append(text)
         else:
-            rows.append((text, parse_methods(text)))
+            rows.append((text, list(_parsed(text))))
     return rows, others
 
 
@@ -305,7 +313,7 @@ def _named(
     members: Sequence[MethodRow], spelled: str, labels: Mapping[str, tuple[str, str | None]]
 ) -> dict[str, tuple[str, str | None]]:
     """What the rows of an entry are called when they are typed with their settings."""
-    own = parse_methods(spelled)
+    own = _parsed(spelled)
     if len(own) != len(members):
         raise InputError(f"{spelled}: with these settings it has other rows than without")
     return {with_settings.spelling: labels[row.spelling] for with_settings, row in zip(own, members, strict=True)}
