@@ -210,16 +210,16 @@ class Experiment(_Strict):
                 options, own = self._of(table.name, members[0], task)
                 by_settings.setdefault((tuple(sorted(options.items())), ":".join([text, *own])), []).append(token)
             _check_together(members[0], [spelled for _, spelled in by_settings] if len(by_settings) > 1 else [])
-            for (options, spelled), tasks in by_settings.items():
+            for (chosen, spelled), tasks in by_settings.items():
                 for spelling, name in _named(members, spelled, labels).items():
                     if shown.setdefault(spelling, name) != name:
                         raise InputError(
                             f"table {table.name}: with its settings {name[0]} on {', '.join(tasks)} is its other row {spelling}"
                         )
-                asked.setdefault((options, tuple(tasks)), []).append(spelled)
+                asked.setdefault((chosen, tuple(tasks)), []).append(spelled)
         if others:
             asked.setdefault(((), tuple(token for token, _ in tokens)), []).extend(others)
-        return [Part(",".join(rows), ",".join(tasks), dict(options), shown) for (options, tasks), rows in asked.items()]
+        return [Part(",".join(those), ",".join(on), dict(common), shown) for (common, on), those in asked.items()]
 
     def _of(self, table: str, row: MethodRow, task: str) -> tuple[dict[str, Any], list[str]]:
         """Options of the request and parts of the spelling of one row on one task; later entries go before."""
@@ -375,5 +375,5 @@ def _check(experiment: Experiment) -> None:
             raise InputError(f'{where}.stages: numbers of a stage go with recipe = "paper"')
         if one.augment_times is not None and one.augment in (None, "none"):
             raise InputError(f"{where}.augment_times goes with augment")
-    for table in experiment.table:
-        experiment.parts(table)
+    for spec in experiment.table:
+        experiment.parts(spec)
