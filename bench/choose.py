@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.compare import UNCLEAR, WORSE, compared
+from bench.data.tasks import GLUE
 from bench.errors import NothingMeasured, unknown
 from bench.plan.cell import TEACHER
 from bench.record.speed import speed_records
@@ -134,7 +135,7 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
     """A choice for each table of the records that has all the tasks (none: whatever it has).
 
     Raises:
-        InputError: no record has one of the tasks.
+        InputError: there is no such task: neither in the records nor in GLUE.
         NothingMeasured: no table has all of them.
     """
     store = Store(results)
@@ -147,7 +148,7 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
     if not made:
         known = sorted({task for record in store.records() for task in record.cell.tasks})
         for task in tasks if known else ():
-            if task not in known:
+            if task not in {*known, *GLUE}:
                 raise unknown(f"task in {results}", task, known)
         wanted = f" with {', '.join(tasks)}" if tasks else ""
         raise NothingMeasured(f"no table of records{wanted} in {results}; `report` shows what there is")

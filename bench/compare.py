@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown, unknown_row
 from bench.plan.cell import TEACHER
 from bench.plan.spelling import CHECKPOINT
@@ -124,7 +125,7 @@ def compare(
         if row not in rows:
             raise unknown_row(row, rows, results)
     for task in tasks:
-        if task not in known:
+        if task not in {*known, *GLUE}:
             raise unknown(f"task in {results}", task, sorted(known))
     progress = progress or Progress()
     shown, left = newest_of(met, lambda r: (r.row, _question(r)))

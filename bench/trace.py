@@ -192,7 +192,7 @@ def _difference(one: str, other: str, what: str, gap: float, keys: tuple[str, ..
 
 def _of_session(session: SpeedRecord) -> Iterator[Origin]:
     """Latencies, throughput, speed-ups and footprints of one session of timing."""
-    where = f"session {session.key[:12]} beside {session.teacher}"
+    where = f"session {session.key[:12]}, teacher {session.teacher}"
 
     def origin(what: str, exact: float, kind: str = PLAIN) -> Origin:
         return Origin(f"{what} ({where})", exact, (), kind, session.key)

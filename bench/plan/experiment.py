@@ -29,6 +29,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -125,9 +126,16 @@ def _figure(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+@cache
 def _typed(row: str) -> str:
     """A row in its shortest spelling, however it was typed; a method's name stays."""
     return row if ":" not in row else parse_one(row).spelling
+
+
+@cache
+def _parsed(text: str) -> tuple[MethodRow, ...]:
+    """The rows of one entry: settings ask for them again and again."""
+    return tuple(parse_methods(text))
 
 
 def full_row(row: MethodRow) -> str:
@@ -202,16 +210,16 @@ class Experiment(_Strict):
                 options, own = self._of(table.name, members[0], task)
                 by_settings.setdefault((tuple(sorted(options.items())), ":".join([text, *own])), []).append(token)
             _check_together(members[0], [spelled for _, spelled in by_settings] if len(by_settings) > 1 else [])
-            for (options, spelled), tasks in by_settings.items():
+            for (chosen, spelled), tasks in by_settings.items():
                 for spelling, name in _named(members, spelled, labels).items():
                     if shown.setdefault(spelling, name) != name:
                         raise InputError(
                             f"table {table.name}: with its settings {name[0]} on {', '.join(tasks)} is its other row {spelling}"
                         )
-                asked.setdefault((options, tuple(tasks)), []).append(spelled)
+                asked.setdefault((chosen, tuple(tasks)), []).append(spelled)
         if others:
             asked.setdefault(((), tuple(token for token, _ in tokens)), []).extend(others)
-        return [Part(",".join(rows), ",".join(tasks), dict(options), shown) for (options, tasks), rows in asked.items()]
+        return [Part(",".join(those), ",".join(on), dict(common), shown) for (common, on), those in asked.items()]
 
     def _of(self, table: str, row: MethodRow, task: str) -> tuple[dict[str, Any], list[str]]:
         """Options of the request and parts of the spelling of one row on one task; later entries go before."""
@@ -273,7 +281,7 @@ def _rows_of(table: TableSpec) -> tuple[list[tuple[str, list[MethodRow]]], list[
         if text.split(":")[0] == CHECKPOINT:
             others.append(text)
         else:
-            rows.append((text, parse_methods(text)))
+            rows.append((text, list(_parsed(text))))
     return rows, others
 
 
@@ -305,7 +313,7 @@ def _named(
     members: Sequence[MethodRow], spelled: str, labels: Mapping[str, tuple[str, str | None]]
 ) -> dict[str, tuple[str, str | None]]:
     """What the rows of an entry are called when they are typed with their settings."""
-    own = parse_methods(spelled)
+    own = _parsed(spelled)
     if len(own) != len(members):
         raise InputError(f"{spelled}: with these settings it has other rows than without")
     return {with_settings.spelling: labels[row.spelling] for with_settings, row in zip(own, members, strict=True)}
@@ -367,5 +375,5 @@ def _check(experiment: Experiment) -> None:
             raise InputError(f'{where}.stages: numbers of a stage go with recipe = "paper"')
         if one.augment_times is not None and one.augment in (None, "none"):
             raise InputError(f"{where}.augment_times goes with augment")
-    for table in experiment.table:
-        experiment.parts(table)
+    for spec in experiment.table:
+        experiment.parts(spec)

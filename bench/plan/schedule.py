@@ -63,7 +63,8 @@ def scheduled(method: Any, numbers: Numbers) -> Any:
     if not numbers:
         return method
     values = vars(method)
-    return _class(type(method), numbers)(**{setting.name: values[setting.name] for setting in fields(method)})
+    own = _class(type(method), numbers)  # type: ignore[arg-type]  # a class is hashable
+    return own(**{setting.name: values[setting.name] for setting in fields(method)})
 
 
 @cache
