@@ -98,9 +98,11 @@ def _request(**given: Any) -> Any:
 
 
 def _ended(outcome: Outcome) -> int:
-    """Say how a run ended; its exit code."""
+    """Say how a run ended: its tables, what to type next, what failed. Returns its exit code."""
     from bench.ending import said_of_failures
 
+    for text in outcome.shown:
+        print(f"\n{text}")
     for line in said_of_failures(outcome.failures, outcome.plan.request.results):
         print(line, file=sys.stderr)
     return outcome.exit_code

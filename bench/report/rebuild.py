@@ -28,7 +28,7 @@ def commands(group: Group) -> list[str]:
     if group.slug.endswith("-held-back"):
         return []
     made: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], list[Record]] = {}
-    for record in group.records:
+    for record in _in_order(group):
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.max_train_rows
@@ -36,6 +36,14 @@ def commands(group: Group) -> list[str]:
     if not made:
         made = {(("run",), (), group.max_train_rows): list(group.records)}
     return [_command(group, *asked, records) for asked, records in made.items()]
+
+
+def _in_order(group: Group) -> Sequence[Record]:
+    """The records; by their rows where those have an order of their own."""
+    if not group.order:
+        return group.records
+    place = {label: number for number, label in enumerate(group.systems)}
+    return sorted(group.records, key=lambda record: place[record.row])
 
 
 def _verb(record: Record) -> tuple[str, ...]:
