@@ -38,9 +38,7 @@ def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
     said = [group.title, *(line.replace("**", "") for line in warnings(group) if line)]
     lines = [*(textwrap.fill(line, TERMINAL) for line in said), ""]
     lines += [plain(replace(table, rows=[table.rows[i] for i in kept])), ""]
-    lines.append(
-        "Percent, development sets; * the best student of a column in the report. Footnotes are in the report."
-    )
+    lines.append("Percent, development sets. * is the best student of a column. The report has the footnotes.")
     if further := len(table.rows) - len(kept):
         lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
     tasks = {task for cell in cells for task in cell.tasks}
