@@ -59,6 +59,10 @@ def main() -> NoReturn:
         code = INTERRUPTED
     except BrokenPipeError:
         sys.exit(1)
+    except OSError as error:
+        if not error.filename:
+            raise
+        fail(f"{error.filename}: {error.strerror}; name another file or folder, or mend this one", BAD_INPUT)
     except ModuleNotFoundError as error:
         lacking = what_to_install(error)
         if not lacking:

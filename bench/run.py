@@ -143,7 +143,8 @@ def _check_disk(plan: Plan) -> None:
     import shutil
 
     saved = [("--save-students", plan.request.save_students)] if plan.request.save_students else []
-    for what, folder in (("results", plan.request.results), ("the cache", cache_root()), *saved):
+    reports = ("reports", plan.request.reports)
+    for what, folder in (("results", plan.request.results), reports, ("the cache", cache_root()), *saved):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(folder).free
@@ -152,7 +153,7 @@ def _check_disk(plan: Plan) -> None:
         if free < plan.disk_bytes + 10**8:
             raise InputError(
                 f"{what} in {folder} has {free / 1e9:.1f} GB free, this plan needs about {plan.disk_bytes / 1e9:.1f} GB; "
-                f"free some, or set --results and BERT_BENCH_CACHE to another disk"
+                f"free some, or set --results, --reports and BERT_BENCH_CACHE to another disk"
             )
 
 

@@ -59,20 +59,12 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     """what is still to make, with its estimated time and disk"""
+    seconds: float = 0.0
+    disk_bytes: int = 0
     stale: list[Slot] = field(default_factory=list)
     """what the cells to do would take from the cache although other code made it"""
     said_of_code: list[str] = field(default_factory=list)
     """for a reader: what of the plan other code made"""
-
-    @property
-    def seconds(self) -> float:
-        """Estimated, of all that is to do."""
-        return sum(part.seconds for part in self.parts)
-
-    @property
-    def disk_bytes(self) -> int:
-        """Estimated, of all that is to do."""
-        return sum(part.disk_bytes for part in self.parts)
 
     def is_there(self, slot: Slot) -> bool:
         """Whether something is in the cache and will be used."""
@@ -163,6 +155,8 @@ def build(request: Request) -> Plan:
     from bench.plan.estimate import estimate
 
     plan.parts = estimate(plan)
+    plan.seconds = sum(part.seconds for part in plan.parts)
+    plan.disk_bytes = sum(part.disk_bytes for part in plan.parts)
     return plan
 
 

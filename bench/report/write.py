@@ -85,7 +85,7 @@ def write_groups(
     """As :func:`write_reports`, without the reports of speed sessions; returns the tables too."""
     records, sessions = list(store.records()), list(speed_records(store.root))
     if not records and not sessions:
-        raise NothingMeasured(f"no records in {store.root}; type: python -m bench run --methods all --tasks glue")
+        raise NothingMeasured(_nothing_in(store.root))
     touched = None if cells is None else {record_key(cell) for cell in cells}
     written = []
     for group in groups(records, store.freshness):
@@ -96,6 +96,12 @@ def write_groups(
             add_speed(group, latest(sessions, group.teacher))
             written.append(write_group(group, folder, store, kept, latex))
     return written
+
+
+def _nothing_in(root: Path) -> str:
+    if root.is_dir():
+        return f"no records in {root}; type: python -m bench run --methods all --tasks glue"
+    return f"no records in {root}: there is no such folder; name the folder of records with --results"
 
 
 def add_speed(group: Group, session: SpeedRecord | None) -> None:
