@@ -47,6 +47,7 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     Raises:
         InputError: no table, no records, a mapping to a row that is not there, or no row in common.
     """
+    sheets = read(file)
     store = Store(results)
     found = groups(store.records())
     if not found:
@@ -61,7 +62,6 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
             raise unknown_row(ours, known, results)
         named[plain_name(paper)] = ours
     by_name = {plain_name(label): label for label in known} | named
-    sheets = read(file)
     checked = [
         c
         for sheet in sheets

@@ -62,6 +62,10 @@ def main() -> NoReturn:
         code = INTERRUPTED
     except BrokenPipeError:
         sys.exit(1)
+    except OSError as error:
+        if not error.filename:
+            raise
+        fail(f"{error.filename}: {error.strerror}; name another file or folder, or mend this one", BAD_INPUT)
     except ModuleNotFoundError as error:
         lacking = what_to_install(error)
         if not lacking:
@@ -102,9 +106,11 @@ def _request(**given: Any) -> Any:
 
 
 def _ended(outcome: Outcome) -> int:
-    """Say how a run ended; its exit code."""
+    """Say how a run ended: its tables, what to type next, what failed. Returns its exit code."""
     from bench.ending import said_of_failures
 
+    for text in outcome.shown:
+        print(f"\n{text}")
     for line in said_of_failures(outcome.failures, outcome.plan.request.results):
         print(line, file=sys.stderr)
     return outcome.exit_code

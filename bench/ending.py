@@ -1,13 +1,19 @@
-"""How a run ends in the terminal: what failed and why, once each. No torch."""
+"""How a run ends in the terminal: its main table, what to type next, what failed and why. No torch."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench.plan.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
+from bench.report.forms import TERMINAL, plain
+from bench.report.groups import Group
+from bench.report.write import Written, warnings
+from bench.stats.summary import summarise
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,38 @@ class Failure:
     """the error in one line"""
     key: str = ""
     """of its record, which has the traceback; "" where there is none"""
+
+
+def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
+    """The report's first table with the rows of some cells, and the command that compares the two best of them."""
+    group, table = written.group, written.tables[0]
+    named = {cell.label for cell in cells}
+    of_rows = {label: {r.cell.label for r in group.of(label)} for label in group.systems}
+    kept = [i for i, label in enumerate(group.systems) if label == TEACHER or of_rows[label] & named]
+    said = [group.title, *(line.replace("**", "") for line in warnings(group) if line)]
+    lines = [*(textwrap.fill(line, TERMINAL) for line in said), ""]
+    lines += [plain(replace(table, rows=[table.rows[i] for i in kept])), ""]
+    lines.append("Percent, development sets. * is the best student of a column. The report has the footnotes.")
+    if further := len(table.rows) - len(kept):
+        lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
+    tasks = {task for cell in cells for task in cell.tasks}
+    best = _best(group, [group.systems[i] for i in kept], tasks)
+    if len(best) == 2:
+        words = ["python", "-m", "bench", "compare", *best, "--results", str(results)]
+        lines.append(f"next: {shlex.join(words)}")
+    return "\n".join(lines)
+
+
+def _best(group: Group, labels: Sequence[str], tasks: Collection[str]) -> list[str]:
+    """The two students of the highest mean over the columns of these tasks; of one student alone, it and the teacher."""
+    columns = [column for column in group.columns if column.task in tasks]
+    means = {}
+    for label in labels:
+        values = [list(group.values(label, column).values()) for column in columns]
+        if values and all(values):
+            means[label] = summarise([summarise(of_column).mean for of_column in values]).mean
+    students = sorted((label for label in means if label != TEACHER), key=lambda label: -means[label])
+    return [*students[:2], *([TEACHER] if TEACHER in means and len(students) == 1 else [])]
 
 
 def said_of_failures(failures: Sequence[Failure], results: Path) -> list[str]:

@@ -108,6 +108,7 @@ def run_experiment(
         sum(outcome.trained for outcome in outcomes),
         [one for outcome in outcomes for one in outcome.failures],
         [*dict.fromkeys(report for outcome in outcomes for report in outcome.reports), *written],
+        [text for outcome in outcomes for text in outcome.shown],
     )
 
 

@@ -55,6 +55,8 @@ class Outcome:
     trained: int = 0
     failures: list[Failure] = field(default_factory=list)
     reports: list[Path] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    """for a terminal: the main table of each report, and what to type next"""
 
     @property
     def failed(self) -> list[str]:
@@ -94,13 +96,23 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
             _carry_out(plan, numerics, progress, outcome)
     else:
         progress.say("nothing to do: every cell has its record")
-    from bench.report.write import write_reports
+    _report(outcome, progress)
+    return outcome
 
-    cells = [planned.cell for planned in plan.cells]
-    outcome.reports = write_reports(Store(request.results), request.reports, cells, latex=request.latex)
+
+def _report(outcome: Outcome, progress: Progress) -> None:
+    """Write the reports of the plan's tables, with their rows as they were typed."""
+    from bench.ending import shown
+    from bench.report.write import write_groups
+
+    request, cells = outcome.plan.request, [planned.cell for planned in outcome.plan.cells]
+    written = write_groups(
+        Store(request.results), request.reports, cells, latex=request.latex, order=outcome.plan.labels
+    )
+    outcome.reports = [one.path for one in written]
+    outcome.shown = [shown(one, cells, request.results) for one in written]
     for path in outcome.reports:
         progress.say(f"report: {path}")
-    return outcome
 
 
 def agree(plan: Plan, confirm: Any) -> None:
@@ -136,7 +148,8 @@ def _check_disk(plan: Plan) -> None:
     import shutil
 
     saved = [("--save-students", plan.request.save_students)] if plan.request.save_students else []
-    for what, folder in (("results", plan.request.results), ("the cache", cache_root()), *saved):
+    reports = ("reports", plan.request.reports)
+    for what, folder in (("results", plan.request.results), reports, ("the cache", cache_root()), *saved):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(folder).free
@@ -145,7 +158,7 @@ def _check_disk(plan: Plan) -> None:
         if free < plan.disk_bytes + 10**8:
             raise InputError(
                 f"{what} in {folder} has {free / 1e9:.1f} GB free, this plan needs about {plan.disk_bytes / 1e9:.1f} GB; "
-                f"free some, or set --results and BERT_BENCH_CACHE to another disk"
+                f"free some, or set --results, --reports and BERT_BENCH_CACHE to another disk"
             )
 
 

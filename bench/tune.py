@@ -99,7 +99,8 @@ def tune(
     failures = [one for outcome in (searching, *outcomes) for one in outcome.failures]
     done = sum(outcome.trained for outcome in (searching, *outcomes))
     reports = list(dict.fromkeys(path for outcome in (searching, *outcomes) for path in outcome.reports))
-    return chosen, Outcome(outcomes[-1].plan if outcomes else searching.plan, done, failures, reports)
+    shown = [text for outcome in outcomes for text in outcome.shown]
+    return chosen, Outcome(outcomes[-1].plan if outcomes else searching.plan, done, failures, reports, shown)
 
 
 def _records(outcome: Outcome, request: Request) -> list[Record]:

@@ -18,6 +18,7 @@ LIGHT = [
     "stats",
     "report",
     "errors.py",
+    "ending.py",
     "check.py",
     "compare.py",
     "choose.py",

@@ -248,3 +248,34 @@ def test_the_place_of_an_error_is_the_deepest_line_of_the_method(do, place):
     line = inspect.getsourcelines(hidden_cosine_tokenmean)[1]
     found = place_of(caught.value, "kd")
     assert found in {place.format(line + further) for further in range(8)}
+
+
+def test_a_report_of_no_folder_says_so(bench, tmp_path):
+    file = tmp_path / "records.txt"
+    file.write_text("")
+    for place in (file, tmp_path / "nowhere"):
+        done = bench("report", "--results", place)
+        assert (done.returncode, f"no records in {place}: there is no such folder" in done.stderr) == (4, True)
+
+
+@pytest.mark.parametrize("option", ["--reports", "--json"])
+def test_a_file_that_cannot_be_written_is_one_line(bench, paper_store, tmp_path, option):
+    """A file stands where a folder is wanted."""
+    (tmp_path / "taken").write_text("")
+    where = tmp_path / "taken" if option == "--reports" else tmp_path / "taken" / "answer.json"
+    line = refused(bench("report", "--results", paper_store.root, option, where))
+    assert str(tmp_path / "taken") in line
+
+
+def test_a_folder_for_reports_that_cannot_be_is_found_before_anything_starts(bench, common, tmp_path):
+    (tmp_path / "taken").write_text("")
+    done = bench("run", "--methods", ROW, *common, "--reports", tmp_path / "taken")
+    assert done.returncode == 2
+    assert f"reports cannot be written to {tmp_path / 'taken'}" in done.stderr
+    assert not list((tmp_path / "r").rglob("*.json"))
+
+
+def test_a_paper_is_looked_for_before_its_records(bench, tmp_path):
+    line = refused(bench("check-paper", tmp_path / "paper.tex", "--results", tmp_path / "none"))
+    assert line == f"bench: {tmp_path / 'paper.tex'}: no such file"
+    assert "a folder; name a file in it" in refused(bench("audit", tmp_path))

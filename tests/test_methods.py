@@ -34,7 +34,9 @@ def test_published_shape(method):
         "bilstm": 3.60,  # 3.00 of them 10,000 word vectors
         "mtdnn": 109.48,
     }
-    assert counted.total / 1e6 == pytest.approx(millions.get(made.name, 14.35), abs=0.006)
+    assert counted.total / 1e6 == pytest.approx(millions.get(made.name, 14.35), abs=0.006), (
+        f"{made.name} has {counted.total / 1e6:.2f} million parameters; if its paper's shape has so many, add it to `millions`"
+    )
     assert (counted.active < counted.total) == (made.name == "moebert")
 
 
@@ -131,7 +133,12 @@ def test_the_papers_schedules_are_said_stage_by_stage(method):
     assert known == PAPER_SAYS
     for stage in stages:
         if not stage.preparatory_steps:
-            assert {"epochs", "learning_rate"} <= set(stage.paper) <= known
+            missing = sorted({"epochs", "learning_rate"} - set(stage.paper))
+            assert not missing, (
+                f"{made.name}: the stage {stage.name!r} does not say its paper's {' and '.join(missing)}; add it, for example: "
+                f'Stage({stage.name!r}, terms, paper={{"epochs": 3.0, "learning_rate": 5e-5}})'
+            )
+            assert set(stage.paper) <= known
     legs = legs_of(stages, (), Recipe(name="paper"), 320)[1]
     assert [leg.steps for leg in legs] == [
         round(10 * stage.paper["epochs"]) for stage in stages if not stage.preparatory_steps

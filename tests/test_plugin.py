@@ -14,6 +14,7 @@ import tiny
 import methods
 
 PLUGIN = Path(__file__).parent / "plugin"
+ROOT = PLUGIN.parents[1]
 NAME = "shrinkbert/teacherlogits"
 
 
@@ -96,3 +97,27 @@ def test_a_method_without_a_paper_has_no_row_by_the_papers_recipe(bench, monkeyp
     assert rows == ["teacher", "finetune", "kd"], "the baselines name theirs"
     common = bench("plan", "--methods", "kd,mine", *words)
     assert common.returncode == 0, common.stderr
+
+
+def test_what_a_new_method_owes_the_tests_is_said_with_an_example(monkeypatch):
+    """Its author reads what is missing, where, and how such a thing looks; no difference of sets."""
+    import test_experiment
+    import test_formulas
+    import test_methods
+    import test_rates
+
+    monkeypatch.setitem(methods.TABLE, "mine", ("shrinkbert:TeacherLogits", "a method that joins"))
+    monkeypatch.syspath_prepend(PLUGIN)
+    asked = {
+        test_formulas.test_no_method_is_left_out: r"tests/test_formulas\.py .*nothing for: mine\. .*example: \(\"mine\", BERT\)",
+        test_rates.test_the_matrix_has_every_shipped_method: r"tests/test_rates\.py .*nothing for: mine\.",
+        test_experiment.test_every_paper_has_one: r"methods/experiments/ .*nothing for: mine\. .*example: \S+pd\.toml",
+    }
+    for test, says in asked.items():
+        with pytest.raises(AssertionError, match=says):
+            test()
+    with pytest.raises(AssertionError, match=r"the stage 'distil' .* paper=\{\"epochs\": 3\.0"):
+        test_methods.test_the_papers_schedules_are_said_stage_by_stage(methods.get("mine"))
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    for place in ("tests/test_formulas.py", "tests/test_rates.py", "methods/experiments/", "paper="):
+        assert place in contributing

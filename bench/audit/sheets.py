@@ -96,7 +96,7 @@ def read(path: Path) -> list[Sheet]:
         InputError: a file that is missing or of another kind.
     """
     if not path.is_file():
-        raise InputError(f"{path}: no such file")
+        raise InputError(f"{path}: {'a folder; name a file in it' if path.is_dir() else 'no such file'}")
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -14,7 +14,7 @@ from bench.errors import InputError
 from bench.plan.cell import TEACHER, Cell, Numeric, record_key, train_key
 from bench.plan.keys import digest
 from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
-from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, usable
+from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, typed_order, usable
 from bench.plan.stale import said, stale_slots
 from bench.plan.starts import StartPlan
 from bench.plan.students import members_of, several_tasks, student_cells, with_stages
@@ -26,6 +26,7 @@ from bench.train.cache import Slot
 
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
+    from bench.plan.estimate import Part
 
 
 TOGETHER = 8
@@ -43,6 +44,8 @@ class Planned:
     todo: bool
     checkpoint: Checkpoint | None = None
     """for a row that is a finished checkpoint"""
+    spelling: str = ""
+    """of the row; "" for the teacher's own cell"""
     code: str = ""
     """whether today's code made the record: current, stale or unknown; "" without a finished record"""
 
@@ -54,6 +57,8 @@ class Plan:
     starts: dict[str, StartPlan]
     cells: list[Planned]
     notes: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    """what is still to make, with its estimated time and disk"""
     seconds: float = 0.0
     disk_bytes: int = 0
     stale: list[Slot] = field(default_factory=list)
@@ -68,6 +73,12 @@ class Plan:
     @property
     def todo(self) -> list[Planned]:
         return [planned for planned in self.cells if planned.todo]
+
+    @property
+    def labels(self) -> list[str]:
+        """Of the rows, in the order in which they were typed; without the teacher's."""
+        labels = {planned.spelling: planned.cell.label for planned in self.cells}
+        return [labels[spelling] for spelling in typed_order(self.request.methods) if spelling in labels]
 
     def of_task(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]
@@ -143,7 +154,9 @@ def build(request: Request) -> Plan:
     plan.said_of_code = said(plan, store.freshness)
     from bench.plan.estimate import estimate
 
-    plan.seconds, plan.disk_bytes = estimate(plan)
+    plan.parts = estimate(plan)
+    plan.seconds = sum(part.seconds for part in plan.parts)
+    plan.disk_bytes = sum(part.disk_bytes for part in plan.parts)
     return plan
 
 
@@ -235,7 +248,7 @@ def _checkpoint_cell(row: CheckpointRow, task: TaskPlan, request: Request, store
         seed=0,
         numeric=task.numeric,
     )
-    return replace(_planned(cell, None, request, store), checkpoint=found)
+    return replace(_planned(cell, None, request, store), checkpoint=found, spelling=row.spelling)
 
 
 def _telling(config: Any) -> dict[str, Any]:
@@ -252,4 +265,5 @@ def _planned(cell: Cell, row: MethodRow | None, request: Request, store: Store) 
     done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
     code = store.freshness.of(record) if record is not None and record.status == "ok" else ""
     again = request.rerun or (request.rerun_stale and code == STALE)
-    return Planned(cell, row, record, todo=again or not done, code=code)
+    spelling = row.spelling if row else ""
+    return Planned(cell, row, record, todo=again or not done, code=code, spelling=spelling)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from bench.plan.recipe import Recipe
 
 if TYPE_CHECKING:
-    from bench.plan.build import Plan
+    from bench.plan.build import Plan, Planned
     from bench.plan.request import Request
+    from bench.plan.spelling import MethodRow
+    from bench.plan.starts import StartPlan
     from bench.plan.tasks import TaskPlan
     from methods.families import Cost
 
@@ -46,73 +50,127 @@ def passes(cost: Cost, examples: float, mean_tokens: float) -> float:
     return 2 * cost.macs(examples * mean_tokens, 1.3 * examples * mean_tokens**2, examples)
 
 
-def estimate(plan: Plan) -> tuple[float, int]:
-    """Seconds and bytes of what is still to do."""
+@dataclass(frozen=True)
+class Part:
+    """One thing that a plan makes, with what it takes."""
+
+    what: str
+    """for people"""
+    seconds: float
+    disk_bytes: int = 0
+    from_text: bool = False
+    """whether it is trained on unlabelled text, so that --corpus-tokens sets its length"""
+
+
+def estimate(plan: Plan) -> list[Part]:
+    """What is still to do, in the order in which it is made: starts from text, teachers, students."""
+    rate = EFFICIENCY * flops_per_second(plan.request.device, plan.request.threads)
+    parts, students, needed = [], _Students(), set()
+    for task in plan.tasks:
+        todo = [planned for planned in plan.of_task(task.task.name) if planned.todo]
+        if todo:
+            parts += _of_task(plan, task, todo, rate, students)
+            needed |= _from_text(plan, task, todo)
+    needed |= {part for start in plan.starts.values() if start.key in needed for part in start.parts.values()}
+    missing = [start for start in plan.starts.values() if start.key in needed and not plan.is_there(start.slot)]
+    return [*(part for start in missing for part in _of_start(plan, start, rate)), *parts]
+
+
+class _Students:
+    """Cost and weights of students, built to be counted: once a row, not once a cell."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, str], tuple[Cost, int]] = {}
+
+    def of(self, row: MethodRow, task: TaskPlan) -> tuple[Cost, int]:
+        from bench.measure.students import student_counts
+
+        labels = task.task.num_labels
+        same = (row.spelling, labels, task.checkpoint.sha256)
+        if same not in self._known:
+            self._known[same] = student_counts(row.method, task.checkpoint.config, labels)
+        return self._known[same]
+
+
+def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: _Students) -> list[Part]:
+    """The teachers of one task, its augmented rows, and its cells."""
+    from bench.measure.students import teacher_cost
+    from bench.plan.students import members_of
+
+    config, name = task.checkpoint.config, task.task.name
+    teacher = teacher_cost(config, task.task.num_labels)
+    tuning = 3 * passes(teacher, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens) / rate
+    parts = []
+    if task.teacher.origin == "fine-tuned" and not plan.is_there(task.teacher_slot(0)):
+        weights = config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2
+        parts.append(Part(f"teacher of {name}", tuning, 4 * weights))
+    members = max((members_of(p.row, task) for p in todo if p.row), default=0)
+    parts += [
+        Part(task.teacher_slot(seed).title, tuning)
+        for seed in range(1, members)
+        if not plan.is_there(task.teacher_slot(seed))
+    ]
+    if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
+        # about every second token is a word that is asked for, beside its whole sentence
+        questions = 0.5 * len(task.train) * task.mean_tokens
+        parts.append(Part(task.augmentation_slot.title, passes(teacher, questions, 2 * task.mean_tokens) / rate))
+    return [*parts, _of_cells(plan, task, todo, teacher, rate, students)]
+
+
+def _of_cells(
+    plan: Plan, task: TaskPlan, todo: Sequence[Planned], teacher: Cost, rate: float, students: _Students
+) -> Part:
+    """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
+    seen, scored = _examples(task, task.recipe), sum(len(split) for split in task.evaluation.values())
+    trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in todo for p in t)]
+    taught = sum(any(p.row.method.needs_teacher for p in training if p.row) for training in trainings)
+    flops, disk = taught * passes(teacher, seen, task.mean_tokens), 0
+    for planned in todo:
+        disk += RECORD_BYTES
+        own = teacher
+        if planned.row:
+            own, weights = students.of(planned.row, task)
+            disk += 4 * weights if plan.request.save_students else 0
+            filled = max(task.mean_tokens, getattr(planned.row.method, "padding", 0))
+            flops += 3 * passes(own, seen, filled)
+        flops += passes(own, scored, task.mean_tokens)
+    return Part(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", flops / rate, disk)
+
+
+def _from_text(plan: Plan, task: TaskPlan, todo: Sequence[Planned]) -> set[str]:
+    """Keys of what the cells of one task are made from; some of them are starts."""
+    keys = {key for planned in todo if planned.row for key in planned.cell.artefacts.values()}
+    if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
+        keys |= {start.key for start in plan.starts.values() if start.is_teacher_head}
+    return keys
+
+
+def _of_start(plan: Plan, start: StartPlan, rate: float) -> list[Part]:
+    """One start from text, with the teacher's passes over it; nothing where nothing is trained."""
     import torch
 
-    from bench.measure.students import student_counts, teacher_cost
-    from bench.plan.students import members_of
+    from bench.measure.students import teacher_cost
     from methods.api import CutTeacher, FromText, Setup
     from methods.families import cost
     from methods.parts import bert_config, blank_artefacts, classifier
 
-    flops, disk = 0.0, 0
-    needed: set[str] = set()
-    students: dict[tuple[str, int, str], tuple[Cost, int]] = {}  # built to be counted: once a row, not once a cell
-    for task in plan.tasks:
-        cells = [planned for planned in plan.of_task(task.task.name) if planned.todo]
-        if not cells:
-            continue
-        config, labels, seen = task.checkpoint.config, task.task.num_labels, _examples(task, task.recipe)
-        teacher = teacher_cost(config, labels)
-        scored = sum(len(split) for split in task.evaluation.values())
-        if task.teacher.origin == "fine-tuned" and not plan.is_there(task.teacher_slot(0)):
-            flops += 3 * passes(teacher, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
-            disk += 4 * (config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2)
-        if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
-            # about every second token is a word that is asked for, beside its whole sentence
-            questions = 0.5 * len(task.train) * task.mean_tokens
-            flops += passes(teacher, questions, 2 * task.mean_tokens)
-            needed |= {start.key for start in plan.starts.values() if start.is_teacher_head}
-        tuned = max((members_of(p.row, task) for p in cells if p.row), default=0)
-        for seed in range(1, tuned):
-            if not plan.is_there(task.teacher_slot(seed)):
-                flops += 3 * passes(teacher, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
-        trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in cells for p in t)]
-        taught = sum(any(p.row.method.needs_teacher for p in training if p.row) for training in trainings)
-        flops += taught * passes(teacher, seen, task.mean_tokens)
-        for planned in cells:
-            disk += RECORD_BYTES
-            own = teacher
-            if planned.row:
-                same = (planned.row.spelling, labels, task.checkpoint.sha256)
-                students[same] = students.get(same) or student_counts(planned.row.method, config, labels)
-                own, weights = students[same]
-                disk += 4 * weights if plan.request.save_students else 0
-            flops += passes(own, scored, task.mean_tokens)
-            if planned.row:
-                filled = max(task.mean_tokens, getattr(planned.row.method, "padding", 0))
-                flops += 3 * passes(own, seen, filled)
-                needed |= set(planned.cell.artefacts.values())
-    needed |= {part for start in plan.starts.values() if start.key in needed for part in start.parts.values()}
-    for start in plan.starts.values():
-        if start.key in needed and not plan.is_there(start.slot) and not isinstance(start.wish, CutTeacher):
-            config, length = start.checkpoint.config, 64 if plan.request.corpus else 16
-            with torch.random.fork_rng(devices=[]), torch.device("meta"):
-                if isinstance(start.wish, FromText):
-                    parts = blank_artefacts(start.wish.prepare(config), config, 2)
-                    made = start.wish.build(Setup(config, 2, (), parts))
-                    known = hasattr(start.wish, "training_cost")
-                    price = start.wish.training_cost(made) if known else cost(made.model)  # type: ignore[attr-defined]
-                    student: Any = made.model
-                else:
-                    student = classifier(bert_config(start.wish.shape, config))
-                    price = cost(student)
-            flops += passes(teacher_cost(config, 2), start.budget / length, length)
-            flops += 3 * passes(price, start.budget / length, length)
-            disk += 4 * sum(parameter.numel() for parameter in student.parameters())
-    rate = EFFICIENCY * flops_per_second(plan.request.device, plan.request.threads)
-    return flops / rate, disk
+    if isinstance(start.wish, CutTeacher):
+        return []
+    config, length = start.checkpoint.config, 64 if plan.request.corpus else 16
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        if isinstance(start.wish, FromText):
+            parts = blank_artefacts(start.wish.prepare(config), config, 2)
+            made = start.wish.build(Setup(config, 2, (), parts))
+            known = hasattr(start.wish, "training_cost")
+            price = start.wish.training_cost(made) if known else cost(made.model)  # type: ignore[attr-defined]
+            student: Any = made.model
+        else:
+            student = classifier(bert_config(start.wish.shape, config))
+            price = cost(student)
+    examples = start.budget / length
+    flops = passes(teacher_cost(config, 2), examples, length) + 3 * passes(price, examples, length)
+    weights = sum(parameter.numel() for parameter in student.parameters())
+    return [Part(start.title, flops / rate, 4 * weights, from_text=True)]
 
 
 GLUE_TOKENS = 34e6

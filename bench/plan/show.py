@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned
 
 
+MOST_PARTS = 8
+"""Lines that say what takes the time; of more the shortest are summed."""
+FIRST_LOOK_TOKENS = 10_000
+"""Unlabelled text for a first look: seconds of training on two cores."""
+WORTH_SAYING_SECONDS, WORTH_A_TIP_SECONDS = 10.0, 60.0
+"""Shorter plans need no word on what takes the time, or on how to be shorter."""
+
+
 def state(planned: Planned) -> str:
     """``to do``, or what the store says of the cell."""
     if planned.record is None:
@@ -49,7 +57,39 @@ def describe(plan: Plan) -> str:
     lines += [f"  code: {line}" for line in plan.said_of_code]
     if plan.todo:
         lines.append(f"  estimate: {duration(plan.seconds)}, {plan.disk_bytes / 1e6:,.0f} MB of disk")
+        lines += [f"    {line}" for line in shares(plan)]
+        lines += [f"  tip: {line}" for line in shorter(plan)]
     return "\n".join(lines)
+
+
+def shares(plan: Plan) -> list[str]:
+    """What takes the time, the longest first: each start from text, the teachers, and the cells, with its share."""
+    whole = plan.seconds
+    if whole < WORTH_SAYING_SECONDS:
+        return []
+    taken: dict[str, float] = {}
+    for part in plan.parts:
+        taken[part.what] = taken.get(part.what, 0.0) + part.seconds
+    listed = sorted(taken.items(), key=lambda one: -one[1])
+    named = listed if len(listed) <= MOST_PARTS else listed[: MOST_PARTS - 1]
+    rest = sum(seconds for _, seconds in listed[len(named) :])
+    named += [(f"{len(listed) - len(named)} more", rest)] * (len(named) < len(listed))
+    return [f"{duration(seconds)} ({seconds / whole:.0%}): {what}" for what, seconds in named]
+
+
+def shorter(plan: Plan) -> list[str]:
+    """How a first look is had sooner, where training on unlabelled text takes most of the time."""
+    budgets = [start.budget for start in plan.starts.values() if not plan.is_there(start.slot)]
+    on_text = sum(part.seconds for part in plan.parts if part.from_text)
+    if not budgets or max(budgets) <= FIRST_LOOK_TOKENS or on_text < max(0.5 * plan.seconds, WORTH_A_TIP_SECONDS):
+        return []
+    left = plan.seconds - on_text * (1 - FIRST_LOOK_TOKENS / max(budgets))
+    return [
+        f"training on unlabelled text takes {on_text / plan.seconds:.0%} of the time; for a first look add "
+        f"--corpus-tokens {FIRST_LOOK_TOKENS}, which makes it about {duration(left)} in all. The students then start from "
+        f"an encoder that saw {FIRST_LOOK_TOKENS:,} tokens and not {max(budgets):,}: their scores are usually lower, and "
+        f"their records are not those of a run without this option"
+    ]
 
 
 def as_json(plan: Plan) -> dict[str, object]:
@@ -71,5 +111,6 @@ def as_json(plan: Plan) -> dict[str, object]:
         "notes": plan.notes,
         "code": plan.said_of_code,
         "seconds": round(plan.seconds),
+        "parts": [{"what": part.what, "seconds": round(part.seconds, 1)} for part in plan.parts],
         "disk_bytes": plan.disk_bytes,
     }

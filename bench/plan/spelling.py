@@ -67,6 +67,19 @@ def parse_rows(text: str) -> tuple[list[MethodRow], list[CheckpointRow]]:
     return rows, [CheckpointRow(part.partition(":")[2]) for part in dict.fromkeys(given)]
 
 
+def typed_order(text: str) -> list[str]:
+    """Spellings of all rows, trained and finished ones, in the order in which they were typed.
+
+    Raises:
+        InputError: as :func:`parse_rows`.
+    """
+    found: list[str] = []
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        rows, given = parse_rows(part)
+        found += [row.spelling for row in (*rows, *given)]
+    return list(dict.fromkeys(found))
+
+
 def parse_methods(text: str) -> list[MethodRow]:
     """``"kd,microbert:ablate"`` -> rows, in order, without repeats.
 

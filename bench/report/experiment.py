@@ -84,7 +84,7 @@ def write_experiment(
         for group in _groups(section.records(records), store, bool(asked.settings)):
             if any(r.cell.method != TEACHER for r in group.records):
                 group.suspicions = suspicions_of(group, store)
-                located(group, store)
+                located(group, store, records)
                 files.setdefault(group.identity, {})[number] = group
     return [_write(title, sections, files[key], store, folder, latex, asked) for key in sorted(files, key=str)]
 

@@ -1,4 +1,4 @@
-"""What a table becomes: GitHub Markdown, CSV, or LaTeX for a paper. No torch, no clock."""
+"""What a table becomes: GitHub Markdown, CSV, LaTeX for a paper, or plain text for a terminal. No torch, no clock."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from tabulate import tabulate
@@ -46,6 +47,64 @@ def aligned(table: Table) -> list[str]:
 def grid(table: Table) -> str:
     """The table as GitHub Markdown; numbers stay as they were formatted."""
     return tabulate(table.rows, headers=table.header, tablefmt="github", colalign=aligned(table), disable_numparse=True)
+
+
+TERMINAL = 100
+"""Characters of a line in a terminal."""
+NAME = 40
+"""Characters of a row's name in a line of a terminal; longer ones go on in the next."""
+
+
+def plain(table: Table, width: int = TERMINAL) -> str:
+    """The table as plain text: no footnotes, ``*`` behind what is bold, and columns that do not fit in a block below."""
+    columns = [[_lines(name), *(_bare(row[i]) for row in table.rows)] for i, name in enumerate(table.header)]
+    columns[0] = [columns[0][0], *(_wrapped(name) for name in columns[0][1:])]
+    sizes = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
+    blocks: list[list[int]] = [[0]]
+    for i in range(1, len(columns)):
+        if len(blocks[-1]) > 1 and sum(sizes[j] + 2 for j in blocks[-1]) + sizes[i] > width:
+            blocks.append([0])
+        blocks[-1].append(i)
+    lefts = [side == "left" for side in aligned(table)]
+
+    def line(block: Sequence[int], row: int) -> list[str]:
+        """The lines of one row, each cell from the top."""
+        cells = [columns[i][row].split("\n") for i in block]
+        return [
+            "  ".join(
+                part.ljust(sizes[i]) if lefts[i] else part.rjust(sizes[i]) for i, part in zip(block, parts, strict=True)
+            ).rstrip()
+            for parts in zip_longest(*cells, fillvalue="")
+        ]
+
+    drawn = []
+    for block in blocks:
+        rule = "  ".join("-" * sizes[i] for i in block)
+        below = [text for row in range(1, len(table.rows) + 1) for text in line(block, row)]
+        drawn.append("\n".join([*line(block, 0), rule, *below]))
+    return "\n\n".join(drawn)
+
+
+def _bare(text: str) -> str:
+    """A cell without the marks of footnotes; ``*`` behind it where it was bold."""
+    text = re.sub(r" \[\d+\]", "", text)
+    return f"{text[2:-2]} *" if text.startswith("**") and text.endswith("**") else text
+
+
+def _lines(name: str) -> str:
+    """A column's title with its metric, or the second half of its words, in a second line."""
+    first, bracket, rest = name.partition(" (")
+    return f"{first}\n({rest}" if bracket else name.replace(" of ", " of\n", 1)
+
+
+def _wrapped(name: str) -> str:
+    """A row's name in lines that break behind a colon or a space."""
+    lines = [""]
+    for part in re.split(r"(?<=[: ])", name):
+        if lines[-1] and len(lines[-1]) + len(part) > NAME:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line[i : i + NAME] for line in lines for i in range(0, max(len(line), 1), NAME))
 
 
 def csv_of(table: Table) -> str:

@@ -64,7 +64,7 @@ class Group:
     """system -> median milliseconds of a batch under the same conditions"""
     speed_conditions: str = ""
     order: list[str] = field(default_factory=list)
-    """rows in this order, where it is given"""
+    """labels of rows in this order, where it is given; other rows come after them"""
     suspicions: dict[tuple[str, Column], list[str]] = field(default_factory=dict)
     """(row, column) -> what is suspect about its answers"""
     left_out: list[LeftOut] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Group:
 
     @property
     def systems(self) -> list[str]:
-        """Labels of rows: the teacher first, then in the order of their full rows, each followed by its ablations."""
+        """Labels of rows: the teacher first, then as ``order`` has them, then by their full rows, each with its ablations."""
         rows = sorted(
             {
                 (r.cell.ablation_of or r.cell.label, r.cell.ablation_of is not None, r.cell.label, r.row)
@@ -112,7 +112,9 @@ class Group:
             }
         )
         if self.order:
-            rows = sorted(rows, key=lambda row: self.order.index(row[2]) if row[2] in self.order else -1)
+            place = {label: number for number, label in enumerate(self.order)}
+            # an ablation that was not named stays with its full row
+            rows.sort(key=lambda row: place.get(row[2], place.get(row[0], len(place))))
         labels = [row for _, _, _, row in rows]
         return [label for label in labels if label == TEACHER] + [label for label in labels if label != TEACHER]
 

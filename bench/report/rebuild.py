@@ -52,7 +52,7 @@ def commands(group: Group) -> list[str]:
     asked: dict[tuple[str, _Asked], dict[str, set[int]]] = {}
     known = texts_known(group)
     plain = next((record.cell.recipe for record in group.records if record.cell.method == TEACHER), Recipe().as_dict())
-    for record in group.records:
+    for record in _in_order(group):
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.max_train_rows
@@ -75,6 +75,14 @@ def _joined(rows: Mapping[_Asked, Sequence[str]]) -> dict[_Asked, list[str]]:
         home = next((other for other in joined if replace(other, text=()) == one), one)
         joined.setdefault(home, []).extend(those)
     return joined
+
+
+def _in_order(group: Group) -> Sequence[Record]:
+    """The records; by their rows where those have an order of their own."""
+    if not group.order:
+        return group.records
+    place = {label: number for number, label in enumerate(group.systems)}
+    return sorted(group.records, key=lambda record: place[record.row])
 
 
 def _verb(record: Record) -> tuple[str, ...]:
@@ -219,9 +227,13 @@ def _typed_task(slug: str, task: str, cells: Iterable[Cell]) -> str:
     return next((file for cell in cells if task in cell.tasks and (file := cell.data.task_file)), f"{task}.toml")
 
 
-def located(group: Group, store: Store) -> None:
-    """Tell a group what its commands need of the folder that its records are from."""
-    group.results, group.texts = typed(store.root), _texts(store.records())
+def located(group: Group, store: Store, records: Iterable[Record] | None = None) -> None:
+    """Tell a group what its commands need of the folder that its records are from.
+
+    Args:
+        records: all of that folder, where they are read already.
+    """
+    group.results, group.texts = typed(store.root), _texts(store.records() if records is None else records)
 
 
 def texts_known(group: Group) -> dict[str, tuple[str, ...]]:

@@ -275,13 +275,15 @@ def reappearance(group: Group, notes: Footnotes) -> Table | None:
 
 def ablation(group: Group, notes: Footnotes) -> Table | None:
     """Every ``w/o X`` row under its full row, with the difference to it."""
-    fulls = sorted({r.cell.ablation_of for r in group.records if r.cell.ablation_of})
+    full_of = {r.row: r.cell.ablation_of for r in group.records if r.cell.ablation_of}
+    fulls = [label for label in group.systems if label in full_of.values()]
+    fulls += sorted(set(full_of.values()) - set(fulls))  # a full row that is not there
     parts = [
         differences(
             "Ablation",
             group,
             full,
-            [full, *sorted({r.row for r in group.records if r.cell.ablation_of == full})],
+            [full, *(label for label in group.systems if full_of.get(label) == full)],
             notes,
         )
         for full in fulls

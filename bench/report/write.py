@@ -7,6 +7,7 @@ and machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.data.checkpoints import EMBEDDED_SHA256
@@ -38,34 +39,71 @@ from bench.report.verdicts import KEPT, differences, resample, retentions, suspi
 from bench.stats.ratios import percentile
 
 
+@dataclass(frozen=True)
+class Written:
+    """One report as it was written."""
+
+    path: Path
+    """the Markdown file"""
+    group: Group
+    tables: Sequence[Table]
+    """in the order of the report; the accuracies first"""
+
+
 def write_reports(
-    store: Store, folder: Path, cells: Sequence[Cell] | None = None, kept: float = KEPT, latex: bool = False
+    store: Store,
+    folder: Path,
+    cells: Sequence[Cell] | None = None,
+    kept: float = KEPT,
+    latex: bool = False,
+    order: Sequence[str] = (),
 ) -> list[Path]:
-    """Write the reports of a store, or of those groups that some cells belong to.
+    """Write the reports of a store, or of those groups that some cells belong to; returns the Markdown files.
 
     Args:
         kept: share of the teacher's score that a student has to reach to keep it.
         latex: each table as LaTeX too, and each picture as PDF.
+        order: labels of rows in the order in which they were typed; without it a store's rows are in the order of names.
 
     Raises:
         NothingMeasured: the store has no record.
         InputError: a record cannot be read.
     """
+    written = [one.path for one in write_groups(store, folder, cells, kept, latex, order)]
+    if cells is None:
+        written += [write_speed_report(session, folder, latex) for session in speed_records(store.root)]
+    return written
+
+
+def write_groups(
+    store: Store,
+    folder: Path,
+    cells: Sequence[Cell] | None = None,
+    kept: float = KEPT,
+    latex: bool = False,
+    order: Sequence[str] = (),
+) -> list[Written]:
+    """As :func:`write_reports`, without the reports of speed sessions; returns the tables too."""
     records, sessions = list(store.records()), list(speed_records(store.root))
     if not records and not sessions:
-        raise NothingMeasured(f"no records in {store.root}; type: python -m bench run --methods all --tasks glue")
+        raise NothingMeasured(_nothing_in(store.root))
     touched = None if cells is None else {record_key(cell) for cell in cells}
     written = []
     for group in groups(records, store.freshness):
         if touched is None or any(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
-            located(group, store)
+            located(group, store, records)
+            group.order = list(order)
             add_speed(group, latest(sessions, group.teacher))
-            written.append(write_report(group, folder, store, kept, latex))
-    if cells is None:
-        written += [write_speed_report(session, folder, latex) for session in sessions]
+            written.append(write_group(group, folder, store, kept, latex))
     return written
+
+
+def _nothing_in(root: Path) -> str:
+    if root.is_dir():
+        return f"no records in {root}; type: python -m bench run --methods all --tasks glue"
+    return f"no records in {root}: there is no such folder; name the folder of records with --results"
 
 
 def add_speed(group: Group, session: SpeedRecord | None) -> None:
@@ -109,8 +147,8 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
     return folder / f"{name}.md"
 
 
-def write_report(group: Group, folder: Path, store: Store, kept: float = KEPT, latex: bool = False) -> Path:
-    """One report; returns the Markdown file."""
+def write_group(group: Group, folder: Path, store: Store, kept: float = KEPT, latex: bool = False) -> Written:
+    """The report of one group: Markdown, CSV and pictures."""
     from bench.report.plot import learning_curves, score_against_flops, score_against_latency
 
     name = name_of(group)
@@ -147,7 +185,7 @@ def write_report(group: Group, folder: Path, store: Store, kept: float = KEPT, l
                 write_atomically(folder / f"{name}{suffix}.{form}", picture)
                 shown[f"{name}{suffix}.svg"] = caption
     write_atomically(folder / f"{name}.md", markdown(group, tables, notes, shown).encode())
-    return folder / f"{name}.md"
+    return Written(folder / f"{name}.md", group, tables)
 
 
 def paper_of(group: Group, notes: Footnotes, records: Sequence[Record]) -> Paper:
