@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from bench.data.augment import Augmentation
 from bench.errors import InputError, unknown
@@ -102,7 +103,7 @@ class Request:
         elif self.word_vectors is not None:
             raise InputError("--word-vectors goes with --augment masked")
         if self.epochs is not None and not 0 < self.epochs < 10_000:
-            raise InputError(f"--epochs {self.epochs:g}: should be above 0")
+            raise InputError(f"--epochs {self.epochs:g}: should be above 0 and below 10,000")
         if self.epochs is not None and self.recipe == "paper":
             raise InputError("--epochs goes with --recipe common; each paper's schedule has its own")
         return self
@@ -147,7 +148,7 @@ def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Requ
     if os.environ.get("CI"):
         raise InputError("under CI --data and --teacher are typed, not chosen: add --data sample --teacher embedded")
     real = accelerator and hub_answers
-    values = {name: there if real else here for name, (_, there, here) in chosen.items()}
+    values: dict[str, Any] = {name: there if real else here for name, (_, there, here) in chosen.items()}
     return replace(
         request,
         **values,
