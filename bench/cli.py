@@ -763,7 +763,8 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         said = (isinstance(error, ImportError) and what_to_install(error)) or error
-        raise InputError(f"{name} cannot be imported: {said}") from None
+        hint = "; name a module as Python imports it, like mine:Mine, not a file" if "/" in module else ""
+        raise InputError(f"{name} cannot be imported: {said}{hint}") from None
     if not isinstance(found, type):
         raise InputError(f"{name} is not a class")
     return found, {}

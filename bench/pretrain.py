@@ -49,12 +49,13 @@ def plan_pretraining(request: Request) -> dict[str, tuple[StartPlan, tuple[str, 
     Raises:
         InputError: an unknown row, teacher or corpus, or rows without a general stage.
     """
+    wanted = parse_methods(request.methods)  # before a teacher is looked for: what was typed wrongly is named first
     checkpoint = find(request.teacher, None, request.offline)
     numeric = numeric_of(request)
     tokenizer = hash_of_tokenizer(checkpoint)
     known: dict[str, StartPlan] = {}
     rows: dict[str, list[str]] = {}
-    for row in usable(parse_methods(request.methods), checkpoint.config)[0]:
+    for row in usable(wanted, checkpoint.config)[0]:
         for wish in row.method.prepare(checkpoint.config):
             if isinstance(wish, GeneralStart | CutTeacher | FromText):
                 start = plan_start(wish, request, checkpoint, tokenizer, numeric, known)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.errors import InputError
+from bench.errors import InputError, unknown
 from bench.progress import Progress
 from bench.record.speed import SpeedRecord, Timing, write_speed
 
@@ -37,6 +37,7 @@ class SpeedRequest:
 
     def checked(self) -> SpeedRequest:
         """Raises InputError: naming what should have been typed."""
+        from bench.data.tasks import expand
         from bench.measure.backends import BACKENDS
         from bench.measure.speed import DTYPES
 
@@ -48,7 +49,9 @@ class SpeedRequest:
             raise InputError(f"--dtype {self.dtype}: choose one of {', '.join(DTYPES)}")
         for backend in self.backends:
             if backend not in BACKENDS:
-                raise InputError(f"no backend is called {backend!r}; known: {', '.join(BACKENDS)}")
+                raise unknown("backend", backend, BACKENDS)
+        if self.task is not None and len(expand(self.task)) != 1:
+            raise InputError(f"--task {self.task}: name one task, like --task rte")
         for length in self.lengths:
             if length == "task":
                 if self.task is None:

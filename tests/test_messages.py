@@ -267,12 +267,52 @@ def test_a_file_that_cannot_be_written_is_one_line(bench, paper_store, tmp_path,
     assert str(tmp_path / "taken") in line
 
 
-def test_a_folder_for_reports_that_cannot_be_is_found_before_anything_starts(bench, common, tmp_path):
+@pytest.mark.parametrize("option", ["--results", "--reports"])
+def test_a_file_in_the_place_of_a_folder_is_found_before_anything_starts(bench, common, tmp_path, option):
     (tmp_path / "taken").write_text("")
-    done = bench("run", "--methods", ROW, *common, "--reports", tmp_path / "taken")
+    line = refused(bench("run", "--methods", ROW, *common, option, tmp_path / "taken"))
+    assert line == f"bench: {option} {tmp_path / 'taken'}: that is a file; name a folder"
+
+
+def test_reports_that_cannot_be_written_are_found_before_anything_starts(bench, common, tmp_path):
+    (tmp_path / "taken").write_text("")
+    done = bench("run", "--methods", ROW, *common, "--reports", tmp_path / "taken" / "reports")
     assert done.returncode == 2
-    assert f"reports cannot be written to {tmp_path / 'taken'}" in done.stderr
+    assert f"reports cannot be written to {tmp_path / 'taken' / 'reports'}" in done.stderr
     assert not list((tmp_path / "r").rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "--methods", "kd;tinybert"], "rows are separated by commas: kd,tinybert"),
+        (["run", "--methods", "kd tinybert"], "rows are separated by commas: kd,tinybert"),
+        (
+            ["run", "--methods", "kd", "--tasks", "rte", "--data", "smaple", "--teacher", "embedded"],
+            "did you mean 'sample'?",
+        ),
+        (["pretrain", "--methods", "kdd", "--teacher", "./nowhere"], "did you mean 'kd'?"),
+        (
+            ["pretrain", "--methods", "kd", "--teacher", "README.md"],
+            "--teacher README.md: that is a file; name the folder",
+        ),
+        (
+            ["profile", "--methods", "checkpoint:some/folder"],
+            "checkpoint:some/folder: a finished model is scored by `run` alone",
+        ),
+        (
+            ["tune", "--methods", "checkpoint:x", "--tasks", "rte", "--data", "sample"],
+            "a finished model is scored by `run` alone",
+        ),
+        (["speed", "--methods", "kd", "--teacher", "embedded", "--backends", "sdpaa"], "did you mean 'sdpa'?"),
+        (["speed", "--methods", "kd", "--task", "glue", "--lengths", "task"], "--task glue: name one task"),
+        (["check-method", "some/file.py:Mine"], "name a module as Python imports it"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_was_typed_wrongly_is_named_with_what_to_type(bench, monkeypatch, words, says):
+    monkeypatch.chdir(ROOT)
+    assert says in refused(bench(*words))
 
 
 def test_a_paper_is_looked_for_before_its_records(bench, tmp_path):

@@ -91,6 +91,10 @@ def find(
             what = f"and no {task.name}/config.json " if task else ""
             raise InputError(f"{asked}: no config.json {what}in that folder; save a model there with save_pretrained")
         found = _open(folder, name, asked, ours=ours)
+    elif folder.is_file():
+        raise InputError(
+            f"{asked}: that is a file; name the folder that has config.json, model.safetensors and a tokenizer"
+        )
     elif teacher.startswith((".", "/", "~")):
         raise InputError(f"{asked}: there is no such folder")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -348,7 +349,9 @@ def source_for(task: Task, data: str, offline: bool) -> Source:
         return hub_folder(tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline)
     root = Path(data).expanduser()
     if not root.is_dir():
+        near = difflib.get_close_matches(data, ("hub", "sample", "auto"), n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
         raise InputError(
-            f"--data {data}: no such folder; choose hub, sample, auto or a folder with GLUE's parquet files"
+            f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with GLUE's parquet files"
         )
     return Folder(root, f"GLUE files from the folder {root.resolve().name}", f"folder-{root.resolve().name}")

@@ -102,6 +102,9 @@ class Request:
             self.augmentation.checked()
         elif self.word_vectors is not None:
             raise InputError("--word-vectors goes with --augment masked")
+        for name, folder in (("results", self.results), ("reports", self.reports)):
+            if folder.exists() and not folder.is_dir():
+                raise InputError(f"--{name} {folder}: that is a file; name a folder")
         if self.epochs is not None and not 0 < self.epochs < 10_000:
             raise InputError(f"--epochs {self.epochs:g}: should be above 0 and below 10,000")
         if self.epochs is not None and self.recipe == "paper":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -138,7 +139,14 @@ def _rows(text: str) -> list[MethodRow]:
 def parse_one(text: str) -> MethodRow:
     """One spelling without ``ablate``, of a registered method."""
     name = text.split(":")[0]
+    if name == CHECKPOINT:
+        raise InputError(
+            f"{text}: a finished model is scored by `run` alone; this verb takes methods that are trained here"
+        )
     if name not in methods.names():
+        parts = re.split(r"[;\s]+", name)
+        if len(parts) > 1 and all(part in methods.names() for part in parts):
+            raise InputError(f"{name!r}: rows are separated by commas: {','.join(parts)}")
         raise unknown("method", name, [*methods.names(), ALL])
     try:
         method = methods.get(name)
