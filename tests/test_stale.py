@@ -192,7 +192,10 @@ def test_a_record_of_an_older_version_is_stale_whether_or_not_it_names_its_code(
     assert store.freshness.of(teacher) == UNKNOWN
     today = methods.get("distilbert").version
     (line,) = stale_lines(store.records(), store.freshness)
-    assert f"(version {today - 1}, today's is {today}): old on rte" in line
+    assert (
+        f"1 record was made by another version of the method (version {today - 1}, today's is {today}): old on rte"
+        in line
+    )
 
 
 @pytest.fixture

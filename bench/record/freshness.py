@@ -8,7 +8,6 @@ with the same bits adds to that file; people review it like any other change.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -129,19 +128,32 @@ def codes_of(record: Record) -> dict[str, Mapping[str, Any] | None]:
 
 def stale_lines(records: Iterable[Record], freshness: Freshness) -> list[str]:
     """For a reader: which finished records were made by other code than this; one line for each part that differs."""
-    met: dict[str, dict[str, set[str]]] = {}
-    counts: Counter[str] = Counter()
+    older: dict[str, list[Record]] = {}
+    other: dict[str, list[Record]] = {}
     for record in records:
         if record.status == "ok" and freshness.of(record) == STALE:
-            parts = ", ".join(freshness.stale_parts(record))
-            met.setdefault(parts, {}).setdefault(record.row, set()).add("+".join(record.cell.tasks))
-            counts[parts] += 1
-    return [
-        f"{counts[parts]} record{'s were' if counts[parts] > 1 else ' was'} made by other code than this ({parts}): "
-        + "; ".join(f"{row} on {', '.join(sorted(tasks))}" for row, tasks in sorted(rows.items()))
-        + f". {WHAT_TO_DO}."
-        for parts, rows in sorted(met.items())
+            version, parts = other_version(record), ", ".join(freshness.stale_parts(record))
+            (older if version else other).setdefault(version or parts, []).append(record)
+    lines = [
+        f"{_counted(those)} made by another version of the method ({version}): {_rows_and_tasks(those)}. The `run` that made "
+        f"{'them' if len(those) > 1 else 'it'} trains today's version."
+        for version, those in sorted(older.items())
     ]
+    return lines + [
+        f"{_counted(those)} made by other code than this ({parts}): {_rows_and_tasks(those)}. {WHAT_TO_DO}."
+        for parts, those in sorted(other.items())
+    ]
+
+
+def _counted(records: Sequence[Record]) -> str:
+    return f"{len(records)} record{'s were' if len(records) > 1 else ' was'}"
+
+
+def _rows_and_tasks(records: Sequence[Record]) -> str:
+    met: dict[str, set[str]] = {}
+    for record in records:
+        met.setdefault(record.row, set()).add("+".join(record.cell.tasks))
+    return "; ".join(f"{row} on {', '.join(sorted(tasks))}" for row, tasks in sorted(met.items()))
 
 
 def unknown_line(records: Iterable[Record], freshness: Freshness) -> str:
