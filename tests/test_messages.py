@@ -121,11 +121,16 @@ def test_auto_gives_the_reason_that_holds(typed, accelerator, why):
     assert resolve_auto(Request(**typed), accelerator, hub_answers=False).notes[0].startswith(f"{why}, so auto chose")
 
 
+def heeds_ctrl_c() -> None:
+    """A shell lets what it starts in the background ignore the signal, and all that is started from there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_says_what_is_kept_and_what_to_type(tmp_path, finished, glue_folder):
     """A real process that gets a real signal in the middle of a training."""
     words = [sys.executable, "-m", "bench", "run", "--methods", ROW, "--tasks", "rte", "--data", str(glue_folder)]
     words += ["--teacher", str(finished), "--epochs", "9000", "--results", str(tmp_path / "r"), "--yes"]
-    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_ctrl_c) as running:
         until = time.monotonic() + 300
         while not any((tmp_path / "r").rglob("attempt-1.json")) and time.monotonic() < until:
             time.sleep(0.2)  # the teacher is scored first; the student is next
