@@ -263,7 +263,7 @@ class GeneralStart:
     shape: Shape
     name: ClassVar[str] = "general_start"
     paper: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-4}
-    """It is TinyBERT's general distillation, which takes the numbers of BERT's pre-training (Devlin et al. 2019, A.2)."""
+    """The rate of TinyBERT's general distillation, which takes that of BERT's pre-training (Devlin et al. 2019, A.2)."""
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.shape.hidden
@@ -306,7 +306,7 @@ class TeacherWeights:
 class EnsembleTargets:
     """Request for the mean answer of several tuned teachers of one task to each of its training examples.
 
-    The teachers differ by the seed of their head and of the order of their batches. Tensors: ``targets`` [n, C], the
+    The teachers differ by their seed: of head, dropout and order of batches. Tensors: ``targets`` [n, C], the
     mean of their class probabilities (of a regression, of their scores), and ``ids`` [n], the examples' ids.
     """
 

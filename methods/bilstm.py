@@ -1,14 +1,20 @@
 """Distilled BiLSTM, Tang et al. 2019 (arXiv 1903.12136): a task's knowledge in a one-layer recurrent network.
 
-The paper's: words in vectors of 300, one bidirectional LSTM of 150 a direction, the two last states through a layer
-of 200 with relu; pairs through the same LSTM each, compared as [a, b, a * b, |a - b|]. The loss is the mean squared
-error of the logits alone (equation 7 with alpha 0). The authors' code adds the labels' loss with weight 1:
-``hard_weight=1``. Their transfer set, 20 changed copies of a text (10 of a pair) that the teacher labels, is off by
-default: ``--augment rules`` makes it, and its ``[MASK]`` is one word.
-Ours: word vectors begin at random, because none are shipped: the paper's mode "rand", not its word2vec ones, and the
-row says so. The vocabulary is the most frequent words of the task's training rows, in lower case; the teacher's word
-pieces are not used. AdamW and the recipe's batches, as for every row, in the place of Adadelta and 50; its rate is ten
-times the recipe's, because steps that suit a pre-trained encoder leave random vectors where they are (``rate``).
+The paper's: words in vectors of 300, one bidirectional LSTM of 150 a direction, the two last states through a layer of
+200 with relu (it also tries 300 and 400); pairs through the same LSTM each, compared as [a, b, a * b, |a - b|]. The
+loss is the mean squared error of the logits alone (equation 7 with alpha 0). The authors' code adds the labels' loss
+with weight 1: ``hard_weight=1``; of pairs it compares softened answers at T = 3 in the place of the logits, which is
+not here.
+Their transfer set, 20 changed copies of a text (10 of a pair) that the teacher labels, is off by default: ``--augment
+rules`` makes it, and its ``[MASK]`` is one word.
+Ours: word vectors begin at random, because none are shipped: mode "rand" of the authors' code, not the paper's word2vec
+ones, and the row says so. The vocabulary is the most frequent words of the task's training rows, in lower case; the
+teacher's word pieces are not used. AdamW and the recipe's batches, as for every row, in the place of Adadelta and 50
+(of pairs 16). By the common recipe its rate is ten times the recipe's, because steps that suit a pre-trained encoder
+leave random vectors where they are (``rate``). ``--recipe paper`` takes epochs and rate from the authors' settings for
+SST-2: 30 epochs at a constant 5e-4, there a rate of Adadelta (the paper has 1.0), here of AdamW. The last epoch is
+kept, there the best on development rows. Weight decay 0.01 and clipping at norm 1 are the recipe's: the code has
+neither in effect.
 The paper's teacher is BERT-large: its retention is not to be compared with rows of another one.
 """
 

@@ -16,7 +16,8 @@ the masked-language loss stood. Weights: soft and hard 0.5 each as the authors' 
 fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depths other than 6 of 12 follow the same
 even spread (the authors name none). Pre-training takes the text, the steps and the rate (1e-3) of the shared general
 start; with ``--recipe paper`` the numbers of the authors' code: 5e-4, betas 0.9 and 0.98, warm-up over 5 %, no decay,
-gradients clipped at 5.
+gradients clipped at 5. Batches stay at 32 sequences of 128 tokens (there 5 x 50 sequences for each process), Adam's eps
+at 1e-8 (there 1e-6).
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ As in the authors' code: each branch is Linear(W, 128)-tanh, self-attention of 1
 Linear(128, 128)-tanh, Linear(128, C); KL(teacher || branch) summed over branches, mean over B; a ten times larger
 learning rate than tuning has.
 Ours: the backbone is the tuned teacher as it is (the authors tune it first with a last branch of the same form; our
-teacher has been tuned already, with its own head, and all rows share it); the targets come from the backbone
-without dropout, and the branches have none (the code leaves both on, the branches' in their attention); the branches'
-learning rate falls to 0 at the end of their training (in the code after three of five epochs, because the first stage's
-number of steps is used; its rise takes 6 % of the training, ours 10 %). ``dropout=true`` and ``schedule=authors`` give
-the code's dropout and its fall of the rate. A regression has no entropy: its branches learn by mean squared error, and every sequence goes to
-the end.
+teacher has been tuned already, with its own head, and all rows share it); the targets come from the backbone without
+dropout, and the branches have none (the code leaves both on, the branches' in their attention); the branches' learning
+rate falls to 0 at the end of their training (in the code after three of five epochs, because the first stage's number
+of steps is used; its rise takes 6 % of the training, ours 10 %). ``dropout=true`` and ``schedule=authors`` give the
+code's dropout and its fall of the rate. A regression has no entropy: its branches learn by mean squared error, and
+every sequence goes to the end at every speed below 1.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Branch(nn.Module):
 
 
 def uncertainty(logits_BC: Tensor) -> Tensor:
-    """Entropy of each prediction over log C, [B] in [0, 1] (section 3.3); of a regression 1: nothing is ever certain."""
+    """Entropy of each prediction over log C, [B] in [0, 1] (section 3.3); of a regression 1: certain at speed 1 alone."""
     if logits_BC.size(1) == 1:
         return torch.ones_like(logits_BC[:, 0])
     log_BC = F.log_softmax(logits_BC.float(), -1)

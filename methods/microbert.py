@@ -108,7 +108,7 @@ class MicroBERT(OwnShape):
     alpha: float = 0.5
     """Weight of the soft loss; the hard loss has 1 - alpha."""
     gamma: float = 0.1
-    """Weight of the adversarial loss; at 1 it is unstable."""
+    """Weight of the adversarial loss; small, because such terms tend to be unstable at 1 (not measured here)."""
     temperature: float = 1.0
     discriminator_input: Literal["probabilities", "logits", "features"] = "probabilities"
     """``features``: the last layer's [CLS], the student's after projection. Logits would give the scale away."""
@@ -285,7 +285,7 @@ class MicroBERT(OwnShape):
             "dis.adv": Term(adversarial, self.gamma, student_seen, Needs()),
             "dis.disc": disc,
         }
-        # Nothing is stated; ten epochs on small tasks, three to five on large ones is TinyBERT-like.
+        # Nothing is stated: these are ours, for small and large tasks alike.
         paper = {"epochs": 10.0, "learning_rate": 5e-5}
         first = (
             (Stage("discriminator", {"dis.disc": disc}, preparatory_steps=self.discriminator_steps),)

@@ -8,15 +8,17 @@ MobileBERT itself is ``feedforward_networks=4:key_query=shared``.
 the student, whose embeddings and masked-language head begin as the IB-BERT's: in one phase with the pre-training
 distillation (``auxiliary``, AKT), in a phase of its own before it (``joint``, JKT) or in one phase a layer
 (``progressive``, PKT: the current layer at three times the rate, earlier ones at 0.3, everything else held; 240 of 740
-thousand steps). Distillation over the vocabulary: half the hidden tokens, half the IB-BERT's answers, no next sentences.
-The code's mean and variance terms, which compare with the wrong tensors there, are left out.
-Schedule on text: the rate rises over the first 10 % of each phase and falls to 0 at its end, from 1e-3, the rate of every
-general stage; AdamW with fresh moments for each phase; as many steps as the text gives. With ``--recipe paper`` from
-1.5e-3, the rate of the authors' command, with a rise over 2 % of a pre-training, 4 % of a joint transfer and 10 % of each
-layer's phase. The code has LAMB and keeps its moments; in a layer's phase its rate rises over 10 % and then falls to 0.9
-of it only; it gives no joint phase. Attention dropout of 0.1 is on in the student while it is taught on text (the code
-builds the student without any dropout then). The IB-BERT's own pre-training has attention dropout of 0.1, as in the code,
-but not its hidden dropout of 0.1. Both heads over the vocabulary have gelu (the code: the student's has relu).
+thousand steps). Distillation over the vocabulary: half the hidden tokens, half the IB-BERT's answers, no next
+sentences. The code's mean and variance terms, which compare with the wrong tensors there, are left out.
+Schedule on text: the rate rises over the first 10 % of each phase and falls to 0 at its end, from 1e-3, the rate of
+every general stage; AdamW with fresh moments for each phase; as many steps as the text gives. With ``--recipe paper``
+from 1.5e-3, the rate of the authors' command, with a rise over 2 % of a pre-training, 4 % of a joint transfer and 10 %
+of each layer's phase. The code has LAMB and keeps its moments; in a layer's phase its rate rises over 10 % and then
+falls to 0.9 of it only; it gives no joint phase. In a layer's phase its terms have their whole weights, in the code a
+24th of them (one over the number of layers): Adam hardly sees such a factor, clipping at norm 1 does. Attention dropout
+of 0.1 is on in the student while it is taught on text (the code builds the student without any dropout then). The
+IB-BERT's own pre-training has attention dropout of 0.1, as in the code, but not its hidden dropout of 0.1. Both heads
+over the vocabulary have gelu (the code: the student's has relu).
 Fine-tuning: by default the labels' loss at 0.5 and the tuned teacher's soft labels at 0.5, also after ``pretraining``.
 The paper fine-tunes on the labels alone: ``alpha=0``, so its row is ``mobilebert:alpha=0:pretraining=progressive``.
 ``:-soft`` is not quite the same: it leaves the labels at 0.5, and clipping at norm 1 then cuts less.
@@ -78,7 +80,7 @@ class MobileBERT(Settings):
     temperature: float = 1.0
     fmt_weight: float = 100.0
     att_weight: float = 1.0
-    """Both over the mean of all layers, as in the authors' code."""
+    """Both over the mean of all layers, as in the authors' code; in a layer's own phase over that layer alone."""
     key_query: Literal["own", "shared"] = later("own")
     """``own``: all of queries, keys and values from each layer's bottleneck (tiny); ``shared``: values from the wide states."""
     pretraining: Literal["none", "auxiliary", "joint", "progressive"] = later("none")
@@ -153,7 +155,7 @@ class MobileBERT(Settings):
             "soft": softened(self.temperature, self.alpha),
             "hard": hard(1 - self.alpha),
         }
-        paper = {"epochs": 10.0, "learning_rate": 5e-5}  # section 4.3.1: 2 to 10 epochs, 1e-5 to 1e-4
+        paper = {"epochs": 10.0, "learning_rate": 5e-5}  # section 4.2: 2 to 10 epochs, 1e-5 to 1e-4
         if not self.fits(setup.teacher):
             return (Stage("distil", prediction, paper=paper),)
         if self.transfer == "auxiliary":
@@ -283,7 +285,7 @@ PHASES = 240 / 740
 
 @dataclass(frozen=True)
 class Transfer:
-    """The student's general stage on text, taught by the IB-BERT (sections 3.3 to 3.5)."""
+    """The student's general stage on text, taught by the IB-BERT (sections 3.5 and 3.6)."""
 
     student: MobileBERT
     kind: str

@@ -5,16 +5,17 @@ to every expert, the rest is dealt round-robin; each expert has its own dropout,
 routed by a random hash of their id; layer and prediction losses weighted lambda beside the labels' loss.
 12 x 768 x 3072 gives four experts of 768 neurons, 512 of them shared.
 Ours, with the code's as a setting: importance from training examples (``importance_rows=validation``); shared neurons
-are one set of weights (``shared=copies``); the teacher in evaluation mode (``teacher_dropout=true``); no [PAD] positions
-in any mean (``padding=128``). The routing table is a saved buffer (there it comes from the global generator and is not
-in the checkpoint); lambda = 1 for all tasks (the paper searches 1 to 5).
+are one set of weights (``shared=copies``); the teacher in evaluation mode (``teacher_dropout=true``); no [PAD]
+positions in any mean (``padding=128``). The routing table is a saved buffer (there it comes from the global generator
+and is not in the checkpoint); lambda = 1 for all tasks (the paper searches 1 to 5).
 Importance is summed over the first ``importance_examples`` rows alone, 2,048 of them, in their order, where the code
-takes all rows of its set. Of augmented rows the variants count too: with 20 variants of each row the first 2,048 hold some
-98 that are not variants. ``importance_rows=validation`` has the same limit, and reads the first evaluation set only (of mnli
-the matched one; the code sums over both).
-Weight decay is 0.01 by every recipe, also by ``--recipe paper``, which takes epochs, rate and the missing warm-up from the
-paper's table 7; that table has a decay of 0 for MRPC and QQP and for all other tasks of GLUE but RTE. Its batches (8 to 64),
-its lengths (512 for all but MNLI and QQP) and its lambdas are left out too: those of the run are shared by all rows.
+takes all rows of its set. Of augmented rows the variants count too: with 20 variants of each row the first 2,048 hold
+some 98 that are not variants. ``importance_rows=validation`` has the same limit, and reads the first evaluation set
+only (of mnli the matched one; the code sums over both).
+Weight decay is 0.01 by every recipe, also by ``--recipe paper``, which takes epochs, rate and the missing warm-up from
+the paper's appendix B; its table 7 has a decay of 0 for MRPC and QQP and for all other tasks of GLUE but RTE. Its
+batches (8 to 64), its lengths (512 for all but MNLI and QQP) and its lambdas are left out too: those of the run are
+shared by all rows. ``methods/experiments/moebert.toml`` has all of these numbers, task by task.
 """
 
 from __future__ import annotations

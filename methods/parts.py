@@ -199,7 +199,7 @@ def encoder_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict
 
 
 def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> BertForSequenceClassification:
-    """A classifier of the teacher's form with so many layers, filled with ``weights``; its last layer is new."""
+    """A classifier of the teacher's form with so many layers, filled with ``weights``; a head that they lack is new."""
     config = copy.deepcopy(setup.teacher)
     config.num_hidden_layers = layers
     config.num_labels = setup.num_labels

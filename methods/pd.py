@@ -5,12 +5,13 @@ cross-entropy on transfer data, with nothing but the logits; a last step on the 
 The shapes are those of table 1 of TinyBERT: BERT_TINY (4 x 312, the default) and BERT_SMALL
 (``layers=4:hidden=512:heads=8:ffn=2048``).
 ``start=masked`` pre-trains as the paper does: on hidden tokens, from random weights, without a teacher.
-Ours: the default pre-training is the shared general start (hidden states of the un-tuned teacher on unlabelled text, begun
-as the teacher cut down), so that rows differ in their task distillation alone: without ``start=masked`` the row is not the
-paper's pre-training. No next-sentence loss; the transfer data are the task's own
-training sentences, where the paper has millions of unlabelled ones. Temperature 1. The pre-training's rate is the common one
-of general stages, 1e-3, also with ``--recipe paper``: we know of no number of the authors' for it. Of PD-F the last third
-of the training is on the labels, at the same rate; the paper's last step is a training of its own.
+Ours: the default pre-training is the shared general start (hidden states of the un-tuned teacher on unlabelled text,
+begun as the teacher cut down), so that rows differ in their task distillation alone: without ``start=masked`` the row
+is not the paper's pre-training. No next-sentence loss; the transfer data are the task's own training sentences, where
+the paper has millions of unlabelled ones. Temperature 1. The rate of ``start=masked`` is the common one of general
+stages, 1e-3, also with ``--recipe paper``: we know of no number of the authors' for it (the default start then has
+1e-4, see ``tinybert``). Of PD-F the last third of the training is on the labels, at the same rate; the paper's last
+step is a training of its own, and with ``--recipe paper`` it is so here: four epochs after the other four.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class PreTrainedDistillation(OwnShape):
     start: Literal["general", "random", "masked"] = "general"  # type: ignore[assignment]
     """``masked``: the paper's own pre-training, on the same text as the general start."""
     finetune: bool = False
-    """Whether the last third of the training is on the labels."""
+    """Whether the last third of the training is on the labels; by ``--recipe paper`` as many epochs as before."""
 
     def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
         return (MaskedPretraining(self.shape),) if self.start == "masked" else super().prepare(teacher)

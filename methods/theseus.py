@@ -131,7 +131,8 @@ class Theseus(Settings):
         def replace_more(model: nn.Module, progress: float) -> None:
             model.rate = self.replacing_rate(progress)  # type: ignore[assignment]
 
-        # The authors searched 1e-5 and 2e-5; no warm-up. 15 epochs are their README's example for MRPC.
+        # The authors searched 1e-5 and 2e-5; no warm-up. 15 epochs are their README's example for MRPC, which they
+        # advise against for reproducing their numbers; what they found for each task is not known to us.
         paper = {"epochs": 15.0, "learning_rate": 2e-5, "warmup": 0.0, "weight_decay": 0.0}
         return (Stage("replace", {"hard": hard()}, before_step=replace_more, paper=paper),)
 

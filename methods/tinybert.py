@@ -1,6 +1,6 @@
 """TinyBERT, Jiao et al. 2020 (Findings of EMNLP): rows TinyBERT4 of tables 1 to 4, task distillation.
 
-The paper's: two stages. First the embedding, every layer's hidden states (through one learned projection to
+The paper's: two stages. First the embedding, every layer's hidden states (through a learned projection to
 the teacher's width) and attention scores before the softmax are matched by mean squared error; then the
 teacher's predictions by soft cross-entropy. Uniform layer map, all weights 1, no label loss.
 As in the authors' code: one projection shared by the embedding and all layers; prediction loss averaged over
@@ -77,7 +77,7 @@ class TinyBERT(OwnShape):
     teacher_dropout: bool = later(False)
     """Whether the teacher's dropout is on, as the code leaves it."""
     padding: int = later(0)
-    """128 (the code's, 64 for single sentences): the first stage fills every sequence with [PAD] and averages over it."""
+    """128 (the code's; the paper: 64 for single sentences): the first stage fills every sequence with [PAD], averages over it."""
     prediction: Literal["soft", "labels"] = "soft"
     """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1: the row "w/o Pred"."""
 

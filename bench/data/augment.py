@@ -1,13 +1,15 @@
 """Rules that make further training sentences out of given ones: pure text and chance, no model.
 
-``masked`` (Jiao et al. 2020, algorithm 1): each word is replaced with probability 0.4 by one of 15 candidates, which a
-masked language model or the nearest word vectors give (bench/train/augmentation.py); labels are copied.
+``masked`` (Jiao et al. 2020, algorithm 1): each word of letters but function words is replaced with probability 0.4 by one
+of at most 15 candidates, which a masked language model or the nearest word vectors give (bench/train/augmentation.py);
+labels are copied.
 ``rules`` (Tang et al. 2019, section 3.3): words are hidden or replaced by others of their class, sometimes only an
 n-gram is kept; labels come from the tuned teacher.
 
 Of both sentences of a pair each is drawn anew in every round. (TinyBERT's code leaves the first at its last variant while
 it changes the second; the BiLSTM's changes one or both.) No tagger is bundled: classes of words are coarse ones, by
-function word, number, sign and ending. Everything is drawn from one seed, which the authors' codes do not set.
+function word, number, sign and ending. Everything is drawn from one seed; of the authors' codes only the BiLSTM's for
+single sentences sets one. N-grams are the paper's: in the code as released they are off.
 """
 
 from __future__ import annotations

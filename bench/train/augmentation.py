@@ -91,8 +91,9 @@ def teacher_candidates(
 ) -> Candidates:
     """What the un-tuned teacher would put in a word's place.
 
-    A word of one piece: the 15 likeliest pieces at its place, which is hidden, with the whole sentence beside it as the
-    second segment, as the authors' code asks. A word of several pieces: its 15 nearest words by the cosine of the given
+    A word of one piece: the 15 likeliest other words of one piece at its place, which is hidden, among the 30 likeliest
+    pieces (the authors': the words among the 15 likeliest). The whole sentence follows as the second segment, as the
+    authors' code asks. A word of several pieces: its 15 nearest words by the cosine of the given
     word vectors (the authors': GloVe's), none where they lack it; without vectors, by that of the teacher's own embeddings.
     A word that the vocabulary cannot spell is treated as one of several pieces.
     """

@@ -51,7 +51,7 @@ class BestEpoch:
             deployed = dict(self.deploy(student))
         points = []
         for exam in self.exams:
-            # of several operating points the first is the one at full depth or the only one
+            # of several operating points the nameless one is at full depth
             model = copy.deepcopy(deployed.get(exam.task) or deployed.get("") or next(iter(deployed.values())))
             logits = predict(model, exam.rows, self.numerics)
             points.append(100 * score(logits, exam.labels, (exam.metric,))[exam.metric])
