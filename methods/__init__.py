@@ -28,7 +28,7 @@ TABLE: dict[str, tuple[str, str]] = {
         "thin bottleneck blocks, tiny; no pretraining by default (Sun et al. 2020)",
     ),
     "moebert": ("methods.moebert:MoEBERT", "experts of important neurons, hash routing (Zuo et al. 2022)"),
-    "theseus": ("methods.theseus:Theseus", "the teacher's modules replaced one by one (Xu et al. 2020)"),
+    "theseus": ("methods.theseus:Theseus", "the teacher's modules replaced by chance, more and more (Xu et al. 2020)"),
     "pd": ("methods.pd:PreTrainedDistillation", "pre-trained, then soft labels alone (Turc et al. 2019)"),
     "fastbert": ("methods.fastbert:FastBERT", "branches and early exit: a row for each speed (Liu et al. 2020)"),
     "minilm": ("methods.minilm:MiniLM", "attention and value relations of one layer, on text (Wang et al. 2020)"),

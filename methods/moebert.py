@@ -285,7 +285,7 @@ class MoEBERT(Settings):
         return (TeacherWeights(tuned=True), *([ranking] if self.importance == "gradient" else []))
 
     def notes(self, setup: Setup) -> Sequence[str]:
-        decay = "weight decay 0.01, where the paper's table 7 has 0 on all tasks of GLUE in it but RTE"
+        decay = "weight decay 0.01 unless its spelling says another one; the paper's table 7 has 0 on all tasks of GLUE in it but RTE"
         if self.importance == "random":
             return (decay,)
         first = f"the first {self.importance_examples:,} rows"
