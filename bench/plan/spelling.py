@@ -73,7 +73,7 @@ def typed_order(text: str) -> list[str]:
     found: list[str] = []
     for part in (part.strip() for part in text.split(",") if part.strip()):
         rows, given = parse_rows(part)
-        found += [row.spelling for row in (*rows, *given)]
+        found += [row.spelling for row in rows] + [row.spelling for row in given]
     return list(dict.fromkeys(found))
 
 
