@@ -119,10 +119,10 @@ def test_auto_gives_the_reason_that_holds(typed, accelerator, why):
 def test_ctrl_c_says_what_is_kept_and_what_to_type(tmp_path, finished, glue_folder):
     """A real process that gets a real signal in the middle of a training."""
     words = [sys.executable, "-m", "bench", "run", "--methods", ROW, "--tasks", "rte", "--data", str(glue_folder)]
-    words += ["--teacher", str(finished), "--epochs", "20000", "--results", str(tmp_path / "r"), "--yes"]
+    words += ["--teacher", str(finished), "--epochs", "9000", "--results", str(tmp_path / "r"), "--yes"]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as running:
         until = time.monotonic() + 300
-        while not any((tmp_path / "r").rglob("attempt-1.json")) and time.monotonic() < until:
+        while not any((tmp_path / "r").rglob("attempt-1.json")) and running.poll() is None and time.monotonic() < until:
             time.sleep(0.2)  # the teacher is scored first; the student is next
         time.sleep(1.0)
         running.send_signal(signal.SIGINT)

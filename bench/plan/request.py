@@ -97,7 +97,7 @@ class Request:
             if folder.exists() and not folder.is_dir():
                 raise InputError(f"--{name} {folder}: that is a file; name a folder")
         if self.epochs is not None and not 0 < self.epochs < 10_000:
-            raise InputError(f"--epochs {self.epochs:g}: should be above 0")
+            raise InputError(f"--epochs {self.epochs:g}: should be above 0 and below 10,000")
         if self.epochs is not None and self.recipe == "paper":
             raise InputError("--epochs goes with --recipe common; each paper's schedule has its own")
         return self
