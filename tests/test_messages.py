@@ -132,16 +132,16 @@ def test_ctrl_c_says_what_is_kept_and_what_to_type(tmp_path, finished, glue_fold
     words += ["--teacher", str(finished), "--epochs", "9000", "--results", str(tmp_path / "r"), "--yes"]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_ctrl_c) as running:
         until = time.monotonic() + 300
-        while not any((tmp_path / "r").rglob("attempt-1.json")) and time.monotonic() < until:
+        while not any((tmp_path / "r").rglob("current")) and running.poll() is None and time.monotonic() < until:
             time.sleep(0.2)  # the teacher is scored first; the student is next
         time.sleep(1.0)
         running.send_signal(signal.SIGINT)
         said = running.communicate(timeout=300)[1]
-    assert running.returncode == 130
-    assert "Traceback" not in said
+    assert running.returncode == 130, said
+    assert "Traceback" not in said, said
     last = said.splitlines()[-1]
     assert last.startswith("bench: interrupted; what was finished is kept. Run the same command again")
-    kept = {r.cell.method: r.status for r in Store(tmp_path / "r").records()}
+    kept = {record.cell.method: record.status for record in Store(tmp_path / "r").records()}
     assert kept in ({"teacher": "ok"}, {"teacher": "ok", "kd": "interrupted"})
 
 

@@ -154,7 +154,8 @@ def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Requ
     values: dict[str, Any] = {name: there if real else here for name, (_, there, here) in chosen.items()}
     return replace(
         request,
-        **values,
+        data=values.get("data", request.data),
+        teacher=values.get("teacher", request.teacher),
         notes=request.notes if real else (*request.notes, _said_of_auto(request, values, accelerator)),
     )
 
