@@ -151,7 +151,8 @@ def why(record: Record, paper: Published, *others: Record) -> list[str]:
 def pairs(*records: Record) -> dict[tuple[str, str], str]:
     """(row, printed system) -> whether they are comparable, as the table says."""
     table = beside(group_of(*records), published())
-    return {(row[1], row[4].split(";")[0]): row[-1] for row in table.rows} if table else {}
+    both = zip(table.rows, table.values, strict=True) if table else ()
+    return {(typed[1], row[4].split(";")[0]): row[-1] for row, typed in both}
 
 
 SKIP = "BERT-6 PKD-Skip"
