@@ -58,7 +58,7 @@ def test_a_mapping_to_nothing_is_bad_input(bench, place, row):
     root, file = place
     answer = bench("check-paper", file, "--results", root, "--row", row)
     assert answer.returncode == 2
-    assert "rows" in answer.stderr or "no record of the row 'kdd'" in answer.stderr
+    assert "a row of the records" in answer.stderr or "no record of the row 'kdd'" in answer.stderr
 
 
 def test_a_paper_of_other_rows_is_bad_input(bench, place):

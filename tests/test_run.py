@@ -124,7 +124,7 @@ def test_a_failing_cell_is_a_record_and_the_others_go_on(request_):
     assert found["rte", "finetune", 0].status == "ok"
     assert found["rte", "kd", 0].status == "failed"
     assert "nothing was trained yet" in found["rte", "kd", 0].error.message
-    assert "try a smaller learning rate" in outcome.reports[0].read_text()
+    assert "nothing was trained yet" in outcome.reports[0].read_text()
     assert api.run(request).trained == 0, "failed cells wait for --retry-failed"
     again = api.run(request_(tasks="rte", methods=bad, retry_failed=True))
     assert again.failed
