@@ -19,7 +19,7 @@ from bench.report.resampled import Resampled
 from bench.report.speed import latest
 from bench.report.tables import Table, by_row, counted
 from bench.report.verdicts import Faults, faults_of, finished, resample, seeds
-from bench.report.write import add_speed, warnings
+from bench.report.write import add_speed, nothing_in, warnings
 from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
 from bench.stats.power import LEVEL
@@ -147,7 +147,9 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
             made.append(_choice(group, columns, budget, store))
     if not made:
         known = sorted({task for record in store.records() for task in record.cell.tasks})
-        for task in tasks if known else ():
+        if not known:
+            raise NothingMeasured(nothing_in(store.root))
+        for task in tasks:
             if task not in {*known, *GLUE}:
                 raise unknown(f"task in {results}", task, known)
         wanted = f" with {', '.join(tasks)}" if tasks else ""
