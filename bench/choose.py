@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.compare import UNCLEAR, WORSE, compared
+from bench.compare import UNCLEAR, WORSE, compared, shown
 from bench.data.tasks import GLUE
 from bench.errors import NothingMeasured, unknown
 from bench.plan.cell import TEACHER
@@ -107,7 +107,7 @@ class Choice:
             said = ["", "", "best"]
             if place:
                 gap = c.score - self.candidates[0].score
-                said = [f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", f"{c.adjusted:.3f}", c.verdict]
+                said = [f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", shown(c.adjusted), c.verdict]
             rows.append([c.label, *costs, f"{c.score:.1f}", *said])
         return by_row("Choice", header, self.group, rows)
 

@@ -485,7 +485,7 @@ def choose(
     ] = None,
     json_file: Json = None,
 ) -> int:
-    """The rows that fit a budget, the best of them, and the cheapest that cannot be told from it."""
+    """The rows that fit a budget, the best of them, and the cheapest that these examples cannot separate from it."""
     from dataclasses import asdict
 
     from bench.choose import Budget
@@ -548,7 +548,8 @@ def compare(
         print(f"{data}\n\n{table(first, second, lines)}\n")
     print(
         "Intervals by paired bootstrap over examples, with Student's t over seeds where there are several. Least detectable: the "
-        "true difference that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean is not adjusted."
+        "true difference that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean "
+        "is not adjusted."
     )
     for said in said_of([line for lines in found.values() for line in lines]):
         print(said)

@@ -112,7 +112,7 @@ def test_a_row_is_not_compared_with_itself(store):
 
 def test_a_row_without_a_record_of_what_was_asked_says_what_it_has(store):
     store.write(made.record("pkd", "sst2", 3, 0.5), {"logits.validation": wrong(0.1, 0)})
-    with pytest.raises(InputError, match="'pkd' in .* on these tasks and seeds; it has: sst2, seed 3"):
+    with pytest.raises(InputError, match=r"'pkd' in .* on these tasks and seeds; it has: sst2, seed 3"):
         compare(store.root, "pkd", "kd", tasks=["rte"])
     with pytest.raises(InputError, match="it has: rte, seed 0 1 2; sst2, seed 0 1 2"):
         compare(store.root, "microbert", "kd", seeds=[7])

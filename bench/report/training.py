@@ -149,13 +149,17 @@ def _beyond(group: Group, record: Record) -> int:
     return max(0, record.train.examples - math.ceil(record.cell.recipe["epochs"] * sum(rows.values())))
 
 
+LEAST_SECONDS = 1.0
+"""What is computed sooner, as a vocabulary, needs no word."""
+
+
 def _made_once(group: Group) -> list[str]:
     """What was computed for some rows before they trained, and is in no column: each thing once, with its seconds."""
     found: dict[str, dict[str, float]] = {}
     users: dict[str, set[str]] = {}
     for record in group.records:
         for name, made in record.artefacts.items():
-            if "seconds" in made:
+            if made.get("seconds", 0) >= LEAST_SECONDS:
                 kind = name.split(".")[0].replace("_", " ")
                 found.setdefault(kind, {})[made["key"]] = made["seconds"]
                 users.setdefault(kind, set()).add(record.cell.label)
