@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.compare import UNCLEAR, WORSE, compared
+from bench.compare import UNCLEAR, WORSE, compared, shown
 from bench.data.tasks import GLUE
 from bench.errors import NothingMeasured, unknown
 from bench.plan.cell import TEACHER
@@ -19,7 +19,7 @@ from bench.report.resampled import Resampled
 from bench.report.speed import latest
 from bench.report.tables import Table, by_row, counted
 from bench.report.verdicts import Faults, faults_of, finished, resample, seeds
-from bench.report.write import add_speed, warnings
+from bench.report.write import add_speed, nothing_in, warnings
 from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
 from bench.stats.power import LEVEL
@@ -107,7 +107,7 @@ class Choice:
             said = ["", "", "best"]
             if place:
                 gap = c.score - self.candidates[0].score
-                said = [f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", f"{c.adjusted:.3f}", c.verdict]
+                said = [f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", shown(c.adjusted), c.verdict]
             rows.append([c.label, *costs, f"{c.score:.1f}", *said])
         return by_row("Choice", header, self.group, rows)
 
@@ -147,7 +147,9 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
             made.append(_choice(group, columns, budget, store))
     if not made:
         known = sorted({task for record in store.records() for task in record.cell.tasks})
-        for task in tasks if known else ():
+        if not known:
+            raise NothingMeasured(nothing_in(store.root))
+        for task in tasks:
             if task not in {*known, *GLUE}:
                 raise unknown(f"task in {results}", task, known)
         wanted = f" with {', '.join(tasks)}" if tasks else ""

@@ -117,14 +117,18 @@ def _ended(outcome: Outcome) -> int:
 
 
 def _typed(ctx: typer.Context, given: dict[str, Any], experiment: Path | None, table: str) -> set[str]:
-    """The options that somebody typed: they go before an experiment's own.
+    """The options that somebody typed for `run` or `plan`: they go before an experiment's own.
 
     Raises:
-        InputError: options that do not go together.
+        InputError: no row, or options that do not go together.
     """
+    if not given["methods"].strip():
+        raise InputError("--methods names no row; try --methods all, or `teacher` for the teachers alone")
     typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
     if experiment is not None and "methods" in typed:
         raise InputError("--methods and --experiment do not go together: the file names the rows of each table")
+    if experiment is None and "augment_times" in typed and not given["augment"]:
+        raise InputError("--augment-times goes with --augment masked or --augment rules")
     if experiment is None and table:
         raise InputError("--table chooses from an experiment; add --experiment FILE.toml")
     return typed
@@ -160,8 +164,6 @@ def run(
     latex: Latex = False,
 ) -> int:
     """Train what is missing, score it, and write the report."""
-    if not given["methods"].strip():
-        raise InputError("--methods names no row; try --methods all, or `teacher` for the teachers alone")
     given |= {"retry_failed": retry_failed, "rerun": rerun, "save_students": save_students, "latex": latex}
     typed = _typed(ctx, given, experiment, table)
     if experiment is not None:
@@ -483,7 +485,7 @@ def choose(
     ] = None,
     json_file: Json = None,
 ) -> int:
-    """The rows that fit a budget, the best of them, and the cheapest that cannot be told from it."""
+    """The rows that fit a budget, the best of them, and the cheapest that these examples cannot separate from it."""
     from dataclasses import asdict
 
     from bench.choose import Budget
@@ -546,7 +548,8 @@ def compare(
         print(f"{data}\n\n{table(first, second, lines)}\n")
     print(
         "Intervals by paired bootstrap over examples, with Student's t over seeds where there are several. Least detectable: the "
-        "true difference that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean stands alone."
+        "true difference that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean "
+        "is not adjusted."
     )
     for said in said_of([line for lines in found.values() for line in lines]):
         print(said)

@@ -106,27 +106,28 @@ def compare(
 
     A task that was trained on different numbers of rows has a line for each and stands in the mean with the most rows.
 
-    Both rows must have learned from the same rows and teacher and be scored on the same examples.
+    A row is named by its label or as tables print it. Both rows must have learned from the same rows and teacher and be
+    scored on the same examples.
     Each is the mean of all its seeds, or of ``seeds``.
 
     Raises:
-        InputError: a row that is not there, or no task that both have.
+        InputError: a row that is not there, one row twice, or no task that both have.
     """
     store = Store(results)
-    met: list[Record] = []
-    rows, known = set(), set()
-    for record in store.records():
-        rows.add(record.row)
-        known |= set(record.cell.tasks)
-        wanted = (not tasks or record.cell.tasks[0] in tasks) and (not seeds or record.cell.seed in seeds)
-        if record.row in (first, second) and record.status == "ok" and wanted:
-            met.append(record)
+    everything = list(store.records())
+    rows, known = {r.row for r in everything}, {task for r in everything for task in r.cell.tasks}
+    printed = {r.called: r.row for r in everything if r.called not in rows}
+    first, second = printed.get(first, first), printed.get(second, second)
+    of_rows = [r for r in everything if r.row in (first, second) and r.status == "ok"]
+    met = [r for r in of_rows if (not tasks or r.cell.tasks[0] in tasks) and (not seeds or r.cell.seed in seeds)]
     for row in (first, second):
         if row not in rows:
             raise unknown_row(row, rows, results)
     for task in tasks:
         if task not in {*known, *GLUE}:
             raise unknown(f"task in {results}", task, sorted(known))
+    if first == second:
+        raise InputError(f"compare needs two different rows; both are {first!r}")
     progress = progress or Progress()
     shown, left = newest_of(met, lambda r: (r.row, _question(r)))
     for text in (*left_out_lines(left), *of_code(shown, store.freshness)):
@@ -136,7 +137,7 @@ def compare(
         found[record.row].setdefault(_question(record), []).append(record)
     for row in (first, second):
         if not found[row]:
-            raise InputError(f"no finished record of the row {row!r} in {results} on these tasks and seeds")
+            raise _none_finished(row, of_rows, results)
     shared = sorted(found[first].keys() & found[second].keys(), key=str)
     questions: list[Sides] = [(found[first][key], found[second][key]) for key in shared]
     if not questions:
@@ -162,6 +163,18 @@ def compare(
         mean = [_mean([line for _, line, _ in whole], [drawn for _, _, drawn in whole])] if len(whole) > 1 else []
         answer[data] = [*adjusted(of_data), *(replace(line, adjusted=line.p) for line in mean)]
     return answer
+
+
+def _none_finished(row: str, of_rows: Sequence[Record], results: Path) -> InputError:
+    """The error for a row without a record on the tasks and seeds that were asked for, with what it has."""
+    has: dict[str, set[int]] = {}
+    for record in of_rows:
+        if record.row == row:
+            has.setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
+    there = "; ".join(f"{task}, seed {' '.join(map(str, sorted(seeds)))}" for task, seeds in sorted(has.items()))
+    return InputError(
+        f"no finished record of the row {row!r} in {results} on these tasks and seeds; it has: {there or 'none'}"
+    )
 
 
 def adjusted(lines: Sequence[Comparison]) -> list[Comparison]:

@@ -45,6 +45,7 @@ def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     assert "Highest mean of what fits: wide" in said
     assert "The cheapest that these examples cannot separate from it: small" in said
     assert "These examples also cannot separate it from: twin." in said
+    assert [row[6] for row in choice.table().rows[3:]] == ["< 0.001"], "no p is 0"
     gap = choice.candidates[3]
     assert gap.low < gap.score - choice.candidates[0].score < gap.high < 0
 

@@ -94,6 +94,30 @@ def test_a_misspelt_task_is_named(store):
         compare(store.root, "microbert", "kd", tasks=["rtee"])
 
 
+def test_a_row_is_found_by_the_name_that_tables_print(store):
+    """``distilbert (second step only)`` is what a reader copies from a report."""
+    store.write(made.record("distilbert", "rte", 0, 0.5), store.predictions(next(store.records())))
+    (record,) = (r for r in store.records() if r.row == "distilbert")
+    assert record.called != record.row
+    (lines,) = compare(store.root, record.called, "kd", tasks=["rte"]).values()
+    (same,) = compare(store.root, "distilbert", "kd", tasks=["rte"]).values()
+    assert lines == same
+
+
+def test_a_row_is_not_compared_with_itself(store):
+    """Seeds drawn anew for each side would give one training an interval against itself."""
+    with pytest.raises(InputError, match="two different rows; both are 'kd'"):
+        compare(store.root, "kd", "kd")
+
+
+def test_a_row_without_a_record_of_what_was_asked_says_what_it_has(store):
+    store.write(made.record("pkd", "sst2", 3, 0.5), {"logits.validation": wrong(0.1, 0)})
+    with pytest.raises(InputError, match=r"'pkd' in .* on these tasks and seeds; it has: sst2, seed 3"):
+        compare(store.root, "pkd", "kd", tasks=["rte"])
+    with pytest.raises(InputError, match="it has: rte, seed 0 1 2; sst2, seed 0 1 2"):
+        compare(store.root, "microbert", "kd", seeds=[7])
+
+
 def test_other_examples_are_refused(store):
     record = next(r for r in store.records() if r.row == "kd" and r.cell.tasks == ("rte",) and r.cell.seed == 0)
     arrays = store.predictions(record)

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import made
 import pytest
 import tiny
 import torch
@@ -22,6 +23,8 @@ from transformers import BertForSequenceClassification
 from bench.ending import Failure, said_of_failures
 from bench.errors import what_to_install
 from bench.measure.records import place_of
+from bench.plan.build import build
+from bench.plan.cell import record_key, train_key
 from bench.plan.request import Request, resolve_auto
 from bench.plan.spelling import parse_one
 from bench.record.store import Store
@@ -200,6 +203,45 @@ def test_verbs_that_read_need_no_torch(tmp_path, words):
     answer = without({"torch", "transformers", "datasets", "evaluate"}, *words, "--results", tmp_path)
     assert "is not installed" not in answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+def test_plan_refuses_what_run_refuses(bench, common):
+    for verb in ("run", "plan"):
+        assert "--methods names no row" in refused(bench(verb, *common, "--methods", ""))
+        line = refused(bench(verb, *common, "--methods", ROW, "--augment-times", "5"))
+        assert "--augment-times goes with --augment" in line
+
+
+def test_a_folder_of_records_that_is_not_there_is_named(bench, tmp_path):
+    """`choose` said "no table of records; `report` shows what there is", and there was nothing."""
+    answer = bench("choose", "--results", tmp_path / "nowhere")
+    assert answer.returncode == 4
+    assert "there is no such folder; name the folder of records with --results" in answer.stderr
+
+
+def test_a_plan_makes_no_start_that_nothing_to_do_needs(bench, tmp_path, teacher_folder, glue_folder):
+    """Without its records the row needs the general start; another row that begins at random does not."""
+    words = ["--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r"]
+    words += ["--corpus-tokens", "2000"]
+    asked = bench("plan", "--methods", f"kd:{tiny.SHAPE}", *words)
+    assert "to make from 2,000 tokens" in asked.stdout
+    store = Store(tmp_path / "r")
+    request = Request(
+        methods=f"kd:{tiny.SHAPE}",
+        tasks="rte",
+        data=str(glue_folder),
+        teacher=str(teacher_folder),
+        results=tmp_path / "r",
+        corpus_tokens=2000,
+    )
+    for planned in build(request).cells:
+        record = made.record("teacher" if planned.row is None else "kd", "rte")
+        keys = {"key": record_key(planned.cell), "train_key": train_key(planned.cell)}
+        store.write(record.model_copy(update={"cell": planned.cell, **keys}), {})
+    there = bench("plan", "--methods", f"kd:{tiny.SHAPE}", *words)
+    assert "2 there" in there.stdout
+    assert "to make from" not in there.stdout
+    assert "nothing to do needs it" in there.stdout
 
 
 def test_an_import_that_fails_in_our_own_code_is_no_matter_of_installing():

@@ -267,6 +267,41 @@ def test_a_training_of_several_tasks_costs_once():
     assert table.rows[0][2:4] == ["2", "1,000"]
 
 
+def test_examples_before_the_counted_stages_are_named():
+    """A method that first trains something for an epoch saw more than the recipe's epochs: 40 rows, 3 epochs."""
+    plain, more = (
+        [costing(made.record("kd", "rte", s, 0.7), 120) for s in (0, 1)],
+        made.record("microbert", "rte", 0, 0.7),
+    )
+    assert plain[0].cell.recipe["epochs"] * plain[0].cell.data.rows["train"] == 120
+    quiet = cost(groups([*plain, costing(more, 120)])[0])
+    assert not any("preparatory" in note for note in quiet.notes)
+    table = cost(groups([*plain, costing(more, 160)])[0])
+    (note,) = [note for note in table.notes if "preparatory" in note]
+    assert "microbert: 40." in note
+    assert "kd" not in note
+
+
+def test_rows_that_augmentation_made_are_no_preparatory_stage():
+    record = costing(made.record("tinybert", "rte", 0, 0.7), 2400)
+    rows = {"augmentation.rte": {"key": "1" * 64, "rows": 800}}
+    table = cost(groups([record.model_copy(update={"artefacts": rows})])[0])
+    assert not any("preparatory" in note for note in table.notes)
+
+
+def test_what_is_computed_before_the_trainings_is_named_once():
+    """An ensemble's answers take long and are in no column."""
+    ensemble = {
+        "ensemble_targets.rte": {"key": "1" * 64, "weights": "2" * 64, "seconds": 1300.4},
+        "vocabulary": {"key": "3" * 64, "weights": "4" * 64, "seconds": 0.2},
+    }
+    records = [made.record("mtdnn", "rte", s, 0.7).model_copy(update={"artefacts": ensemble}) for s in (0, 1)]
+    table = cost(groups(records)[0])
+    assert [note for note in table.notes if "in no column" in note] == [
+        "Ensemble targets, for mtdnn: 1,300 s, once for all seeds; in no column of this table."
+    ]
+
+
 def sized(task: str, embedding: int, head: int) -> Record:
     plain = made.record("words", task, 0, 0.7)
     sizes = {"parameters": 10**6 + embedding + head, "embedding": embedding, "pooler_and_head": head}

@@ -65,15 +65,26 @@ class Part:
 def estimate(plan: Plan) -> list[Part]:
     """What is still to do, in the order in which it is made: starts from text, teachers, students."""
     rate = EFFICIENCY * flops_per_second(plan.request.device, plan.request.threads)
-    parts, students, needed = [], _Students(), set()
+    parts, students = [], _Students()
     for task in plan.tasks:
-        todo = [planned for planned in plan.of_task(task.task.name) if planned.todo]
-        if todo:
+        if todo := _todo(plan, task):
             parts += _of_task(plan, task, todo, rate, students)
+    missing = [start for start in needed_starts(plan) if not plan.is_there(start.slot)]
+    return [*(part for start in missing for part in _of_start(plan, start, rate)), *parts]
+
+
+def needed_starts(plan: Plan) -> list[StartPlan]:
+    """The starts from text that something to do is made from, there or not."""
+    needed: set[str] = set()
+    for task in plan.tasks:
+        if todo := _todo(plan, task):
             needed |= _from_text(plan, task, todo)
     needed |= {part for start in plan.starts.values() if start.key in needed for part in start.parts.values()}
-    missing = [start for start in plan.starts.values() if start.key in needed and not plan.is_there(start.slot)]
-    return [*(part for start in missing for part in _of_start(plan, start, rate)), *parts]
+    return [start for start in plan.starts.values() if start.key in needed]
+
+
+def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
+    return [planned for planned in plan.of_task(task.task.name) if planned.todo]
 
 
 class _Students:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from bench.plan.estimate import needed_starts
 from bench.progress import duration
 from bench.record.freshness import STALE
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned
+    from bench.plan.starts import StartPlan
 
 
 MOST_PARTS = 8
@@ -42,9 +44,8 @@ def describe(plan: Plan) -> str:
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
         f"  recipe: {plan.request.recipe}, {plan.request.precision}, {plan.request.threads} threads",
     ]
-    for start in plan.starts.values():
-        what = "there" if plan.is_there(start.slot) else f"to make from {start.budget:,} tokens of {start.corpus.name}"
-        lines.append(f"  {start.title}: {what}; shared by tasks, seeds and methods")
+    needed = {start.key for start in needed_starts(plan)}
+    lines += [f"  {start.title}: {_state_of_start(plan, start, needed)}" for start in plan.starts.values()]
     for task in tasks:
         todo = [p for p in plan.of_task(task.task.name) if p.todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
@@ -60,6 +61,15 @@ def describe(plan: Plan) -> str:
         lines += [f"    {line}" for line in shares(plan)]
         lines += [f"  tip: {line}" for line in shorter(plan)]
     return "\n".join(lines)
+
+
+def _state_of_start(plan: Plan, start: StartPlan, needed: set[str]) -> str:
+    """Whether a start is there, is made, or is left alone because all records made from it are there."""
+    if plan.is_there(start.slot):
+        return "there; shared by tasks, seeds and methods"
+    if start.key not in needed:
+        return "not in the cache, and nothing to do needs it"
+    return f"to make from {start.budget:,} tokens of {start.corpus.name}; shared by tasks, seeds and methods"
 
 
 def shares(plan: Plan) -> list[str]:
@@ -79,7 +89,7 @@ def shares(plan: Plan) -> list[str]:
 
 def shorter(plan: Plan) -> list[str]:
     """How a first look is had sooner, where training on unlabelled text takes most of the time."""
-    budgets = [start.budget for start in plan.starts.values() if not plan.is_there(start.slot)]
+    budgets = [start.budget for start in needed_starts(plan) if not plan.is_there(start.slot)]
     on_text = sum(part.seconds for part in plan.parts if part.from_text)
     if not budgets or max(budgets) <= FIRST_LOOK_TOKENS or on_text < max(0.5 * plan.seconds, WORTH_A_TIP_SECONDS):
         return []

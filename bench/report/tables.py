@@ -177,7 +177,7 @@ def accuracy(group: Group, notes: Footnotes) -> Table:
             f"Development sets, percent. Mean ± sample standard deviation over seeds ({count}"
             + ("; one seed has no deviation and says nothing about noise" if seeds == [1] else "")
             + "). Best student of a column in bold"
-            + (", of those with all its seeds; (n = ...) stands at the others" if len(seeds) > 1 else "")
+            + (", of those with all its seeds; the others have (n = ...) behind them" if len(seeds) > 1 else "")
             + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)."
         )
     if timed:

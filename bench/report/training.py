@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from bench.plan.cell import TEACHER
+from bench.plan.recipe import PAPER
 from bench.record.schema import Record, TrainCost
 from bench.report.groups import Group
 from bench.report.systems import RANDOM, start_kind
@@ -44,18 +46,17 @@ def _learned(record: Record) -> tuple[str, ...]:
     return tuple(partner.task for partner in record.cell.together) or record.cell.tasks
 
 
-def _by_tasks(done: Sequence[Record]) -> list[list[TrainCost]]:
-    """What trainings took, sorted by what they learned: those of one list differ by their seed alone."""
-    found: dict[tuple[str, ...], list[TrainCost]] = {}
+def _by_tasks(done: Sequence[Record]) -> list[list[Record]]:
+    """Trainings sorted by what they learned: those of one list differ by their seed alone."""
+    found: dict[tuple[str, ...], list[Record]] = {}
     for record in done:
-        if record.train:
-            found.setdefault(_learned(record), []).append(record.train)
+        found.setdefault(_learned(record), []).append(record)
     return list(found.values())
 
 
 def costs_of(done: Sequence[Record]) -> list[float]:
     """What a row's trainings took, as :data:`COSTS`: the mean over the seeds of each task, summed over tasks."""
-    costs = _by_tasks(done)
+    costs = [[r.train for r in seeds if r.train] for seeds in _by_tasks(done)]
     # tasks may have different numbers of seeds, so each has its own mean
     return [sum(sum(of(one) for one in seeds) / len(seeds) for seeds in costs) for of in COSTS]
 
@@ -101,6 +102,7 @@ def cost(group: Group) -> Table | None:
         "Mean over the seeds of each task, summed over the tasks. TFLOPs are closed-form over the tokens seen; seconds are of the machine "
         "named below, with what else ran there."
     )
+    table.notes += [*_preparatory(group), *_made_once(group)]
     starts = {made["key"]: (name, made) for r in group.records for name, made in r.artefacts.items() if "train" in made}
     for key, (name, made) in sorted(starts.items()):
         trained = made["train"]
@@ -111,6 +113,61 @@ def cost(group: Group) -> Table | None:
             f"of its own, once for all rows that use it{began}."
         )
     return table
+
+
+AUGMENTED = "augmentation."
+"""How the names of artefacts begin that are augmented rows."""
+
+
+def _preparatory(group: Group) -> list[str]:
+    """The rows that saw more examples than the recipe's epochs have: their stages before the counted ones."""
+    if group.recipe == PAPER:
+        return []
+    said = []
+    for label in group.systems:
+        # as in the table: the mean over the seeds of each task, summed over tasks
+        more = sum(sum(_beyond(group, r) for r in seeds) / len(seeds) for seeds in _by_tasks(trainings(group, label)))
+        if more >= 1:
+            said.append(f"{label}: {more:,.0f}")
+    if not said:
+        return []
+    return [
+        f"Examples beyond the {group.epochs:g} epochs of the recipe, seen in preparatory stages before the counted ones (the method's "
+        f"file says what learns in them): {'; '.join(said)}. They are in the columns of this table."
+    ]
+
+
+def _beyond(group: Group, record: Record) -> int:
+    """Examples that a training saw beyond its recipe's epochs; 0 where the number of its rows is not known.
+
+    That is so where the group has no record of one of its tasks, and where augmentation made further rows.
+    """
+    rows = {r.cell.tasks: r.cell.data.rows["train"] for r in group.records if r.train_key == record.train_key}
+    augmented = any(name.startswith(AUGMENTED) for name in record.artefacts)
+    if record.train is None or augmented or len(rows) < len(_learned(record)):
+        return 0
+    return max(0, record.train.examples - math.ceil(record.cell.recipe["epochs"] * sum(rows.values())))
+
+
+LEAST_SECONDS = 1.0
+"""What is computed sooner, as a vocabulary, needs no word."""
+
+
+def _made_once(group: Group) -> list[str]:
+    """What was computed for some rows before they trained, and is in no column: each thing once, with its seconds."""
+    found: dict[str, dict[str, float]] = {}
+    users: dict[str, set[str]] = {}
+    for record in group.records:
+        for name, made in record.artefacts.items():
+            if made.get("seconds", 0) >= LEAST_SECONDS:
+                kind = name.split(".")[0].replace("_", " ")
+                found.setdefault(kind, {})[made["key"]] = made["seconds"]
+                users.setdefault(kind, set()).add(record.cell.label)
+    return [
+        f"{kind.capitalize()}, for {', '.join(sorted(users[kind]))}: {sum(seconds.values()):,.0f} s, once for all seeds; in no "
+        f"column of this table."
+        for kind, seconds in sorted(found.items())
+    ]
 
 
 IDLE_SHARE = 0.01

@@ -129,8 +129,8 @@ def _differences(
     table.notes.append(
         f"Points, with 95 % intervals of a paired bootstrap over examples, with Student's t over seeds where there are several. Verdict by "
         f"{tests}, p after Holm's adjustment over the {len(found)} comparisons of this table. Least detectable: the true difference that "
-        f"four in five comparisons like these find, the middle of its column. An interval stands alone, also the mean's: one that "
-        f"leaves out 0 beside 'cannot tell' is what chance gives somewhere in a table of this length."
+        f"four in five comparisons like these find, the middle of its column. No interval is adjusted so, the mean's included: in a "
+        f"table of this length some leave out 0 by chance, and 'cannot tell' behind such an interval is no contradiction."
     )
     table.notes += said_of(found.values())
     return table

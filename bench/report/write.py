@@ -86,7 +86,7 @@ def write_groups(
     """As :func:`write_reports`, without the reports of speed sessions; returns the tables too."""
     records, sessions = list(store.records()), list(speed_records(store.root))
     if not records and not sessions:
-        raise NothingMeasured(_nothing_in(store.root))
+        raise NothingMeasured(nothing_in(store.root))
     touched = None if cells is None else {record_key(cell) for cell in cells}
     written = []
     for group in groups(records, store.freshness):
@@ -100,7 +100,8 @@ def write_groups(
     return written
 
 
-def _nothing_in(root: Path) -> str:
+def nothing_in(root: Path) -> str:
+    """What is wrong with a folder without records, and what to type."""
     if root.is_dir():
         return f"no records in {root}; type: python -m bench run --methods all --tasks glue"
     return f"no records in {root}: there is no such folder; name the folder of records with --results"
@@ -302,7 +303,7 @@ def provenance(records: Sequence[Record], freshness: Freshness | None = None) ->
     bases = sorted({r.cell.teacher.base[:12] for r in done})
     return [
         f"- {len(done)} records; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
-        f"- code: {'; '.join(commits)}",
+        f"- commits of the code: {'; '.join(commits)}",
         *([f"- {unknown}"] if freshness is not None and (unknown := unknown_line(done, freshness)) else []),
         f"- {'; '.join(libraries)}",
         f"- {'; '.join(machines)}",
