@@ -50,4 +50,4 @@ def test_report_of_a_thousand_records(benchmark, tmp_path):
     paths = benchmark.pedantic(write_reports, (store, tmp_path / "reports"), rounds=1, warmup_rounds=0)
     assert len(paths) == 1
     assert "data can carry" in paths[0].read_text()
-    assert benchmark.stats.stats.max < 40.0  # CPU seconds; 19 on two idle cores of 2022
+    assert benchmark.stats.stats.max < 60.0  # CPU seconds; about 25 to 30 on two cores of 2021
