@@ -6,7 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 EVERY_SECONDS = 15.0
 """How often a plain line appears where there is no terminal."""
@@ -40,6 +43,14 @@ class Progress:
     def say(self, text: str) -> None:
         print(text, file=self.stream, flush=True)
 
+    def say_pace(self, text: str) -> None:
+        """How far something is, where there is no live line."""
+        self.say(text)
+
+    def is_stopping(self) -> bool:
+        """Whether a training should keep its state at its next step, and end."""
+        return False
+
     @contextmanager
     def task(self, title: str) -> Iterator[Callable[[int, int], None]]:
         """A stretch of work; call what this yields with (done, total) as often as you like."""
@@ -52,6 +63,12 @@ class Progress:
 
     @contextmanager
     def _live(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        with self.bar() as bar:
+            job = bar.add_task(title, total=None)
+            yield lambda done, total: bar.update(job, completed=done, total=total)
+
+    def bar(self) -> Bar:
+        """Live lines of a terminal: what, how far, since when, how long still."""
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
@@ -64,9 +81,7 @@ class Progress:
             TextColumn("left"),
             TimeRemainingColumn(),
         )
-        with Bar(*columns, console=Console(file=self.stream)) as bar:
-            job = bar.add_task(title, total=None)
-            yield lambda done, total: bar.update(job, completed=done, total=total)
+        return Bar(*columns, console=Console(file=self.stream))
 
     @contextmanager
     def _plain(self, title: str) -> Iterator[Callable[[int, int], None]]:
@@ -81,7 +96,7 @@ class Progress:
             if now - spoken >= EVERY_SECONDS and done > first[1]:
                 spoken = now
                 left = (now - first[0]) / (done - first[1]) * (total - done)
-                self.say(f"  {title}: {done}/{total} steps, about {duration(left)} left")
+                self.say_pace(f"  {title}: {done}/{total} steps, about {duration(left)} left")
 
         yield update
         self.say(f"  {title}: done in {duration(self.clock() - begun)}")

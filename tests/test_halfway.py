@@ -110,7 +110,7 @@ def test_a_group_that_breaks_off_twice_ends_as_in_one_go(request_, always, chang
     for step in (5, 9):
         with pytest.raises(KeyboardInterrupt):
             run(broken, BreaksOff("finetune", step))
-        assert len(kept_states()) == 1
+        assert len(kept_states()) == 3, "one a student"
     capfd.readouterr()
     api.run(broken)
     assert "goes on at step 12 of" in capfd.readouterr().err  # the step at which it broke off was not kept
@@ -140,20 +140,34 @@ def test_a_short_training_writes_nothing(request_):
 
 
 @pytest.mark.slow
-def test_other_code_other_companions_and_reruns_begin_anew(request_, always, monkeypatch, capfd):
+def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, always, monkeypatch, capfd):
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
-    (left,) = kept_states()
-    api.run(request_("alone", methods=f"finetune:{tiny.SHAPE}"))
+    left = kept_states()
+    assert len(left) == 3
     monkeypatch.setattr(halfway, "code_of", lambda kind: Code(kind, hash="edited"))
     api.run(request_("edited"))
-    assert kept_states() == [left]
+    said = capfd.readouterr().err
+    assert "goes on" not in said
+    assert "microbert:ffn=24:heads=4:hidden=12:layers=2: other code than this broke off in this training" in said
+    assert kept_states() == left
     monkeypatch.undo()
-    monkeypatch.setenv("BERT_BENCH_CACHE", str(left.parents[1]))
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(left[0].parents[1]))
+    api.run(request_("alone", methods=f"finetune:{tiny.SHAPE}"))
+    assert "goes on at step 2 of" in capfd.readouterr().err
+    assert len(kept_states()) == 2, "its neighbours' states stay"
+    api.run(request_("two groups"))
+    assert capfd.readouterr().err.count("goes on") == 1, (
+        "the one that is done begins anew, apart from the two that go on"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 5))
     api.run(request_(rerun=True))
     assert "goes on" not in capfd.readouterr().err
     assert not kept_states()
-    assert ends(request_()) == ends(request_("edited"))
+    alone = ends(request_("alone"))
+    assert ends(request_()) == ends(request_("edited")) == ends(request_("two groups"))
+    assert alone.items() <= ends(request_()).items()
 
 
 def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(request_, always, capfd):
@@ -162,14 +176,16 @@ def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(requ
     for file in (halfway.cache_root() / "starts").glob("*/made.json"):
         file.write_text(json.dumps({**json.loads(file.read_text()), "weights": "0" * 64}))
     assert api.run(request_()).exit_code == 0
-    assert "goes on" not in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert said.count("goes on") == 1
+    assert said.index("goes on") < said.index("rte: theseus, seed 0: done"), "it is not made from the start"
 
 
 def test_a_torn_file_begins_anew(request_, always, capfd):
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
-    (left,) = kept_states()
-    left.write_bytes(left.read_bytes()[:-7])
+    for left in kept_states():
+        left.write_bytes(left.read_bytes()[:-7])
     assert api.run(request_()).exit_code == 0
     assert "goes on" not in capfd.readouterr().err
 
@@ -191,19 +207,29 @@ def test_what_nobody_takes_up_is_forgotten_after_a_month(tmp_path):
         file.write_bytes(b"x")
     month_ago = time.time() - 31 * 86_400
     os.utime(old, (month_ago, month_ago))
-    assert Halfway("another", folder=tmp_path).take_up([], 1) == 0
+    assert Halfway([], folder=tmp_path).take_up([], 1) == 0
     assert list(tmp_path.iterdir()) == [young]
 
 
 def test_writing_takes_at_most_a_twentieth_of_the_time(tmp_path, monkeypatch):
     now, written = [0.0], []
+
+    class Learns:
+        label = "slow disk"
+
+        def steps(self, series):
+            return 60
+
+        def state(self):
+            return {}, {}
+
     monkeypatch.setattr(
         halfway, "save_file", lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch())
     )
     monkeypatch.setattr(halfway.os, "replace", lambda old, new: written.append(now[0]))
-    state = Halfway("slow disk", every=300, clock=lambda: now[0], folder=tmp_path)
+    state = Halfway(["slow disk"], every=300, clock=lambda: now[0], folder=tmp_path)
     for minute in range(60):
-        state.keep([], minute)
+        state.keep([Learns()], minute)
         now[0] += 60
     assert written[0] == 300 + 60
     assert written[1] - written[0] >= 20 * 60
@@ -246,8 +272,8 @@ def test_the_state_is_plain_data(request_, always):
     """Tensors and JSON: nothing in it can run."""
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
-    (left,) = kept_states()
-    with halfway.safe_open(left, framework="pt") as file:
-        body = json.loads(file.metadata()["state"])
-    assert body["done"] == 4
-    assert len(body["trainees"]) == 3
+    assert len(kept_states()) == 3
+    for left in kept_states():
+        with halfway.safe_open(left, framework="pt") as file:
+            body = json.loads(file.metadata()["state"])
+        assert body["done"]["counted"] == 2, "two of the four steps were the discriminator's preparation"

@@ -153,7 +153,7 @@ def test_ctrl_c_at_a_question_starts_nothing(bench, common, monkeypatch):
         raise typer.Abort
 
     monkeypatch.setattr("bench.cli._asking", lambda: at_the_question)
-    monkeypatch.setattr("bench.run.ASK_ABOVE_SECONDS", -1)
+    monkeypatch.setattr("bench.run.before.ASK_ABOVE_SECONDS", -1)
     answer = bench("run", "--methods", ROW, *common)
     assert (answer.returncode, answer.stderr.splitlines()[-1]) == (2, "bench: not started")
 

@@ -140,7 +140,7 @@ def test_an_interrupted_run_is_taken_up(request_, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("bench.run.train_on", interrupt)
+        patch.setattr("bench.run.group.train_on", interrupt)
         with pytest.raises(KeyboardInterrupt):
             api.run(request)
     assert records(request)["rte", "finetune", 0].status == "interrupted"
@@ -155,7 +155,7 @@ def test_an_interrupted_rerun_leaves_what_was_there(request_, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bench.run.train_on", interrupt)
+    monkeypatch.setattr("bench.run.group.train_on", interrupt)
     with pytest.raises(KeyboardInterrupt):
         api.run(request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}", rerun=True))
     assert records(request)["rte", "finetune", 0].status == "ok"
@@ -270,7 +270,7 @@ def test_bad_requests_write_nothing(request_, change, message):
 
 
 def test_long_plans_ask_first(request_, monkeypatch):
-    monkeypatch.setattr("bench.run.ASK_ABOVE_SECONDS", -1)
+    monkeypatch.setattr("bench.run.before.ASK_ABOVE_SECONDS", -1)
     with pytest.raises(InputError, match="add --yes"):
         api.run(request_(tasks="rte"))
     with pytest.raises(InputError, match="not started"):

@@ -134,7 +134,7 @@ def empty(cell: Cell, status: Any, started: str) -> Record:
     )
 
 
-def place_of(error: Exception, method: str) -> str:
+def place_of(error: BaseException, method: str) -> str:
     """The last line of the method's own package that ran before an error; "" for an error that says itself what to do."""
     if isinstance(error, BenchError | MethodError):
         return ""
@@ -147,13 +147,22 @@ def place_of(error: Exception, method: str) -> str:
     return places[-1] if places else ""
 
 
-def failed(cell: Cell, started: str, error: Exception) -> Record:
+def failure_of(error: BaseException, method: str) -> Failure:
+    """What a record says of an error.
+
+    Args:
+        method: the registered name of the row's method, whose line is named.
+    """
     trace = "".join(traceback.format_exception(error))
     root = str(Path(__file__).resolve().parents[2])
-    place = place_of(error, cell.method)
-    failure = Failure(
+    place = place_of(error, method)
+    return Failure(
         type=type(error).__name__,
         message=f"{error} ({place})" if place else str(error),
         traceback=trace.replace(root + "/", "").replace(sys.prefix, "<python>"),
     )
+
+
+def failed(cell: Cell, started: str, failure: Failure) -> Record:
+    """The record of a cell that has no answer."""
     return empty(cell, "failed", started).model_copy(update={"error": failure})

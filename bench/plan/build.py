@@ -12,6 +12,7 @@ from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.cell import TEACHER, Cell, Numeric, record_key, train_key
+from bench.plan.jobs import TOGETHER
 from bench.plan.keys import digest
 from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, typed_order, usable
@@ -27,10 +28,6 @@ from bench.train.cache import Slot
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
     from bench.plan.estimate import Part
-
-
-TOGETHER = 8
-"""Students that train at once on one teacher pass: more would need more memory and share little more."""
 
 
 @dataclass
@@ -65,6 +62,8 @@ class Plan:
     """what the cells to do would take from the cache although other code made it"""
     said_of_code: list[str] = field(default_factory=list)
     """for a reader: what of the plan other code made"""
+    most: int = TOGETHER
+    """students that train together"""
 
     def is_there(self, slot: Slot) -> bool:
         """Whether something is in the cache and will be used."""
@@ -83,17 +82,14 @@ class Plan:
     def of_task(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]
 
-    def groups(self, task: str) -> list[list[Planned]]:
-        """Students of one task that are to do, as they train: those of one seed at once, ``TOGETHER`` at most."""
+    def groups(self, task: str, most: int | None = None) -> list[list[Planned]]:
+        """Students of one task that are to do, as they train: those of one seed at once, ``most`` or the plan's own number."""
+        most = most or self.most
         by_seed: dict[int, list[Planned]] = {}
         for planned in self.of_task(task):
             if planned.todo and planned.row is not None and not planned.cell.together:
                 by_seed.setdefault(planned.cell.seed, []).append(planned)
-        return [
-            of_seed[first : first + TOGETHER]
-            for of_seed in by_seed.values()
-            for first in range(0, len(of_seed), TOGETHER)
-        ]
+        return [of_seed[first : first + most] for of_seed in by_seed.values() for first in range(0, len(of_seed), most)]
 
     def together(self) -> list[list[Planned]]:
         """Trainings of students of several tasks of which something is to do: their cells, one for each task."""
@@ -104,8 +100,11 @@ class Plan:
         return [cells for cells in trainings.values() if any(planned.todo for planned in cells)]
 
 
-def build(request: Request) -> Plan:
+def build(request: Request, estimated: bool = True) -> Plan:
     """Resolve everything that identity needs. Trains nothing; a hub teacher or data set is downloaded to its cache.
+
+    Args:
+        estimated: whether to say how long it takes; a worker that does a part of it need not know.
 
     Raises:
         InputError: anything wrong with what was asked for, before anything starts.
@@ -152,11 +151,12 @@ def build(request: Request) -> Plan:
     plan = Plan(request, tasks, starts, cells, notes)
     plan.stale = stale_slots(plan, store.freshness)
     plan.said_of_code = said(plan, store.freshness)
-    from bench.plan.estimate import estimate
+    if estimated:
+        from bench.plan.estimate import estimate
 
-    plan.parts = estimate(plan)
-    plan.seconds = sum(part.seconds for part in plan.parts)
-    plan.disk_bytes = sum(part.disk_bytes for part in plan.parts)
+        plan.parts = estimate(plan)
+        plan.seconds = sum(part.seconds for part in plan.parts)
+        plan.disk_bytes = sum(part.disk_bytes for part in plan.parts)
     return plan
 
 

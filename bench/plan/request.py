@@ -43,6 +43,8 @@ class Request:
     corpus: tuple[str, ...] = ()
     corpus_tokens: int | None = None
     threads: int = 2
+    jobs: int = 1
+    """pieces of work that are done at the same time, each in a process of its own; no part of a result's identity"""
     offline: bool = False
     yes: bool = False
     retry_failed: bool = False
@@ -91,6 +93,7 @@ class Request:
             ("max-train-rows", self.max_train_rows),
             ("corpus-tokens", self.corpus_tokens),
             ("threads", self.threads),
+            ("jobs", self.jobs),
         ):
             if value is not None and value < 1:
                 raise InputError(f"--{name} {value}: should be at least 1")

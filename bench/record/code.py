@@ -31,7 +31,7 @@ COMPUTING = frozenset(
         "bench.data.vectors",
         "bench.plan.recipe",
         "bench.plan.tasks",
-        "bench.run",
+        "bench.run.group",
         "bench.stats.metrics",
         "bench.train.augmentation",
         "bench.train.choice",
@@ -58,7 +58,7 @@ LOOP = (
 )
 TEXT = ("bench.data.encode:pieces", "bench.train.starts:own_weights")
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "student": (*LOOP, "bench.run:_trainee", "bench.train.evaluate:predict"),
+    "student": (*LOOP, "bench.run.group:_trainee", "bench.train.evaluate:predict"),
     "scoring": ("bench.data.encode:encode", "bench.train.evaluate:predict", "bench.train.teachers:base_model"),
     "teacher": (*LOOP, "bench.train.teachers:finetuned_teacher"),
     "general start": (*LOOP, *TEXT, "bench.train.starts:general_start"),

@@ -56,6 +56,9 @@ class TrainCost(Part):
     """what the same passes would have cost without sharing"""
     flops_own: float
     flops_teacher: float
+    cpu_seconds: float | None = None
+    """of the process that trained it, all its threads, with reading and scoring; students that trained together have their
+    parts of it by the wall seconds of their own steps"""
 
 
 class Failure(Part):

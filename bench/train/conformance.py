@@ -448,7 +448,7 @@ class Suite:
                 raise KeyboardInterrupt
 
         with tempfile.TemporaryDirectory() as folder:
-            first, second = (Halfway("tiny", said.append, 0.0, folder=Path(folder)) for said in (before, after))
+            first, second = (Halfway(["tiny"], said.append, 0.0, folder=Path(folder)) for said in (before, after))
             with contextlib.suppress(KeyboardInterrupt):
                 train([bench.trainee()], *bench.course, on_step=stop, halfway=first)
             again = bench.trainee()

@@ -1,4 +1,8 @@
-"""A training that broke off goes on exactly where it stood: its whole state is kept in the cache every few minutes."""
+"""The state of trainings that are under way: kept in the cache every few minutes, one file for each student.
+
+A training that broke off goes on exactly where it was. The state belongs to one student, not to the students that it
+trained with: another number of jobs, another group or a neighbour that failed loses nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,115 +22,233 @@ from torch import Tensor
 from bench.plan.keys import digest
 from bench.record.code import code_of
 from bench.train.cache import cache_root
-from bench.train.trainee import Trainee, below
+from bench.train.trainee import Trainee
 
 EVERY_SECONDS = 300.0
 WORTH = 20
 """How many times as long as a writing takes goes by before the next: big students are written more rarely."""
 FORGOTTEN_SECONDS = 30 * 86_400.0
-"""State that nobody took up for so long is removed."""
+"""State that nobody asked for during so long is removed."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How many steps of its preparation, and how many counted ones, a student has done."""
+
+    preparation: int = 0
+    counted: int = 0
+
+
+NOTHING = Done()
+
+
+@dataclass(frozen=True)
+class StudentState:
+    """The state of one student, in one safetensors file that is replaced whole.
+
+    Only the same training finds it again: the same student, torch, number of threads and code.
+    """
+
+    file: Path
+    training: str
+    """key of the training"""
+    code: str
+    """hash of all the code that it depends on"""
+
+    @property
+    def left_by_other_code(self) -> bool:
+        """Whether this training broke off in other code than today's, and not in today's."""
+        return not self.file.is_file() and any(self.file.parent.glob(f"{self.training}-*.safetensors"))
+
+    def done(self) -> Done:
+        """How far it is; nothing where there is no state that can be used."""
+        body = self._body()
+        return Done(**body["done"]) if body else NOTHING
+
+    def _body(self) -> dict[str, Any]:
+        try:
+            with safe_open(self.file, framework="pt") as file:
+                body = json.loads(file.metadata()["state"])
+        except (FileNotFoundError, SafetensorError, KeyError, TypeError):
+            return {}
+        return dict(body) if body.get("code") == self.code and "done" in body else {}
+
+    def restore(self, trainee: Trainee) -> None:
+        """Bring a newly built student to where the state says."""
+        body = self._body()
+        with safe_open(self.file, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        trainee.restore(tensors, body["student"])
+
+    def write(self, trainee: Trainee, done: Done) -> None:
+        """Replace the file.
+
+        Raises:
+            OSError: it cannot be written; the old one is still there.
+        """
+        tensors, student = trainee.state()
+        body = {"code": self.code, "done": {"preparation": done.preparation, "counted": done.counted}}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        new = self.file.with_suffix(f".{os.getpid()}")
+        try:
+            save_file(_apart(tensors), new, {"state": json.dumps({**body, "student": student})})
+            os.replace(new, self.file)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 class Halfway:
-    """The state of students that train together, in one safetensors file that is replaced whole.
+    """The states of students that train together.
 
-    It is found again by the same training alone: same cells, same torch and threads. A state that other code left
-    is not taken up, and said to be there.
+    What the loop asks of it: :meth:`take_up` at the beginning, :attr:`is_due` and :meth:`keep` after each step.
     """
 
     def __init__(
         self,
-        identity: Any,
+        trainings: Sequence[Any],
         say: Callable[[str], Any] = lambda text: None,
         every: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         folder: Path | None = None,
         code: Sequence[str] = (),
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         """
         Args:
-            identity: what tells this training from all others; anything that JSON can hold.
+            trainings: of each student, what tells its training from all others; anything that JSON can hold.
             say: told that a training goes on where another stopped.
             every: seconds between two writings, :data:`EVERY_SECONDS` by default; 0 for one after each step.
-            folder: where the file lies; a folder of the cache by default.
-            code: hashes of what computes the training; "" for code that cannot be read, whose state is not kept.
+            folder: where the files lie; a folder of the cache by default.
+            code: of each student, the hash of what computes its training, the same for all if there is one; "" for code
+                that cannot be read, whose state is not kept.
+            is_stopping: whether somebody wants the training to keep its state now and to end.
         """
-        self._folder, self._readable = folder or cache_root() / "halfway", "" not in code
-        self._training = digest([identity, torch.__version__, torch.get_num_threads()])[:24]
-        self._code = digest([*code, code_of("training state").hash])
-        self.file = self._folder / f"{self._training}-{self._code[:12]}.safetensors"
-        self._say, self._clock = say, clock
+        self._folder = folder or cache_root() / "halfway"
+        codes = list(code) * len(trainings) if len(code) == 1 else list(code) or [" "] * len(trainings)
+        self.states = [self._state(*one) for one in zip(trainings, codes, strict=True)]
+        self._readable = "" not in codes
+        self._say, self._clock, self._is_stopping = say, clock, is_stopping
         self._every = EVERY_SECONDS if every is None else every
         self._kept = clock()
+        self._preparation = 0
+
+    def _state(self, identity: Any, code: str) -> StudentState:
+        training = digest([identity, torch.__version__, torch.get_num_threads()])[:24]
+        whole = digest([code, code_of("training state").hash])
+        return StudentState(self._folder / f"{training}-{whole[:12]}.safetensors", training, whole)
+
+    def of(self, numbers: Sequence[int]) -> Halfway:
+        """The states of some of the students alone."""
+        some = Halfway([], self._say, self._every, self._clock, self._folder, is_stopping=self._is_stopping)
+        some.states, some._readable = [self.states[number] for number in numbers], self._readable
+        return some
 
     def take_up(self, trainees: Sequence[Trainee], total: int) -> int:
-        """Put the students where an earlier training left them.
+        """Bring the students to where an earlier training left them; they have to be equally far (:func:`equally_far`).
 
         Args:
             total: steps of the whole training.
 
         Returns:
-            How many of them are done; 0 where there is nothing to take up.
+            How many of the steps are done; 0 where no earlier training left a state.
         """
         self._forget()
-        if any(self._folder.glob(f"{self._training}-*.safetensors")) and not self.file.is_file():
-            self._say("  other code than this broke off in this training: its state is not used")
-        try:
-            with safe_open(self.file, framework="pt") as file:
-                body = json.loads(file.metadata()["state"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (FileNotFoundError, SafetensorError, KeyError, TypeError):
+        self._preparation = max((t.steps("preparation") for t in trainees), default=0)
+        for name in dict.fromkeys(t.label for t, s in zip(trainees, self.states, strict=False) if s.left_by_other_code):
+            self._say(f"  {name}: other code than this broke off in this training; its state is not used")
+        found = [state.done() for state in self.states]
+        number = _number(found, self._preparation)
+        if not number or found != [self._done(trainee, number) for trainee in trainees]:
             return 0
-        if body["code"] != self._code or [one["label"] for one in body["trainees"]] != [t.label for t in trainees]:
-            return 0
-        for number, (trainee, state) in enumerate(zip(trainees, body["trainees"], strict=True)):
-            trainee.restore(below(f"{number}.", tensors), state)
-        self._say(f"  goes on at step {body['done']:,} of {total:,}, where it broke off")
-        return int(body["done"])
+        for trainee, state, done in zip(trainees, self.states, found, strict=True):
+            if done != NOTHING:
+                state.restore(trainee)
+        self._say(f"  goes on at step {number:,} of {total:,}, where it broke off")
+        return number
+
+    def _done(self, trainee: Trainee, number: int) -> Done:
+        """How far a student is after so many steps of the loop, which begins with the longest preparation of all."""
+        return Done(min(number, trainee.steps("preparation")), max(0, number - self._preparation))
 
     @property
     def is_due(self) -> bool:
-        """Whether the last writing is long enough ago for another."""
-        return self._readable and self._clock() - self._kept >= self._every
+        """Whether the last writing is long enough ago for another, or somebody wants the training to end."""
+        return self._is_stopping() or (self._readable and self._clock() - self._kept >= self._every)
 
-    def keep(self, trainees: Sequence[Trainee], done: int) -> None:
-        """Write the state after so many steps, if the last time is some minutes ago."""
+    def keep(self, trainees: Sequence[Trainee], number: int) -> None:
+        """Write the states after so many steps, if the last time is some minutes ago.
+
+        Raises:
+            KeyboardInterrupt: somebody wants the training to end; its state is written.
+        """
         if not self.is_due:
             return
         begun = self._clock()
-        tensors: dict[str, Tensor] = {}
-        states = []
-        for number, trainee in enumerate(trainees):
-            own, state = trainee.state()
-            tensors |= {f"{number}.{name}": value for name, value in own.items()}
-            states.append({"label": trainee.label, **state})
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        new = self.file.with_suffix(f".{os.getpid()}")
         try:
-            save_file(
-                _apart(tensors), new, {"state": json.dumps({"code": self._code, "done": done, "trainees": states})}
-            )
-            os.replace(new, self.file)
+            for trainee, state in zip(trainees, self.states, strict=True) if self._readable else ():
+                state.write(trainee, self._done(trainee, number))
         except (OSError, SafetensorError) as error:  # a full disk must not end a training that could go on
             self._say(f"  its state could not be kept ({error}); if it breaks off it begins anew")
-        finally:
-            new.unlink(missing_ok=True)
         self._kept = self._clock()
         if self._every:
             self._every = max(self._every, WORTH * (self._kept - begun))
+        if self._is_stopping():
+            raise KeyboardInterrupt
 
     def clear(self) -> None:
-        """The training has ended, or must begin anew."""
-        self.file.unlink(missing_ok=True)
+        """The trainings have ended, or must begin anew."""
+        for file in self.files:
+            file.unlink(missing_ok=True)
+
+    @property
+    def files(self) -> list[Path]:
+        """Where the states lie."""
+        return [state.file for state in self.states]
 
     def _forget(self) -> None:
-        for old in self.file.parent.glob("*"):
-            half_written = old.stem == self.file.stem and old != self.file
+        own = {file.stem: file for file in self.files}
+        for old in self._folder.glob("*"):
+            half_written = old != own.get(old.stem, old)
             try:
                 if half_written or time.time() - old.stat().st_mtime > FORGOTTEN_SECONDS:
                     old.unlink()
             except FileNotFoundError:  # another process was faster
                 pass
+
+
+def _number(found: Sequence[Done], preparation: int) -> int:
+    """The step of the loop at which students are that are so far."""
+    counted = max((done.counted for done in found), default=0)
+    return preparation + counted if counted else max((done.preparation for done in found), default=0)
+
+
+def equally_far(trainees: Sequence[Trainee], halfway: Halfway) -> list[list[int]]:
+    """The students in groups that can go on together: those of a group are at the same step.
+
+    Students whose state was kept at different steps, because they trained in different groups, go on apart. One that has
+    ended its preparation, or has none, can wait for others that are still at theirs.
+
+    Returns:
+        Positions in ``trainees``; one group where no state was kept.
+    """
+    groups: dict[tuple[str, int], list[int]] = {}
+    waiting = []
+    for number, (trainee, state) in enumerate(zip(trainees, halfway.states, strict=True)):
+        done = state.done()
+        if done.counted:
+            groups.setdefault(("counted", done.counted), []).append(number)
+        elif done.preparation < trainee.steps("preparation"):
+            groups.setdefault(("preparation", done.preparation), []).append(number)
+        else:
+            waiting.append(number)
+    apart = []
+    for number in waiting:
+        own = trainees[number].steps("preparation")
+        fits = (key for key in groups if key[0] == "preparation" and key[1] >= own)
+        joined = next(fits, None)
+        (apart if joined is None else groups[joined]).append(number)
+    found = [*groups.values(), *([apart] if apart else [])]
+    return [sorted(group) for group in found]
 
 
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -97,9 +97,10 @@ class Materials:
 
     @cached_property
     def teacher(self) -> tuple[nn.Module, dict[str, Any]]:
-        return self._tuned(0)
+        return self.tuned(0)
 
-    def _tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
+    def tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
+        """The teacher that is fine-tuned with this seed, and what is known of how it was made."""
         plan = self.task
         if plan.teacher.origin == "given":
             return base_model(plan.checkpoint, plan.task.num_labels), {
@@ -108,7 +109,9 @@ class Materials:
             }
         another = f", seed {seed}" if seed else ""
         slot = plan.teacher_slot(seed)
-        halfway = Halfway(["teacher", slot.key], self.progress.say, code=(slot.code.hash,))
+        halfway = Halfway(
+            [["teacher", slot.key]], self.progress.say, code=(slot.code.hash,), is_stopping=self.progress.is_stopping
+        )
         with self.progress.task(f"{self.name}: teacher {plan.teacher.name}{another}") as update:
             made = finetuned_teacher(
                 plan.checkpoint,
@@ -134,7 +137,7 @@ class Materials:
 
     def ensemble(self, wish: EnsembleTargets, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The mean answer of so many teachers to the training examples, from the cache or made now."""
-        teachers = [partial(self._tuned, seed) for seed in range(wish.members)]
+        teachers = [partial(self.tuned, seed) for seed in range(wish.members)]
         return ensemble_targets(computed_slot(wish, key, self.name), teachers, self.train, self.numerics)
 
     def computed(self, wish: FromTraining, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:

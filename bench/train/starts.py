@@ -86,7 +86,12 @@ class Starts:
         if isinstance(wish, CutTeacher):
             return cut_teacher(start.checkpoint, wish.shape, start.slot, text)
         weights = {name: body.get("weights") for name, (_, body) in parts.items()}
-        halfway = Halfway(["start", start.key, weights], self.progress.say, code=(start.code.hash,))
+        halfway = Halfway(
+            [["start", start.key, weights]],
+            self.progress.say,
+            code=(start.code.hash,),
+            is_stopping=self.progress.is_stopping,
+        )
         common = (text, start.recipe, start.budget, self.numerics, update, halfway)
         if isinstance(wish, FromText):
             made = from_text(wish, start.slot, parts, start.checkpoint, *common)

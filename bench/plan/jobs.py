@@ -1,0 +1,197 @@
+"""The work of a plan as a graph of jobs: what each makes, from what, and in which order they are best begun. No torch.
+
+A job is plain data. It names cells and things of the cache by their keys, and the code that computes them; whoever does it
+plans the same request, finds them there, and refuses where a key or the code differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.plan.cell import record_key
+from bench.plan.keys import digest
+from bench.plan.students import computed_slots, members_of
+from bench.record.code import code_of, scoring_code, student_code
+from bench.train.cache import Slot
+
+if TYPE_CHECKING:
+    from bench.plan.build import Plan, Planned
+    from bench.plan.tasks import TaskPlan
+
+START, TEACHER, AUGMENTATION, COMPUTED = "start", "teacher", "augmentation", "computed"
+"""Kinds of jobs that put one thing into the cache."""
+SCORES, STUDENTS = "scores", "students"
+"""Kinds of jobs that answer cells: a model that is there is scored, or students are trained and scored."""
+TOGETHER = 8
+"""Students that train at once on one teacher pass: more would need more memory and share little more."""
+
+
+@dataclass(frozen=True)
+class Student:
+    """One student of a job: its cells, and what it is made from."""
+
+    cells: tuple[str, ...]
+    """keys of its records, one for each task"""
+    needs: tuple[str, ...]
+    """keys of jobs"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of work, done in one process."""
+
+    key: str
+    title: str
+    """for people"""
+    kind: str
+    task: str = ""
+    """"" for what serves several tasks"""
+    seed: int = 0
+    """of a teacher"""
+    students: tuple[Student, ...] = ()
+    """of a job that answers cells"""
+    made_from: tuple[str, ...] = ()
+    """keys of jobs that a thing of the cache needs"""
+    method: str = ""
+    """of the first row that wants a thing of the cache"""
+    code: str = ""
+    """hash of the code that computes it"""
+
+    @property
+    def cells(self) -> list[str]:
+        return [cell for student in self.students for cell in student.cells]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self.made_from, *(key for student in self.students for key in student.needs)]))
+
+    def of(self, students: Sequence[Student]) -> Job:
+        """The same job for some of its students."""
+        return Job(answers_key(students), self.title, self.kind, self.task, self.seed, tuple(students), code=self.code)
+
+
+def answers_key(students: Sequence[Student]) -> str:
+    """The key of a job that answers these students' cells."""
+    return digest([student.cells for student in students])
+
+
+def jobs_of(plan: Plan, most: int = TOGETHER) -> list[Job]:
+    """Every job of a plan, in the order in which one process does them.
+
+    Args:
+        most: students that train together.
+    """
+    found = _Jobs(plan)
+    for task in plan.tasks:
+        todo = [planned for planned in plan.of_task(task.task.name) if planned.todo and not planned.cell.together]
+        for planned in todo:
+            if planned.row is None:
+                found.answer(SCORES, [[planned]], [task])
+        for group in plan.groups(task.task.name, most):
+            found.answer(STUDENTS, [[planned] for planned in group], [task])
+    for training in plan.together():
+        found.answer(STUDENTS, [training], plan.tasks)
+    return list(found.jobs.values())
+
+
+class _Jobs:
+    """The jobs so far, by their keys; what a job needs is entered before it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.jobs: dict[str, Job] = {}
+
+    def answer(self, kind: str, group: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
+        """Enter the job that answers the cells of these students, each with one cell for each task."""
+        students = [
+            Student(tuple(record_key(planned.cell) for planned in cells), self._needs(cells, tasks)) for cells in group
+        ]
+        names = "+".join(task.task.name for task in tasks)
+        seeds = sorted({cells[0].cell.seed for cells in group})
+        title = f"{names}: {', '.join(cells[0].cell.label for cells in group)}" + (
+            f", seed {seeds[0]}" if kind == STUDENTS else ""
+        )
+        key, task = answers_key(students), "" if group[0][0].cell.together else tasks[0].task.name
+        self.jobs[key] = Job(
+            key, title, kind, task, students=tuple(students), code=code_of_cells([c[0] for c in group])
+        )
+
+    def _needs(self, cells: Sequence[Planned], tasks: Sequence[TaskPlan]) -> tuple[str, ...]:
+        """What has to be made before a student is trained, or a teacher scored; what is in the cache is left out."""
+        row, found = cells[0].row, list[str]()
+        for task, planned in zip(tasks, cells, strict=True):
+            if planned.checkpoint is not None:
+                continue
+            method = planned.cell.method
+            if row is None or row.method.needs_teacher:
+                found += self._teacher(task, 0, method)
+            if row is None:
+                continue
+            found += self._augmentation(task, method)
+            for slot in computed_slots(row, planned.cell, task):
+                found += self._computed(slot, task, planned)
+            if task.teacher.key in planned.cell.artefacts.values():  # it is made of the tuned teacher's weights
+                found += self._teacher(task, 0, method)
+            for key in planned.cell.artefacts.values():
+                found += self._start(key, method)
+        return tuple(dict.fromkeys(found))
+
+    def _make(self, slot: Slot, job: Job) -> list[str]:
+        if self.plan.is_there(slot):
+            return []
+        self.jobs.setdefault(job.key, job)
+        return [job.key]
+
+    def _teacher(self, task: TaskPlan, seed: int, method: str) -> list[str]:
+        if task.teacher.origin != "fine-tuned":
+            return []
+        slot = task.teacher_slot(seed)
+        return self._make(slot, _job(slot, TEACHER, task.task.name, seed=seed, method=method))
+
+    def _start(self, key: str, method: str) -> list[str]:
+        if key not in self.plan.starts:
+            return []
+        start = self.plan.starts[key]
+        if self.plan.is_there(start.slot):
+            return []
+        parts = [needed for part in start.parts.values() for needed in self._start(part, method)]
+        return self._make(start.slot, _job(start.slot, START, needs=parts, method=method))
+
+    def _augmentation(self, task: TaskPlan, method: str) -> list[str]:
+        """The augmented rows; those made by rules are labelled by the teacher whenever they are read."""
+        if task.augmentation is None:
+            return []
+        if task.augmentation.kind == "masked":
+            heads = [key for key, start in self.plan.starts.items() if start.is_teacher_head]
+            needs, read = [needed for key in heads for needed in self._start(key, method)], []
+        else:
+            needs = read = self._teacher(task, 0, method)
+        slot = task.augmentation_slot
+        return [*read, *self._make(slot, _job(slot, AUGMENTATION, task.task.name, needs=needs, method=method))]
+
+    def _computed(self, slot: Slot, task: TaskPlan, planned: Planned) -> list[str]:
+        if self.plan.is_there(slot):
+            return []
+        method = planned.cell.method
+        assert planned.row is not None
+        seeds = range(max(1, members_of(planned.row, task)))
+        needs = [key for seed in seeds for key in self._teacher(task, seed, method)]
+        needs += self._augmentation(task, method)
+        return self._make(slot, _job(slot, COMPUTED, task.task.name, needs=needs, method=method))
+
+
+def _job(slot: Slot, kind: str, task: str = "", seed: int = 0, needs: Sequence[str] = (), method: str = "") -> Job:
+    """The job that makes one thing of the cache."""
+    named = f"{task}: {slot.title}" if task and task not in slot.title.split() else slot.title
+    return Job(slot.key, named, kind, task, seed, made_from=tuple(needs), method=method, code=slot.code.hash)
+
+
+def code_of_cells(group: Sequence[Planned]) -> str:
+    """A hash of the code that answers these cells; "" where some of it cannot be read."""
+    hashes = [
+        student_code(one.cell.method, (), one.cell.selection is not None).hash if one.row else scoring_code(()).hash
+        for one in group
+    ]
+    return "" if "" in hashes else digest([*hashes, code_of("scoring").hash])

@@ -1,0 +1,125 @@
+"""What workers say of their jobs, one small file a job, and how the first process shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.progress import Progress
+
+WRITE_SECONDS = 0.5
+"""How often a worker writes how far it is, at most."""
+
+
+class Reported(Progress):
+    """The progress of a worker: written to the file of the job that it does."""
+
+    def __init__(self, stop: Any = None) -> None:
+        super().__init__()
+        self._stop = stop
+        self._file: Path | None = None
+        self._body: dict[str, Any] = {}
+        self._written = 0.0
+
+    def begin(self, title: str, file: Path) -> None:
+        """From now on it is this job."""
+        self._file = file
+        self._body = {"job": title, "process": os.getpid(), "title": title, "done": 0, "total": None}
+        self._body |= {"pace": "", "said": []}
+        self._write(at_once=True)
+
+    def end(self) -> None:
+        """The job is done; its last words are in the file."""
+        self._write(at_once=True)
+        self._file = None
+
+    def say(self, text: str) -> None:
+        self._body.setdefault("said", []).append(text)
+        self._write(at_once=True)
+
+    def say_pace(self, text: str) -> None:
+        self._body["pace"] = text
+        self._write()
+
+    def is_stopping(self) -> bool:
+        return self._stop is not None and bool(self._stop.is_set())
+
+    @contextmanager
+    def task(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        self._body |= {"title": title, "done": 0, "total": None}
+        with self._plain(title) as update:
+
+            def count(done: int, total: int) -> None:
+                self._body |= {"done": done, "total": total}
+                update(done, total)
+                self._write()
+
+            yield count
+
+    def _write(self, at_once: bool = False) -> None:
+        if self._file is None or (not at_once and time.monotonic() - self._written < WRITE_SECONDS):
+            return
+        self._written = time.monotonic()
+        new = self._file.with_suffix(".new")
+        new.write_text(json.dumps(self._body), encoding="utf-8")
+        os.replace(new, self._file)
+
+
+class Display:
+    """Shows what the files of a folder say: lines as they come, and how far each job is."""
+
+    def __init__(self, folder: Path, progress: Progress) -> None:
+        self._folder, self._progress = folder, progress
+        self._heard: dict[str, int] = {}
+        self._paces: dict[str, str] = {}
+        self._bar: Any = None
+        self._bars: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        if self._progress.stream.isatty():
+            self._bar = self._progress.bar()
+            self._bar.start()
+
+    def end(self) -> None:
+        self.refresh()
+        if self._bar is not None:
+            self._bar.stop()
+
+    def refresh(self) -> None:
+        """Read every file, and say what is new."""
+        for file in sorted(self._folder.glob("*.json")):
+            try:
+                body = json.loads(file.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                continue
+            for line in body["said"][self._heard.get(file.stem, 0) :]:
+                self._say(line)
+            self._heard[file.stem] = len(body["said"])
+            if self._bar is not None:
+                self._move(file.stem, body)
+            elif body["pace"] and body["pace"] != self._paces.get(file.stem):
+                self._paces[file.stem] = body["pace"]
+                self._say(body["pace"])
+
+    def _say(self, line: str) -> None:
+        if self._bar is None:
+            self._progress.say(line)
+        else:
+            self._bar.console.print(line, markup=False, highlight=False)
+
+    def _move(self, job: str, body: dict[str, Any]) -> None:
+        ended = body["total"] is not None and body["done"] >= body["total"]
+        if job not in self._bars:
+            self._bars[job] = self._bar.add_task(body["title"], total=None)
+        self._bar.update(
+            self._bars[job],
+            description=body["title"],
+            completed=body["done"],
+            total=body["total"],
+            visible=not ended,
+        )

@@ -1,0 +1,209 @@
+"""Train some students of the same tasks and seed together, and score them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from bench.data.checkpoints import tokenizer_of
+from bench.ending import Failure
+from bench.measure.records import failed, failure_of, now, scored
+from bench.plan.build import Planned
+from bench.plan.cell import train_key
+from bench.plan.recipe import Recipe
+from bench.plan.tasks import setup_of
+from bench.record.code import student_code
+from bench.record.schema import Record
+from bench.run.outcome import Answer
+from bench.train.choice import BestEpoch
+from bench.train.halfway import Halfway, equally_far
+from bench.train.legs import legs_of
+from bench.train.loop import Course, train_on
+from bench.train.materials import Materials, known, prepared
+from bench.train.numerics import RandomState
+from bench.train.ship import ship
+from bench.train.starts import Starts
+from bench.train.trainee import Trainee
+from methods.api import artefact_name
+
+Made = dict[str, dict[str, Any]]
+"""What a student is made from: name -> what is known of it."""
+
+
+class Group:
+    """Some students of the same tasks and seed, on their way to their records."""
+
+    def __init__(
+        self,
+        students: Sequence[Sequence[Planned]],
+        materials: Sequence[Materials],
+        starts: Starts,
+        again: bool = False,
+        save_to: Path | None = None,
+    ) -> None:
+        """
+        Args:
+            students: the cells of each, one for each of ``materials``.
+            again: begin anew even where an earlier run broke off.
+            save_to: the folder in which students are kept; None where they are not.
+        """
+        self.students, self.materials, self.starts = students, materials, starts
+        self.again, self.save_to = again, save_to
+        self.started = now()
+        self.answer = Answer()
+
+    def answered(self) -> Answer:
+        """Train and score them. A student that fails is a failed record, and the others go on."""
+        try:
+            trained = self._built()
+            self._train([trainee for _, trainee, _ in trained], self._halfway(trained))
+        except Exception as error:  # the data or the teacher cannot be read: no cell of this group can be made
+            for cells in self.students:
+                self._note_failure(cells, error)
+            return self.answer
+        for cells, trainee, made in trained:
+            try:
+                if trainee.error is not None:
+                    raise trainee.error
+                self._score(cells, trainee, made)
+            except Exception as error:
+                self._note_failure(cells, error)
+        return self.answer
+
+    def _built(self) -> list[tuple[Sequence[Planned], Trainee, Made]]:
+        """Each student that can be built, with what it is made from."""
+        found = []
+        for cells in self.students:
+            row = cells[0].row
+            assert row is not None
+            try:
+                trainee, made = _trainee(cells, self.materials, self.starts)
+                if cells[0].cell.selection is not None:
+                    exams = [of_task.exam for of_task in self.materials if of_task.exam is not None]
+                    trainee.choice = BestEpoch(row.method.deploy, exams, self.materials[0].numerics)
+                found.append((cells, trainee, made))
+            except Exception as error:
+                self._note_failure(cells, error)
+        return found
+
+    def _halfway(self, trained: Sequence[tuple[Sequence[Planned], Trainee, Made]]) -> Halfway:
+        """Where the states of these students are kept. A student that is made from other weights is another one."""
+        trainings = [
+            [train_key(cells[0].cell), {name: body.get("weights") for name, body in made.items()}]
+            for cells, _, made in trained
+        ]
+        cells = [of_student[0].cell for of_student, _, _ in trained]
+        progress = self.materials[0].progress
+        halfway = Halfway(
+            trainings,
+            progress.say,
+            code=[student_code(cell.method, (), cell.selection is not None).hash for cell in cells],
+            is_stopping=progress.is_stopping,
+        )
+        if self.again:
+            halfway.clear()
+        self.answer.states = halfway.files
+        return halfway
+
+    def _train(self, trainees: Sequence[Trainee], halfway: Halfway) -> None:
+        """Together, as far as they are equally far."""
+        first, seed = self.materials[0], self.students[0][0].cell.seed
+        taught = any(cells[0].row.method.needs_teacher for cells in self.students)  # type: ignore[union-attr]
+        courses = [
+            Course(of_task.train, of_task.teacher[0].to(first.numerics.device).eval() if taught else None)
+            for of_task in self.materials
+        ]
+        names = "+".join(of_task.name for of_task in self.materials)
+        for numbers in equally_far(trainees, halfway):
+            some = [trainees[number] for number in numbers]
+            with first.progress.task(f"{names}: {', '.join(t.label for t in some)}, seed {seed}") as update:
+                batch_size = first.task.recipe.batch_size
+                train_on(courses, some, seed, first.numerics, batch_size, update, halfway.of(numbers))
+
+    def _score(self, cells: Sequence[Planned], trainee: Trainee, made: Made) -> None:
+        """The records of one student, one for each task and operating point."""
+        row, choice = cells[0].row, trainee.choice
+        assert row is not None
+        method = row.method
+        if choice is not None:
+            choice.restore(trainee.student)
+        trainee.student.model.eval()
+        with trainee.random.current():  # a new module draws random numbers, even if it is filled afterwards
+            deployed = method.deploy(trainee.student)
+        setup = setup_of([of_task.task for of_task in self.materials], {})
+        notes = tuple(method.notes(setup)) if hasattr(method, "notes") else ()
+        notes = (
+            *notes,
+            *(how.describe() for how in (cells[0].cell.search, cells[0].cell.selection) if how is not None),
+        )
+        found: list[tuple[Record, dict[str, Any]]] = []
+        for planned, of_task in zip(cells, self.materials, strict=True):
+            teacher = of_task.teacher[0] if method.needs_teacher else None
+            points = deployed
+            if planned.cell.together:
+                points = {"": deployed[of_task.name]}
+                others = f"one student of {', '.join(setup.tasks)}: what its training cost is the cost of all of them"
+                notes = (*(note for note in notes if note != others), others)
+            for point, model in points.items():
+                record, arrays = scored(
+                    planned.cell, model, of_task, self.started, trainee.log, teacher, point, trainee.student.model
+                )
+                record = record.model_copy(
+                    update={
+                        "terms": trainee.log.terms,
+                        "gradient_norms": trainee.log.gradient_norms,
+                        "gradient_shares": trainee.log.gradient_shares,
+                        "artefacts": made,
+                        "notes": notes,
+                        "usage": record.usage | ({} if choice is None else {"epochs": choice.as_dict()}),
+                    }
+                )
+                found.append((record, arrays))
+                if self.save_to is not None:
+                    self._save(self.save_to, model, record, of_task)
+        self.answer.records += found
+
+    def _save(self, root: Path, model: nn.Module, record: Record, of_task: Materials) -> None:
+        """Keep a student; its record stays even where the student cannot be kept."""
+        try:
+            folder = ship(root, model, tokenizer_of(of_task.task.checkpoint), record, of_task.task.task)
+            of_task.progress.say(f"saved: {folder}")
+        except Exception as error:  # a full disk, a model that cannot be saved: neither may cost what was trained
+            why = f"trained and recorded, but not saved in {root}: {error}"
+            self.answer.not_saved.append(Failure(of_task.name, record.row, record.cell.seed, why))
+
+    def _note_failure(self, cells: Sequence[Planned], error: Exception) -> None:
+        for planned in cells:
+            self.answer.records.append((failed(planned.cell, self.started, failure_of(error, planned.cell.method)), {}))
+
+
+def _trainee(
+    cells: Sequence[Planned], materials: Sequence[Materials], starts: Starts
+) -> tuple[Trainee, dict[str, dict[str, Any]]]:
+    row, cell = cells[0].row, cells[0].cell
+    assert row is not None
+    method, several = row.method, bool(cell.together)
+    tensors, made = {}, {}
+    for of_task in materials:
+        for wish in method.prepare(of_task.task.checkpoint.config):
+            name = artefact_name(wish, of_task.name, several)
+            if name not in tensors:
+                tensors[name], made[name] = prepared(wish, cell.artefacts[name], of_task, starts)
+    setup = setup_of([of_task.task for of_task in materials], tensors)
+    random = RandomState(cell.seed, materials[0].numerics.device)
+    with random.current():
+        student = method.build(setup)
+    examples = [len(of_task.train) for of_task in materials]
+    preparation, legs = legs_of(method.stages(setup), cell.dropped, Recipe(**cell.recipe), *examples)
+    for of_task in materials:
+        if of_task.task.augmentation:
+            text = {"text": starts.text_of()} if of_task.task.augmentation.kind == "masked" else {}
+            made[f"augmentation.{of_task.name}"] = {**of_task.augmentation[1], **text}
+    if method.needs_teacher:
+        for of_task in materials:
+            name = f"teacher.{of_task.name}" if several else "teacher"
+            made[name] = known(of_task.teacher[1])
+    return Trainee(row.spelling, student, random, preparation, legs, materials[0].numerics), made

@@ -1,0 +1,53 @@
+"""What a run did, and what one of its jobs gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.ending import Failure
+from bench.errors import CELLS_FAILED, OK
+from bench.plan.build import Plan
+from bench.record import schema
+from bench.record.schema import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass
+class Outcome:
+    """What a run did. ``exit_code`` is 0, or 6 if some cells failed."""
+
+    plan: Plan
+    trained: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    reports: list[Path] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    """for a terminal: the main table of each report, and what to type next"""
+
+    @property
+    def failed(self) -> list[str]:
+        """One line for each cell."""
+        return [f"{one.task} {one.row}: {one.why}" for one in self.failures]
+
+    @property
+    def exit_code(self) -> int:
+        return CELLS_FAILED if self.failures else OK
+
+
+@dataclass
+class Answer:
+    """What a job gave: plain data that another process can send."""
+
+    records: list[tuple[Record, dict[str, np.ndarray]]] = field(default_factory=list)
+    """finished or failed ones, with their raw answers"""
+    not_saved: list[Failure] = field(default_factory=list)
+    """students that are trained and recorded, and could not be kept as a folder"""
+    states: list[Path] = field(default_factory=list)
+    """of trainings that ended; they are removed once the records are written"""
+    error: schema.Failure | None = None
+    """why a thing of the cache could not be made"""
+    cpu_seconds: float = 0.0
+    """of the process while it did the job, all its threads together"""

@@ -1,0 +1,155 @@
+"""Do the jobs of a plan in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bench.data.checkpoints import Checkpoint
+from bench.errors import InputError
+from bench.measure.records import failed, failure_of, now, scored
+from bench.plan.build import Plan, Planned
+from bench.plan.cell import record_key
+from bench.plan.jobs import AUGMENTATION, COMPUTED, START, STUDENTS, TEACHER, Job, code_of_cells
+from bench.plan.tasks import TaskPlan
+from bench.progress import Progress
+from bench.run.group import Group
+from bench.run.outcome import Answer
+from bench.train.materials import Materials, known, prepared
+from bench.train.numerics import Numerics
+from bench.train.starts import Starts
+from bench.train.teachers import base_model
+from bench.train.trainee import TrainLog
+from methods.api import artefact_name
+
+NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
+
+
+class Workplace:
+    """A plan, and what this process has read and made of it so far: the examples and the teacher of one task at a time."""
+
+    def __init__(self, plan: Plan, numerics: Numerics, progress: Progress) -> None:
+        self.plan, self.numerics, self.progress = plan, numerics, progress
+        self.starts = Starts(plan.starts, numerics, progress, plan.request.offline)
+        self._tasks = {task.task.name: task for task in plan.tasks}
+        self._cells = {record_key(planned.cell): planned for planned in plan.cells}
+        self._at_hand: dict[str, Materials] = {}
+
+    def do(self, job: Job) -> Answer:
+        """Make one thing of the cache, or answer some cells. What fails is part of the answer.
+
+        Raises:
+            InputError: this plan has no such cell, or other code than the job names.
+            KeyboardInterrupt: somebody stopped it; what was trained so far keeps its state.
+        """
+        begun = time.process_time()
+        self._check(job)
+        answer = self._answered(job) if job.students else self._made(job)
+        answer.cpu_seconds = time.process_time() - begun
+        return answer
+
+    def _check(self, job: Job) -> None:
+        lacking = [key for key in job.cells if key not in self._cells]
+        if lacking:
+            raise InputError(
+                f"{job.title}: this process plans no cell {lacking[0][:12]}; did its data change meanwhile?"
+            )
+        if job.students and job.code != code_of_cells([self._cells[s.cells[0]] for s in job.students]):
+            raise InputError(f"{job.title}: the code was edited since this run began; start it again")
+
+    def _materials(self, task: TaskPlan) -> Materials:
+        """The examples and the teacher of a task; those of the task before are let go."""
+        name = task.task.name
+        if name not in self._at_hand:
+            self._at_hand = {name: Materials(task, self.numerics, self.progress, self.starts.masked_head)}
+        return self._at_hand[name]
+
+    def _made(self, job: Job) -> Answer:
+        try:
+            if job.kind == START:
+                self.starts.get(job.key)
+            else:
+                self._make_for_task(job, self._tasks[job.task])
+        except Exception as error:
+            return Answer(error=failure_of(error, job.method))
+        return Answer()
+
+    def _make_for_task(self, job: Job, task: TaskPlan) -> None:
+        materials = self._materials(task)
+        if job.kind == TEACHER:
+            _ = materials.tuned(job.seed) if job.seed else materials.teacher
+        elif job.kind == AUGMENTATION:
+            _ = materials.augmentation
+        elif job.kind == COMPUTED:
+            self._compute(job.key, materials)
+
+    def _compute(self, key: str, materials: Materials) -> None:
+        """Find the row that wishes for it, and make it."""
+        for planned in self.plan.of_task(materials.name):
+            if planned.row is None:
+                continue
+            for wish in planned.row.method.prepare(materials.task.checkpoint.config):
+                name = artefact_name(wish, materials.name, bool(planned.cell.together))
+                if planned.cell.artefacts.get(name) == key:
+                    prepared(wish, key, materials, self.starts)
+                    return
+        raise InputError(f"{materials.name}: this process plans nothing with the key {key[:12]}")
+
+    def _answered(self, job: Job) -> Answer:
+        students = [[self._cells[key] for key in student.cells] for student in job.students]
+        if job.kind == STUDENTS:
+            tasks = [self._tasks[planned.cell.tasks[0]] for planned in students[0]]
+            if len(tasks) == 1:
+                materials = [self._materials(tasks[0])]
+            else:
+                materials = [Materials(task, self.numerics, self.progress, self.starts.masked_head) for task in tasks]
+            request = self.plan.request
+            return Group(students, materials, self.starts, request.rerun, request.save_students).answered()
+        return self._scored(students)
+
+    def _scored(self, students: Sequence[Sequence[Planned]]) -> Answer:
+        """Score a teacher or a finished checkpoint."""
+        (planned,) = students[0]
+        cell, started, answer = planned.cell, now(), Answer()
+        materials = self._materials(self._tasks[cell.tasks[0]])
+        try:
+            if planned.checkpoint is not None:
+                self._score_checkpoint(planned, planned.checkpoint, materials, started, answer)
+            else:
+                self._score_teacher(planned, materials, started, answer)
+        except Exception as error:
+            answer.records.append((failed(cell, started, failure_of(error, cell.method)), {}))
+        return answer
+
+    @staticmethod
+    def _score_teacher(planned: Planned, materials: Materials, started: str, answer: Answer) -> None:
+        model, made = materials.teacher
+        log = TrainLog(**made["train"]) if "train" in made else None
+        record, arrays = scored(planned.cell, model, _read_as_tuned(materials), started, log, None)
+        noted = {
+            "terms": log.terms if log else {},
+            "gradient_norms": log.gradient_norms if log else {},
+            "artefacts": {"teacher": known(made)},
+        }
+        answer.records.append((record.model_copy(update=noted), arrays))
+
+    @staticmethod
+    def _score_checkpoint(
+        planned: Planned, checkpoint: Checkpoint, materials: Materials, started: str, answer: Answer
+    ) -> None:
+        """Read with its own tokenizer."""
+        own = Materials(replace(materials.task, checkpoint=checkpoint), materials.numerics, materials.progress)
+        model = base_model(checkpoint, materials.task.task.num_labels)
+        record, arrays = scored(planned.cell, model, own, started, None, None)
+        answer.records.append((record.model_copy(update={"notes": (NOT_OURS,)}), arrays))
+
+
+def _read_as_tuned(of_task: Materials) -> Materials:
+    """The task with sequences of the length that its teacher was tuned on, where students read others."""
+    plan = of_task.task
+    length = plan.teacher_recipe.max_length
+    if length == plan.recipe.max_length:
+        return of_task
+    plan = replace(plan, recipe=replace(plan.recipe, max_length=length))
+    return Materials(plan, of_task.numerics, of_task.progress, of_task.head)

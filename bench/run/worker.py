@@ -1,0 +1,71 @@
+"""What a worker process does: it plans the request once, and then job after job."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.plan.jobs import Job
+from bench.plan.request import Request
+from bench.run.display import Reported
+from bench.run.outcome import Answer
+
+if TYPE_CHECKING:
+    from bench.run.work import Workplace
+
+_stop: Any = None
+_place: Workplace | None = None
+_progress: Reported | None = None
+
+
+def begin(stop: Any, cache: Path) -> None:
+    """Called once in each worker.
+
+    Args:
+        stop: an event that is set when trainings should keep their states and end.
+        cache: the cache folder of the process that started this one.
+    """
+    global _stop
+    _stop = stop
+    os.environ["BERT_BENCH_CACHE"] = str(cache)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of a terminal; the first one decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def do(job: Job, request: Request, status: str) -> Answer:
+    """Do one job; see :meth:`bench.run.work.Workplace.do`."""
+    global _place, _progress
+    if _progress is None:
+        _progress = Reported(_stop)
+    _progress.begin(job.title, Path(status))
+    try:
+        if _place is None:
+            _place = _planned(request, _progress)
+        return _place.do(job)
+    finally:
+        _progress.end()
+
+
+def _planned(request: Request, progress: Reported) -> Workplace:
+    import torch
+
+    from bench.plan.build import build
+    from bench.progress import quiet
+    from bench.run.work import Workplace
+    from bench.train.numerics import Numerics, device_of
+
+    quiet()
+    torch.set_num_threads(request.threads)
+    plan = build(request, estimated=False)
+    return Workplace(plan, Numerics(device_of(request.device), request.precision), progress)
