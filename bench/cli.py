@@ -96,9 +96,11 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def _request(**given: Any) -> Any:
-    from bench.plan.request import Request, parse_numbers, parse_seeds
+    from bench.plan.request import Request, parse_numbers, parse_seeds, threads_for
 
     given["numbers"] = parse_numbers(given.get("numbers") or ())
+    if given.get("threads") is None:
+        given["threads"] = threads_for(given.get("jobs", 1))
     if "seeds" in given:
         given["seeds"] = parse_seeds(given["seeds"])
     given["corpus"] = tuple(str(path) for path in given.get("corpus") or ())

@@ -20,6 +20,12 @@ Results = Annotated[Path, typer.Option(help="Folder of the records.")]
 Reports = Annotated[Path, typer.Option(help="Folder of the reports.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps ...")]
 Threads = Annotated[int, typer.Option(help="CPU threads; part of a result's identity.")]
+ThreadsOfJob = Annotated[
+    int | None,
+    typer.Option(
+        help="CPU threads of each job; part of a result's identity.", show_default="2, or 1 with several --jobs"
+    ),
+]
 Offline = Annotated[bool, typer.Option("--offline", help="Ask no hub; use what is cached.")]
 Latex = Annotated[
     bool, typer.Option("--latex", help="For a paper too: each table as .tex (booktabs), each picture as .pdf.")
@@ -110,7 +116,17 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         ],
         "last",
     ),
-    "threads": (Threads, 2),
+    "threads": (ThreadsOfJob, None),
+    "jobs": (
+        Annotated[
+            int,
+            typer.Option(
+                help="Pieces of work at a time, each in a process of its own with --threads threads (then 1 by default). "
+                "Results do not depend on it."
+            ),
+        ],
+        1,
+    ),
     "offline": (Offline, False),
     "rerun_stale": (
         Annotated[

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 import tiny
 from hypothesis import given
@@ -42,12 +50,28 @@ def ends(request) -> dict[tuple, tuple]:
     found = {}
     store = api.Store(request.results)
     for record in store.records():
-        known = record.model_dump(mode="json")
-        train = {k: v for k, v in (known["train"] or {}).items() if "seconds" not in k}
-        kept = ("weights", "scores", "terms", "gradient_norms", "gradient_shares", "usage", "status", "artefacts")
+        known = timeless(record.model_dump(mode="json"))
+        kept = (
+            "weights",
+            "scores",
+            "terms",
+            "gradient_norms",
+            "gradient_shares",
+            "usage",
+            "status",
+            "artefacts",
+            "train",
+        )
         arrays = {name: values.tobytes() for name, values in store.predictions(record).items()}
-        found[record.cell.label, record.cell.tasks, record.cell.seed] = (train, arrays, *(known[name] for name in kept))
+        found[record.cell.label, record.cell.tasks, record.cell.seed] = (arrays, *(known[name] for name in kept))
     return found
+
+
+def timeless(value):
+    """Without the fields that count seconds."""
+    if not isinstance(value, dict):
+        return value
+    return {name: timeless(part) for name, part in value.items() if "seconds" not in name}
 
 
 def test_a_job_comes_after_what_it_needs_and_every_cell_has_one(request_):
@@ -82,7 +106,10 @@ def test_several_processes_give_the_same_answers_to_the_bit(request_, tmp_path, 
         monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / f"cache {jobs}"))
         several = request_(f"{jobs} jobs", seeds=(0, 1), jobs=jobs)
         assert api.run(several).exit_code == 0
-        assert ends(several) == ends(whole)
+        found, expected = ends(several), ends(whole)
+        assert found.keys() == expected.keys()
+        for cell, parts in found.items():
+            assert dict(enumerate(parts)) == dict(enumerate(expected[cell])), cell
         assert {record.env["jobs"] for record in api.Store(several.results).records()} == {jobs}
     assert not list((tmp_path / "cache 4" / "progress").iterdir())
 
@@ -126,3 +153,138 @@ def test_students_that_train_together_are_equally_far(students):
         number = Kept(some).restores(some)
         longest = max(one.length for one in some)
         assert [Done(min(number, one.length), max(0, number - longest)) for one in some] == [one.far for one in some]
+
+
+class Running:
+    """``bench run --jobs 2`` in processes of its own."""
+
+    def __init__(self, request: api.Request, cache: Path) -> None:
+        words = ["run", "--methods", request.methods, "--tasks", request.tasks, "--data", request.data, "--yes"]
+        words += ["--teacher", request.teacher, "--results", str(request.results), "--reports", str(request.reports)]
+        words += [
+            "--corpus",
+            *request.corpus,
+            "--corpus-tokens",
+            "300",
+            "--epochs",
+            f"{request.epochs:g}",
+            "--jobs",
+            "2",
+        ]
+        self.cache = cache
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bench", *words],
+            env={**os.environ, "BERT_BENCH_CACHE": str(cache)},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def workers(self, title: str = "") -> dict[int, str]:
+        """Process numbers of workers that train something with this in its title now, and what it is."""
+        found = {}
+        for file in (self.cache / "progress").glob("*/*.json"):
+            try:
+                body = json.loads(file.read_text())
+            except (OSError, ValueError):
+                continue
+            if title in body["title"] and body["done"] and body["done"] < body["total"] and alive(body["process"]):
+                found[body["process"]] = body["title"]
+        return found
+
+    def wait_for(self, title: str, seconds: float = 120.0) -> int:
+        """The process number of the first worker that trains this."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            if found := self.workers(title):
+                return next(iter(found))
+            time.sleep(0.02)
+        raise AssertionError(f"nothing trained {title}: {self.process.communicate(timeout=60)[1]}")
+
+    def ended(self) -> str:
+        """What it said until its end."""
+        return self.process.communicate(timeout=240)[1]
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")")[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(processes, seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while any(alive(one) for one in processes):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+LONG = {"epochs": 60.0, "methods": f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE}"}
+
+
+@linux
+@pytest.mark.slow
+def test_a_killed_worker_costs_only_its_time(request_, tmp_path):
+    request = request_(**LONG, jobs=2)
+    run = Running(request, tmp_path / "cache")
+    os.kill(run.wait_for("seed 0"), signal.SIGKILL)
+    said = run.ended()
+    assert run.process.returncode == 0, said
+    assert said.count("the process that did this is gone") == 1
+    api.run(request_("whole", **LONG))
+    assert ends(request) == ends(request_("whole"))
+
+
+@linux
+@pytest.mark.slow
+def test_a_student_that_kills_its_worker_fails_by_name_and_its_neighbour_does_not(request_, tmp_path):
+    request = request_(**LONG | {"tasks": "rte"}, jobs=2)
+    run = Running(request, tmp_path / "cache")
+    kills = 0
+    while run.process.poll() is None:
+        for process in run.workers("kd:"):
+            os.kill(process, signal.SIGKILL)
+            kills += 1
+            gone([process])
+        time.sleep(0.02)
+    said = run.ended()
+    assert run.process.returncode == 6, said
+    found = {record.cell.method: record for record in api.Store(request.results).records()}
+    assert found["kd"].status == "failed"
+    assert "was ended 2 times; where memory is short, fewer --jobs need less" in found["kd"].error.message
+    assert found["finetune"].status == "ok"
+    assert "failed: rte kd" in said
+    assert kills >= 2
+
+
+@linux
+@pytest.mark.slow
+def test_workers_end_with_the_process_that_started_them(request_, tmp_path):
+    run = Running(request_(**LONG, jobs=2), tmp_path / "cache")
+    worker = run.wait_for("seed 0")
+    run.process.kill()
+    run.process.communicate()
+    assert gone([worker])
+
+
+@linux
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_states_of_all_workers(request_, tmp_path):
+    request = request_(**LONG, jobs=2)
+    run = Running(request, tmp_path / "cache")
+    worker = run.wait_for("seed 0")
+    os.kill(run.process.pid, signal.SIGINT)
+    said = run.ended()
+    assert run.process.returncode == 130, said
+    assert gone([worker])
+    assert {r.status for r in api.Store(request.results).records()} <= {"ok", "interrupted"}
+    assert not list((tmp_path / "cache" / "progress").iterdir())
+    again = Running(request, tmp_path / "cache")
+    assert "goes on at step" in again.ended()
+    assert again.process.returncode == 0
+    api.run(request_("whole", **LONG))
+    assert ends(request) == ends(request_("whole"))

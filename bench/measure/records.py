@@ -59,11 +59,10 @@ def scored(
         else:
             arrays[f"labels.{name}"] = split.labels
             scores[name] = score(logits, split.labels, task.task.metrics)
-    sized, usage = sizes(model), {}
-    if hasattr(model, "observed"):
-        usage = dict(model.observed())  # type: ignore[operator]
-        if average := usage.pop("cost", None):
-            sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
+    usage = dict(model.observed()) if hasattr(model, "observed") else {}  # type: ignore[operator]
+    sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
+    if average := usage.pop("cost", None):
+        sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
     for name, logits in ((name, arrays[f"logits.{name}"]) for name in scores):
         for line in suspicions(logits, arrays[f"labels.{name}"], task.task.labels, task.task.metrics[0]):
             materials.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {line}")

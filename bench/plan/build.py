@@ -64,6 +64,8 @@ class Plan:
     """for a reader: what of the plan other code made"""
     most: int = TOGETHER
     """students that train together"""
+    said_of_jobs: str = ""
+    """for a reader: how the work is divided among several jobs"""
 
     def is_there(self, slot: Slot) -> bool:
         """Whether something is in the cache and will be used."""
@@ -153,9 +155,12 @@ def build(request: Request, estimated: bool = True) -> Plan:
     plan.said_of_code = said(plan, store.freshness)
     if estimated:
         from bench.plan.estimate import estimate
+        from bench.plan.parallel import arrange
 
         plan.parts = estimate(plan)
         plan.seconds = sum(part.seconds for part in plan.parts)
+        if request.jobs > 1:
+            arrange(plan)
         plan.disk_bytes = sum(part.disk_bytes for part in plan.parts)
     return plan
 

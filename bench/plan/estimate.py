@@ -45,6 +45,11 @@ def flops_per_second(device: str, threads: int) -> float:
     return best
 
 
+def rate_of(request: Request) -> float:
+    """FLOPs a second of whole training steps on this machine."""
+    return EFFICIENCY * flops_per_second(request.device, request.threads)
+
+
 def passes(cost: Cost, examples: float, mean_tokens: float) -> float:
     """FLOPs of forward passes over ``examples``; squared lengths taken as 1.3 times the squared mean."""
     return 2 * cost.macs(examples * mean_tokens, 1.3 * examples * mean_tokens**2, examples)
@@ -64,13 +69,13 @@ class Part:
 
 def estimate(plan: Plan) -> list[Part]:
     """What is still to do, in the order in which it is made: starts from text, teachers, students."""
-    rate = EFFICIENCY * flops_per_second(plan.request.device, plan.request.threads)
-    parts, students = [], _Students()
+    rate = rate_of(plan.request)
+    parts, students = [], Students()
     for task in plan.tasks:
         if todo := _todo(plan, task):
             parts += _of_task(plan, task, todo, rate, students)
     missing = [start for start in needed_starts(plan) if not plan.is_there(start.slot)]
-    return [*(part for start in missing for part in _of_start(plan, start, rate)), *parts]
+    return [*(part for start in missing for part in of_start(plan, start, rate)), *parts]
 
 
 def needed_starts(plan: Plan) -> list[StartPlan]:
@@ -87,7 +92,7 @@ def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
     return [planned for planned in plan.of_task(task.task.name) if planned.todo]
 
 
-class _Students:
+class Students:
     """Cost and weights of students, built to be counted: once a row, not once a cell."""
 
     def __init__(self) -> None:
@@ -103,48 +108,72 @@ class _Students:
         return self._known[same]
 
 
-def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: _Students) -> list[Part]:
+def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: Students) -> list[Part]:
     """The teachers of one task, its augmented rows, and its cells."""
-    from bench.measure.students import teacher_cost
     from bench.plan.students import members_of
 
     config, name = task.checkpoint.config, task.task.name
-    teacher = teacher_cost(config, task.task.num_labels)
-    tuning = 3 * passes(teacher, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens) / rate
     parts = []
     if task.teacher.origin == "fine-tuned" and not plan.is_there(task.teacher_slot(0)):
         weights = config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2
-        parts.append(Part(f"teacher of {name}", tuning, 4 * weights))
+        parts.append(Part(f"teacher of {name}", teacher_flops(task) / rate, 4 * weights))
     members = max((members_of(p.row, task) for p in todo if p.row), default=0)
     parts += [
-        Part(task.teacher_slot(seed).title, tuning)
+        Part(task.teacher_slot(seed).title, teacher_flops(task) / rate)
         for seed in range(1, members)
         if not plan.is_there(task.teacher_slot(seed))
     ]
     if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
-        # about every second token is a word that is asked for, beside its whole sentence
-        questions = 0.5 * len(task.train) * task.mean_tokens
-        parts.append(Part(task.augmentation_slot.title, passes(teacher, questions, 2 * task.mean_tokens) / rate))
-    return [*parts, _of_cells(plan, task, todo, teacher, rate, students)]
+        parts.append(Part(task.augmentation_slot.title, augmentation_flops(task) / rate))
+    return [*parts, _of_cells(plan, task, todo, rate, students)]
 
 
-def _of_cells(
-    plan: Plan, task: TaskPlan, todo: Sequence[Planned], teacher: Cost, rate: float, students: _Students
-) -> Part:
+def teacher_flops(task: TaskPlan) -> float:
+    """Of fine-tuning a teacher of this task."""
+    examples = len(task.train) * task.teacher_recipe.epochs
+    return 3 * passes(_teacher_cost(task), examples, task.mean_tokens)
+
+
+def augmentation_flops(task: TaskPlan) -> float:
+    """Of masked augmentation: about every second token is a word that is asked for, next to its whole sentence."""
+    questions = 0.5 * len(task.train) * task.mean_tokens
+    return passes(_teacher_cost(task), questions, 2 * task.mean_tokens)
+
+
+def computed_flops(task: TaskPlan) -> float:
+    """Of one pass of the teacher over the training examples, backward too."""
+    return 3 * passes(_teacher_cost(task), len(task.train), task.mean_tokens)
+
+
+def _teacher_cost(task: TaskPlan) -> Cost:
+    from bench.measure.students import teacher_cost
+
+    return teacher_cost(task.checkpoint.config, task.task.num_labels)
+
+
+def shared_flops(task: TaskPlan) -> float:
+    """Of the teacher's passes while students of this task are trained, which those that train together share."""
+    return passes(_teacher_cost(task), _examples(task, task.recipe), task.mean_tokens)
+
+
+def own_flops(planned: Planned, task: TaskPlan, students: Students) -> float:
+    """Of a cell's own training and of its scoring; of the teacher's cell of its scoring alone."""
+    own, flops = _teacher_cost(task), 0.0
+    if planned.row:
+        own, _ = students.of(planned.row, task)
+        filled = max(task.mean_tokens, getattr(planned.row.method, "padding", 0))
+        flops = 3 * passes(own, _examples(task, task.recipe), filled)
+    return flops + passes(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
+
+
+def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: Students) -> Part:
     """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
-    seen, scored = _examples(task, task.recipe), sum(len(split) for split in task.evaluation.values())
     trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in todo for p in t)]
     taught = sum(any(p.row.method.needs_teacher for p in training if p.row) for training in trainings)
-    flops, disk = taught * passes(teacher, seen, task.mean_tokens), 0
-    for planned in todo:
-        disk += RECORD_BYTES
-        own = teacher
-        if planned.row:
-            own, weights = students.of(planned.row, task)
-            disk += 4 * weights if plan.request.save_students else 0
-            filled = max(task.mean_tokens, getattr(planned.row.method, "padding", 0))
-            flops += 3 * passes(own, seen, filled)
-        flops += passes(own, scored, task.mean_tokens)
+    flops = taught * shared_flops(task) + sum(own_flops(planned, task, students) for planned in todo)
+    disk = RECORD_BYTES * len(todo)
+    if plan.request.save_students:
+        disk += sum(4 * students.of(planned.row, task)[1] for planned in todo if planned.row)
     return Part(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", flops / rate, disk)
 
 
@@ -156,7 +185,7 @@ def _from_text(plan: Plan, task: TaskPlan, todo: Sequence[Planned]) -> set[str]:
     return keys
 
 
-def _of_start(plan: Plan, start: StartPlan, rate: float) -> list[Part]:
+def of_start(plan: Plan, start: StartPlan, rate: float) -> list[Part]:
     """One start from text, with the teacher's passes over it; nothing where nothing is trained."""
     import torch
 
@@ -195,7 +224,7 @@ def real_glue_seconds(request: Request, rows: int) -> float:
     seen = 3 * GLUE_TOKENS
     teacher = 6 * BERT_BASE * seen
     students = len(request.seeds) * (2 * BERT_BASE + rows * 6 * FOUR_BY_312) * seen
-    return (teacher + students) / (EFFICIENCY * flops_per_second(request.device, request.threads))
+    return (teacher + students) / rate_of(request)
 
 
 def _examples(task: TaskPlan, recipe: Recipe) -> float:

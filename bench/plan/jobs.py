@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bench.plan.cell import record_key
 from bench.plan.keys import digest
 from bench.plan.students import computed_slots, members_of
-from bench.record.code import code_of, scoring_code, student_code
+from bench.record.code import code_of, student_code
 from bench.train.cache import Slot
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Student:
     """keys of its records, one for each task"""
     needs: tuple[str, ...]
     """keys of jobs"""
+    code: str
+    """hash of the code that trains and scores it; "" where some of it cannot be read"""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,6 @@ class Job:
     """keys of jobs that a thing of the cache needs"""
     method: str = ""
     """of the first row that wants a thing of the cache"""
-    code: str = ""
-    """hash of the code that computes it"""
 
     @property
     def cells(self) -> list[str]:
@@ -69,7 +69,7 @@ class Job:
 
     def of(self, students: Sequence[Student]) -> Job:
         """The same job for some of its students."""
-        return Job(answers_key(students), self.title, self.kind, self.task, self.seed, tuple(students), code=self.code)
+        return Job(answers_key(students), self.title, self.kind, self.task, self.seed, tuple(students))
 
 
 def answers_key(students: Sequence[Student]) -> str:
@@ -106,7 +106,8 @@ class _Jobs:
     def answer(self, kind: str, group: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
         """Enter the job that answers the cells of these students, each with one cell for each task."""
         students = [
-            Student(tuple(record_key(planned.cell) for planned in cells), self._needs(cells, tasks)) for cells in group
+            Student(tuple(record_key(one.cell) for one in cells), self._needs(cells, tasks), code_of_student(cells))
+            for cells in group
         ]
         names = "+".join(task.task.name for task in tasks)
         seeds = sorted({cells[0].cell.seed for cells in group})
@@ -114,9 +115,7 @@ class _Jobs:
             f", seed {seeds[0]}" if kind == STUDENTS else ""
         )
         key, task = answers_key(students), "" if group[0][0].cell.together else tasks[0].task.name
-        self.jobs[key] = Job(
-            key, title, kind, task, students=tuple(students), code=code_of_cells([c[0] for c in group])
-        )
+        self.jobs[key] = Job(key, title, kind, task, students=tuple(students))
 
     def _needs(self, cells: Sequence[Planned], tasks: Sequence[TaskPlan]) -> tuple[str, ...]:
         """What has to be made before a student is trained, or a teacher scored; what is in the cache is left out."""
@@ -185,13 +184,11 @@ class _Jobs:
 def _job(slot: Slot, kind: str, task: str = "", seed: int = 0, needs: Sequence[str] = (), method: str = "") -> Job:
     """The job that makes one thing of the cache."""
     named = f"{task}: {slot.title}" if task and task not in slot.title.split() else slot.title
-    return Job(slot.key, named, kind, task, seed, made_from=tuple(needs), method=method, code=slot.code.hash)
+    return Job(slot.key, named, kind, task, seed, made_from=tuple(needs), method=method)
 
 
-def code_of_cells(group: Sequence[Planned]) -> str:
-    """A hash of the code that answers these cells; "" where some of it cannot be read."""
-    hashes = [
-        student_code(one.cell.method, (), one.cell.selection is not None).hash if one.row else scoring_code(()).hash
-        for one in group
-    ]
-    return "" if "" in hashes else digest([*hashes, code_of("scoring").hash])
+def code_of_student(cells: Sequence[Planned]) -> str:
+    """A hash of the code that answers the cells of one student, or of a model that is only scored."""
+    cell, scoring = cells[0].cell, code_of("scoring").hash
+    trained = student_code(cell.method, (), cell.selection is not None).hash if cells[0].row else scoring
+    return digest([trained, scoring]) if trained and scoring else ""

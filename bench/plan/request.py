@@ -115,6 +115,12 @@ class Request:
         return self
 
 
+def threads_for(jobs: int) -> int:
+    """The threads of a job where nobody says a number: one of several jobs has one, because threads wait for each other
+    where cores are busy; a single job has two."""
+    return 1 if jobs > 1 else 2
+
+
 def parse_seeds(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())

@@ -42,8 +42,10 @@ def describe(plan: Plan) -> str:
         + (f"; {stale} of those there were made by other code than this" if stale else ""),
         f"  data: {', '.join(dict.fromkeys(t.data.name for t in tasks))}",
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
-        f"  recipe: {plan.request.recipe}, {plan.request.precision}, {plan.request.threads} threads",
+        f"  recipe: {plan.request.recipe}, {plan.request.precision}, {plan.request.threads} thread{'s' if plan.request.threads > 1 else ''}",
     ]
+    if plan.said_of_jobs and plan.todo:
+        lines.append(f"  jobs: {plan.said_of_jobs}")
     needed = {start.key for start in needed_starts(plan)}
     lines += [f"  {start.title}: {_state_of_start(plan, start, needed)}" for start in plan.starts.values()]
     for task in tasks:

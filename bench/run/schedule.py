@@ -1,10 +1,12 @@
 """In which order the jobs of a plan are begun, and what becomes of their answers.
 
 A job begins when all that it needs is made. Only this writes records: a worker that is lost loses nothing but its time.
+A cell that another run on the same results folder works on is left to it; its record is used, or the cell is done later.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
@@ -14,9 +16,10 @@ from typing import TYPE_CHECKING
 from bench import ending
 from bench.measure.records import empty, failed, now
 from bench.plan.build import Plan
-from bench.plan.cell import record_key
+from bench.plan.cell import record_key, train_key
 from bench.plan.jobs import Job, Student
 from bench.progress import Progress
+from bench.record.claims import Claims
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
 from bench.run.outcome import Answer, Outcome
@@ -66,6 +69,11 @@ class Schedule:
         self._lost: dict[str, Failure] = {}
         """what could not be made: key -> why"""
         self._kills: dict[str, int] = {}
+        self._claims = Claims(store.root)
+        self._elsewhere: list[tuple[Job, str]] = []
+        """jobs of one student each that another run works on, with their nodes"""
+        if self._claims.warning:
+            progress.say(f"note: {self._claims.warning}")
         self._named: set[str] = set()
         self._trained: set[str] = set()
 
@@ -85,10 +93,14 @@ class Schedule:
                 self._ready.sort(key=lambda one: self._place[one[1]])
                 while self._ready and self.executor.free and not any(future.done() for future in self._under):
                     self._begin(*self._ready.pop(0))  # an answer that is there is written first
+                if self._elsewhere and not self._ready and self.executor.free:
+                    self._ask_again()
                 self._look()
         except KeyboardInterrupt:
             self._interrupt()
             raise
+        finally:
+            self._claims.release_all()
 
     def _begin(self, job: Job, node: str) -> None:
         """Hand a job to the executor, without the students of whom something could not be made."""
@@ -104,6 +116,7 @@ class Schedule:
                 kept.append(student)
             else:
                 self._fail([student], broken, now())
+        kept = self._claimed(job, node, kept)
         if job.students and not kept:
             self._end(node)
             return
@@ -117,6 +130,49 @@ class Schedule:
         del self._under[future]
         self._under[real] = under
 
+    def _claimed(self, job: Job, node: str, students: Sequence[Student]) -> list[Student]:
+        """The students that are this run's to train: not those of another run, nor those that one has trained meanwhile."""
+        mine = []
+        for student in students:
+            if not self._claims.take(self._claim_of(student)):
+                self._elsewhere.append((job.of([student]), node))
+                self._open[node] += 1
+            elif self._was_done_meanwhile(student):
+                self._claims.release(self._claim_of(student))
+            else:
+                mine.append(student)
+        return mine
+
+    def _claim_of(self, student: Student) -> str:
+        """One for a training, also where it answers cells of several tasks."""
+        return train_key(self._cells[student.cells[0]].cell)
+
+    def _was_done_meanwhile(self, student: Student) -> bool:
+        """Whether another run has written its records since this one was planned."""
+        if self.plan.request.rerun:
+            return False
+        planned = [self._cells[key] for key in student.cells if self._cells[key].todo]
+        now_there = [self.store.find(one.cell) for one in planned]
+        return all(
+            found is not None and found.status == "ok" and found != one.record
+            for found, one in zip(now_there, planned, strict=True)
+        )
+
+    def _ask_again(self) -> None:
+        """Begin what another run worked on and has left; say what is waited for where there is nothing else to do."""
+        still = []
+        for job, node in self._elsewhere:
+            holder = self._claims.holder(self._claim_of(job.students[0]))
+            if not holder:
+                self._ready.append((job, node))
+                continue
+            still.append((job, node))
+            if not self._under and job.key not in self._named:
+                self._named.add(job.key)
+                label = self._cells[job.students[0].cells[0]].cell.label
+                self.progress.say(f"  waits for {label} ({job.title.split(':')[0]}): {holder} works on it")
+        self._elsewhere = still
+
     def _say_task(self, job: Job) -> None:
         """Name a task before its first job."""
         names = [task.task.name for task in self.plan.tasks]
@@ -128,6 +184,8 @@ class Schedule:
     def _look(self) -> None:
         """Wait a little for answers, show what the workers say, and take what is there."""
         done = wait(self._under, LOOK_SECONDS, FIRST_COMPLETED).done if self._under else set()
+        if self._elsewhere and not self._under and not self._ready:
+            time.sleep(LOOK_SECONDS)
         self.executor.show()
         for future in sorted(done, key=lambda one: self._place[self._under[one].node]):
             under = self._under.pop(future)
@@ -149,6 +207,8 @@ class Schedule:
         self.outcome.failures += answer.not_saved
         for file in answer.states:
             file.unlink(missing_ok=True)
+        for student in under.job.students:
+            self._claims.release(self._claim_of(student))
         self._end(under.node)
 
     def _killed(self, under: Under) -> None:
@@ -171,6 +231,7 @@ class Schedule:
             )
             if students:
                 self._fail(students, failure, under.started)
+                self._claims.release(self._claim_of(students[0]))
             else:
                 self._lost[job.key] = failure
             self._end(under.node)

@@ -11,7 +11,7 @@ from bench.errors import InputError
 from bench.measure.records import failed, failure_of, now, scored
 from bench.plan.build import Plan, Planned
 from bench.plan.cell import record_key
-from bench.plan.jobs import AUGMENTATION, COMPUTED, START, STUDENTS, TEACHER, Job, code_of_cells
+from bench.plan.jobs import AUGMENTATION, COMPUTED, START, STUDENTS, TEACHER, Job, code_of_student
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
 from bench.run.group import Group
@@ -55,7 +55,7 @@ class Workplace:
             raise InputError(
                 f"{job.title}: this process plans no cell {lacking[0][:12]}; did its data change meanwhile?"
             )
-        if job.students and job.code != code_of_cells([self._cells[s.cells[0]] for s in job.students]):
+        if any(one.code != code_of_student([self._cells[key] for key in one.cells]) for one in job.students):
             raise InputError(f"{job.title}: the code was edited since this run began; start it again")
 
     def _materials(self, task: TaskPlan) -> Materials:

@@ -241,7 +241,7 @@ def equally_far(trainees: Sequence[Trainee], halfway: Halfway) -> list[list[int]
             groups.setdefault(("preparation", done.preparation), []).append(number)
         else:
             waiting.append(number)
-    apart = []
+    apart: list[int] = []
     for number in waiting:
         own = trainees[number].steps("preparation")
         fits = (key for key in groups if key[0] == "preparation" and key[1] >= own)

@@ -1,0 +1,115 @@
+"""Two runs on one results folder share the work: no cell is trained twice, and what one has made the other uses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tiny
+
+from bench import api
+from bench.plan.cell import train_key
+from bench.record.claims import Claims
+
+
+@pytest.fixture
+def request_(tmp_path, teacher_folder, glue_folder):
+    def make(**changes) -> api.Request:
+        given = {
+            "methods": f"finetune:{tiny.SHAPE}:start=random,kd:{tiny.SHAPE}:start=random",
+            "tasks": "rte",
+            "data": str(glue_folder),
+            "teacher": str(teacher_folder),
+            "results": tmp_path / "results",
+            "reports": tmp_path / "reports",
+            "threads": 1,
+        }
+        return api.Request(**{**given, **changes})
+
+    return make
+
+
+def started(request: api.Request, *further: str) -> subprocess.Popen:
+    words = [
+        "run",
+        "--methods",
+        request.methods,
+        "--tasks",
+        request.tasks,
+        "--data",
+        request.data,
+        "--yes",
+        "--threads",
+        "1",
+    ]
+    words += [
+        "--teacher",
+        request.teacher,
+        "--results",
+        str(request.results),
+        "--reports",
+        str(request.reports),
+        *further,
+    ]
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-u", "-m", "bench", *words], stderr=pipe, stdout=pipe, text=True)
+
+
+def until(process: subprocess.Popen, words: str) -> str:
+    """What it said up to the line with these words."""
+    said = ""
+    for line in process.stderr:
+        said += line
+        if words in line:
+            return said
+    raise AssertionError(f"it never said {words!r}: {said}")
+
+
+@pytest.mark.slow
+def test_two_runs_at_once_train_each_cell_once(request_):
+    request = request_(tasks="rte,sst2")
+    both = [started(request, "--seeds", "0,1") for _ in range(2)]
+    said = [one.communicate(timeout=300)[1] for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    attempts = [file for file in request.results.rglob("attempt-*.json")]
+    assert len(attempts) == 2 * (1 + 2 * 2)
+    assert {file.name for file in attempts} == {"attempt-1.json"}
+    assert all(record.status == "ok" for record in api.Store(request.results).records())
+    assert not list((request.results / ".claims").glob("*.lock"))
+
+
+def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(request_):
+    request = request_()
+    cells = {planned.cell.label.split(":")[0]: planned.cell for planned in api.plan(request).cells}
+    with Claims(request.results) as claims:
+        assert claims.take(train_key(cells["finetune"]))
+        run = started(request)
+        said = until(run, "waits for finetune")
+        assert "rte: kd:" in said.split("waits for")[0], "what nobody else works on comes first"
+        assert {record.cell.method for record in api.Store(request.results).records()} == {"teacher", "kd"}
+        time.sleep(1.0)
+        assert run.poll() is None
+    assert "rte: finetune:" in run.communicate(timeout=120)[1]
+    assert run.returncode == 0
+    assert {record.cell.method for record in api.Store(request.results).records()} == {"teacher", "kd", "finetune"}
+
+
+def test_what_another_run_has_written_meanwhile_is_used(request_, tmp_path):
+    request = request_()
+    elsewhere = request_(results=tmp_path / "elsewhere")
+    api.run(elsewhere)
+    theirs = api.Store(elsewhere.results)
+    (record,) = (record for record in theirs.records() if record.cell.method == "finetune")
+    with Claims(request.results) as claims:
+        assert claims.take(record.train_key)
+        run = started(request)
+        until(run, "waits for finetune")
+        api.Store(request.results).write(record, theirs.predictions(record))
+    said = run.communicate(timeout=120)[1]
+    assert run.returncode == 0
+    assert "finetune" not in said.split("report:")[0], "nothing was trained again"
+    (folder,) = Path(request.results).rglob(f"finetune/{record.key[:16]}")
+    assert [file.name for file in folder.glob("attempt-*.json")] == ["attempt-1.json"]
