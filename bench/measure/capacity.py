@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path("/")
-UNIFIED = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+UNIFIED: tuple[str, ...] = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 """Where cgroup v2 is mounted: alone, and next to v1."""
 V1 = "sys/fs/cgroup"
 

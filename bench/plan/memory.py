@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bench.plan.tasks import TaskPlan
     from methods.api import FromText, Needs, Setup, Shape, Stage, Student, Wish
 
-BASE_BYTES = 480_000_000
+BASE_BYTES = 456_000_000
 """A process with torch, transformers, datasets and the others that has trained and scored a student of two layers and width
 12: the peak of its proportional set size, measured alone on Linux with torch 2.13 (tests/memory_of_jobs.py --base)."""
 FLOAT, DOUBLE, INT64 = 4, 8, 8
