@@ -135,8 +135,9 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     best = sum(map(_bytes, looking))  # the weights of the best epoch so far
     making = max(_making_bytes(plan, planned, one) for planned in rows for one in tasks)
     building = weights + max(_wished_bytes(_row(planned), task) for planned in rows)
+    asked = _asked(rows, task)
     step = max(
-        _step_bytes(planned, student, one, teacher)
+        _step_bytes(planned, student, one, teacher, asked)
         for planned, student in zip(rows, students, strict=True)
         for one in tasks
     )
@@ -264,9 +265,8 @@ def _kept(module: nn.Module) -> float:
         elif isinstance(part, nn.LayerNorm):
             kept += math.prod(part.normalized_shape)
         elif isinstance(part, nn.LSTM):
-            kept += (
-                (1 + part.bidirectional) * part.num_layers * 7 * part.hidden_size
-            )  # four gates, two states, an output
+            directions = 1 + part.bidirectional
+            kept += directions * part.num_layers * 7 * part.hidden_size  # four gates, two states, an output
     return kept
 
 
@@ -355,7 +355,7 @@ def _lengths_of_text(start: StartPlan) -> list[float]:
 
 
 def _text_bytes(start: StartPlan) -> int:
-    """The pieces of text of a start: two arrays each. The corpus itself is there before."""
+    """The corpus and its pieces, two arrays each."""
     lengths = _lengths_of_text(start)
     pieces = start.budget / (sum(lengths) / len(lengths))
     texts = sum(50 + len(document) for document in start.corpus.documents)
@@ -379,14 +379,29 @@ def _needs(stages: Sequence[Stage], dropped: Sequence[str]) -> list[tuple[Stage,
     return found
 
 
-def _step_bytes(planned: Planned, student: Student, task: TaskPlan, teacher: nn.Module | None) -> int:
-    """Gradients and activations of a student's largest step, with the teacher's answer to it."""
+def _asked(rows: Sequence[Planned], task: TaskPlan) -> Needs:
+    """All that the students of a group read of the teacher: one pass answers them together."""
+    from bench.plan.tasks import setup_of
+    from methods.api import Needs
+
+    total, setup = Needs(), setup_of([task], {})
+    for planned in rows:
+        for _, _, theirs in _needs(_row(planned).method.stages(setup), planned.cell.dropped):
+            total = total | theirs
+    return total
+
+
+def _step_bytes(
+    planned: Planned, student: Student, task: TaskPlan, teacher: nn.Module | None, asked_by_all: Needs
+) -> int:
+    """Gradients and activations of a student's largest step, with the teacher's answer to its whole group."""
     from bench.plan.tasks import setup_of
 
     stages = _needs(_row(planned).method.stages(setup_of([task], {})), planned.cell.dropped)
     asked = None if teacher is None else layers_of(teacher)
     return _gradient_bytes(student) + max(
-        _stage_bytes(student, asked, ours, theirs, _batch(task, stage.padding)) for stage, ours, theirs in stages
+        _stage_bytes(student, asked, ours, asked_by_all if theirs else theirs, _batch(task, stage.padding))
+        for stage, ours, theirs in stages
     )
 
 
@@ -523,8 +538,8 @@ def _cutting_bytes(shape: Shape, start: StartPlan) -> int:
     config, batch = start.checkpoint.config, _text_batch(start)
     tokens = min(OBSERVED_TOKENS, start.budget)
     depth, wide = config.num_hidden_layers, config.hidden_size
-    part = tokens / batch.tokens
-    whole = Extent(round(part * batch.sequences), tokens, part * batch.squares)
+    times = tokens / batch.tokens
+    whole = Extent(round(times * batch.sequences), tokens, times * batch.squares)
     middle, hidden = depth * tokens * wide, (depth + 1) * tokens * wide
     observed = DOUBLE * middle + layers_of(_teacher(start.checkpoint, 2)).answered(whole) + FLOAT * hidden
     states = DOUBLE * (middle + hidden)
