@@ -1,0 +1,116 @@
+"""What of the machine this process may use: cores and memory, within the limits of its container."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path("/")
+UNIFIED: tuple[str, ...] = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+"""Where cgroup v2 is mounted: alone, and next to v1."""
+V1 = "sys/fs/cgroup"
+
+
+def usable_cores(root: Path = ROOT) -> int:
+    """Cores that this process may use: those it may run on, limited by its container's quota of time; at least 1.
+
+    A quota of one core and a half gives 1: a second thread would be stopped for half of its time.
+
+    Args:
+        root: the folder that has ``proc`` and ``sys``; a test may plant its own.
+    """
+    cores: float = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, int(min([cores, *_quotas(root)])))
+
+
+def usable_memory_bytes(root: Path = ROOT) -> int | None:
+    """Bytes that new work of this process may fill: what is available, limited by what its container has left.
+
+    File contents that the container only caches count as free: the system gives them up when memory is wanted.
+
+    Args:
+        root: the folder that has ``proc`` and ``sys``; a test may plant its own.
+
+    Returns:
+        None where the system does not say it in files (macOS, Windows).
+    """
+    return min([*_available(root), *_left(root)], default=None)
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    """Cores by every quota above this process."""
+    for folder in _folders(root, "cpu"):
+        quota, period = (_number(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+        if quota is None or period is None:
+            words = _text(folder / "cpu.max").split()
+            quota, period = (_whole(word) for word in words) if len(words) == 2 else (None, None)
+        if quota and period and quota > 0:  # v1 writes -1 and v2 "max" where there is no limit
+            yield quota / period
+
+
+def _available(root: Path) -> Iterator[int]:
+    for line in _text(root / "proc/meminfo").splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            yield 1024 * int(value.split()[0])
+
+
+def _left(root: Path) -> Iterator[int]:
+    """Bytes left under every memory limit above this process; v1 writes a number above all memory where there is none."""
+    for folder in _folders(root, "memory"):
+        for limit, used, cached in (
+            ("memory.max", "memory.current", "inactive_file"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ):
+            most, now = _number(folder / limit), _number(folder / used)
+            if most is not None and now is not None:
+                yield max(0, most - now + _cached(folder, cached))
+
+
+def _cached(folder: Path, name: str) -> int:
+    """An entry of ``memory.stat`` in bytes; 0 where it is not there."""
+    entries = dict(line.split() for line in _text(folder / "memory.stat").splitlines() if len(line.split()) == 2)
+    return _whole(entries.get(name, "0")) or 0
+
+
+def _folders(root: Path, controller: str) -> Iterator[Path]:
+    """The cgroup of this process and those above it, of v2 and of v1's ``controller``.
+
+    Within a container the path may be one of the machine outside, which is not there: the mount itself is then the
+    container's own cgroup, and it comes last of those above.
+    """
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0" and not controllers:
+            mounts = UNIFIED
+        elif controller in controllers.split(","):
+            mounts = tuple(dict.fromkeys(f"{V1}/{name}" for name in (controllers, controller)))
+        else:
+            continue
+        for mount in mounts:
+            own = root / mount / path.strip("/")
+            while own != (root / mount).parent:
+                yield own
+                own = own.parent
+
+
+def _text(file: Path) -> str:
+    """The content of a file; "" where it cannot be read."""
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
+
+
+def _number(file: Path) -> int | None:
+    return _whole(_text(file).strip())
+
+
+def _whole(text: str) -> int | None:
+    """A whole number; None for ``max`` and for nothing."""
+    try:
+        return int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,146 @@
+"""Stated memory: what it grows with, the part that is exact, and four pieces of work that are measured."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import memory_of_jobs
+import pytest
+import tiny
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.plan.build import build
+from bench.plan.memory import BASE_BYTES, Extent, base_bytes, extent, group_bytes, layers_of, start_bytes, teacher_bytes
+from bench.plan.request import Request
+
+LENGTHS = st.lists(st.integers(1, 200), min_size=1, max_size=40)
+MOST = 128
+
+
+@pytest.fixture
+def planned(teacher_folder, glue_folder, tmp_path):
+    """``planned("kd,pd")``: a plan of these rows on a tiny task."""
+
+    def plan_of(methods: str, tasks: str = "rte", **options):
+        request = Request(
+            methods, tasks, data=str(glue_folder), teacher=str(teacher_folder), results=tmp_path, threads=1, **options
+        )
+        return build(request)
+
+    return plan_of
+
+
+def stated(plan, task=None, count=None):
+    """Bytes of the plan's first group, or of its first students."""
+    (group,) = plan.groups("rte")
+    return group_bytes(plan, plan.tasks[0] if task is None else task, group[:count])
+
+
+def with_recipe(task, **numbers):
+    return replace(task, recipe=replace(task.recipe, **numbers), teacher_recipe=replace(task.teacher_recipe, **numbers))
+
+
+@given(LENGTHS, st.integers(1, 64), st.integers(0, MOST))
+def test_a_batch_grows_with_its_sequences_and_what_they_are_filled_to(lengths, count, fill):
+    plain, more = extent(lengths, count, MOST), extent(lengths, count + 1, MOST)
+    assert more.tokens > plain.tokens
+    assert more.squares > plain.squares
+    filled = extent(lengths, count, MOST, fill)
+    assert count * fill - 1e-6 <= filled.tokens <= count * MOST + 1e-6
+    assert count * fill**2 - 1e-6 <= filled.squares <= count * MOST**2 + 1e-6
+
+
+@given(st.integers(1, 127), st.integers(1, 64))
+def test_equal_lengths_make_an_exact_batch(length, count):
+    assert extent([length] * 5, count, MOST) == Extent(count, count * length, count * length**2)
+
+
+@given(LENGTHS, st.integers(1, 64))
+def test_no_batch_of_these_lengths_is_expected_to_be_larger(lengths, count):
+    """The stated extent is at least that of a mean batch."""
+    cut = [min(MOST, length) for length in lengths]
+    found = extent(lengths, count, MOST)
+    assert found.tokens >= count * sum(cut) / len(cut) - 1e-6
+    assert found.squares >= count * sum(length**2 for length in cut) / len(cut) - 1e-6
+
+
+@pytest.mark.parametrize("larger", [{"layers": 4}, {"hidden": 48}])
+def test_activations_grow_with_the_model(larger):
+    batch = Extent(8, 200, 8000)
+    small, large = (layers_of(tiny.classifier(**shape)) for shape in ({}, larger))
+    assert large.trained(batch) > small.trained(batch)
+    assert small.trained(replace(batch, tokens=400)) > small.trained(batch)
+    assert small.trained(replace(batch, squares=9000)) > small.trained(batch)
+    assert small.trained(batch) > small.answered(batch)
+
+
+def test_a_student_more_is_its_weights_and_adams_moments(planned):
+    """To the byte: gradients and activations count once, as students move one after another."""
+    rows = f"kd:{tiny.SHAPE},kd:alpha=0.2:{tiny.SHAPE},kd:alpha=0.8:{tiny.SHAPE}"
+    plan = planned(rows)
+    config = tiny.config(layers=2, hidden=12)
+    config.intermediate_size = 24
+    from transformers import BertForSequenceClassification
+
+    model = BertForSequenceClassification(config)
+    floats = sum(p.numel() for p in model.parameters())
+    buffers = sum(b.numel() * b.element_size() for b in model.buffers())
+    one, two, three = (stated(plan, count=count) for count in (1, 2, 3))
+    assert two - one == three - two == 4 * floats + buffers + 2 * 4 * floats
+
+
+def test_a_group_grows_with_width_batch_and_length(planned):
+    plan = planned(f"tinybert:{tiny.SHAPE}")
+    task = plan.tasks[0]
+    assert stated(planned("tinybert:layers=2:hidden=24:heads=4:ffn=24")) > stated(plan) > BASE_BYTES == base_bytes()
+    short, long = (with_recipe(task, max_length=length) for length in (8, 64))
+    few, many = (with_recipe(task, batch_size=size) for size in (4, 16))
+    assert stated(plan, long) > stated(plan, short)
+    assert stated(plan, many) > stated(plan, few)
+    assert teacher_bytes(plan, long) > teacher_bytes(plan, short)
+    assert teacher_bytes(plan, many) > teacher_bytes(plan, few)
+
+
+def test_filled_sequences_count_as_long_as_they_are_filled(planned):
+    assert stated(planned(f"tinybert:padding=128:{tiny.SHAPE}")) > stated(planned(f"tinybert:{tiny.SHAPE}"))
+
+
+def test_a_chosen_epoch_keeps_the_weights_once_more(planned):
+    last, best = planned(f"kd:{tiny.SHAPE}"), planned(f"kd:{tiny.SHAPE}", checkpoint="best-on-dev")
+    assert stated(best) > stated(last)
+
+
+def test_a_start_grows_with_its_text_until_it_was_looked_at(planned):
+    def bytes_of(tokens):
+        plan = planned(f"kd:{tiny.SHAPE}", corpus_tokens=tokens)
+        (start,) = plan.starts.values()
+        return start_bytes(plan, start)
+
+    assert BASE_BYTES < bytes_of(1_000) < bytes_of(10_000) < bytes_of(100_000)
+
+
+def test_every_method_has_a_statement(planned):
+    """Of all students, alone and of several tasks, and of what they start from."""
+    plan = planned("all", "rte,sst2")
+    for task in plan.tasks:
+        assert teacher_bytes(plan, task) > BASE_BYTES
+        for group in plan.groups(task.task.name):
+            assert group_bytes(plan, task, group) >= max(group_bytes(plan, task, [one]) for one in group) > BASE_BYTES
+    for training in plan.together():
+        assert group_bytes(plan, plan.tasks[0], training) > BASE_BYTES
+    for start in plan.starts.values():
+        assert start_bytes(plan, start) > BASE_BYTES
+    assert plan.together()
+    assert len(plan.starts) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the proportional set size is Linux's")
+def test_measured_memory_is_near_what_is_stated(embedded, tmp_path):
+    measured = memory_of_jobs.measure(tmp_path)
+    assert len(measured) == 4
+    for one in measured:
+        assert one.peak <= 1.2 * one.stated, one
+        assert one.stated <= 1.5 * one.peak, one
