@@ -84,10 +84,10 @@ def files(root: Path) -> set[str]:
 
 
 def test_one_holder_at_a_time_and_no_file_is_left(tmp_path, start):
-    """Four processes want each of 50 cells three times. Remove the guard, and two of them hold one cell at once."""
+    """Four processes want each of 50 cells twice, in the same order."""
     log = tmp_path / "log"
     log.touch()
-    processes = [start(WIN_EVERY_KEY, tmp_path, log, 50, 3) for _ in range(4)]
+    processes = [start(WIN_EVERY_KEY, tmp_path, log, 50, 2) for _ in range(4)]
     assert [said(process) for process in processes] == [""] * 4
     for process in processes:
         process.stdin.write("\n")
@@ -105,8 +105,31 @@ def test_one_holder_at_a_time_and_no_file_is_left(tmp_path, start):
             assert works.pop(key) == process
     assert not works
     assert len(won) == 4 * 50
-    assert set(won.values()) == {3}
+    assert set(won.values()) == {2}
     assert files(tmp_path) == set()
+
+
+def test_nobody_locks_a_file_while_it_is_removed(tmp_path, monkeypatch):
+    """The moment of the race is made long: without the guard the second locks a file that the first then removes."""
+    first, second, third = (Claims(tmp_path) for _ in range(3))
+    answers: list[bool] = []
+    rival = threading.Thread(target=lambda: answers.append(second.take("a")))
+    unlink = Path.unlink
+
+    def late(file: Path, missing_ok: bool = False) -> None:
+        if file.name == "a.lock":
+            rival.start()
+            rival.join(0.3)
+        unlink(file, missing_ok)
+
+    assert first.take("a")
+    with monkeypatch.context() as during:
+        during.setattr(module, "GUARD_SECONDS", SECONDS)
+        during.setattr(Path, "unlink", late)
+        first.release("a")
+        rival.join()
+    assert answers == [True]
+    assert not third.take("a")
 
 
 def test_another_object_is_kept_out_until_release(tmp_path):
@@ -323,7 +346,6 @@ def test_a_key_is_a_file_name(tmp_path, key):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_takes_nothing_and_releases_nothing(tmp_path, start):
-    """The words before the kill come from the parent's own claim, which outlives the child."""
     code = """
 claims = Claims(Path(sys.argv[1])); claims.take("a")
 child = os.fork()

@@ -2,7 +2,7 @@
 
 <root>/.claims/<key>.lock   locked by the process that works on this cell
                <key>.by     its process number, the time and the host: for people
-               guard        locked for as long as a claim is being taken or released: well under a millisecond
+               guard        locked while a claim is being taken or released, for about a millisecond
                .gitignore   keeps the folder out of git
 
 A claim is a lock of the operating system. It ends with its process, also after ``kill -9``: no claim is ever stale.
