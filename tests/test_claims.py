@@ -190,11 +190,12 @@ def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path, start
     killed.wait(SECONDS)
     (tmp_path / ".claims" / "orphan.by").write_text("1 1 elsewhere")
     (tmp_path / ".claims" / "probe-of-now").touch()
+    (tmp_path / ".claims" / "._killed.lock").touch()  # some systems add such files; it is no claim
     (tmp_path / ".claims" / "probe-of-long-ago").touch()
     os.utime(tmp_path / ".claims" / "probe-of-long-ago", (1, 1))
     assert {"killed.lock", "killed.by"} <= files(tmp_path)
     claims = Claims(tmp_path)
-    assert files(tmp_path) == {"living.lock", "living.by", "probe-of-now"}
+    assert files(tmp_path) == {"living.lock", "living.by", "probe-of-now", "._killed.lock"}
     assert not claims.take("living")
 
 

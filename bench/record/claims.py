@@ -33,6 +33,7 @@ from bench.errors import InputError
 
 FOLDER = ".claims"
 GUARD, LOCK, BY, PROBE = "guard", ".lock", ".by", "probe-"
+KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 GUARD_SECONDS = 2.0
 """how long one waits for the guard; a process that was stopped inside it must not stop all others"""
 GUARD_POLL_SECONDS = 0.002
@@ -179,7 +180,7 @@ class Claims:
         return None
 
     def _file(self, key: str, suffix: str) -> Path:
-        if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", key):
+        if not KEY.fullmatch(key):
             raise ValueError(f"{key!r} is no key of a claim: it has to be a file name of letters, digits, _, - and .")
         return self.folder / f"{key}{suffix}"
 
@@ -213,7 +214,8 @@ class Claims:
 
     def _end(self, key: str, lock: BaseFileLock, remove: bool) -> None:
         """Unlock, and remove the files; the lock's file only under the guard."""
-        self._file(key, BY).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._file(key, BY).unlink(missing_ok=True)
         lock.release()  # before the file is removed: Windows removes no open file
         if remove:
             self._file(key, LOCK).unlink(missing_ok=True)
@@ -229,7 +231,7 @@ class Claims:
 
     def _remove_leftovers(self) -> None:
         for file in list(self.folder.iterdir()):
-            if file.suffix in (LOCK, BY):
+            if file.suffix in (LOCK, BY) and KEY.fullmatch(file.stem):
                 self._remove_if_free(file.stem)
             elif file.name.startswith(PROBE):
                 with contextlib.suppress(OSError):
@@ -264,8 +266,8 @@ def _try_to_lock(file: Path) -> BaseFileLock | None:
 def _locks_are_honoured(folder: Path) -> bool:
     """Whether a file of one's own can be locked once, and not a second time by another lock object.
 
-    filelock meets missing locks in its versions' different ways: an error of the system, NotImplementedError, a lock that
-    nobody ever gets, or a marker file with a warning. The marker outlives its process, so it is no lock for us.
+    Where there are no locks, versions of filelock differ: they raise the system's error or NotImplementedError, never get
+    the lock, or make a marker file and warn. The marker outlives its process, so it is no lock for us.
     """
     handle, name = tempfile.mkstemp(dir=folder, prefix=PROBE)
     os.close(handle)
