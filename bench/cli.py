@@ -96,9 +96,11 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def _request(**given: Any) -> Any:
-    from bench.plan.request import Request, parse_numbers, parse_seeds, threads_for
+    from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds, threads_for
 
     given["numbers"] = parse_numbers(given.get("numbers") or ())
+    if "jobs" in given:
+        given["jobs"] = parse_jobs(given["jobs"])
     if given.get("threads") is None:
         given["threads"] = threads_for(given.get("jobs", 1))
     if "seeds" in given:

@@ -119,13 +119,14 @@ REQUEST: dict[str, tuple[Any, Any]] = {
     "threads": (ThreadsOfJob, None),
     "jobs": (
         Annotated[
-            int,
+            str,
             typer.Option(
-                help="Pieces of work at a time, each in a process of its own with --threads threads (then 1 by default). "
-                "Results do not depend on it."
+                metavar="N|auto",
+                help="Pieces of work at a time, each in a process of its own; auto: as many as cores and memory allow. "
+                "Results do not depend on it.",
             ),
         ],
-        1,
+        "1",
     ),
     "offline": (Offline, False),
     "rerun_stale": (

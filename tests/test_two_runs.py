@@ -74,7 +74,7 @@ def test_two_runs_at_once_train_each_cell_once(request_):
     both = [started(request, "--seeds", "0,1") for _ in range(2)]
     said = [one.communicate(timeout=300)[1] for one in both]
     assert [one.returncode for one in both] == [0, 0], said
-    attempts = [file for file in request.results.rglob("attempt-*.json")]
+    attempts = list(request.results.rglob("attempt-*.json"))
     assert len(attempts) == 2 * (1 + 2 * 2)
     assert {file.name for file in attempts} == {"attempt-1.json"}
     assert all(record.status == "ok" for record in api.Store(request.results).records())

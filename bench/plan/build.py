@@ -157,10 +157,10 @@ def build(request: Request, estimated: bool = True) -> Plan:
         from bench.plan.estimate import estimate
         from bench.plan.parallel import arrange
 
-        plan.parts = estimate(plan)
-        plan.seconds = sum(part.seconds for part in plan.parts)
-        if request.jobs > 1:
+        if request.jobs != 1:
             arrange(plan)
+        plan.parts = estimate(plan)
+        plan.seconds = plan.seconds or sum(part.seconds for part in plan.parts)
         plan.disk_bytes = sum(part.disk_bytes for part in plan.parts)
     return plan
 

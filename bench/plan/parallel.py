@@ -7,10 +7,12 @@ nothing to do, smaller groups end sooner, although the teacher answers again for
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
+from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.cell import record_key
 from bench.plan.jobs import AUGMENTATION, COMPUTED, START, TEACHER, TOGETHER, Job, jobs_of
 from bench.progress import duration
@@ -18,30 +20,60 @@ from bench.progress import duration
 if TYPE_CHECKING:
     from bench.plan.build import Plan
 
+SIZES = (TOGETHER, TOGETHER // 2, TOGETHER // 4, 1)
+"""How many students may train together."""
 WORTH = 0.98
 """Smaller groups are taken where they end in less than this part of the time."""
 
 
 def arrange(plan: Plan) -> None:
-    """Choose how many students train together, so that so many jobs at a time end soonest; note how long they take."""
+    """Choose how many jobs there are at a time, where that is left open, and how many students train together, so that
+    the last of them ends soonest; note it in the plan."""
+    request = plan.request
+    at_once = request.jobs or usable_cores()
+    jobs = jobs_of(plan)
+    needed = _memory(plan, jobs)
+    free = usable_memory_bytes()
+    while not request.jobs and at_once > 1 and free is not None and needed(at_once) > free:
+        at_once -= 1
+    plan.request = replace(request, jobs=at_once)
     lengths = Lengths(plan)
-    chosen, whole = TOGETHER, 0.0
-    seconds = 0.0
-    for most in (TOGETHER, TOGETHER // 2, TOGETHER // 4, 1):
-        jobs = jobs_of(plan, most)
-        took = makespan(jobs, {job.key: lengths.of(job) for job in jobs}, plan.request.jobs)
-        if most == TOGETHER:
-            whole = seconds = took
-        elif took < WORTH * seconds:
-            chosen, seconds = most, took
-    plan.most, plan.seconds = chosen, seconds
-    plan.said_of_jobs = f"{plan.request.jobs} at a time"
-    if chosen < TOGETHER:
-        together = "each student alone" if chosen == 1 else f"at most {chosen} students together"
+    took = {
+        most: makespan(of_size, {job.key: lengths.of(job) for job in of_size}, at_once)
+        for most in SIZES
+        if (of_size := jobs_of(plan, most))
+    }
+    for most in SIZES[1:]:
+        if took and took[most] < WORTH * took[plan.most]:
+            plan.most = most
+    plan.seconds = took.get(plan.most, 0.0)
+    plan.said_of_jobs = f"{at_once} at a time, {needed(at_once) / 1e9:.1f} GB of memory"
+    if free is not None and needed(at_once) > free:
+        plan.said_of_jobs += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
+    if plan.most < TOGETHER:
+        together = "each student alone" if plan.most == 1 else f"at most {plan.most} students together"
         plan.said_of_jobs += (
-            f"; {together}: about {duration(seconds)}, where groups of up to {TOGETHER}, which share their teacher's passes, "
-            f"would take {duration(whole)}"
+            f"; {together}: about {duration(plan.seconds)}, where groups of up to {TOGETHER}, which share their teacher's "
+            f"passes, would take {duration(took[TOGETHER])}"
         )
+
+
+def _memory(plan: Plan, jobs: Sequence[Job]) -> Callable[[int], int]:
+    """Bytes of this process and of so many others that do the largest of these jobs at a time."""
+    from bench.plan.memory import base_bytes, group_bytes, start_bytes, teacher_bytes
+
+    cells = {record_key(planned.cell): planned for planned in plan.cells}
+    tasks = {task.task.name: task for task in plan.tasks}
+
+    def of(job: Job) -> int:
+        if job.kind == START:
+            return start_bytes(plan, plan.starts[job.key])
+        trained = [cells[key] for key in job.cells if cells[key].row is not None]
+        task = tasks[job.task] if job.task else plan.tasks[0]
+        return group_bytes(plan, task, trained) if trained else teacher_bytes(plan, task)
+
+    sizes = sorted(map(of, jobs), reverse=True)
+    return lambda at_once: base_bytes() + sum(sizes[:at_once])
 
 
 class Lengths:

@@ -44,7 +44,8 @@ class Request:
     corpus_tokens: int | None = None
     threads: int = 2
     jobs: int = 1
-    """pieces of work that are done at the same time, each in a process of its own; no part of a result's identity"""
+    """pieces of work that are done at the same time, each in a process of its own; 0: as many as cores and memory allow.
+    No part of a result's identity."""
     offline: bool = False
     yes: bool = False
     retry_failed: bool = False
@@ -93,10 +94,11 @@ class Request:
             ("max-train-rows", self.max_train_rows),
             ("corpus-tokens", self.corpus_tokens),
             ("threads", self.threads),
-            ("jobs", self.jobs),
         ):
             if value is not None and value < 1:
                 raise InputError(f"--{name} {value}: should be at least 1")
+        if self.jobs < 0:
+            raise InputError(f"--jobs {self.jobs}: should be at least 1, or auto")
         for name, value in self.numbers:
             least, most = NUMBERS[name]
             if not least <= value <= most:
@@ -116,9 +118,18 @@ class Request:
 
 
 def threads_for(jobs: int) -> int:
-    """The threads of a job where nobody says a number: one of several jobs has one, because threads wait for each other
+    """The threads of a job where nobody says a number: each of several jobs has one, because threads wait for each other
     where cores are busy; a single job has two."""
-    return 1 if jobs > 1 else 2
+    return 2 if jobs == 1 else 1
+
+
+def parse_jobs(text: str) -> int:
+    """``auto`` is 0."""
+    if text == "auto":
+        return 0
+    if not text.isdecimal() or int(text) == 0:
+        raise InputError(f"--jobs {text}: give a whole number from 1 on, or auto")
+    return int(text)
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

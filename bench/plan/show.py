@@ -76,7 +76,7 @@ def _state_of_start(plan: Plan, start: StartPlan, needed: set[str]) -> str:
 
 def shares(plan: Plan) -> list[str]:
     """What takes the time, the longest first: each start from text, the teachers, and the cells, with its share."""
-    whole = plan.seconds
+    whole = sum(part.seconds for part in plan.parts)  # of several jobs together more than the time from begin to end
     if whole < WORTH_SAYING_SECONDS:
         return []
     taken: dict[str, float] = {}

@@ -61,6 +61,14 @@ def costs_of(done: Sequence[Record]) -> list[float]:
     return [sum(sum(of(one) for one in seeds) / len(seeds) for seeds in costs) for of in COSTS]
 
 
+def cpu_seconds_of(done: Sequence[Record]) -> float | None:
+    """The processor's seconds of a row's trainings, added up as their other costs; None where one of them does not say it."""
+    seconds = [[r.train.cpu_seconds for r in seeds if r.train] for seeds in _by_tasks(done)]
+    if any(one is None for seeds in seconds for one in seeds):
+        return None
+    return sum(sum(one or 0.0 for one in seeds) / len(seeds) for seeds in seconds)
+
+
 def cost(group: Group) -> Table | None:
     """What training each row took: the mean over the seeds of each task, summed over tasks."""
     rows = []
@@ -97,11 +105,27 @@ def cost(group: Group) -> Table | None:
         "teacher s, if alone",
         "teacher's share of seconds",
     ]
+    students = {label: trainings(group, label) for label in group.systems if label != TEACHER}
+    used = {label: cpu_seconds_of(done) for label, done in students.items() if done}
+    if used and None not in used.values():
+        header.append("CPU s")
+        rows = [[*row, f"{used[row[0]]:,.0f}" if row[0] in used else "–"] for row in rows]
     table = by_row("Cost of training", header, group, rows)
     table.notes.append(
         "Mean over the seeds of each task, summed over the tasks. TFLOPs are closed-form over the tokens seen; seconds are of the machine "
         "named below, with what else ran there."
     )
+    if header[-1] == "CPU s":
+        table.notes.append(
+            "CPU s: the processor's seconds of the process, all its threads, with reading and scoring; students that trained "
+            "together have their parts of it by their own seconds."
+        )
+    at_once = sorted({r.env["jobs"] for r in group.records if r.env.get("jobs", 1) > 1})
+    if at_once:
+        table.notes.append(
+            f"Some trainings had others running at the same time (--jobs {', '.join(map(str, at_once))}): their seconds are "
+            f"longer than alone."
+        )
     table.notes += [*_preparatory(group), *_made_once(group)]
     starts = {made["key"]: (name, made) for r in group.records for name, made in r.artefacts.items() if "train" in made}
     for key, (name, made) in sorted(starts.items()):
