@@ -22,9 +22,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps ...")]
 Threads = Annotated[int, typer.Option(help="CPU threads; part of a result's identity.")]
 ThreadsOfJob = Annotated[
     int | None,
-    typer.Option(
-        help="CPU threads of each job; part of a result's identity.", show_default="2, or 1 with several --jobs"
-    ),
+    typer.Option(help="CPU threads of each job; part of a result's identity.", show_default="1, or 2 with --jobs 1"),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Ask no hub; use what is cached.")]
 Latex = Annotated[
@@ -126,7 +124,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
                 "Results do not depend on it.",
             ),
         ],
-        "1",
+        "auto",
     ),
     "offline": (Offline, False),
     "rerun_stale": (

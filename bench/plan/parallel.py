@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SIZES = (TOGETHER, TOGETHER // 2, TOGETHER // 4, 1)
 """How many students may train together."""
+SHORT_SECONDS = 60.0
+"""Plans that take less of one job are done in this process: others need some seconds to start."""
 WORTH = 0.98
 """Smaller groups are taken where they end in less than this part of the time."""
 
@@ -30,14 +32,18 @@ def arrange(plan: Plan) -> None:
     """Choose how many jobs there are at a time, where that is left open, and how many students train together, so that
     the last of them ends soonest; note it in the plan."""
     request = plan.request
-    at_once = request.jobs or usable_cores()
-    jobs = jobs_of(plan)
+    jobs, lengths = jobs_of(plan), Lengths(plan)
+    at_once = request.jobs or _places(plan)
+    if not request.jobs and sum(map(lengths.of, jobs)) < SHORT_SECONDS:
+        at_once = 1
+    if at_once == 1:
+        plan.request = replace(request, jobs=1)
+        return
     needed = _memory(plan, jobs)
     free = usable_memory_bytes()
     while not request.jobs and at_once > 1 and free is not None and needed(at_once) > free:
         at_once -= 1
     plan.request = replace(request, jobs=at_once)
-    lengths = Lengths(plan)
     took = {
         most: makespan(of_size, {job.key: lengths.of(job) for job in of_size}, at_once)
         for most in SIZES
@@ -56,6 +62,15 @@ def arrange(plan: Plan) -> None:
             f"; {together}: about {duration(plan.seconds)}, where groups of up to {TOGETHER}, which share their teacher's "
             f"passes, would take {duration(took[TOGETHER])}"
         )
+
+
+def _places(plan: Plan) -> int:
+    """How many jobs this machine can do at a time: one an accelerator, or as many as its cores have room for threads."""
+    if plan.tasks[0].numeric.device == "cpu":
+        return max(1, usable_cores() // plan.request.threads)
+    import torch
+
+    return 1 if ":" in plan.request.device else torch.accelerator.device_count()
 
 
 def _memory(plan: Plan, jobs: Sequence[Job]) -> Callable[[int], int]:

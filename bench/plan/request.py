@@ -118,8 +118,8 @@ class Request:
 
 
 def threads_for(jobs: int) -> int:
-    """The threads of a job where nobody says a number: each of several jobs has one, because threads wait for each other
-    where cores are busy; a single job has two."""
+    """The threads of a job where nobody says a number: one, because threads wait for each other where cores are busy; two
+    where only one job at a time was asked for."""
     return 2 if jobs == 1 else 1
 
 

@@ -95,9 +95,9 @@ def shorter(plan: Plan) -> list[str]:
     on_text = sum(part.seconds for part in plan.parts if part.from_text)
     if not budgets or max(budgets) <= FIRST_LOOK_TOKENS or on_text < max(0.5 * plan.seconds, WORTH_A_TIP_SECONDS):
         return []
-    left = plan.seconds - on_text * (1 - FIRST_LOOK_TOKENS / max(budgets))
+    left = max(0.0, plan.seconds - on_text * (1 - FIRST_LOOK_TOKENS / max(budgets)))
     return [
-        f"training on unlabelled text takes {on_text / plan.seconds:.0%} of the time; for a first look add "
+        f"training on unlabelled text takes {min(1.0, on_text / plan.seconds):.0%} of the time; for a first look add "
         f"--corpus-tokens {FIRST_LOOK_TOKENS}, which makes it about {duration(left)} in all. The students then start from "
         f"an encoder that saw {FIRST_LOOK_TOKENS:,} tokens and not {max(budgets):,}: their scores are usually lower, and "
         f"their records are not those of a run without this option"
