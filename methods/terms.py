@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 
 Source = int | Mapping[int, float]
 """The teacher layer that a student layer learns from, or several with their weights, for the weighted sum of their states."""
-LayerMap = Mapping[int, int] | Mapping[int, Mapping[int, float]]
+LayerMap = Mapping[int, Source]
 """Student layer -> its source. Layers are 1-based; hidden 0 is the embedding output."""
 
 
