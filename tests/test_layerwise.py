@@ -84,10 +84,10 @@ def test_its_value_is_the_sum_written_by_hand(batch, models, aux):
     )
 
     def of(term):
-        return float(term.fn(batch, ours, theirs, aux))
+        return float(term.fn(batch, ours, theirs, aux).detach())
 
     def squared(m, target):
-        return float((aux["up"](ours.hidden(m)) - target).square().mean())
+        return float((aux["up"](ours.hidden(m)) - target).square().mean().detach())
 
     by_hand = squared(0, theirs.hidden(0)) + squared(2, theirs.hidden(3))
     assert of(TERMS["hidden"][0]) == pytest.approx(by_hand, rel=1e-6)
@@ -96,7 +96,7 @@ def test_its_value_is_the_sum_written_by_hand(batch, models, aux):
     averages = {m: sum(w * theirs.hidden(n) for n, w in weights.items()) for m, weights in AVERAGES.items()}
     assert of(TERMS["averages"][0]) == pytest.approx(squared(1, averages[1]) + squared(2, averages[2]), rel=1e-6)
     pairs = [losses.scores_mse_realmean(ours.scores(m), theirs.scores(n), batch.layout) for m, n in ((1, 2), (3, 4))]
-    assert of(TERMS["scores"][0]) == float(pairs[0] + pairs[1])
+    assert of(TERMS["scores"][0]) == float((pairs[0] + pairs[1]).detach())
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)], ids=str)
