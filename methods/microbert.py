@@ -1,10 +1,10 @@
 """MicroBERT, Zheng et al. 2024: rows of the accuracy, reappearance, loss-comparison and ablation tables.
 
 The equations of the paper are in no public copy, and no code was released. Stated in the text: a 4 x 312
-student; each student layer learns from the average of the teacher layers it stands for; feature alignment
+student; each student layer learns from the average of as many teacher layers as there are for each; feature alignment
 (FAL) on [CLS], mean and max pooling after mapping the widths, for the embedding and the encoder layers; a
 layer of prediction experts routed by task; soft and hard prediction loss; a discriminator that is trained
-first and then plays against the student. What the text leaves open is a setting, with few exceptions; its default
+first and then in turn with the student. What the text leaves open is a setting, with few exceptions; its default
 is our reading, with the reason where there is one. Departures: the teacher is the one shared model, without expert
 layer of its own (figure 1 seems to give it one); optimiser and epochs are the recipe's; the start is the
 shared general start; with ``tasks=together`` one student learns all tasks of a run, with a discriminator for each
@@ -12,6 +12,8 @@ task. Padding never enters a mean or a maximum, because packed batches have none
 with leaky ReLU: that is no setting. Ablations drop terms and leave the others at their weights: "w/o Pred" has the labels
 at 0.5; AdamW hardly sees such a factor, but clipping at norm 1 does. "w/o Hidn" keeps the embeddings' alignment, and all
 keep the experts and the general start, which imitated hidden states.
+
+In this file: the experts, the feature alignment, the adversary, and the method that puts them together.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, cast
 
 import torch
@@ -28,12 +31,13 @@ from transformers import BertForSequenceClassification
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TaskHead, Term
 from methods.parts import OwnShape, averaged_layers, later, nearest_layers, unequal_heads
-from methods.terms import hard, softened
+from methods.terms import HIDDEN, LOGITS, SCORES, LayerMap, Pair, Source, hard, layerwise, softened, with_layout
 
 
 class TaskExperts(TaskHead):
     """E linear prediction layers, mixed by a router that reads a learned embedding of the task.
 
+    Stated: the experts and their routing by task. Ours: linear experts, and a mixture where the text could mean a choice.
     Within one task the mixture z = sum_e g_e (W_e x + b_e) is linear in x, so it fuses exactly into one layer.
     Each expert has its own initialisation and, in training, its own dropout: otherwise all would be equal.
     Every expert answers with as many outputs as the task of most labels needs; a task takes the first of them.
@@ -52,6 +56,7 @@ class TaskExperts(TaskHead):
         return self.router(self.task_embedding.weight[task]).softmax(-1)
 
     def forward(self, pooled_BW: Tensor, task: int) -> Tensor:
+        """[B, W] pooled states of a batch of one task -> [B, C] logits."""
         answers = [expert(nn.functional.dropout(pooled_BW, self.dropout, self.training)) for expert in self.experts]
         mixed_BC = torch.einsum("e,ebc->bc", self.gates(task).to(answers[0].dtype), torch.stack(answers))
         return mixed_BC[:, : self.labels[task]]
@@ -75,7 +80,103 @@ def _expert(width: int, num_labels: int) -> nn.Linear:
     return expert
 
 
+def fused_classifier(trained: BertForSequenceClassification, task: int) -> nn.Module:
+    """A plain classifier for one task that answers as ``trained`` does: its experts are one layer."""
+    head = cast(TaskExperts, trained.classifier).fused(task)
+    weights = {name: value for name, value in trained.state_dict().items() if not name.startswith("classifier.")}
+    config = copy.deepcopy(trained.config)
+    config.num_labels = head.out_features
+    shipped = BertForSequenceClassification(config)
+    shipped.load_state_dict({**weights, "classifier.weight": head.weight, "classifier.bias": head.bias})
+    shipped.set_attn_implementation("packed")
+    return nn.Module.to(shipped, head.weight.device)
+
+
 TOKENS = "tokens"
+"""In the place of pooled features: the squared error of every token's state."""
+STUDENT, TEACHER = "student_projection", "teacher_projection"
+"""Names in ``aux`` of the two sides' maps to a common width."""
+
+
+def projected(side: str, layer: int, aux: nn.ModuleDict, x: Tensor) -> Tensor:
+    """[..., W] of a student layer's comparison -> [..., common W], by one matrix for all layers or its own; x where none is."""
+    if side not in aux:
+        return x
+    maps = cast(nn.ModuleList, aux[side])
+    return maps[layer if len(maps) > 1 else 0](x)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Feature alignment (FAL) of a student layer with the average of teacher layers that it learns from.
+
+    Stated: the widths are mapped, then [CLS], mean and max are taken over the tokens and compared. Ours: the rest.
+    """
+
+    features: tuple[str, ...]  # of losses.POOLS, or TOKENS alone
+    distance: str  # of losses.DISTANCES, of two [B, W] features
+    order: str
+
+    def __call__(self, pair: Pair[Tensor]) -> Tensor:
+        """A scalar, summed over the features. The orders differ for the maximum alone."""
+        ours = partial(projected, STUDENT, pair.layer, pair.aux)
+        theirs = partial(projected, TEACHER, pair.layer, pair.aux)
+        if self.features == (TOKENS,):
+            return losses.hidden_mse_tokenmean(ours(pair.student), theirs(pair.teacher))
+        if self.order == "map_then_pool":
+            mapped = ours(pair.student), theirs(pair.teacher)
+            return losses.feature_alignment(*mapped, pair.layout, self.features, self.distance)
+        pools, compare = [losses.POOLS[name] for name in self.features], losses.DISTANCES[self.distance]
+        pooled = ((pool(pair.layout, pair.student), pool(pair.layout, pair.teacher)) for pool in pools)
+        return sum(compare(ours(a_BW).float(), theirs(b_BW).float()) for a_BW, b_BW in pooled)  # type: ignore[return-value]
+
+
+def discriminator(seen: int, width: int) -> nn.Sequential:
+    """[B, seen] -> [B, 1]: the logit of "this is the teacher's". Ours; nothing is stated of its form."""
+    return nn.Sequential(nn.Linear(seen, width), nn.LeakyReLU(0.2), nn.Linear(width, 1))
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """The two sides of the adversarial game over outputs of teacher and student (Goodfellow et al. 2014, equation 1).
+
+    Stated: a discriminator sees the outputs of both and is trained first; its loss makes the student's resemble the teacher's.
+    """
+
+    sees: str  # probabilities, logits or features: the mapped [CLS] state of the last layer
+    gan: str
+    labels: tuple[int, ...]  # outputs of each task; of a regression, with 1, the logits are seen
+    layer: int  # the student's last
+    source: Source  # the teacher's layers that it learns from
+
+    @property
+    def needs(self) -> tuple[Needs, Needs]:
+        """What the discriminator reads of the student, and of the teacher."""
+        return HIDDEN.needs({self.layer: self.source}) if self.sees == "features" else (LOGITS, LOGITS)
+
+    def imitate(self, batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+        """The student's side: to be taken for the teacher."""
+        return losses.adversarial_loss(self._judged(STUDENT, batch, student, aux), self.gan)
+
+    def discriminate(self, batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+        """The discriminator's side: to know them apart. It sees the student detached, which belongs to another player."""
+        real, fake = self._judged(TEACHER, batch, teacher, aux), self._judged(STUDENT, batch, student, aux)
+        return losses.discriminator_loss(real, fake, self.gan)
+
+    def _judged(self, side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
+        """[B] logits of the discriminator of the batch's task about one model."""
+        found = aux["disc"]
+        judge = found[batch.task] if isinstance(found, nn.ModuleList) else found
+        return judge(self._seen(side, batch, out, aux))[:, 0].float()  # type: ignore[no-any-return]
+
+    def _seen(self, side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
+        """[B, C] probabilities or logits, or [B, W] features at the teacher's width."""
+        if self.sees == "features":
+            state_TW = out.hidden(self.layer) if side == STUDENT else HIDDEN.of_source(out, self.source)
+            return projected(side, self.layer, aux, out.layout.first(state_TW))
+        if self.sees == "logits" or self.labels[batch.task] == 1:
+            return out.logits
+        return out.logits.float().softmax(-1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,158 +265,52 @@ class MicroBERT(OwnShape):
         mapped = range(self.layers + 1) if self.projection_per_layer else [0]
         aux = nn.ModuleDict()
         if self.projection in ("student", "common"):
-            aux["student_projection"] = nn.ModuleList(self.start_projection(setup) for _ in mapped)
+            aux[STUDENT] = nn.ModuleList(self.start_projection(setup) for _ in mapped)
         if self.projection in ("teacher", "common"):
             common = width if self.projection == "common" else self.hidden
-            aux["teacher_projection"] = nn.ModuleList(nn.Linear(width, common) for _ in mapped)
+            aux[TEACHER] = nn.ModuleList(nn.Linear(width, common) for _ in mapped)
+        of_width = self.discriminator_input == "features"
         discriminators = [
-            self._discriminator(width if self.discriminator_input == "features" else labels)
-            for labels in setup.labels_of_tasks
+            discriminator(width if of_width else labels, self.discriminator_width) for labels in setup.labels_of_tasks
         ]
         aux["disc"] = nn.ModuleList(discriminators) if self.several_tasks else discriminators[0]
         return Student(model, aux, {"disc": ("disc",)})
 
-    def _discriminator(self, seen: int) -> nn.Sequential:
-        return nn.Sequential(
-            nn.Linear(seen, self.discriminator_width), nn.LeakyReLU(0.2), nn.Linear(self.discriminator_width, 1)
-        )
-
     def stages(self, setup: Setup) -> Sequence[Stage]:
         depth = setup.teacher.num_hidden_layers
-        nearest = nearest_layers(self.layers, depth)
-        layer_weights = (
-            averaged_layers(self.layers, depth)
-            if self.teacher_layers == "average"
-            else {m: {nearest[m]: 1.0} for m in range(1, self.layers + 1)}
-        )
-        layer_weights[0] = {0: 1.0}
-        features = tuple(self.features.split("+"))
-
-        def mapped(side: str, x: Tensor, m: int, aux: nn.ModuleDict) -> Tensor:
-            if side not in aux:
-                return x
-            maps = cast(nn.ModuleList, aux[side])
-            return maps[m if len(maps) > 1 else 0](x)
-
-        def teacher_states(teacher: Out, m: int) -> Tensor:
-            parts = (weight * teacher.hidden(n) for n, weight in layer_weights[m].items())
-            return sum(parts)  # type: ignore[return-value]
-
-        def align(m: int, batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            ours, theirs, layout = student.hidden(m), teacher_states(teacher, m), batch.layout
-            if self.order == "map_then_pool":
-                ours, theirs = mapped("student_projection", ours, m, aux), mapped("teacher_projection", theirs, m, aux)
-                if self.features == TOKENS:
-                    return losses.hidden_mse_tokenmean(ours, theirs)
-                return losses.feature_alignment(ours, theirs, layout, features, self.distance)
-            compare = losses.DISTANCES[self.distance]
-            parts = (
-                compare(
-                    mapped("student_projection", losses.POOLS[f](layout, ours), m, aux).float(),
-                    mapped("teacher_projection", losses.POOLS[f](layout, theirs), m, aux).float(),
-                )
-                for f in features
-            )
-            return sum(parts)  # type: ignore[return-value]
-
-        def hidn(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            return sum(align(m, batch, student, teacher, aux) for m in range(1, self.layers + 1))  # type: ignore[return-value]
-
-        def attn(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            parts = (
-                losses.scores_mse_realmean(student.scores(m), teacher.scores(nearest[m]), batch.layout)
-                for m in range(1, self.layers + 1)
-            )
-            return sum(parts)  # type: ignore[return-value]
-
-        def judged(side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
-            """[B] what the discriminator of the batch's task says of one model."""
-            found = aux["disc"]
-            discriminator = found[batch.task] if isinstance(found, nn.ModuleList) else found
-            return discriminator(shown(side, batch, out, aux))[:, 0].float()  # type: ignore[no-any-return]
-
-        def shown(side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
-            """What the discriminator sees of one model."""
-            if self.discriminator_input == "features":
-                if side == "teacher":
-                    return out.layout.first(teacher_states(out, self.layers))
-                return mapped("student_projection", out.layout.first(out.hidden(self.layers)), self.layers, aux)
-            if self.discriminator_input == "logits" or setup.labels_of_tasks[batch.task] == 1:
-                return out.logits
-            return out.logits.float().softmax(-1)
-
-        def adversarial(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            return losses.adversarial_loss(judged("student", batch, student, aux), self.gan)
-
-        def discriminate(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            # the student is seen detached: it belongs to another player
-            real, fake = judged("teacher", batch, teacher, aux), judged("student", batch, student, aux)
-            return losses.discriminator_loss(real, fake, self.gan)
-
-        logits = Needs(logits=True)
-        of_last_teacher = Needs(hidden=frozenset(layer_weights[self.layers]))
-        of_last_student = Needs(hidden=frozenset({self.layers}))
-        student_seen = of_last_student if self.discriminator_input == "features" else logits
-        teacher_seen = of_last_teacher if self.discriminator_input == "features" else logits
-        encoder_layers = frozenset(range(1, self.layers + 1))
-        of_teacher = frozenset(n for m in encoder_layers for n in layer_weights[m])
-        disc = Term(discriminate, student=student_seen, teacher=teacher_seen, player="disc")
-        embedding_only = Needs(hidden=frozenset({0}))
+        nearest = {m: n for m, n in nearest_layers(self.layers, depth).items() if m > 0}
+        sources: LayerMap = averaged_layers(self.layers, depth) if self.teacher_layers == "average" else nearest
+        fal = Alignment(tuple(self.features.split("+")), self.distance, self.order)
         alignment = {
-            "hidn": Term(hidn, self.hidn_weight, Needs(hidden=encoder_layers), Needs(hidden=of_teacher)),
-            "embd": Term(
-                lambda batch, student, teacher, aux: align(0, batch, student, teacher, aux),
-                self.embd_weight,
-                embedding_only,
-                embedding_only,
-            ),
+            "hidn": layerwise(HIDDEN, sources, fal, self.hidn_weight),
+            "embd": layerwise(HIDDEN, {0: 0}, fal, self.embd_weight),
         }
         if self.attention:
-            of_heads = frozenset(nearest[m] for m in encoder_layers)
-            alignment["attn"] = Term(
-                attn,
-                1.0,
-                Needs(scores=encoder_layers),
-                Needs(scores=of_heads),
-                impossible=unequal_heads(self.heads, setup.teacher),
-            )
+            unequal = unequal_heads(self.heads, setup.teacher)
+            alignment["attn"] = layerwise(SCORES, nearest, with_layout(losses.scores_mse_realmean), impossible=unequal)
+        last = self.layers
+        adversary = Adversary(self.discriminator_input, self.gan, setup.labels_of_tasks, last, sources[last])
+        discriminate = Term(adversary.discriminate, 1.0, *adversary.needs, player="disc")
         prediction = {
             "pred": softened(self.temperature, self.alpha),
             "hard": hard(1 - self.alpha),
-            "dis.adv": Term(adversarial, self.gamma, student_seen, Needs()),
-            "dis.disc": disc,
+            "dis.adv": Term(adversary.imitate, self.gamma, adversary.needs[0]),
+            "dis.disc": discriminate,
         }
         # Nothing is stated: these are ours, for small and large tasks alike.
         paper = {"epochs": 10.0, "learning_rate": 5e-5}
-        first = (
-            (Stage("discriminator", {"dis.disc": disc}, preparatory_steps=self.discriminator_steps),)
-            if self.discriminator_steps
-            else ()
+        first = Stage("discriminator", {"dis.disc": discriminate}, preparatory_steps=self.discriminator_steps)
+        preparation = (first,) if self.discriminator_steps else ()
+        if self.schedule == "joint":
+            return (*preparation, Stage("joint", {**alignment, **prediction}, paper=paper))
+        return (
+            *preparation,
+            Stage("alignment", alignment, share=2 / 3, paper={**paper, "epochs": 20 / 3}),
+            Stage("prediction", prediction, share=1 / 3, paper={**paper, "epochs": 10 / 3}),
         )
-        if self.schedule == "tinybert":
-            return (
-                *first,
-                Stage("alignment", alignment, share=2 / 3, paper={**paper, "epochs": 20 / 3}),
-                Stage("prediction", prediction, share=1 / 3, paper={**paper, "epochs": 10 / 3}),
-            )
-        return (*first, Stage("joint", {**alignment, **prediction}, paper=paper))
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """The experts fused into one layer: what is scored has TinyBERT4's size. Of several tasks one for each."""
         trained = cast(BertForSequenceClassification, student.model)
-        if self.several_tasks:
-            tasks = cast(TaskExperts, trained.classifier).tasks
-            return {task: self._fused(trained, number) for number, task in enumerate(tasks)}
-        return {"": self._fused(trained, 0)}
-
-    @staticmethod
-    def _fused(trained: BertForSequenceClassification, task: int) -> nn.Module:
-        experts = cast(TaskExperts, trained.classifier)
-        weights = {name: value for name, value in trained.state_dict().items() if not name.startswith("classifier.")}
-        head = experts.fused(task)
-        config = copy.deepcopy(trained.config)
-        config.num_labels = head.out_features
-        shipped = BertForSequenceClassification(config)
-        shipped.load_state_dict({**weights, "classifier.weight": head.weight, "classifier.bias": head.bias})
-        shipped.set_attn_implementation("packed")
-        return nn.Module.to(shipped, head.weight.device)
+        names = cast(TaskExperts, trained.classifier).tasks if self.several_tasks else ("",)
+        return {name: fused_classifier(trained, task) for task, name in enumerate(names)}

@@ -28,9 +28,9 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, CutTeacher, MethodError, Needs, Out, Setup, Shape, Stage, Student, Term, Wish
+from methods.api import CutTeacher, MethodError, Setup, Shape, Stage, Student, Term, Wish
 from methods.parts import OwnShape, bert_config, classifier, encoder_of
-from methods.terms import hard
+from methods.terms import SCORES, VECTORS, Pair, hard, layerwise, with_layout
 
 MOST_RELATION_HEADS, OF_LARGE_TEACHERS = 48, 64
 
@@ -69,29 +69,14 @@ class Relations:
         return Student(classifier(config, encoder))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        ours, theirs = self.shape.layers, self.teacher_layer or setup.teacher.num_hidden_layers
-        vectors = (Needs(vectors=frozenset({ours})), Needs(vectors=frozenset({theirs})))
-        scores = (Needs(scores=frozenset({ours})), Needs(scores=frozenset({theirs})))
-
-        def relation(which: int) -> Any:
-            def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-                pair = student.vectors(ours)[which], teacher.vectors(theirs)[which]
-                return losses.relation_kl(*pair, self.relation_heads or self.shape.heads, batch.layout)
-
-            return term
-
-        def attention(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            return losses.attention_kl_sequencemean(student.scores(ours), teacher.scores(theirs), batch.layout)
-
-        if not self.relation_heads:
-            terms = {"attention": Term(attention, 1.0, *scores)}
-            if self.values:
-                terms["values"] = Term(relation(2), 1.0, *vectors)
+        layers = {self.shape.layers: self.teacher_layer or setup.teacher.num_hidden_layers}
+        if self.relation_heads:
+            names = ("queries", "keys", "values")[: 2 + self.values]
+            terms = {name: relations(n, layers, self.relation_heads, 1 / 3) for n, name in enumerate(names)}
         else:
-            terms = {
-                name: Term(relation(which), 1 / 3, *vectors)
-                for which, name in enumerate(("queries", "keys", "values")[: 2 + self.values])
-            }
+            terms = {"attention": layerwise(SCORES, layers, with_layout(losses.attention_kl_sequencemean))}
+            if self.values:
+                terms["values"] = relations(2, layers, self.shape.heads, 1.0)
         return (Stage("relations", terms, paper={"learning_rate": self._rate(), "warmup": 0.01}),)
 
     def _rate(self) -> float:
@@ -99,6 +84,18 @@ class Relations:
         if not self.relation_heads:
             return 5e-4
         return 6e-4 if self.shape.hidden <= 384 else 4e-4
+
+
+def relations(which: int, layers: Mapping[int, int], heads: int, weight: float) -> Term:
+    """KL of the relations of queries (``which`` 0), keys (1) or values (2), each [T, W] cut into so many heads.
+
+    Version 2, equations 4 to 6 there; of values with the models' own heads also version 1.
+    """
+
+    def loss(pair: Pair[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
+        return losses.relation_kl(pair.student[which], pair.teacher[which], heads, pair.layout)
+
+    return layerwise(VECTORS, layers, loss, weight)
 
 
 def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:

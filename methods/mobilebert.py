@@ -22,9 +22,9 @@ over the vocabulary have gelu (the code: the student's has relu).
 Fine-tuning: by default the labels' loss at 0.5 and the tuned teacher's soft labels at 0.5, also after ``pretraining``.
 The paper fine-tunes on the labels alone: ``alpha=0``, so its row is ``mobilebert:alpha=0:pretraining=progressive``.
 ``:-soft`` is not quite the same: it leaves the labels at 0.5, and clipping at norm 1 then cuts less.
-Ours: IB-BERT was never released and the tiny weights neither, so by default there is no pre-training and, beside
+Ours: IB-BERT was never released and the tiny weights neither, so by default there is no pre-training and, with
 any other teacher, the transfer terms are absent (widths and layers do not match; a projection would be another method)
-and the row says so; weights start at random. Beside an IB-BERT teacher, transfer happens on the task, either with the
+and the row says so; weights start at random. With an IB-BERT teacher, transfer happens on the task, either with the
 predictions (``transfer=auxiliary``) or before them (``joint``).
 """
 
@@ -43,7 +43,7 @@ from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Stage, S
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, masked_tokens, with_head
 from methods.parts import Settings, later
-from methods.terms import hard, softened
+from methods.terms import HIDDEN, SCORES, hard, layerwise, plain, softened, with_layout
 
 WORDS = "mobilebert.embeddings.word_embeddings.weight"
 
@@ -170,20 +170,16 @@ class MobileBERT(Settings):
 
 
 def transfer_terms(layers: Sequence[int], feature_weight: float, attention_weight: float) -> dict[str, Term]:
-    """Feature-map and attention transfer of these layers, mean over them (equations 1 and 2)."""
-    states, scores = Needs(hidden=frozenset(layers)), Needs(scores=frozenset(layers))
+    """Feature-map and attention transfer of these layers, mean over them (equations 1 and 2).
 
-    def features(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-        parts = (losses.feature_map_transfer(student.hidden(m), teacher.hidden(m)) for m in layers)
-        return sum(parts) / len(layers)  # type: ignore[return-value]
-
-    def attention(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-        parts = (losses.attention_transfer_rowmean(student.scores(m), teacher.scores(m), batch.layout) for m in layers)
-        return sum(parts) / len(layers)  # type: ignore[return-value]
-
+    Student and teacher are equally wide, deep and many-headed, so each layer learns from the one of its own number.
+    """
+    same = {m: m for m in layers}
     return {
-        "fmt": Term(features, feature_weight, states, states),
-        "att": Term(attention, attention_weight, scores, scores),
+        "fmt": layerwise(HIDDEN, same, plain(losses.feature_map_transfer), feature_weight, reduction="mean"),
+        "att": layerwise(
+            SCORES, same, with_layout(losses.attention_transfer_rowmean), attention_weight, reduction="mean"
+        ),
     }
 
 

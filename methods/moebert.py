@@ -31,10 +31,10 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
+from methods.api import Batch, MethodError, Needs, Setup, Stage, Student, TeacherWeights, Wish
 from methods.packed import forward
 from methods.parts import Settings, check_padding, later, opened_by_transformers, teacher_depth
-from methods.terms import hard, soft
+from methods.terms import HIDDEN, hard, layerwise, plain, soft
 
 
 @dataclass(frozen=True)
@@ -332,15 +332,9 @@ class MoEBERT(Settings):
         return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        depth = setup.teacher.num_hidden_layers
-        states = Needs(hidden=frozenset(range(depth + 1)))
-
-        def layer(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            parts = (losses.hidden_mse_tokenmean(student.hidden(m), teacher.hidden(m)) for m in range(depth + 1))
-            return sum(parts)  # type: ignore[return-value]
-
+        same = {m: m for m in range(setup.teacher.num_hidden_layers + 1)}  # 0: the embedding output
         terms = {
-            "layer": Term(layer, self.distil_weight, states, states),
+            "layer": layerwise(HIDDEN, same, plain(losses.hidden_mse_tokenmean), self.distil_weight),
             "pred": soft(losses.symmetric_kl_batchmean, self.distil_weight),
             "hard": hard(),
         }

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
+from methods.api import Batch, MethodError, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
 from methods.parts import Settings, cut_classifier, encoder_layers, nearest_layers, teacher_depth
-from methods.terms import hard, soft
+from methods.terms import HIDDEN, hard, soft
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +86,7 @@ class PKD(Settings):
         layer_map = self.layer_map(setup.teacher)
 
         def patience(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            """Equation 7, all layers at once: one mean over B, the K layers and W."""
             first = batch.layout.first
             ours = torch.stack([first(student.hidden(m)) for m in layer_map], 1)
             theirs = torch.stack([first(teacher.hidden(n)) for n in layer_map.values()], 1)
@@ -93,12 +94,7 @@ class PKD(Settings):
 
         terms = {
             "soft": soft(lambda ours, theirs: losses.soft_kl_elementmean(ours, theirs, self.temperature), self.alpha),
-            "patience": Term(
-                patience,
-                self.beta,
-                Needs(hidden=frozenset(layer_map)),
-                Needs(hidden=frozenset(layer_map.values())),
-            ),
+            "patience": Term(patience, self.beta, *HIDDEN.needs(layer_map)),
             "hard": hard(1 - self.alpha),
         }
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 5e-5}),)

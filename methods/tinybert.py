@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term, Wish
+from methods.api import MethodError, Setup, Stage, Student, Term, Wish
 from methods.parts import (
     OwnShape,
     bert_config,
@@ -38,6 +38,7 @@ from methods.parts import (
     opened_by_transformers,
     unequal_heads,
 )
+from methods.terms import HIDDEN, SCORES, Pair, hard, layerwise, soft, with_layout
 
 
 class ReluBertConfig(BertConfig):
@@ -105,51 +106,17 @@ class TinyBERT(OwnShape):
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layer_map = nearest_layers(self.layers, setup.teacher.num_hidden_layers)
-        encoder_layers = range(1, self.layers + 1)
-        of_teacher = frozenset(layer_map[m] for m in encoder_layers)
-        of_student = frozenset(encoder_layers)
-
-        def hidden_mse(layers: Sequence[int], student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            parts = (
-                losses.hidden_mse_tokenmean(aux["projection"](student.hidden(m)), teacher.hidden(layer_map[m]))
-                for m in layers
-            )
-            return sum(parts)  # type: ignore[return-value]
-
-        def attention(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            parts = (
-                losses.scores_mse_realmean(student.scores(m), teacher.scores(layer_map[m]), batch.layout)
-                for m in encoder_layers
-            )
-            return sum(parts)  # type: ignore[return-value]
-
-        def prediction(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            if self.prediction == "labels":
-                return losses.hard(student.logits, batch.labels)
-            return losses.soft_cross_entropy_elementmean(student.logits, teacher.logits, self.temperature)
-
-        embedding_only = Needs(hidden=frozenset({0}))
+        encoder = {m: n for m, n in layer_map.items() if m > 0}
+        unequal = unequal_heads(self.heads, setup.teacher)
+        intermediate = {
+            "embd": hidden_states({0: 0}),
+            "hidn": hidden_states(encoder),
+            "attn": layerwise(SCORES, encoder, with_layout(losses.scores_mse_realmean), impossible=unequal),
+        }
         return (
             Stage(
                 "intermediate",
-                {
-                    "embd": Term(
-                        lambda batch, student, teacher, aux: hidden_mse([0], student, teacher, aux),
-                        student=embedding_only,
-                        teacher=embedding_only,
-                    ),
-                    "hidn": Term(
-                        lambda batch, student, teacher, aux: hidden_mse(encoder_layers, student, teacher, aux),
-                        student=Needs(hidden=of_student),
-                        teacher=Needs(hidden=of_teacher),
-                    ),
-                    "attn": Term(
-                        attention,
-                        student=Needs(scores=of_student),
-                        teacher=Needs(scores=of_teacher),
-                        impossible=unequal_heads(self.heads, setup.teacher),
-                    ),
-                },
+                intermediate,
                 share=2 / 3,
                 teacher_dropout=self.teacher_dropout,
                 padding=self.padding,
@@ -157,18 +124,28 @@ class TinyBERT(OwnShape):
             ),
             Stage(
                 "prediction",
-                {
-                    "pred": Term(
-                        prediction,
-                        student=Needs(logits=True),
-                        teacher=Needs(logits=self.prediction == "soft"),
-                    )
-                },
+                {"pred": hard() if self.prediction == "labels" else soft(self._soft_cross_entropy)},
                 share=1 / 3,
                 teacher_dropout=self.teacher_dropout,
                 paper={"epochs": 3.0, "learning_rate": 3e-5},
             ),
         )
 
+    def _soft_cross_entropy(self, student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
+        """Equation 10: a scalar."""
+        return losses.soft_cross_entropy_elementmean(student_BC, teacher_BC, self.temperature)
+
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         return {"": student.model}
+
+
+def hidden_states(layers: Mapping[int, int]) -> Term:
+    """Squared difference of [T, W] states, the student's projected to the teacher's width; summed over layers.
+
+    Equation 9, and equation 8 for ``{0: 0}``, the embedding output. One projection, ``aux["projection"]``, serves all.
+    """
+
+    def loss(pair: Pair[Tensor]) -> Tensor:
+        return losses.hidden_mse_tokenmean(pair.aux["projection"](pair.student), pair.teacher)
+
+    return layerwise(HIDDEN, layers, loss)

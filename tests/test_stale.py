@@ -352,7 +352,7 @@ def test_an_edited_loss_is_seen_and_an_edited_comment_is_not(tmp_path, glue_fold
     house.edit("methods/pkd.py", '"""', '"""Another text. ')
     house.edit("methods/bilstm.py", "dropout", "drop_out")
     assert SAID not in house("plan").stdout
-    house.edit("methods/tinybert.py", "return sum(parts)", "return 7 * sum(parts)")
+    house.edit("methods/tinybert.py", "return losses.hidden_mse", "return 7 * losses.hidden_mse")
     plan = house("plan")
     assert f"1 record was {SAID} (training): tinybert:" in plan.stdout
     assert "kd:" not in plan.stdout.split(SAID)[-1]

@@ -1,0 +1,121 @@
+"""Terms of student layers with teacher layers: they read what they declare, and add the pairs' losses in their order."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+from torch import nn
+
+from methods import losses
+from methods.api import Batch, Needs, UndeclaredNeed
+from methods.packed import Layout, forward
+from methods.terms import HIDDEN, SCORES, VECTORS, Pair, layerwise, plain, with_layout
+
+LENGTHS = (5, 3, 4)
+AVERAGES = {1: {1: 0.75, 2: 0.25}, 2: {3: 0.5, 4: 0.5}}
+
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    ids = torch.arange(sum(LENGTHS)) + 5
+    return Batch(range(len(LENGTHS)), ids, torch.zeros_like(ids), Layout(LENGTHS), None)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return tiny.classifier(layers=3, seed=1).eval(), tiny.classifier(layers=4, seed=2).eval()
+
+
+def projected(pair: Pair) -> torch.Tensor:
+    return losses.hidden_mse_tokenmean(pair.aux["up"](pair.student), pair.teacher)
+
+
+def value_relation(pair: Pair) -> torch.Tensor:
+    return losses.relation_kl(pair.student[2], pair.teacher[2], 4, pair.layout)
+
+
+TERMS = {
+    "hidden": (layerwise(HIDDEN, {0: 0, 2: 3}, projected), {0, 2}, {0, 3}),
+    "one teacher layer for two": (layerwise(HIDDEN, {1: 2, 3: 2}, plain(losses.feature_map_transfer)), {1, 3}, {2}),
+    "averages": (layerwise(HIDDEN, AVERAGES, projected), {1, 2}, {1, 2, 3, 4}),
+    "scores": (layerwise(SCORES, {1: 2, 3: 4}, with_layout(losses.scores_mse_realmean)), {1, 3}, {2, 4}),
+    "vectors": (layerwise(VECTORS, {3: 4}, value_relation), {3}, {4}),
+}
+
+
+def of_layers(name: str, layers: frozenset[int]) -> Needs:
+    return Needs(**{name if name in ("scores", "vectors") else "hidden": layers})
+
+
+@pytest.fixture(scope="module")
+def aux() -> nn.ModuleDict:
+    torch.manual_seed(0)
+    return nn.ModuleDict({"up": nn.Linear(24, 24)})
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_it_declares_its_layers_and_nothing_else(name):
+    term, ours, theirs = TERMS[name]
+    assert term.student == of_layers(name, frozenset(ours))
+    assert term.teacher == of_layers(name, frozenset(theirs))
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_it_reads_all_that_it_declares_and_no_more(name, batch, models, aux):
+    """With its own needs it has a value; without any one layer of them it reads what nobody declared."""
+    term, *_ = TERMS[name]
+    student, teacher = (forward(m, batch, needs) for m, needs in zip(models, (term.student, term.teacher), strict=True))
+    assert torch.isfinite(term.fn(batch, student, teacher, aux))
+    for layer in term.student.layers:
+        less = forward(models[0], batch, of_layers(name, term.student.layers - {layer}))
+        with pytest.raises(UndeclaredNeed, match=str(layer)):
+            term.fn(batch, less, teacher, aux)
+    for layer in term.teacher.layers:
+        less = forward(models[1], batch, of_layers(name, term.teacher.layers - {layer}))
+        with pytest.raises(UndeclaredNeed, match=str(layer)):
+            term.fn(batch, student, less, aux)
+
+
+def test_its_value_is_the_sum_written_by_hand(batch, models, aux):
+    ours, theirs = (
+        forward(model, batch, Needs(hidden=frozenset(range(depth + 1)), scores=frozenset(range(1, depth + 1))))
+        for model, depth in zip(models, (3, 4), strict=True)
+    )
+
+    def of(term):
+        return float(term.fn(batch, ours, theirs, aux).detach())
+
+    def squared(m, target):
+        return float((aux["up"](ours.hidden(m)) - target).square().mean().detach())
+
+    by_hand = squared(0, theirs.hidden(0)) + squared(2, theirs.hidden(3))
+    assert of(TERMS["hidden"][0]) == pytest.approx(by_hand, rel=1e-6)
+    both = layerwise(HIDDEN, {0: 0, 2: 3}, projected, reduction="mean")
+    assert of(both) == pytest.approx(by_hand / 2, rel=1e-6)
+    averages = {m: sum(w * theirs.hidden(n) for n, w in weights.items()) for m, weights in AVERAGES.items()}
+    assert of(TERMS["averages"][0]) == pytest.approx(squared(1, averages[1]) + squared(2, averages[2]), rel=1e-6)
+    pairs = [losses.scores_mse_realmean(ours.scores(m), theirs.scores(n), batch.layout) for m, n in ((1, 2), (3, 4))]
+    assert of(TERMS["scores"][0]) == float((pairs[0] + pairs[1]).detach())
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)], ids=str)
+def test_pairs_are_added_in_the_order_of_the_map(order, batch, models, aux):
+    """In single precision 1e8 + 1 - 1e8 depends on the order, and a training's bits with it."""
+    value = {1: torch.tensor(1e8), 2: torch.tensor(1.0), 3: torch.tensor(-1e8)}
+    term = layerwise(HIDDEN, {m: m for m in order}, lambda pair: value[pair.layer])
+    student, teacher = (forward(m, batch, term.student) for m in models)
+    expected = value[order[0]] + value[order[1]] + value[order[2]]
+    assert torch.equal(term.fn(batch, student, teacher, aux), expected)
+
+
+def test_the_weight_and_what_is_impossible_go_to_the_term():
+    term = layerwise(SCORES, {1: 1}, with_layout(losses.scores_mse_realmean), 0.25, impossible="unequal heads")
+    assert (term.weight, term.impossible, term.player) == (0.25, "unequal heads", "main")
+    assert layerwise(SCORES, {1: 1}, with_layout(losses.scores_mse_realmean)).weight == 1.0
+
+
+@pytest.mark.parametrize("kind", [SCORES, VECTORS], ids=["scores", "vectors"])
+def test_only_hidden_states_are_averaged(kind):
+    with pytest.raises(ValueError, match="only hidden states"):
+        layerwise(kind, AVERAGES, with_layout(losses.scores_mse_realmean))
