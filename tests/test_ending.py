@@ -112,7 +112,9 @@ def test_a_table_fits_the_terminal_and_loses_nothing(rows, width):
 def planned(bench, tmp_path, common, *words):
     """Lines and JSON of a plan on a machine of a million FLOPs a second."""
     file = tmp_path / "plan.json"
-    answer = bench("plan", "--methods", f"kd:{tiny.SHAPE},finetune:{PLAIN}", *common[:-2], "--json", file, *words)
+    answer = bench(
+        "plan", "--methods", f"kd:{tiny.SHAPE},finetune:{PLAIN}", *common[:-2], "--jobs", "1", "--json", file, *words
+    )
     assert answer.returncode == 0, answer.stderr
     return answer.stdout.splitlines(), json.loads(file.read_text())
 

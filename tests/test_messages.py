@@ -233,6 +233,7 @@ def test_a_plan_makes_no_start_that_nothing_to_do_needs(bench, tmp_path, teacher
         teacher=str(teacher_folder),
         results=tmp_path / "r",
         corpus_tokens=2000,
+        threads=1,
     )
     for planned in build(request).cells:
         record = made.record("teacher" if planned.row is None else "kd", "rte")

@@ -7,7 +7,7 @@ nothing to do, smaller groups end sooner, although the teacher answers again for
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
@@ -31,37 +31,42 @@ WORTH = 0.98
 def arrange(plan: Plan) -> None:
     """Choose how many jobs there are at a time, where that is left open, and how many students train together, so that
     the last of them ends soonest; note it in the plan."""
-    request = plan.request
-    jobs, lengths = jobs_of(plan), Lengths(plan)
-    at_once = request.jobs or _places(plan)
-    if not request.jobs and sum(map(lengths.of, jobs)) < SHORT_SECONDS:
-        at_once = 1
-    if at_once == 1:
+    request, lengths = plan.request, Lengths(plan)
+    divided = {most: jobs_of(plan, most) for most in SIZES}
+    at_once = min(request.jobs or _places(plan), len(divided[1]))
+    short = sum(map(lengths.of, divided[TOGETHER])) < SHORT_SECONDS
+    if at_once <= 1 or (short and not request.jobs):
         plan.request = replace(request, jobs=1)
         return
-    needed = _memory(plan, jobs)
     free = usable_memory_bytes()
-    while not request.jobs and at_once > 1 and free is not None and needed(at_once) > free:
+    while True:
+        took = {
+            most: makespan(jobs, {job.key: lengths.of(job) for job in jobs}, at_once) for most, jobs in divided.items()
+        }
+        most = _largest_of_the_quick(took)
+        needed = _memory(plan, divided[most], at_once)
+        if request.jobs or free is None or needed <= free or at_once == 1:
+            break
         at_once -= 1
-    plan.request = replace(request, jobs=at_once)
-    took = {
-        most: makespan(of_size, {job.key: lengths.of(job) for job in of_size}, at_once)
-        for most in SIZES
-        if (of_size := jobs_of(plan, most))
-    }
-    for most in SIZES[1:]:
-        if took and took[most] < WORTH * took[plan.most]:
-            plan.most = most
-    plan.seconds = took.get(plan.most, 0.0)
-    plan.said_of_jobs = f"{at_once} at a time, {needed(at_once) / 1e9:.1f} GB of memory"
-    if free is not None and needed(at_once) > free:
+    plan.request, plan.most, plan.seconds = replace(request, jobs=at_once), most, took[most]
+    plan.said_of_jobs = f"{at_once} at a time, {needed / 1e9:.1f} GB of memory"
+    if free is not None and needed > free:
         plan.said_of_jobs += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
-    if plan.most < TOGETHER:
-        together = "each student alone" if plan.most == 1 else f"at most {plan.most} students together"
+    if most < TOGETHER:
+        together = "each student alone" if most == 1 else f"at most {most} students together"
         plan.said_of_jobs += (
-            f"; {together}: about {duration(plan.seconds)}, where groups of up to {TOGETHER}, which share their teacher's "
+            f"; {together}: about {duration(took[most])}, where groups of up to {TOGETHER}, which share their teacher's "
             f"passes, would take {duration(took[TOGETHER])}"
         )
+
+
+def _largest_of_the_quick(took: Mapping[int, float]) -> int:
+    """The size of groups that ends soonest; of sizes that are about as quick the largest, whose students share most."""
+    chosen = TOGETHER
+    for most in SIZES:
+        if took[most] < WORTH * took[chosen]:
+            chosen = most
+    return chosen
 
 
 def _places(plan: Plan) -> int:
@@ -73,8 +78,8 @@ def _places(plan: Plan) -> int:
     return 1 if ":" in plan.request.device else torch.accelerator.device_count()
 
 
-def _memory(plan: Plan, jobs: Sequence[Job]) -> Callable[[int], int]:
-    """Bytes of this process and of so many others that do the largest of these jobs at a time."""
+def _memory(plan: Plan, jobs: Sequence[Job], at_once: int) -> int:
+    """Bytes of this process and of so many others that do the largest of these jobs at the same time."""
     from bench.plan.memory import base_bytes, group_bytes, start_bytes, teacher_bytes
 
     cells = {record_key(planned.cell): planned for planned in plan.cells}
@@ -87,8 +92,7 @@ def _memory(plan: Plan, jobs: Sequence[Job]) -> Callable[[int], int]:
         task = tasks[job.task] if job.task else plan.tasks[0]
         return group_bytes(plan, task, trained) if trained else teacher_bytes(plan, task)
 
-    sizes = sorted(map(of, jobs), reverse=True)
-    return lambda at_once: base_bytes() + sum(sizes[:at_once])
+    return base_bytes() + sum(sorted(map(of, jobs), reverse=True)[:at_once])
 
 
 class Lengths:
