@@ -207,7 +207,10 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     )
     if impossible := _no_row_today(record, typed):
         return replace(known, verdict=impossible, not_compared=("every field of the key",))
-    asked = replace(request_of(record, _checked(record, request, typed), typed), results=results)
+    _check(record, typed)
+    asked = replace(request_of(record, request, typed), results=results)
+    if "augment_times" in typed and not asked.augment:
+        raise InputError("--augment-times goes with --augment masked or --augment rules")
     plan = build(asked)
     planned, cell, not_compared = _in_its_place(record, plan, typed)
     found = tuple(
@@ -265,18 +268,13 @@ def _no_row_today(record: Record, typed: Collection[str]) -> str:
     return ""
 
 
-def _checked(record: Record, request: Request, typed: Collection[str]) -> Request:
-    """The request, if this record can be asked for with it.
-
-    Raises:
-        InputError: the record is of a task of one's own whose file was not typed, or it has no row.
-    """
+def _check(record: Record, typed: Collection[str]) -> None:
+    """Raises InputError: the record is of a task of one's own whose file was not typed, or it has no row."""
     cell = record.cell
     if cell.data.task_file and "tasks" not in typed:
         raise InputError(f"{cell.tasks[0]} is a task of one's own: add --tasks FOLDER/{cell.data.task_file}")
     if cell.method == TEACHER and "methods" in typed:
         raise InputError("--methods does not go with a teacher's record: it has no row")
-    return request
 
 
 def _in_its_place(record: Record, plan: Plan, typed: Collection[str]) -> tuple[Planned, Cell, list[str]]:
@@ -374,7 +372,9 @@ def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, pla
     """What something prepared is made from, where its key is a difference; None for a field that has no inputs."""
     task = next(task for task in plan.tasks if (task.task.name,) == cell.tasks)
     if one.field == "teacher.key":
-        return _of_teacher(record, plan, store)
+        return _of_teacher(task.task.name, one.ours, record, plan, store)
+    if one.field.startswith("together.") and one.field.endswith(".teacher"):
+        return _of_teacher(one.field.split(".")[1], one.ours, record, plan, store)
     if one.field == "data" and task.augmentation is not None and AUGMENTED.search(record.cell.data.slug):
         return _of_augmented(record, task, plan)
     name = one.field.removeprefix("artefacts.")
@@ -384,30 +384,37 @@ def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, pla
     return _of_start(name, record, cell, start) if start else _of_wish(name, record, cell, planned, plan, store)
 
 
-def _of_teacher(record: Record, plan: Plan, store: Store) -> Inputs:
-    """Of the tuned teacher: its own record says all; without one, the student's cell says some of it."""
-    ours = record.cell
-    today = next(p.cell for p in plan.cells if p.cell.method == TEACHER and p.cell.tasks == ours.tasks)
+def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -> Inputs:
+    """Of the tuned teacher of a task: its own record says all; without one, the student's cell says some of it.
+
+    Args:
+        key: of the teacher that the record's student had.
+    """
+    ours = _alone(record.cell, task)
+    today = next(p.cell for p in plan.cells if p.cell.method == TEACHER and p.cell.tasks == (task,))
     if "given" in (ours.teacher.origin, today.teacher.origin):
-        return Inputs(differ=("the checkpoint, which is used as it is or was",))
-    tuned = next(
-        (
-            r.cell
-            for r in store.records()
-            if r.cell.method == TEACHER and r.cell.tasks == ours.tasks and r.cell.teacher.key == ours.teacher.key
-        ),
-        None,
-    )
+        return Inputs(differ=("the checkpoint, since one of the two teachers is used as it came",))
+    teachers = (r.cell for r in store.records() if r.cell.method == TEACHER and r.cell.tasks == (task,))
+    tuned = next((cell for cell in teachers if cell.teacher.key == key), None)
     of_record, of_plan = identity(tuned or ours), identity(today)
     fields = [name for name in of_plan if name in of_record and name.startswith(OF_THE_TEACHER)]
     unknown = []
     if tuned is None:  # a student has a recipe, a version and a seed of its own
         fields = [name for name in fields if not name.startswith(("recipe.", "version", "seed"))]
         unknown.append("its recipe and version, because its own record is not in the folder")
-    if AUGMENTED.search(ours.data.slug):
-        fields = [name for name in fields if name != "data"]
+    if AUGMENTED.search(ours.data.slug):  # these rows are the students'
+        fields.remove("data")
         unknown.append("the training rows before they were augmented")
     return _compared(fields, of_record, of_plan, unknown)
+
+
+def _alone(cell: Cell, task: str) -> Cell:
+    """The cell of a student of several tasks, as that of one of them."""
+    partner = next((partner for partner in cell.together if partner.task == task), None)
+    if partner is None:
+        return cell
+    data = cell.data.model_copy(update={"train": partner.train, "max_train_rows": partner.max_train_rows})
+    return cell.model_copy(update={"together": (), "tasks": (task,), "data": data})
 
 
 def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> Inputs:
@@ -475,7 +482,7 @@ def _of_wish(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan
     if isinstance(wish, TeacherWeights):
         if not wish.tuned:
             return _split([("the teacher's checkpoint", record.cell.teacher.base, task.checkpoint.sha256)])
-        return _of_teacher(record, plan, store) if (task.task.name,) == cell.tasks else Inputs(differ=("that teacher",))
+        return _of_teacher(task.task.name, record.cell.artefacts[name], record, plan, store)
     if isinstance(wish, GivenStart):
         return Inputs(differ=(f"the weights that {wish.path} holds",))
     of_rows = "evaluation." if reads_validation(wish) else "data"

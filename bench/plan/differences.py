@@ -84,17 +84,16 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Diffe
 
 def identity(cell: Cell, point: str = "") -> dict[str, Any]:
     """What a record's key is made of, as one level of fields with dotted names."""
-    whole = training_identity(cell) | scoring_identity(cell, point)
-    if "together" in whole:
-        partners = whole["together"]
-        whole["together"] = [partner["task"] for partner in partners]
-        whole |= {f"together.{p['task']}": {k: v for k, v in p.items() if k != "task"} for p in partners}
-    return dict(_flat(whole))
+    return dict(_flat(training_identity(cell) | scoring_identity(cell, point)))
 
 
 def _flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
-        if isinstance(value, dict) and name != "search":  # one search is one thing
+        if name == "together":
+            yield name, [partner["task"] for partner in value]
+            for partner in value:
+                yield from ((f"{name}.{partner['task']}.{k}", v) for k, v in partner.items() if k != "task")
+        elif isinstance(value, dict) and name != "search":  # one search is one thing
             yield from ((f"{name}.{inner}", found) for inner, found in _flat(value))
         else:
             yield name, value
