@@ -243,10 +243,10 @@ def code_parts(record: Record, freshness: Freshness) -> Iterator[CodePart]:
             return
         judged = freshness.judge(said)
         last = judged.joined[-1].new if judged.joined else said
-        covers = (*KINDS.get(last["kind"], ()), *last["of"])
-        lost = () if judged.today else tuple(one for one in last["of"] if not code_of(last["kind"], (one,)).hash)
-        lost = lost or (() if judged.today else (f"kind {last['kind']}",))
-        yield CodePart(name, judged.state, last["kind"], covers, said["hash"], judged.today, lost, judged.joined)
+        kind, of = last["kind"], tuple(last["of"])
+        lost = () if judged.today else tuple(one for one in of if not code_of(kind, (one,)).hash) or (f"kind {kind}",)
+        covers = (*KINDS.get(kind, ()), *of)
+        yield CodePart(name, judged.state, kind, covers, said["hash"], judged.today, lost, judged.joined)
         for inner, part in (said.get("parts") or {}).items():
             yield from below(f"{name} / {inner.replace('_', ' ')}", part)
 
@@ -341,9 +341,16 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
     if not planned.todo:
         what = "a run finds this record"
         return (what if record.status == "ok" else f"{what}, which {state(planned)}"), False
-    if record.status == "ok":
-        return "a run makes it again: --rerun-stale was typed, and other code than today's made it", True
-    return f"a run makes it again: the record has no result, it was {record.status}", True
+    return f"a run makes it again: {_why_todo(planned)}", True
+
+
+def _why_todo(planned: Planned) -> str:
+    """Why the plan has a cell to do although a record has its key."""
+    if planned.record is None:
+        return "of its operating points, the first one has no record"
+    if planned.record.status == "ok":
+        return "--rerun-stale was typed, and other code than today's made it"
+    return f"the record has no result, it was {planned.record.status}"
 
 
 def _assumed(asked: Request, typed: Collection[str]) -> Iterator[str]:
