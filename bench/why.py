@@ -12,7 +12,7 @@ from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.again import request_of, spelling_of
 from bench.plan.build import Plan, Planned, build
 from bench.plan.cell import TEACHER, Cell, record_key
-from bench.plan.differences import Difference, differences, differing, identity
+from bench.plan.differences import ABSENT, Difference, differences, differing, identity
 from bench.plan.request import AUGMENTED, HELD_BACK, Request
 from bench.plan.show import state
 from bench.plan.spelling import CHECKPOINT, parse_rows
@@ -377,6 +377,8 @@ def _assumed(asked: Request, typed: Collection[str]) -> Iterator[str]:
 
 def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> Inputs | None:
     """What something prepared is made from, where its key is a difference; None for a field that has no inputs."""
+    if ABSENT in (one.ours, one.theirs):
+        return None
     task = next(task for task in plan.tasks if (task.task.name,) == cell.tasks)
     if one.field == "teacher.key":
         return _of_teacher(task.task.name, one.ours, record, plan, store)
@@ -385,7 +387,7 @@ def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, pla
     if one.field == "data" and task.augmentation is not None and AUGMENTED.search(record.cell.data.slug):
         return _of_augmented(record, task, plan)
     name = one.field.removeprefix("artefacts.")
-    if name == one.field or name not in record.cell.artefacts or name not in cell.artefacts or planned.row is None:
+    if name == one.field or planned.row is None:
         return None
     start = plan.starts.get(cell.artefacts[name])
     return _of_start(name, record, cell, start) if start else _of_wish(name, record, cell, planned, plan, store)
@@ -404,7 +406,7 @@ def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -
     teachers = (r.cell for r in store.records() if r.cell.method == TEACHER and r.cell.tasks == (task,))
     tuned = next((cell for cell in teachers if cell.teacher.key == key), None)
     of_record, of_plan = identity(tuned or ours), identity(today)
-    fields = [name for name in of_plan if name in of_record and name.startswith(OF_THE_TEACHER)]
+    fields = [name for name in dict.fromkeys([*of_record, *of_plan]) if name.startswith(OF_THE_TEACHER)]
     unknown = []
     if tuned is None:  # a student has a recipe, a version and a seed of its own
         fields = [name for name in fields if not name.startswith(("recipe.", "version", "seed"))]
@@ -430,7 +432,7 @@ def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> Inputs:
     assert ours is not None
     assert today is not None
     names = ("the rules", "the number of variants", "the name of the word vectors")
-    pairs = [*zip(names, ours.groups(), today.groups(), strict=True)]
+    pairs = [one for one in zip(names, ours.groups(), today.groups(), strict=True) if one[1:] != (None, None)]
     pairs.append(("the teacher's checkpoint", record.cell.teacher.base, task.teacher.base))
     unknown = ["the training rows before they were augmented"]
     start = next((start for start in plan.starts.values() if start.is_teacher_head), None)
@@ -497,7 +499,7 @@ def _of_wish(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan
     made_from = ("teacher.key", of_rows, "recipe.max_length", f"together.{task.task.name}.")
     made_from += () if whole else ("tokenizer", "recipe.batch_size", "numeric.")
     first, second = identity(record.cell), identity(cell)
-    fields = [field for field in first if field in second and field.startswith(made_from)]
+    fields = [field for field in dict.fromkeys([*first, *second]) if field.startswith(made_from)]
     unknown = ("its teachers of other seeds",) if whole else ()
     if isinstance(wish, FromTraining):
         unknown = ("its own version and settings",)

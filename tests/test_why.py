@@ -411,8 +411,9 @@ def test_a_student_of_several_tasks(asked):
     assert fields(answer) == ["together.rte.teacher", "together.sst2.teacher", "numeric.threads"]
     assert inputs(answer, "together.rte.teacher").differ == ("the threads (2 and 1)",)
     assert fields(ask(records[1], asked, tasks="sst2,rte")) == ["together"]
+    of_teacher = keep(asked.results, cell_of(plan, "teacher"))
     with pytest.raises(InputError, match="does not name rte"):
-        ask(records[0], asked, tasks="sst2")
+        ask(of_teacher, asked, tasks="sst2")
 
 
 def test_augmented_rows(asked):

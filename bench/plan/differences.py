@@ -84,7 +84,10 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Diffe
 
 def identity(cell: Cell, point: str = "") -> dict[str, Any]:
     """What a record's key is made of, as one level of fields with dotted names."""
-    return dict(_flat(training_identity(cell) | scoring_identity(cell, point)))
+    whole = training_identity(cell) | scoring_identity(cell, point)
+    return dict(
+        _flat(whole | {"numeric": cell.numeric.model_dump()})
+    )  # a key leaves the device out where it is the CPU
 
 
 def _flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
