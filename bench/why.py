@@ -30,7 +30,7 @@ SHORT = 12
 """Digits of a hash that a reader is shown."""
 OF_THE_TEACHER = ("tasks", "teacher.base", "data", "version", "recipe.", "seed", "numeric.")
 """Fields of a teacher's cell that its tuned weights are made from."""
-ALL_OF = {"recipe.": "the recipe", "numeric.": "precision, attention, threads and device"}
+ALL_OF = {"recipe.": "the recipe", "numeric.": "the numerics (precision, attention, threads, device)"}
 """Groups of fields that are named together where they are the same."""
 SUITE = "sentences of the sample suite"
 

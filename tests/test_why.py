@@ -128,7 +128,7 @@ def other(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return (*value, "more")
     if isinstance(value, str):
-        return "0" * 64 if len(value) == 64 else f"{value}x"
+        return "f" * 64 if len(value) == 64 else f"{value}x"
     return 7 if value is None else value + 1
 
 
