@@ -13,6 +13,7 @@ import typer
 
 from bench.errors import BAD_INPUT, CHECK_FAILED, INTERRUPTED, OK, BenchError, InputError, what_to_install
 from bench.options import (
+    AS_RECORDED,
     REQUEST,
     Data,
     Device,
@@ -718,6 +719,41 @@ def verify(
             print(
                 f"`{again}`, with the other options that you typed, writes that the two codes are equivalent, for review"
             )
+    return answer.exit_code
+
+
+@app.command(
+    epilog="Example: python -m bench why e08b4374 --results results/reference --data sample --teacher embedded --threads 1"
+)
+@takes(
+    *(name for name in REQUEST if name not in ("seeds", "reports", "yes")),
+    **dict.fromkeys(AS_RECORDED),
+    data="sample",
+    teacher="embedded",
+)
+def why(
+    given: dict[str, Any],
+    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="As of `run`: it runs failed cells again.")
+    ] = False,
+    json_file: Json = None,
+) -> int:
+    """Why a run with these options would find a record, or train its cell again; what is not typed is as in the record.
+
+    It compares the code and every field of the key, and trains nothing. Exit code 1 if a run would not find the record
+    or other code made it.
+    """
+    from bench.progress import quiet
+    from bench.why import why as carry_out
+
+    quiet()
+    typed = {name for name in AS_RECORDED if given[name] not in (None, [])}
+    asked = {name: value for name, value in given.items() if name not in AS_RECORDED or name in typed}
+    results = asked.pop("results")
+    answer = carry_out(key, results, _request(**asked, retry_failed=retry_failed), typed)
+    print(answer.describe())
+    _write_json(json_file, answer.as_json())
     return answer.exit_code
 
 

@@ -141,6 +141,21 @@ REQUEST: dict[str, tuple[Any, Any]] = {
 }
 """Field of a request -> its option and default, in the order in which --help shows them."""
 
+AS_RECORDED = (
+    "methods",
+    "tasks",
+    "recipe",
+    "numbers",
+    "precision",
+    "max_train_rows",
+    "epochs",
+    "augment",
+    "augment_times",
+    "checkpoint",
+    "threads",
+)
+"""Fields of a request that a record answers by itself, for verbs that ask for its cell again."""
+
 
 def takes(*names: str, **defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a verb these options of a request, before its own; it gets their values as one mapping, its first argument.

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-import methods
 from bench.compare import compare_records
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
+from bench.plan.again import request_of
 from bench.plan.build import Plan, build
-from bench.plan.cell import TEACHER, Cell, record_key
-from bench.plan.recipe import Recipe
-from bench.plan.request import NUMBERS, OPTION_OF, Request
-from bench.plan.spelling import CHECKPOINT, PACE, defaults, spell
+from bench.plan.cell import TEACHER, record_key
+from bench.plan.differences import differences
+from bench.plan.request import Request
+from bench.plan.spelling import CHECKPOINT
 from bench.plan.stale import stale_slots, wanted
 from bench.progress import Progress
 from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of, join
@@ -72,60 +72,12 @@ def find_record(key: str, results: Path) -> Record:
     Raises:
         InputError: none, several, or one that has no answer to verify.
     """
-    found = [record for record in Store(results).records() if record.key.startswith(key)]
-    if len(found) != 1:
-        raise InputError(f"{len(found) or 'no'} records in {results} have a key that begins with {key}")
-    if found[0].status != "ok":
-        raise InputError(f"the record {key} {found[0].status}: there is nothing to verify")
-    if found[0].cell.method == CHECKPOINT:
+    found = Store(results).one(key)
+    if found.status != "ok":
+        raise InputError(f"the record {key} {found.status}: there is nothing to verify")
+    if found.cell.method == CHECKPOINT:
         raise InputError("a finished checkpoint was only scored here, not trained; run it again with --rerun")
-    return found[0]
-
-
-def spelling_of(cell: Cell) -> str:
-    """How to type the row of a cell; the pace of its learning rate is found out by the plan."""
-    return spell(cell.method, cell.settings, defaults(methods.get(cell.method)), cell.dropped)
-
-
-def request_of(record: Record, request: Request, results: Path) -> Request:
-    """What to ask for to get the same cell, from what was typed (data, teacher, corpus) and the record.
-
-    Raises:
-        InputError: the plan cannot be made.
-    """
-    cell = record.cell
-    common = replace(
-        request,
-        methods="" if cell.method == TEACHER else spelling_of(cell),
-        tasks=",".join(partner.task for partner in cell.together) or cell.tasks[0],
-        seeds=(cell.seed,),
-        recipe=cell.recipe["name"] if cell.method != TEACHER else "common",
-        checkpoint=OPTION_OF[cell.selection.rule if cell.selection else ""],
-        precision=cell.numeric.precision,
-        threads=cell.numeric.threads,
-        max_train_rows=cell.row_limit,
-        epochs=None if cell.recipe["name"] == "paper" else cell.recipe["epochs"],
-        results=results,
-        reports=results / "reports",
-        yes=True,
-        rerun=True,
-    )
-    if cell.method == TEACHER:
-        return common
-    planned = next(p for p in build(common).cells if p.cell.method == cell.method)
-    common = replace(common, numbers=_numbers(cell.recipe, planned.cell.recipe))
-    pace = cell.recipe["learning_rate"] / planned.cell.recipe["learning_rate"]
-    if abs(pace - 1) < 1e-9:
-        return common
-    return replace(common, methods=f"{common.methods}:{PACE}={pace:g}")
-
-
-def _numbers(recorded: Mapping[str, Any], planned: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    """The numbers of a recipe that were set for the record; a length that this teacher cannot read is left out."""
-    own = {name: recorded[name] for name in NUMBERS if recorded[name] != planned[name]}
-    if planned["max_length"] < Recipe.max_length and own.get("max_length", 0) > planned["max_length"]:
-        del own["max_length"]
-    return tuple(sorted(own.items()))
+    return found
 
 
 def verify(
@@ -146,14 +98,16 @@ def verify(
 
     record, freshness = find_record(key, results), Store(results).freshness
     with tempfile.TemporaryDirectory() as folder:
-        again = request_of(record, request, Path(folder))
+        here = {"results": Path(folder), "reports": Path(folder) / "reports"}
+        again = replace(request_of(record, request), **here, yes=True, rerun=True)
         plan = build(again)
         planned = [
             p.cell for p in plan.cells if p.cell.method == record.cell.method and p.cell.tasks == record.cell.tasks
         ]
         cell = planned[0].model_copy(update={"search": record.cell.search})
         if record_key(cell, record.point) != record.key:
-            return Verification(OTHER, f"what was typed gives another cell: {_differing(record.cell, cell)}")
+            differing = ", ".join(one.what for one in differences(record.cell, cell, record.point))
+            return Verification(OTHER, f"what was typed gives another cell: {differing}")
         taken, made = _split(plan, record, freshness, from_scratch)
         apart = from_scratch or any(slot.is_made for slot in made)  # else what is made now may stay in the cache
         with only(taken, Path(folder) / "cache") if apart else nullcontext():
@@ -249,21 +203,6 @@ def _entries(first: Record, second: Record, freshness: Freshness) -> tuple[Entry
 def join_codes(found: Verification, results: Path) -> Path:
     """Write what a retraining showed to the reviewed file of a folder of records; returns the file."""
     return join(results, found.equivalent)
-
-
-def _differing(ours: Cell, theirs: Cell) -> str:
-    parts: dict[str, Any] = {
-        "the training rows": lambda c: c.data.train,
-        "the evaluation sets": lambda c: c.data.evaluation,
-        "the teacher": lambda c: c.teacher.key,
-        "the tokenizer": lambda c: c.tokenizer,
-        "the general start or another artefact": lambda c: c.artefacts,
-        "the recipe": lambda c: c.recipe,
-        "the method's version": lambda c: c.version,
-        "the settings": lambda c: c.settings,
-        "the tasks of the student": lambda c: c.together,
-    }
-    return ", ".join(name for name, of in parts.items() if of(ours) != of(theirs)) or "something in its key"
 
 
 def _compare(first: Record, second: Record, store: Store, again: Store) -> Verification:

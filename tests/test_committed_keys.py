@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from conftest import SHARED
 
+from bench.plan.again import spelling_of
 from bench.plan.build import build
 from bench.plan.cell import TEACHER, record_key, train_key
 from bench.plan.request import OPTION_OF, Request
 from bench.record.freshness import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.verify import spelling_of
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference"
 REVIEWS = SHARED / "extra" / "imdb" / "plain_text" / "train-00000-of-00001.parquet"

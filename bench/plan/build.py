@@ -14,6 +14,7 @@ from bench.errors import InputError
 from bench.plan.cell import TEACHER, Cell, Numeric, record_key, train_key
 from bench.plan.jobs import TOGETHER
 from bench.plan.keys import digest
+from bench.plan.other_threads import said_of_threads
 from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, typed_order, usable
 from bench.plan.stale import said, stale_slots
@@ -151,6 +152,7 @@ def build(request: Request, estimated: bool = True) -> Plan:
     for row in filter(several_tasks, rows):
         cells += [_planned(cell, row, request, store) for cell in student_cells(row, tasks, request, starts)]
     plan = Plan(request, tasks, starts, cells, notes)
+    plan.notes += said_of_threads(plan, store)
     plan.stale = stale_slots(plan, store.freshness)
     plan.said_of_code = said(plan, store.freshness)
     if estimated:

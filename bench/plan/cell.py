@@ -145,8 +145,8 @@ class Cell(Frozen):
         return next((limit for limit in limits if limit), None)
 
 
-def train_key(cell: Cell) -> str:
-    """The same from a cell about to run and from one read back from a record."""
+def training_identity(cell: Cell) -> dict[str, Any]:
+    """What determines the trained weights: plain values, of which :func:`train_key` is the hash."""
     learned: dict[str, Any] = {
         "tasks": cell.tasks,
         "data": cell.data.train,
@@ -157,26 +157,35 @@ def train_key(cell: Cell) -> str:
         learned = {"together": [partner.model_dump() for partner in cell.together]}
     if cell.selection is not None:
         learned["selection"] = cell.selection.model_dump()
-    return digest(
-        {
-            "schema": SCHEMA,
-            "method": cell.method,
-            "version": cell.version,
-            "settings": cell.settings,
-            "dropped": sorted(cell.dropped),
-            **learned,
-            "tokenizer": cell.tokenizer,
-            "artefacts": cell.artefacts,
-            "recipe": cell.recipe,
-            "seed": cell.seed,
-            "numeric": cell.numeric.identity(),
-        }
-    )
+    return {
+        "schema": SCHEMA,
+        "method": cell.method,
+        "version": cell.version,
+        "settings": cell.settings,
+        "dropped": sorted(cell.dropped),
+        **learned,
+        "tokenizer": cell.tokenizer,
+        "artefacts": cell.artefacts,
+        "recipe": cell.recipe,
+        "seed": cell.seed,
+        "numeric": cell.numeric.identity(),
+    }
 
 
-def record_key(cell: Cell, point: str = "") -> str:
-    """Train key, operating point and evaluation sets; of a student of several tasks also which one is scored."""
+def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
+    """What a record is of besides its training: operating point and evaluation sets; of a student of several tasks also
+    which one is scored."""
     scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
     if cell.search is not None:
         scored["search"] = cell.search.model_dump()
-    return digest({"train": train_key(cell), "point": point, "evaluation": cell.data.evaluation, **scored})
+    return {"point": point, "evaluation": cell.data.evaluation, **scored}
+
+
+def train_key(cell: Cell) -> str:
+    """The same from a cell about to run and from one read back from a record."""
+    return digest(training_identity(cell))
+
+
+def record_key(cell: Cell, point: str = "") -> str:
+    """Hash of the train key and of :func:`scoring_identity`."""
+    return digest({"train": train_key(cell), **scoring_identity(cell, point)})

@@ -158,13 +158,18 @@ def _key_of(wish: Wish, request: Request, task: TaskPlan, starts: dict[str, Star
             "schema": SCHEMA,
             "what": [wish.name, wish.version, dict(wish.settings)],
             "teacher": task.teacher.key,
-            "data": task.data.evaluation if getattr(wish, "rows", "train") == "validation" else task.data.train,
+            "data": task.data.evaluation if reads_validation(wish) else task.data.train,
             "tokenizer": task.tokenizer,
             "max_length": task.recipe.max_length,
             "numeric": task.numeric.identity(),
             **batches,
         }
     )
+
+
+def reads_validation(wish: Wish) -> bool:
+    """Whether something is computed from the first evaluation set in the place of training rows."""
+    return getattr(wish, "rows", "train") == "validation"
 
 
 def _reads_as_the_teacher(task: TaskPlan) -> bool:

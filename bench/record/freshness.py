@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,31 +71,44 @@ def join(root: Path, entries: Sequence[Entry]) -> Path:
     return path
 
 
+@dataclass(frozen=True)
+class Judged:
+    """One code that a record names, without what the thing was made from, compared with today's."""
+
+    state: str
+    today: str
+    """today's hash of the last definitions that the record's lead to; "" where one of them cannot be found"""
+    joined: tuple[Entry, ...] = ()
+    """the entries that lead from the record's hash to others, in their order"""
+
+
 class Freshness:
     """Judges what one folder of records says of its code."""
 
     def __init__(self, root: Path) -> None:
-        self._joined = {one.old: one.new for one in read_entries(root)}
+        self._joined = {one.old: one for one in read_entries(root)}
 
     def of_code(self, said: Mapping[str, Any] | None) -> str:
         """Of one code as a record or a cache names it."""
         if not said or not said.get("hash"):
             return UNKNOWN
         parts = {self.of_code(part) for part in said.get("parts", {}).values()}
-        return next((one for one in (STALE, UNKNOWN) if one in {*parts, self._of_own(said)}), CURRENT)
+        return next((one for one in (STALE, UNKNOWN) if one in {*parts, self.judge(said).state}), CURRENT)
 
-    def _of_own(self, said: Mapping[str, Any]) -> str:
-        """Without what the thing was made from."""
+    def judge(self, said: Mapping[str, Any]) -> Judged:
+        """Of one code that is named, without what the thing was made from."""
         seen: set[str] = set()
+        joined: list[Entry] = []
         while True:
             today = code_of(said["kind"], said["of"]).hash
             if today == said["hash"]:
-                return CURRENT
+                return Judged(CURRENT, today, tuple(joined))
             seen.add(said["hash"])
-            after = self._joined.get(said["hash"])
-            if after is None or after["hash"] in seen:
-                return STALE if today or not _elsewhere(said["of"]) else UNKNOWN
-            said = after
+            entry = self._joined.get(said["hash"])
+            if entry is None or entry.new["hash"] in seen:
+                return Judged(STALE if today or not _elsewhere(said["of"]) else UNKNOWN, today, tuple(joined))
+            joined.append(entry)
+            said = entry.new
 
     def of(self, record: Record) -> str:
         """Of a record: stale if its version, its own code or that of an artefact is; unknown if a code is not named."""

@@ -122,13 +122,31 @@ class Store:
         with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
             return dict(arrays)
 
+    def one(self, key: str) -> Record:
+        """The one record whose key begins so.
+
+        Raises:
+            InputError: none or several, or a file that cannot be read as a record.
+        """
+        found = [record for record in self.records() if record.key.startswith(key)]
+        if len(found) != 1:
+            raise InputError(f"{len(found) or 'no'} records in {self.root} have a key that begins with {key}")
+        return found[0]
+
+    def like(self, cell: Cell) -> Iterator[Record]:
+        """The current records of these data, tasks and method with the same dropped terms, in the order of their paths."""
+        yield from self._below(self.folder(cell).parent, "*/current")
+
     def records(self) -> Iterator[Record]:
         """The current record of every cell, in the order of their paths.
 
         Raises:
             InputError: a file that cannot be read as a record.
         """
-        for pointer in sorted(self.root.glob("*/*/*/*/current")):
+        yield from self._below(self.root, "*/*/*/*/current")
+
+    def _below(self, folder: Path, pointers: str) -> Iterator[Record]:
+        for pointer in sorted(folder.glob(pointers)):
             record = self._current(pointer.parent)
             if record is not None:
                 yield record

@@ -14,16 +14,13 @@ from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER, Cell
 from bench.plan.recipe import Recipe
-from bench.plan.request import EMBEDDED, NUMBERS, OPTION_OF, SAMPLE
+from bench.plan.request import AUGMENTED, EMBEDDED, HALF_DEV, HELD_BACK, NUMBERS, OPTION_OF, SAMPLE
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import Group
 
-HELD_BACK = "-held-back"
 SUFFIX = re.compile(r" \((best epoch|best of \d+)\)$")
 """What a row's label has behind its spelling when its epoch or its settings were chosen."""
-AUGMENTED = re.compile(r"-(masked|rules)-augmented-(\d+)(?:-with-(.+))?$")
-"""What a data source's short name ends with when its training rows were augmented."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +209,7 @@ def _is_own(slug: str) -> bool:
 
 def _data(slug: str) -> str:
     """What ``--data`` was; "" for tasks of one's own, whose file names the data."""
-    known = AUGMENTED.sub("", slug).replace("-half-dev", "").removesuffix(HELD_BACK)
+    known = AUGMENTED.sub("", slug).replace(HALF_DEV, "").removesuffix(HELD_BACK)
     if _is_own(known):
         return ""
     if known.startswith("sample-"):

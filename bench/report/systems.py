@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.plan.cell import TEACHER
+from bench.plan.request import AUGMENTED
 from bench.record.schema import Record, Sizes
 from bench.report.groups import Group
-from bench.report.rebuild import AUGMENTED, SUFFIX
+from bench.report.rebuild import SUFFIX
 
 UNKNOWN, NONE = "unknown", "none"
 CHECKPOINT, GIVEN, RANDOM = "checkpoint", "given", "random"
