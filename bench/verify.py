@@ -98,8 +98,8 @@ def verify(
 
     record, freshness = find_record(key, results), Store(results).freshness
     with tempfile.TemporaryDirectory() as folder:
-        here = {"results": Path(folder), "reports": Path(folder) / "reports"}
-        again = replace(request_of(record, request), **here, yes=True, rerun=True)
+        asked = request_of(record, request)
+        again = replace(asked, results=Path(folder), reports=Path(folder) / "reports", yes=True, rerun=True)
         plan = build(again)
         planned = [
             p.cell for p in plan.cells if p.cell.method == record.cell.method and p.cell.tasks == record.cell.tasks

@@ -496,8 +496,8 @@ def _of_wish(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan
         return Inputs(differ=(f"the weights that {wish.path} holds",))
     of_rows = "evaluation." if reads_validation(wish) else "data"
     whole = isinstance(wish, EnsembleTargets)
-    made_from = ("teacher.key", of_rows, "recipe.max_length", f"together.{task.task.name}.")
-    made_from += () if whole else ("tokenizer", "recipe.batch_size", "numeric.")
+    further = () if whole else ("tokenizer", "recipe.batch_size", "numeric.")
+    made_from = ("teacher.key", of_rows, "recipe.max_length", f"together.{task.task.name}.", *further)
     first, second = identity(record.cell), identity(cell)
     fields = [field for field in dict.fromkeys([*first, *second]) if field.startswith(made_from)]
     unknown = ("its teachers of other seeds",) if whole else ()

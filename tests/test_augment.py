@@ -163,6 +163,9 @@ def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(bench, kind, glue
     assert len(titles) == 2
     again = bench(*words, "--augment", kind, "--augment-times", 3)
     assert "nothing to do" in again.stderr
+    typed = (*words[5:9], *words[11:17])
+    verified = bench("verify", more.key[:12], *typed)
+    assert verified.stdout.startswith("bitwise equal"), verified.stdout
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,27 @@ def test_typed_epochs_are_named_for_the_student_and_its_teacher(asked):
     assert "the rest of the recipe" in of_teacher.same
 
 
+def test_what_is_computed_from_the_teacher_names_its_inputs(asked):
+    record = keep(asked.results, cell_of(build(replace(asked, methods="bilstm")), "bilstm"))
+    answer = ask(record, asked, threads=1)
+    assert fields(answer) == ["teacher.key", "artefacts.vocabulary", "numeric.threads"]
+    computed = inputs(answer, "artefacts.vocabulary")
+    assert [one.split(" (")[0] for one in computed.differ] == ["the tuned teacher", "the threads"]
+    assert {"the training rows", "the tokenizer"} <= set(computed.same)
+    assert computed.unknown == ("its own version and settings",)
+
+
+@pytest.mark.parametrize("row", ["distilbert", "pkd"])
+def test_what_is_taken_from_the_teacher_names_its_inputs(asked, teacher_folder, tmp_path, row):
+    record = keep(asked.results, cell_of(build(replace(asked, methods=f"{row}:layers=2")), row))
+    larger = tiny.save_teacher(tmp_path / "larger", layers=4)
+    answer = ask(record, replace(asked, teacher=str(larger)))
+    assert {"teacher.base", "teacher.key", "artefacts.teacher_weights"} == set(fields(answer))
+    assert [one.split(" (")[0] for one in inputs(answer, "artefacts.teacher_weights").differ] == [
+        "the teacher's checkpoint"
+    ]
+
+
 def test_another_budget_of_text_is_named(asked):
     text = {"text": {"files": ["corpus.txt"], "tokens": 300}}
     cell = cell_of(build(asked))
