@@ -103,7 +103,7 @@ def _request(**given: Any) -> Any:
     if "jobs" in given:
         given["jobs"] = parse_jobs(given["jobs"])
     if given.get("threads") is None:
-        given["threads"] = threads_for(given.get("jobs", 1))
+        given["threads"] = threads_for(given.get("jobs", 0))
     if "seeds" in given:
         given["seeds"] = parse_seeds(given["seeds"])
     given["corpus"] = tuple(str(path) for path in given.get("corpus") or ())

@@ -90,7 +90,7 @@ def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, tmp
     assert set(student.cell.selection.rows.values()).isdisjoint(student.cell.data.evaluation.values())
     assert "on the other half of the development rows" in " ".join(student.notes)
     (report,) = (tmp_path / "p").glob("*.md")
-    assert re.fullmatch("folder-tiny-glue-half-dev-tiny-bert-common-3-epochs-[0-9a-f]{8}", report.stem)
+    assert re.fullmatch("folder-tiny-glue-half-dev-tiny-bert-common-3-epochs-1-threads-[0-9a-f]{8}", report.stem)
     # and the record can be made again
     answer = bench("verify", student.key[:10], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
     assert answer.stdout.startswith("bitwise equal"), answer.stderr

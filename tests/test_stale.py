@@ -48,6 +48,7 @@ def first_run(tmp_path_factory, glue_folder, teacher_folder) -> Path:
         data=str(glue_folder),
         teacher=str(teacher_folder),
         epochs=1.0,
+        threads=1,
         results=place / "results",
         reports=place / "reports",
         corpus=(str(place / "corpus.txt"),),

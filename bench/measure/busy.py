@@ -24,12 +24,19 @@ def trainings(cache: Path) -> list[int]:
     """Process numbers of runs that are training now; marks of processes that are gone are removed."""
     found = []
     for mark in sorted((cache / "training").glob("*")):
-        try:
-            os.kill(int(mark.name), 0)
-        except (ProcessLookupError, ValueError):
-            mark.unlink(missing_ok=True)
-        except PermissionError:
-            found.append(int(mark.name))  # somebody else's, and alive
-        else:
+        if is_alive(mark.name):
             found.append(int(mark.name))
+        else:
+            mark.unlink(missing_ok=True)
     return found
+
+
+def is_alive(process: str) -> bool:
+    """Whether a process with this number runs on this machine; no for what is not a number."""
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True

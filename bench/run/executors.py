@@ -19,6 +19,7 @@ from typing import Protocol
 import torch
 
 from bench.errors import InputError
+from bench.measure.busy import is_alive
 from bench.plan.build import Plan
 from bench.plan.jobs import Job
 from bench.plan.request import Request
@@ -109,6 +110,9 @@ class Processes:
         self._stop = self._context.Event()
         running = users_cache() / "progress"
         running.mkdir(parents=True, exist_ok=True)
+        for left in running.glob("*-*"):  # by a run that was killed
+            if not is_alive(left.name.split("-")[0]):
+                shutil.rmtree(left, ignore_errors=True)
         self._folder = Path(tempfile.mkdtemp(dir=running, prefix=f"{os.getpid()}-"))
         self._display = Display(self._folder, progress)
         self._pools: list[ProcessPoolExecutor | None] = [None] * jobs
