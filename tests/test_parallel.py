@@ -70,16 +70,16 @@ def slow_machine(monkeypatch):
 def test_students_of_one_task_are_divided_where_a_process_would_idle(request_, slow_machine):
     plan = api.plan(request_())
     whole = api.plan(request_(jobs=1))
-    assert plan.most < len(plan.groups("rte", 8)[0])
+    assert plan.together_at_most < len(plan.groups("rte", 8)[0])
     assert 0.5 * whole.seconds <= plan.seconds < whole.seconds
     assert "students together" in plan.said_of_jobs or "each student alone" in plan.said_of_jobs
-    assert whole.most == 8
+    assert whole.together_at_most == 8
     assert not whole.said_of_jobs
 
 
 def test_more_tasks_than_jobs_are_not_divided(request_, slow_machine):
     plan = api.plan(request_(tasks="rte,sst2", seeds=(0, 1, 2, 3)))
-    assert plan.most == 8
+    assert plan.together_at_most == 8
     assert plan.said_of_jobs.startswith("2 at a time")
 
 

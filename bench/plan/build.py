@@ -63,7 +63,7 @@ class Plan:
     """what the cells to do would take from the cache although other code made it"""
     said_of_code: list[str] = field(default_factory=list)
     """for a reader: what of the plan other code made"""
-    most: int = TOGETHER
+    together_at_most: int = TOGETHER
     """students that train together"""
     said_of_jobs: str = ""
     """for a reader: how the work is divided among several jobs"""
@@ -85,14 +85,18 @@ class Plan:
     def of_task(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]
 
-    def groups(self, task: str, most: int | None = None) -> list[list[Planned]]:
-        """Students of one task that are to do, as they train: those of one seed at once, ``most`` or the plan's own number."""
-        most = most or self.most
+    def groups(self, task: str, together: int | None = None) -> list[list[Planned]]:
+        """Students of one task that are to do, as they train: those of one seed at once, at most so many, or the plan's number."""
+        together = together or self.together_at_most
         by_seed: dict[int, list[Planned]] = {}
         for planned in self.of_task(task):
             if planned.todo and planned.row is not None and not planned.cell.together:
                 by_seed.setdefault(planned.cell.seed, []).append(planned)
-        return [of_seed[first : first + most] for of_seed in by_seed.values() for first in range(0, len(of_seed), most)]
+        return [
+            of_seed[first : first + together]
+            for of_seed in by_seed.values()
+            for first in range(0, len(of_seed), together)
+        ]
 
     def together(self) -> list[list[Planned]]:
         """Trainings of students of several tasks of which something is to do: their cells, one for each task."""

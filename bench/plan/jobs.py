@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 START, TEACHER, AUGMENTATION, COMPUTED = "start", "teacher", "augmentation", "computed"
 """Kinds of jobs that put one thing into the cache."""
 SCORES, STUDENTS = "scores", "students"
-"""Kinds of jobs that answer cells: a model that is there is scored, or students are trained and scored."""
+"""Kinds of jobs that make the records of cells: a model that is there is scored, or students are trained and scored."""
 TOGETHER = 8
 """Students that train at once on one teacher pass: more would need more memory and share little more."""
 
@@ -53,11 +53,13 @@ class Job:
     seed: int = 0
     """of a teacher"""
     students: tuple[Student, ...] = ()
-    """of a job that answers cells"""
+    """of a job that makes records"""
     made_from: tuple[str, ...] = ()
     """keys of jobs that a thing of the cache needs"""
     method: str = ""
     """of the first row that wants a thing of the cache"""
+    anew: bool = False
+    """whether what an earlier run left of these trainings is thrown away"""
 
     @property
     def cells(self) -> list[str]:
@@ -73,15 +75,15 @@ class Job:
 
 
 def answers_key(students: Sequence[Student]) -> str:
-    """The key of a job that answers these students' cells."""
+    """The key of a job that makes these students' records."""
     return digest([student.cells for student in students])
 
 
-def jobs_of(plan: Plan, most: int = TOGETHER) -> list[Job]:
+def jobs_of(plan: Plan, together: int | None = None) -> list[Job]:
     """Every job of a plan, in the order in which one process does them.
 
     Args:
-        most: students that train together.
+        together: how many students train together at most; as the plan says by default.
     """
     found = _Jobs(plan)
     for task in plan.tasks:
@@ -89,7 +91,7 @@ def jobs_of(plan: Plan, most: int = TOGETHER) -> list[Job]:
         for planned in todo:
             if planned.row is None:
                 found.answer(SCORES, [[planned]], [task])
-        for group in plan.groups(task.task.name, most):
+        for group in plan.groups(task.task.name, together):
             found.answer(STUDENTS, [[planned] for planned in group], [task])
     for training in plan.together():
         found.answer(STUDENTS, [training], plan.tasks)
@@ -104,7 +106,7 @@ class _Jobs:
         self.jobs: dict[str, Job] = {}
 
     def answer(self, kind: str, group: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
-        """Enter the job that answers the cells of these students, each with one cell for each task."""
+        """Enter the job that makes the records of these students, each with one cell for each task."""
         students = [
             Student(tuple(record_key(one.cell) for one in cells), self._needs(cells, tasks), code_of_student(cells))
             for cells in group

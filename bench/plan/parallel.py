@@ -1,4 +1,4 @@
-"""How a plan's work is best divided among jobs that run at the same time, by their estimated lengths. No torch.
+"""How a plan's work is best divided among jobs that run at the same time, by their estimated lengths.
 
 Students that train together share the passes of their teacher, and are done by one process. Where processes would have
 nothing to do, smaller groups end sooner, although the teacher answers again for each of them.
@@ -12,6 +12,7 @@ from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
+from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.cell import record_key
 from bench.plan.jobs import AUGMENTATION, COMPUTED, START, TEACHER, TOGETHER, Job, jobs_of
@@ -29,43 +30,62 @@ WORTH = 0.98
 
 
 def arrange(plan: Plan) -> None:
-    """Choose how many jobs there are at a time, where that is left open, and how many students train together, so that
-    the last of them ends soonest; note it in the plan."""
-    request, lengths = plan.request, Lengths(plan)
-    divided = {most: jobs_of(plan, most) for most in SIZES}
-    at_once = min(request.jobs or _places(plan), len(divided[1]))
+    """Choose how many jobs there are at a time, where that is left open, and how many students train together, so that all
+    work ends as early as possible; note it in the plan.
+
+    Raises:
+        InputError: more jobs than accelerators.
+    """
+    request, lengths, places = plan.request, Lengths(plan), _places(plan)
+    if plan.tasks[0].numeric.device != "cpu" and request.jobs > places:
+        raise InputError(
+            f"--jobs {request.jobs}: one job an accelerator, and --device {request.device} has {places} here"
+        )
+    divided = {together: jobs_of(plan, together) for together in SIZES}
+    at_once = min(request.jobs or places, len(divided[1]))
     short = sum(map(lengths.of, divided[TOGETHER])) < SHORT_SECONDS
+    plan.request = replace(request, jobs=1)
     if at_once <= 1 or (short and not request.jobs):
-        plan.request = replace(request, jobs=1)
         return
     free = usable_memory_bytes()
-    while True:
+    while at_once > 1:
         took = {
-            most: makespan(jobs, {job.key: lengths.of(job) for job in jobs}, at_once) for most, jobs in divided.items()
+            together: makespan(jobs, {job.key: lengths.of(job) for job in jobs}, at_once)
+            for together, jobs in divided.items()
         }
-        most = _largest_of_the_quick(took)
-        needed = _memory(plan, divided[most], at_once)
-        if request.jobs or free is None or needed <= free or at_once == 1:
-            break
+        together = _largest_of_the_quick(took)
+        needed = _memory(plan, divided[together], at_once)
+        if request.jobs or free is None or needed <= free:
+            plan.request = replace(request, jobs=at_once)
+            plan.together_at_most, plan.seconds = together, took[together]
+            plan.said_of_jobs = _said(at_once, needed, free, together, took)
+            return
         at_once -= 1
-    plan.request, plan.most, plan.seconds = replace(request, jobs=at_once), most, took[most]
-    plan.said_of_jobs = f"{at_once} at a time, {needed / 1e9:.1f} GB of memory"
+    plan.said_of_jobs = (
+        f"1 at a time: two would need {needed / 1e9:.1f} GB of memory, and {(free or 0) / 1e9:.1f} GB are free"
+    )
+
+
+def _said(at_once: int, needed: int, free: int | None, together: int, took: Mapping[int, float]) -> str:
+    """For a reader of the plan: jobs, memory, and why students are divided."""
+    said = f"{at_once} at a time, {needed / 1e9:.1f} GB of memory"
     if free is not None and needed > free:
-        plan.said_of_jobs += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
-    if most < TOGETHER:
-        together = "each student alone" if most == 1 else f"at most {most} students together"
-        plan.said_of_jobs += (
-            f"; {together}: about {duration(took[most])}, where groups of up to {TOGETHER}, which share their teacher's "
-            f"passes, would take {duration(took[TOGETHER])}"
-        )
+        said += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
+    if together == TOGETHER:
+        return said
+    size = "each student alone" if together == 1 else f"at most {together} students together"
+    return (
+        f"{said}; {size}: about {duration(took[together])}, where groups of up to {TOGETHER}, which share their teacher's "
+        f"passes, would take {duration(took[TOGETHER])}"
+    )
 
 
 def _largest_of_the_quick(took: Mapping[int, float]) -> int:
     """The size of groups that ends soonest; of sizes that are about as quick the largest, whose students share most."""
     chosen = TOGETHER
-    for most in SIZES:
-        if took[most] < WORTH * took[chosen]:
-            chosen = most
+    for together in SIZES:
+        if took[together] < WORTH * took[chosen]:
+            chosen = together
     return chosen
 
 

@@ -123,7 +123,7 @@ def as_json(plan: Plan) -> dict[str, object]:
         "notes": plan.notes,
         "code": plan.said_of_code,
         "jobs": plan.request.jobs,
-        "students_together": plan.most,
+        "students_together": plan.together_at_most,
         "seconds": round(plan.seconds),
         "parts": [{"what": part.what, "seconds": round(part.seconds, 1)} for part in plan.parts],
         "disk_bytes": plan.disk_bytes,

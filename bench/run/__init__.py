@@ -12,9 +12,10 @@ from bench.plan.build import Plan, build
 from bench.plan.jobs import jobs_of
 from bench.plan.request import Request
 from bench.progress import Progress, quiet
+from bench.record.claims import Claims
 from bench.record.store import Store
 from bench.run.before import agree, check_disk, check_saving
-from bench.run.executors import executor_for
+from bench.run.executors import executor_for, refuse_in_a_starting_worker
 from bench.run.outcome import Outcome
 from bench.run.schedule import Schedule
 from bench.train.cache import users_cache
@@ -32,6 +33,7 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
         InputError: bad input, or a long plan that nobody agreed to; nothing was started.
     """
     progress = progress or Progress()
+    refuse_in_a_starting_worker()
     quiet()
     plan = build(request)
     request = plan.request
@@ -53,12 +55,13 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
 
 
 def _carry_out(plan: Plan, progress: Progress, outcome: Outcome) -> None:
-    if plan.request.rerun_stale:
-        for slot in plan.stale:
-            slot.forget()
-    jobs = jobs_of(plan)
-    with executor_for(plan, len(jobs), progress) as executor:
-        Schedule(plan, jobs, executor, Store(plan.request.results), progress, outcome).carry_out()
+    jobs, store = jobs_of(plan), Store(plan.request.results)
+    # the claims are given back last: a worker that is being ended may still write its state
+    with Claims(plan.request.results) as claims, executor_for(plan, len(jobs), progress) as executor:
+        if plan.request.rerun_stale:
+            for slot in plan.stale:
+                slot.forget()
+        Schedule(plan, jobs, executor, store, claims, outcome).carry_out()
 
 
 def _report(outcome: Outcome, progress: Progress) -> None:

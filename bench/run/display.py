@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -47,7 +48,7 @@ class Reported(Progress):
         self._write()
 
     def is_stopping(self) -> bool:
-        return self._stop is not None and bool(self._stop.is_set())
+        return self._stop is not None and bool(self._stop.value)
 
     @contextmanager
     def task(self, title: str) -> Iterator[Callable[[int, int], None]]:
@@ -66,8 +67,9 @@ class Reported(Progress):
             return
         self._written = time.monotonic()
         new = self._file.with_suffix(".new")
-        new.write_text(json.dumps(self._body), encoding="utf-8")
-        os.replace(new, self._file)
+        with contextlib.suppress(OSError):  # a full disk must not end a training; Windows replaces no file that is read
+            new.write_text(json.dumps(self._body), encoding="utf-8")
+            os.replace(new, self._file)
 
 
 class Display:
@@ -93,33 +95,37 @@ class Display:
     def refresh(self) -> None:
         """Read every file, and say what is new."""
         for file in sorted(self._folder.glob("*.json")):
-            try:
-                body = json.loads(file.read_text(encoding="utf-8"))
-            except (OSError, ValueError):
-                continue
-            for line in body["said"][self._heard.get(file.stem, 0) :]:
-                self._say(line)
-            self._heard[file.stem] = len(body["said"])
-            if self._bar is not None:
-                self._move(file.stem, body)
-            elif body["pace"] and body["pace"] != self._paces.get(file.stem):
-                self._paces[file.stem] = body["pace"]
-                self._say(body["pace"])
+            self._read(file)
 
-    def _say(self, line: str) -> None:
+    def end_job(self, file: Path) -> None:
+        """Say its last words, and forget it."""
+        self._read(file)
+        file.unlink(missing_ok=True)
+        if file.stem in self._bars:
+            self._bar.remove_task(self._bars.pop(file.stem))
+
+    def say(self, line: str) -> None:
+        """Between the live lines, where there are some."""
         if self._bar is None:
             self._progress.say(line)
         else:
             self._bar.console.print(line, markup=False, highlight=False)
 
+    def _read(self, file: Path) -> None:
+        try:
+            body = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        for line in body["said"][self._heard.get(file.stem, 0) :]:
+            self.say(line)
+        self._heard[file.stem] = len(body["said"])
+        if self._bar is not None:
+            self._move(file.stem, body)
+        elif body["pace"] and body["pace"] != self._paces.get(file.stem):
+            self._paces[file.stem] = body["pace"]
+            self.say(body["pace"])
+
     def _move(self, job: str, body: dict[str, Any]) -> None:
-        ended = body["total"] is not None and body["done"] >= body["total"]
         if job not in self._bars:
             self._bars[job] = self._bar.add_task(body["title"], total=None)
-        self._bar.update(
-            self._bars[job],
-            description=body["title"],
-            completed=body["done"],
-            total=body["total"],
-            visible=not ended,
-        )
+        self._bar.update(self._bars[job], description=body["title"], completed=body["done"], total=body["total"])

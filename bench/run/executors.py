@@ -8,10 +8,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
+import signal
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -28,7 +32,7 @@ from bench.run import worker
 from bench.run.display import Display
 from bench.run.outcome import Answer
 from bench.run.work import Workplace
-from bench.train.cache import users_cache
+from bench.train.cache import cache_root, users_cache
 from bench.train.numerics import Numerics, device_of
 
 PATIENCE_SECONDS = 5.0
@@ -48,11 +52,20 @@ class Executor(Protocol):
     def submit(self, job: Job) -> Future[Answer]:
         """Begin a job. Its future has the answer, or a BrokenExecutor if the process that did it is gone."""
 
+    def had_begun(self, future: Future[Answer]) -> bool:
+        """Whether the process of a job that is gone had been started as a worker."""
+
+    def ended(self, future: Future[Answer]) -> None:
+        """The answer of a job is taken, or it has none."""
+
+    def say(self, text: str) -> None:
+        """Tell a person something, between what is shown of the jobs."""
+
     def show(self) -> None:
         """Tell a person what is under way."""
 
-    def stop(self, under_way: Sequence[Future[Answer]]) -> list[Future[Answer]]:
-        """End what is under way, with its state kept; returns what did not end by itself."""
+    def stop(self, under_way: Sequence[Future[Answer]]) -> None:
+        """Ask that what is under way keeps its state and ends; returns when it has ended, or after some seconds."""
 
     def __enter__(self) -> Executor: ...
 
@@ -67,6 +80,16 @@ def executor_for(plan: Plan, jobs: int, progress: Progress) -> Executor:
     return InProcess(plan, progress) if at_once <= 1 else Processes(plan.request, at_once, progress)
 
 
+def refuse_in_a_starting_worker() -> None:
+    """A worker that is started anew imports the script that started it. One without a main guard would run it again.
+
+    Raises:
+        InputError: this process is such a worker.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # what multiprocessing's own check reads
+        raise InputError('a script that runs several jobs needs the line: if __name__ == "__main__":')
+
+
 class InProcess:
     """This process does each job when it is submitted."""
 
@@ -74,6 +97,7 @@ class InProcess:
     free = True
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
+        self.say = progress.say
         torch.set_num_threads(plan.request.threads)
         numerics = Numerics(device_of(plan.request.device), plan.request.precision)
         self._place = Workplace(plan, numerics, progress)
@@ -83,11 +107,17 @@ class InProcess:
         future.set_result(self._place.do(job))
         return future
 
+    def had_begun(self, future: Future[Answer]) -> bool:
+        return True
+
+    def ended(self, future: Future[Answer]) -> None:
+        """Nothing is left of it."""
+
     def show(self) -> None:
         """Its progress is shown while it works."""
 
-    def stop(self, under_way: Sequence[Future[Answer]]) -> list[Future[Answer]]:
-        return [future for future in under_way if not future.done()]
+    def stop(self, under_way: Sequence[Future[Answer]]) -> None:
+        """It has ended when this can be asked."""
 
     def __enter__(self) -> InProcess:
         return self
@@ -107,39 +137,36 @@ class Processes:
         self.jobs = jobs
         self._requests = [replace(request, device=device) for device in devices_of(request, jobs)]
         self._context = multiprocessing.get_context("spawn")
-        self._stop = self._context.Event()
-        running = users_cache() / "progress"
-        running.mkdir(parents=True, exist_ok=True)
-        for left in running.glob("*-*"):  # by a run that was killed
-            if not is_alive(left.name.split("-")[0]):
-                shutil.rmtree(left, ignore_errors=True)
-        self._folder = Path(tempfile.mkdtemp(dir=running, prefix=f"{os.getpid()}-"))
+        # without a lock: a worker that is killed while it holds one would stop all others
+        self._stop = self._context.RawValue("b", 0)
+        self._folder = _folder_of_progress()
         self._display = Display(self._folder, progress)
+        self.say = self._display.say
         self._pools: list[ProcessPoolExecutor | None] = [None] * jobs
-        self._pids: list[Future[int] | None] = [None] * jobs
+        self._begun: list[Future[int] | None] = [None] * jobs
+        self._processes: list[list[BaseProcess]] = [[] for _ in range(jobs)]
         self._at: dict[Future[Answer], int] = {}
+        self._files: dict[Future[Answer], Path] = {}
         self._last_task = [""] * jobs
+        self._submitted = 0
 
     @property
     def free(self) -> bool:
         return len(self._busy()) < self.jobs
 
     def _busy(self) -> set[int]:
-        return {slot for future, slot in self._at.items() if not future.done()}
+        return set(self._at.values())
 
     def submit(self, job: Job) -> Future[Answer]:
         slot = self._slot_for(job)
-        for future in [f for f, at in self._at.items() if at == slot]:
-            del self._at[future]
-            if isinstance(future.exception(), BrokenExecutor):
-                self._pools[slot] = None
-        status = self._folder / f"{job.key[:16]}.json"
+        self._submitted += 1
+        file = self._folder / f"{self._submitted:06}.json"
         try:
-            future = self._pool(slot).submit(worker.do, job, self._requests[slot], str(status))
+            future = self._pool(slot).submit(worker.do, job, self._requests[slot], str(file))
         except BrokenExecutor:  # it was killed while it had nothing to do
             self._pools[slot] = None
-            future = self._pool(slot).submit(worker.do, job, self._requests[slot], str(status))
-        self._at[future], self._last_task[slot] = slot, job.task
+            future = self._pool(slot).submit(worker.do, job, self._requests[slot], str(file))
+        self._at[future], self._files[future], self._last_task[slot] = slot, file, job.task
         return future
 
     def _slot_for(self, job: Job) -> int:
@@ -150,19 +177,32 @@ class Processes:
     def _pool(self, slot: int) -> ProcessPoolExecutor:
         pool = self._pools[slot]
         if pool is None:
-            pool = ProcessPoolExecutor(
-                1, mp_context=self._context, initializer=worker.begin, initargs=(self._stop, users_cache())
-            )
+            others = set(multiprocessing.active_children())
+            with _interrupts_ignored():
+                pool = ProcessPoolExecutor(
+                    1, mp_context=self._context, initializer=worker.begin, initargs=(self._stop, cache_root())
+                )
+                self._begun[slot] = pool.submit(os.getpid)
             self._pools[slot] = pool
-            self._pids[slot] = pool.submit(os.getpid)
+            self._processes[slot] = [one for one in multiprocessing.active_children() if one not in others]
         return pool
+
+    def had_begun(self, future: Future[Answer]) -> bool:
+        begun = self._begun[self._at[future]]
+        return begun is not None and begun.done() and begun.exception() is None
+
+    def ended(self, future: Future[Answer]) -> None:
+        slot, file = self._at.pop(future), self._files.pop(future)
+        if isinstance(future.exception(), BrokenExecutor):
+            self._pools[slot] = None
+        self._display.end_job(file)
 
     def show(self) -> None:
         self._display.refresh()
 
-    def stop(self, under_way: Sequence[Future[Answer]]) -> list[Future[Answer]]:
-        self._stop.set()
-        return list(wait(under_way, PATIENCE_SECONDS).not_done)
+    def stop(self, under_way: Sequence[Future[Answer]]) -> None:
+        self._stop.value = 1
+        wait(under_way, PATIENCE_SECONDS)
 
     def __enter__(self) -> Processes:
         self._display.begin()
@@ -172,33 +212,39 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            self._kill()
+            for process in (process for slot in self._busy() for process in self._processes[slot]):
+                process.kill()
         for pool in self._pools:
             if pool is not None:
                 pool.shutdown(wait=True, cancel_futures=True)
         self._display.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _kill(self) -> None:
-        """End the workers that are still at work."""
-        busy = {slot: self._pids[slot] for slot in self._busy()}
-        own = {pid.result() for pid in busy.values() if pid is not None and pid.done() and pid.exception() is None}
-        starting = len(own) < len(busy)
-        for child in multiprocessing.active_children():
-            if child.pid in own or (starting and child.name.startswith("SpawnProcess")):
-                child.kill()
+
+def _folder_of_progress() -> Path:
+    """A new folder for what the workers of this run say; those of runs that were killed are removed."""
+    running = users_cache() / "progress"
+    running.mkdir(parents=True, exist_ok=True)
+    for left in running.glob("*-*"):
+        if not is_alive(left.name.split("-")[0]):
+            shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(dir=running, prefix=f"{os.getpid()}-"))
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Processes that are started inside ignore Ctrl-C from their first moment."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def devices_of(request: Request, jobs: int) -> list[str]:
-    """The device of each job at a time: the CPU for all of them, or an accelerator of its own for each.
-
-    Raises:
-        InputError: fewer accelerators than jobs.
-    """
+    """The device of each job at a time: the CPU for all of them, or an accelerator of its own for each."""
     device = device_of(request.device)
-    if device.type == "cpu":
-        return ["cpu"] * jobs
-    there = torch.accelerator.device_count()
-    if jobs > there or device.index is not None:
-        raise InputError(f"--jobs {jobs}: one job an accelerator, and --device {request.device} has {there} here")
-    return [f"{device.type}:{number}" for number in range(jobs)]
+    return ["cpu"] * jobs if device.type == "cpu" else [f"{device.type}:{number}" for number in range(jobs)]

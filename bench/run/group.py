@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,21 @@ from methods.api import artefact_name
 
 Made = dict[str, dict[str, Any]]
 """What a student is made from: name -> what is known of it."""
+Built = tuple[Sequence[Planned], Trainee, Made]
+"""A student's cells, the student, and what it is made from."""
+Found = list[tuple[Record, dict[str, Any]]]
+"""Records, with their raw answers."""
+
+
+def checked(found: Found) -> Found:
+    """The records, if they can be written: what a method says of itself is in them.
+
+    Raises:
+        ValueError: a value that JSON cannot hold.
+    """
+    for record, _ in found:
+        record.model_dump_json()
+    return found
 
 
 class Group:
@@ -54,16 +70,15 @@ class Group:
         self.again, self.save_to = again, save_to
         self.started = now()
         self.answer = Answer()
+        self._gone_on: set[str] = set()
+        """keys of trainings that went on where an earlier run broke off: part of their time was that run's"""
 
     def answered(self) -> Answer:
         """Train and score them. A student that fails is a failed record, and the others go on."""
-        try:
-            trained = self._built()
-            self._train([trainee for _, trainee, _ in trained], self._halfway(trained))
-        except Exception as error:  # the data or the teacher cannot be read: no cell of this group can be made
-            for cells in self.students:
-                self._note_failure(cells, error)
-            return self.answer
+        begun = time.process_time()
+        trained = self._built()
+        if trained:
+            self._train(trained, self._halfway(trained))
         for cells, trainee, made in trained:
             try:
                 if trainee.error is not None:
@@ -71,9 +86,21 @@ class Group:
                 self._score(cells, trainee, made)
             except Exception as error:
                 self._note_failure(cells, error)
+        self._divide(time.process_time() - begun, trained)
         return self.answer
 
-    def _built(self) -> list[tuple[Sequence[Planned], Trainee, Made]]:
+    def _divide(self, cpu_seconds: float, trained: Sequence[Built]) -> None:
+        """Give each student its part of the processor's time, by the wall seconds of its steps and of its teacher's."""
+        wall = {
+            train_key(cells[0].cell): trainee.log.seconds_own + trainee.log.teacher_seconds_shared
+            for cells, trainee, _ in trained
+        }
+        whole = sum(wall.values()) or 1.0
+        self.answer.cpu_seconds = {
+            key: cpu_seconds * own / whole for key, own in wall.items() if key not in self._gone_on
+        }
+
+    def _built(self) -> list[Built]:
         """Each student that can be built, with what it is made from."""
         found = []
         for cells in self.students:
@@ -89,7 +116,7 @@ class Group:
                 self._note_failure(cells, error)
         return found
 
-    def _halfway(self, trained: Sequence[tuple[Sequence[Planned], Trainee, Made]]) -> Halfway:
+    def _halfway(self, trained: Sequence[Built]) -> Halfway:
         """Where the states of these students are kept. A student that is made from other weights is another one."""
         trainings = [
             [train_key(cells[0].cell), {name: body.get("weights") for name, body in made.items()}]
@@ -105,23 +132,42 @@ class Group:
         )
         if self.again:
             halfway.clear()
-        self.answer.states = halfway.files
         return halfway
 
-    def _train(self, trainees: Sequence[Trainee], halfway: Halfway) -> None:
-        """Together, as far as they are equally far."""
-        first, seed = self.materials[0], self.students[0][0].cell.seed
+    def _train(self, trained: Sequence[Built], halfway: Halfway) -> None:
+        """Together, as far as they are equally far. What fails as a whole is the error of each student; its state stays."""
+        trainees = [trainee for _, trainee, _ in trained]
+        try:
+            courses = self._courses()
+        except Exception as error:  # the data or the teacher cannot be read
+            for trainee in trainees:
+                trainee.error = error
+            return
+        for numbers in equally_far(trainees, halfway):
+            some, states = [trainees[number] for number in numbers], halfway.of(numbers)
+            if states.has_begun:
+                self._gone_on |= {train_key(trained[number][0][0].cell) for number in numbers}
+            try:
+                self._train_some(some, courses, states)
+                self.answer.states += states.files
+            except Exception as error:
+                for trainee in some:
+                    trainee.error = trainee.error or error
+
+    def _courses(self) -> list[Course]:
+        device = self.materials[0].numerics.device
         taught = any(cells[0].row.method.needs_teacher for cells in self.students)  # type: ignore[union-attr]
-        courses = [
-            Course(of_task.train, of_task.teacher[0].to(first.numerics.device).eval() if taught else None)
+        return [
+            Course(of_task.train, of_task.teacher[0].to(device).eval() if taught else None)
             for of_task in self.materials
         ]
+
+    def _train_some(self, trainees: Sequence[Trainee], courses: Sequence[Course], halfway: Halfway) -> None:
+        """Students that are equally far."""
+        first, seed = self.materials[0], self.students[0][0].cell.seed
         names = "+".join(of_task.name for of_task in self.materials)
-        for numbers in equally_far(trainees, halfway):
-            some = [trainees[number] for number in numbers]
-            with first.progress.task(f"{names}: {', '.join(t.label for t in some)}, seed {seed}") as update:
-                batch_size = first.task.recipe.batch_size
-                train_on(courses, some, seed, first.numerics, batch_size, update, halfway.of(numbers))
+        with first.progress.task(f"{names}: {', '.join(t.label for t in trainees)}, seed {seed}") as update:
+            train_on(courses, trainees, seed, first.numerics, first.task.recipe.batch_size, update, halfway)
 
     def _score(self, cells: Sequence[Planned], trainee: Trainee, made: Made) -> None:
         """The records of one student, one for each task and operating point."""
@@ -139,7 +185,7 @@ class Group:
             *notes,
             *(how.describe() for how in (cells[0].cell.search, cells[0].cell.selection) if how is not None),
         )
-        found: list[tuple[Record, dict[str, Any]]] = []
+        found: Found = []
         for planned, of_task in zip(cells, self.materials, strict=True):
             teacher = of_task.teacher[0] if method.needs_teacher else None
             points = deployed
@@ -164,7 +210,7 @@ class Group:
                 found.append((record, arrays))
                 if self.save_to is not None:
                     self._save(self.save_to, model, record, of_task)
-        self.answer.records += found
+        self.answer.records += checked(found)
 
     def _save(self, root: Path, model: nn.Module, record: Record, of_task: Materials) -> None:
         """Keep a student; its record stays even where the student cannot be kept."""

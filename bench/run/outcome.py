@@ -46,8 +46,8 @@ class Answer:
     not_saved: list[Failure] = field(default_factory=list)
     """students that are trained and recorded, and could not be kept as a folder"""
     states: list[Path] = field(default_factory=list)
-    """of trainings that ended; they are removed once the records are written"""
+    """of trainings that ended; they are removed once their records are written"""
     error: schema.Failure | None = None
     """why a thing of the cache could not be made"""
-    cpu_seconds: float = 0.0
-    """of the process while it did the job, all its threads together"""
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
+    """key of a training -> its part of the processor's seconds; those that went on where they broke off have none"""

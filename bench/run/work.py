@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,7 +13,7 @@ from bench.plan.cell import record_key
 from bench.plan.jobs import AUGMENTATION, COMPUTED, START, STUDENTS, TEACHER, Job, code_of_student
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
-from bench.run.group import Group
+from bench.run.group import Group, checked
 from bench.run.outcome import Answer
 from bench.train.materials import Materials, known, prepared
 from bench.train.numerics import Numerics
@@ -37,17 +36,14 @@ class Workplace:
         self._at_hand: dict[str, Materials] = {}
 
     def do(self, job: Job) -> Answer:
-        """Make one thing of the cache, or answer some cells. What fails is part of the answer.
+        """Make one thing of the cache, or the records of some cells. What fails is part of the answer.
 
         Raises:
             InputError: this plan has no such cell, or other code than the job names.
             KeyboardInterrupt: somebody stopped it; what was trained so far keeps its state.
         """
-        begun = time.process_time()
         self._check(job)
-        answer = self._answered(job) if job.students else self._made(job)
-        answer.cpu_seconds = time.process_time() - begun
-        return answer
+        return self._answered(job) if job.students else self._made(job)
 
     def _check(self, job: Job) -> None:
         lacking = [key for key in job.cells if key not in self._cells]
@@ -104,8 +100,7 @@ class Workplace:
                 materials = [self._materials(tasks[0])]
             else:
                 materials = [Materials(task, self.numerics, self.progress, self.starts.masked_head) for task in tasks]
-            request = self.plan.request
-            return Group(students, materials, self.starts, request.rerun, request.save_students).answered()
+            return Group(students, materials, self.starts, job.anew, self.plan.request.save_students).answered()
         return self._scored(students)
 
     def _scored(self, students: Sequence[Sequence[Planned]]) -> Answer:
@@ -118,8 +113,9 @@ class Workplace:
                 self._score_checkpoint(planned, planned.checkpoint, materials, started, answer)
             else:
                 self._score_teacher(planned, materials, started, answer)
+            checked(answer.records)
         except Exception as error:
-            answer.records.append((failed(cell, started, failure_of(error, cell.method)), {}))
+            answer.records = [(failed(cell, started, failure_of(error, cell.method)), {})]
         return answer
 
     @staticmethod

@@ -6,9 +6,11 @@ import multiprocessing
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.errors import BenchError
 from bench.plan.jobs import Job
 from bench.plan.request import Request
 from bench.run.display import Reported
@@ -26,8 +28,8 @@ def begin(stop: Any, cache: Path) -> None:
     """Called once in each worker.
 
     Args:
-        stop: an event that is set when trainings should keep their states and end.
-        cache: the cache folder of the process that started this one.
+        stop: a shared number; above 0 when trainings should keep their states and end.
+        cache: where the process that started this one looks for things and keeps them.
     """
     global _stop
     _stop = stop
@@ -53,6 +55,10 @@ def do(job: Job, request: Request, status: str) -> Answer:
         if _place is None:
             _place = _planned(request, _progress)
         return _place.do(job)
+    except BenchError:
+        raise
+    except Exception as error:  # some errors of libraries cannot be sent to another process
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None
     finally:
         _progress.end()
 
@@ -67,5 +73,6 @@ def _planned(request: Request, progress: Reported) -> Workplace:
 
     quiet()
     torch.set_num_threads(request.threads)
-    plan = build(request, estimated=False)
+    # the first process has fetched everything; what the hub has by now may be something else
+    plan = build(replace(request, offline=True), estimated=False)
     return Workplace(plan, Numerics(device_of(request.device), request.precision), progress)

@@ -201,6 +201,11 @@ class Halfway:
             file.unlink(missing_ok=True)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether an earlier training left a state of one of them."""
+        return any(state.done() != NOTHING for state in self.states)
+
+    @property
     def files(self) -> list[Path]:
         """Where the states lie."""
         return [state.file for state in self.states]

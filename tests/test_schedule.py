@@ -1,0 +1,230 @@
+"""What becomes of jobs: of those that end, fail, are killed, are broken off, or belong to another run. Nothing is trained."""
+
+from __future__ import annotations
+
+from concurrent.futures import BrokenExecutor, Future
+from dataclasses import replace
+
+import pytest
+import tiny
+
+from bench import api
+from bench.errors import InputError
+from bench.measure.records import empty, now
+from bench.plan.build import Plan
+from bench.plan.cell import record_key, train_key
+from bench.plan.jobs import SCORES, STUDENTS, Job, jobs_of
+from bench.record.claims import Claims
+from bench.record.schema import Failure
+from bench.run.outcome import Answer, Outcome
+from bench.run.schedule import Schedule
+
+WHY = Failure(type="ValueError", message="it cannot be made", traceback="")
+
+
+class Pretends:
+    """Does jobs without doing them: what becomes of each is said by the test."""
+
+    def __init__(self, plan: Plan, jobs: int = 2) -> None:
+        self.jobs, self.plan = jobs, plan
+        self.cells = {record_key(planned.cell): planned.cell for planned in plan.cells}
+        self.submitted: list[Job] = []
+        self.said: list[str] = []
+        self.open: set[Future[Answer]] = set()
+        self.starts = True
+
+    @property
+    def free(self) -> bool:
+        return len(self.open) < self.jobs
+
+    def becomes(self, job: Job) -> Answer | BaseException:
+        """A finished record for each cell; a test may say something else."""
+        if not job.students:
+            return Answer()
+        return Answer([(empty(self.cells[key], "ok", now()), {}) for key in job.cells])
+
+    def submit(self, job: Job) -> Future[Answer]:
+        self.submitted.append(job)
+        future: Future[Answer] = Future()
+        found = self.becomes(job)
+        if isinstance(found, BaseException):
+            future.set_exception(found)
+        else:
+            future.set_result(found)
+        self.open.add(future)
+        return future
+
+    def had_begun(self, future):
+        return self.starts
+
+    def ended(self, future):
+        self.open.remove(future)
+
+    def say(self, text):
+        self.said.append(text)
+
+    def show(self):
+        pass
+
+    def stop(self, under_way):
+        pass
+
+
+@pytest.fixture
+def request_(tmp_path, teacher_folder, glue_folder):
+    rows = ",".join(f"{name}:{tiny.SHAPE}:start=random" for name in ("finetune", "kd", "microbert"))
+    common = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "results", "threads": 1}
+    return api.Request(methods=rows, tasks="rte", **common)
+
+
+@pytest.fixture
+def run(request_):
+    """Carries out a plan by an executor that pretends; returns it, the outcome, and the status of each row."""
+
+    def carry_out(becomes=None, **changes):
+        plan = api.plan(replace(request_, **changes))
+        executor, outcome = Pretends(plan), Outcome(plan)
+        if becomes is not None:
+            whole = executor.becomes
+            executor.becomes = lambda job: becomes(job, whole)
+        store = api.Store(plan.request.results)
+        with Claims(plan.request.results) as claims:
+            try:
+                Schedule(plan, jobs_of(plan), executor, store, claims, outcome).carry_out()
+            finally:
+                outcome.status = {r.cell.label.split(":")[0]: r.status for r in store.records()}
+                outcome.executor = executor
+        return outcome
+
+    return carry_out
+
+
+def rows(job: Job, executor: Pretends) -> set[str]:
+    return {executor.cells[key].label.split(":")[0] for key in job.cells}
+
+
+def test_every_cell_gets_its_record_once(run):
+    outcome = run()
+    assert outcome.status == dict.fromkeys(("teacher", "finetune", "kd", "microbert"), "ok")
+    assert outcome.trained == 4
+    assert not outcome.failures
+    assert [job.kind for job in outcome.executor.submitted] == ["teacher", SCORES, STUDENTS]
+
+
+def test_groups_are_as_large_as_the_plan_says(run, monkeypatch):
+    monkeypatch.setattr("bench.plan.estimate.flops_per_second", lambda device, threads: 1e6)
+    outcome = run(jobs=2)
+    sizes = [len(job.students) for job in outcome.executor.submitted if job.kind == STUDENTS]
+    assert max(sizes) <= outcome.plan.together_at_most < 3
+    assert sum(sizes) == 3
+
+
+def test_only_the_students_that_need_what_is_lost_fail(run):
+    outcome = run(lambda job, whole: Answer(error=WHY) if job.kind == "teacher" else whole(job))
+    assert outcome.status == {"teacher": "failed", "finetune": "ok", "kd": "failed", "microbert": "failed"}
+    assert {one.why for one in outcome.failures} == {"it cannot be made"}
+    assert len(outcome.failures) == 3
+
+
+def test_a_job_that_is_killed_twice_is_divided_and_one_student_fails_by_name(run):
+    def becomes(job, whole):
+        with_kd = job.kind == STUDENTS and "kd" in rows(job, whole.__self__)
+        return BrokenExecutor() if with_kd else whole(job)
+
+    outcome = run(becomes)
+    assert outcome.status == {"teacher": "ok", "finetune": "ok", "kd": "failed", "microbert": "ok"}
+    sizes = [len(job.students) for job in outcome.executor.submitted if job.kind == STUDENTS]
+    assert sizes == [3, 3, 1, 1, 1]
+    (failure,) = outcome.failures
+    assert "was ended 2 times" in failure.why
+
+
+def test_a_job_that_is_killed_once_is_tried_again(run):
+    killed = []
+
+    def becomes(job, whole):
+        if job.kind == STUDENTS and not killed:
+            killed.append(job)
+            return BrokenExecutor()
+        return whole(job)
+
+    outcome = run(becomes, rerun=True)
+    assert set(outcome.status.values()) == {"ok"}
+    first, second = (job for job in outcome.executor.submitted if job.kind == STUDENTS)
+    assert (first.anew, second.anew) == (True, False), "the second attempt goes on where the first one was"
+
+
+def test_workers_that_cannot_start_end_the_run_with_one_line(run):
+    def becomes(job, whole):
+        whole.__self__.starts = False
+        return BrokenExecutor()
+
+    with pytest.raises(InputError, match="--jobs 1 needs none"):
+        run(becomes)
+
+
+def test_answers_are_written_before_an_error_ends_the_run(run, request_):
+    """Two jobs end in one round: the one that is wrong does not cost the other."""
+
+    def becomes(job, whole):
+        return InputError("the code was edited") if job.kind == STUDENTS else whole(job)
+
+    with pytest.raises(InputError, match="was edited"):
+        run(becomes)
+    status = {r.cell.label.split(":")[0]: r.status for r in api.Store(request_.results).records()}
+    assert status == {"teacher": "ok", "finetune": "interrupted", "kd": "interrupted", "microbert": "interrupted"}
+
+
+def test_an_interrupt_while_records_are_written_loses_none(run, request_, monkeypatch):
+    write, seen = api.Store.write, []
+
+    def interrupted(store, record, arrays=None):
+        seen.append(record)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return write(store, record, arrays)
+
+    monkeypatch.setattr(api.Store, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    status = {r.cell.label.split(":")[0]: r.status for r in api.Store(request_.results).records()}
+    assert status == dict.fromkeys(("teacher", "finetune", "kd", "microbert"), "ok")
+
+
+def test_what_another_run_has_finished_is_not_replaced_by_a_failure(run, request_):
+    """Its teacher is lost here, and its students are there by now."""
+    plan = api.plan(request_)
+    (kd,) = (planned.cell for planned in plan.cells if planned.cell.method == "kd")
+
+    def becomes(job, whole):
+        if job.kind != "teacher":
+            return whole(job)
+        api.Store(request_.results).write(empty(kd, "ok", now()))
+        return Answer(error=WHY)
+
+    outcome = run(becomes)
+    assert outcome.status == {"teacher": "failed", "finetune": "ok", "kd": "ok", "microbert": "failed"}
+
+
+def test_what_failed_in_another_run_meanwhile_is_a_failure_here(run, request_):
+    plan = api.plan(request_)
+    (kd,) = (planned.cell for planned in plan.cells if planned.cell.method == "kd")
+
+    def becomes(job, whole):
+        if job.kind == "teacher":
+            api.Store(request_.results).write(empty(kd, "failed", now()).model_copy(update={"error": WHY}))
+        return whole(job)
+
+    outcome = run(becomes)
+    assert outcome.status["kd"] == "failed"
+    assert [one.why for one in outcome.failures] == ["it cannot be made"]
+    assert all("kd" not in rows(job, outcome.executor) for job in outcome.executor.submitted if job.kind == STUDENTS)
+    again = run(becomes, retry_failed=True)
+    assert again.status["kd"] == "ok"
+
+
+def test_claims_are_given_back(run, request_):
+    run()
+    cells = [planned.cell for planned in api.plan(request_).cells]
+    with Claims(request_.results) as others:
+        assert all(others.take(train_key(cell)) for cell in cells)
