@@ -869,6 +869,7 @@ def data(
     "max_train_rows",
     "epochs",
     "threads",
+    "jobs",
     "offline",
     "rerun_stale",
     "yes",
