@@ -288,3 +288,25 @@ def test_ctrl_c_keeps_the_states_of_all_workers(request_, tmp_path):
     assert again.process.returncode == 0
     api.run(request_("whole", **LONG))
     assert ends(request) == ends(request_("whole"))
+
+
+@pytest.mark.slow
+def test_a_script_without_a_main_guard_is_told_so(request_, tmp_path):
+    """Each worker reads the script that started it: it must not run its own plan."""
+    given = request_(**LONG, jobs=2)
+    script = tmp_path / "script.py"
+    words = {
+        name: getattr(given, name)
+        for name in ("methods", "tasks", "data", "teacher", "corpus", "corpus_tokens", "jobs")
+    }
+    folders = {"results": str(given.results), "reports": str(given.reports)}
+    script.write_text(
+        "from pathlib import Path\nfrom bench import api\n"
+        f"folders = {{name: Path(place) for name, place in {folders!r}.items()}}\n"
+        f"api.run(api.Request(**{words!r}, threads=1, **folders))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    assert done.returncode != 0
+    assert 'needs the line: if __name__ == "__main__":' in done.stderr
+    assert "--jobs 1 needs none" in done.stderr.splitlines()[-1]
+    assert not [r for r in api.Store(given.results).records() if r.status == "failed"]
