@@ -251,7 +251,7 @@ def test_killed_at_random_moments_it_ends_as_in_one_go(request_, tmp_path):
     request = request_("killed")
     words = ["run", "--methods", ROWS, "--tasks", "rte", "--data", request.data, "--teacher", request.teacher, "--yes"]
     words += ["--results", str(request.results), "--reports", str(request.reports), "--corpus", *request.corpus]
-    words += ["--corpus-tokens", "300", "--epochs", "8"]
+    words += ["--corpus-tokens", "300", "--epochs", "8", "--threads", "2"]
     code = f"import sys, bench.train.halfway as h; h.EVERY_SECONDS = 0; sys.argv = {['bench', *words]}; import bench.cli; bench.cli.main()"
     surroundings = {**os.environ, "BERT_BENCH_CACHE": str(tmp_path / "another cache")}
     chance, seen = random.Random(0), []

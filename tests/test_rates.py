@@ -251,7 +251,7 @@ def test_a_start_of_the_papers_recipe_trains_at_the_papers_rate(bench, glue_fold
     made = {}
     for recipe in ("common", "paper"):
         typed = ("--methods", row, "--teacher", teacher_folder, "--corpus", text, "--corpus-tokens", 2000)
-        answer = bench("pretrain", *typed, "--recipe", recipe, "--json", tmp_path / "made.json")
+        answer = bench("pretrain", *typed, "--recipe", recipe, "--threads", 2, "--json", tmp_path / "made.json")
         assert answer.returncode == 0, answer.stderr
         made[recipe] = json.loads((tmp_path / "made.json").read_text())[0]
     assert made["common"]["key"] != made["paper"]["key"]
