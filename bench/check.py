@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from bench.data.tasks import GLUE, METRICS
+from bench.data.tasks import GLUE
 from bench.errors import (
     CHECK_FAILED,
     INCONCLUSIVE,
@@ -36,7 +36,8 @@ from bench.record.schema import Record
 from bench.record.speed import Conditions, SpeedRecord, speed_records
 from bench.record.store import Store, slug
 from bench.report.speed import conditions_of, described, speed_up
-from bench.stats.paired import RESAMPLES, Pairs, answers, interval, mcnemar, seed_half_width
+from bench.stats.metrics import METRICS, metric_of
+from bench.stats.paired import RESAMPLES, Pairs, interval, mcnemar, seed_half_width
 
 PASSED, REGRESSED, UNCLEAR, MISSING, OTHER = "passed", "regressed", "inconclusive", "nothing measured", "not comparable"
 ACCEPTED = "accepted"
@@ -279,9 +280,10 @@ def _score(
     arrays = [(old_store.predictions(old), new_store.predictions(new)) for old, new in pairs]
     if any((a[f"examples.{evaluation}"] != b[f"examples.{evaluation}"]).any() for a, b in arrays):
         return Finding(subject, what, OTHER, "the two were scored on other examples")
+    predicted = metric_of(metric).form.predicted
     answered = Pairs(
-        [answers(b[f"logits.{evaluation}"]) for _, b in arrays],
-        [answers(a[f"logits.{evaluation}"]) for a, _ in arrays],
+        [predicted(b[f"logits.{evaluation}"]) for _, b in arrays],
+        [predicted(a[f"logits.{evaluation}"]) for a, _ in arrays],
         arrays[0][0][f"labels.{evaluation}"],
         metric,
     )
@@ -301,7 +303,7 @@ def _chance(answered: Pairs, difference: float) -> tuple[float, float]:
     first_RS, second_RS = answered.drawn(np.random.default_rng(0), RESAMPLES if answered.seeds < 4 else RESAMPLES // 4)
     drawn = 100 * (first_RS - second_RS).mean(1)
     low, high = interval(drawn)
-    if answered.seeds == 1 and answered.metric == "accuracy":
+    if answered.seeds == 1 and answered.is_share_of_right:
         p = mcnemar(*answered.discordant()) / 2
     else:
         from scipy.stats import norm

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from bench.errors import InputError, unknown_row
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.store import Store
 from bench.report.groups import Group, groups
+from bench.stats.metrics import named_in
 from bench.stats.summary import summarise
 
 SAME, DIFFERS, ABSENT = "as measured", "differs", "no record"
@@ -95,14 +95,7 @@ def _at(value: float, cell: Printed) -> str:
 def _measured(found: Sequence[Group], label: str, column: str) -> Iterator[tuple[float, tuple[str, ...]]]:
     """What the records may have printed in a column of this name: any metric of the task that the name does not exclude."""
     wanted = plain_task(column)
-    said = next(
-        (
-            m
-            for m in ("accuracy", "acc", "macro_f1", "weighted_f1", "f1", "matthews", "pearson", "spearman")
-            if re.search(rf"\b{m.replace('_', '[_ ]')}\b", column.lower())
-        ),
-        "",
-    )
+    said = named_in(column)
     for group in found:
         if is_average(column):
             means = [summarise(list(v.values())).mean for c in group.columns if (v := group.values(label, c))]
@@ -114,7 +107,7 @@ def _measured(found: Sequence[Group], label: str, column: str) -> Iterator[tuple
                 continue
             done = [r for r in group.of(label, place.task) if r.status == "ok" and place.evaluation in r.scores]
             for metric in dict.fromkeys(m for r in done for m in r.scores[place.evaluation]):
-                if not said or metric.startswith(said):
+                if said in ("", metric):
                     mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
                     yield mean, tuple(r.key[:12] for r in done)
 

@@ -19,7 +19,7 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import Column
 from bench.report.resampled import Resampled, chance, resampled
-from bench.stats.metrics import largest_difference, possible_differences
+from bench.stats.metrics import metric_of
 from bench.stats.multiple import holm
 from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference
 from bench.stats.power import LEVEL, least_gap_without_disagreement
@@ -256,7 +256,7 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
     column, still = data.column, fixed(sides)
     rng = chance(column, "difference", *(side[0].row for side in sides))
     spread = of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, still)
-    drawn = 100 * possible_differences(column.metric, spread)
+    drawn = 100 * metric_of(column.metric).possible_differences(spread)
     said = [[data.predicted[record.key] for record in side] for side in sides]
     pairs = Pairs(said[0], said[1], data.labels, column.metric, still)
     low, high = interval(drawn)
@@ -284,15 +284,15 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
 def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:
     """The least detectable gap in percent, from differences as they were drawn, or None where they do not say.
 
-    Where two rows answer alike, drawing examples moves nothing. Accuracies still have the gap that McNemar's test could find at
+    Where two rows answer alike, drawing examples moves nothing. Shares of right answers still have the gap that McNemar's test could find at
     best; other metrics have no such bound. Of one seed each no gap below that bound is found either, however little was drawn.
     """
     still = float(np.ptp(spread)) <= 1e-12
     least = None if still else least_detectable(spread)
-    if pairs.metric == "accuracy" and (still or pairs.seeds == 1):
+    if pairs.is_share_of_right and (still or pairs.seeds == 1):
         bound = least_gap_without_disagreement(len(pairs.labels), exact)
         least = None if bound is None else max(bound, least or 0.0)
-    return 100 * least if least is not None and least <= largest_difference(pairs.metric) else None
+    return 100 * least if least is not None and least <= metric_of(pairs.metric).largest_difference else None
 
 
 def _place(side: Sequence[Record]) -> tuple[str, list[str]]:
@@ -301,8 +301,8 @@ def _place(side: Sequence[Record]) -> tuple[str, list[str]]:
 
 
 def single_test(pairs: Pairs, rng: np.random.Generator, exact: bool = False) -> tuple[str, float]:
-    """Name and p-value of the test for one seed: McNemar's for accuracies, permutation for other metrics."""
-    if pairs.metric == "accuracy":
+    """Name and p-value of the test for one seed: McNemar's for shares of right answers, permutation for other metrics."""
+    if pairs.is_share_of_right:
         return "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
     return "permutation", pairs.permutation(rng)
 

@@ -7,6 +7,7 @@ from typing import Any
 from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown
 from bench.plan.request import parse_seeds
+from bench.stats.metrics import metric_of
 from bench.stats.power import POWER, examples_for, least_gap, least_gap_of_seeds, power_of_seeds, seeds_for
 from bench.stats.power import power as power_of
 
@@ -50,9 +51,9 @@ def what_it_tells(
         raise InputError("give --tasks NAME, or --examples NUMBER for a test set of your own")
     if task and task not in GLUE:
         raise unknown("task", task, list(GLUE))
-    if task and GLUE[task].regression:
+    if task and not any(metric_of(name).right for name in GLUE[task].metrics):
         raise InputError(
-            f"{task} is a regression: there is no share of right answers; `bench compare` has its intervals"
+            f"{task} is a {GLUE[task].form.task}: there is no share of right answers; `bench compare` has its intervals"
         )
     if examples is not None and examples < 1:
         raise InputError(f"--examples {examples}: should be at least 1")

@@ -24,6 +24,8 @@ from bench.progress import Progress
 from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of, join
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.stats.form import SCORE
+from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL
 from bench.train.cache import Slot, only
 
@@ -216,7 +218,11 @@ def _compare(first: Record, second: Record, store: Store, again: Store) -> Verif
     for name in first.scores:
         a, b = before[f"logits.{name}"], after[f"logits.{name}"]
         gaps.append(float(np.abs(a - b).max()))
-        flips += int((a.argmax(1) != b.argmax(1)).sum()) if a.shape[1] > 1 else int(gaps[-1] > ROUNDED)
+        form = metric_of(next(iter(first.scores[name]))).form
+        if form == SCORE:
+            flips += int(gaps[-1] > ROUNDED)
+        else:
+            flips += int((form.predicted(a) != form.predicted(b)).reshape(len(a), -1).any(1).sum())
     if max(gaps) <= ROUNDED and not flips:
         return Verification(ROUNDING, f"logits differ by at most {max(gaps):.2g}, no answer does. {parted}")
     lines = []

@@ -7,8 +7,9 @@ import pandas
 import pytest
 import tiny
 
-from bench.stats.guards import best_single_class, permuted, suspicions
-from bench.stats.metrics import FORMULAS, FROM_CONFUSION
+from bench.stats.form import CLASSES
+from bench.stats.guards import permuted, suspicions
+from bench.stats.metrics import fitting
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(3, size=300)
@@ -63,12 +64,12 @@ def test_the_columns_own_metric_decides_what_is_too_low():
     assert line.what == "no better than one answer to every example (matthews 0.0)"
 
 
-@pytest.mark.parametrize("metric", list(FROM_CONFUSION))
+@pytest.mark.parametrize("metric", fitting(CLASSES), ids=lambda metric: metric.name)
 def test_the_best_single_class_beats_every_constant(metric):
     labels = np.random.default_rng(3).choice(3, 200, p=[0.5, 0.3, 0.2])
-    best, score = best_single_class(labels, 3, metric)
-    assert score == max(FORMULAS[metric](np.full(200, code), labels) for code in range(3))
-    assert best == {"f1": 1}.get(metric, 0)
+    best, score = CLASSES.constant(labels, 3, metric.score)
+    assert score == max(metric.score(np.full(200, code), labels) for code in range(3))
+    assert best == {"f1": 1}.get(metric.name, 0)
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (2, 0, 1), (1, 2, 0)])

@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 from pathlib import Path
 
+import answers
 import made
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from bench.record.store import Store
 from bench.report.groups import Column, groups
 from bench.report.resampled import Resampled, chance
 from bench.report.verdicts import differences, resample
-from bench.stats.metrics import FORMULAS, SIGNED, possible_ratios
+from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import mcnemar, resampled_scores
 from bench.stats.power import least_gap_without_disagreement
 
@@ -28,17 +29,15 @@ TASKS = ("cola", "mrpc", "rte", "sst2")
 
 def answered(metric, rows, examples=60, resamples=300):
     """Records of rows (name -> seeds) with made answers to one column, and the column resampled; by row's name."""
-    values = metric in ("pearson", "spearman")
-    truth = np.random.default_rng(1)
-    labels = truth.normal(size=examples) if values else truth.integers(3, size=examples)
+    form = metric_of(metric).form
+    labels = answers.some(form, np.random.default_rng(1), examples)
     records, predicted = {}, {}
     for row, seeds in rows.items():
         for seed in range(seeds):
             rng = np.random.default_rng([*row.encode(), seed])
-            said = rng.normal(size=examples) if values else rng.integers(3, size=examples)
-            said = np.where(rng.random(examples) < 0.5, labels, said)
+            said = answers.mixed(labels, answers.some(form, rng, examples), rng.random(examples) < 0.5)
             record = made.record(row, "rte", seed)
-            score = FORMULAS[metric](said, labels)
+            score = metric_of(metric).score(said, labels)
             record = record.model_copy(update={"scores": {"validation": {metric: score}}})
             records.setdefault(row, []).append(record)
             predicted[record.key] = said
@@ -48,7 +47,7 @@ def answered(metric, rows, examples=60, resamples=300):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(sorted(FORMULAS)), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2))
+@given(st.sampled_from(sorted(METRICS)), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2))
 def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, firsts, seconds, others):
     rows = {"kd": firsts, "pkd": seconds}
     records, data = answered(metric, rows)
@@ -73,7 +72,7 @@ def test_two_columns_and_two_pairs_have_chances_of_their_own():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(sorted(FORMULAS)), st.lists(st.floats(0, 1), min_size=2, max_size=2), st.integers(0, 99))
+@given(st.sampled_from(sorted(METRICS)), st.lists(st.floats(0, 1), min_size=2, max_size=2), st.integers(0, 99))
 def test_no_interval_leaves_what_the_metric_can_be(metric, shares, noise):
     """Two seeds far apart: Student's t of one degree of freedom reached from -159 to +22 points."""
     records, data = answered(metric, {"kd": 2, "pkd": 2})
@@ -81,11 +80,12 @@ def test_no_interval_leaves_what_the_metric_can_be(metric, shares, noise):
         rng = np.random.default_rng([noise, number])
         data.scores_R[record.key][:] = shares[number] + 0.05 * rng.normal(size=300)
     line, drawn = compared(data, (records["kd"], records["pkd"]), "rte")
-    most = 200 if metric in SIGNED else 100
+    signed = metric_of(metric).is_signed
+    most = 200 if signed else 100
     assert -most <= line.low <= line.high <= most
     assert np.abs(drawn).max() <= most
-    ratios = possible_ratios(metric, drawn, np.full(300, 0.8))
-    assert ratios.min() >= (-1.25 if metric in SIGNED else 0)
+    ratios = metric_of(metric).possible_ratios(drawn, np.full(300, 0.8))
+    assert ratios.min() >= (-1.25 if signed else 0)
     assert ratios.max() <= 1.25, "nobody keeps more of 80 points than 100"
     assert line.least is None or line.least <= most
 

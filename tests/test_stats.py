@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+import answers
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,12 +15,12 @@ from sklearn import metrics as oracle
 from statsmodels.stats.contingency_tables import mcnemar as oracle_mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from bench.stats.metrics import FORMULAS, FROM_CONFUSION
+from bench.stats.form import CLASSES
+from bench.stats.metrics import METRICS, fitting
 from bench.stats.multiple import holm
 from bench.stats.paired import (
     Pairs,
     bootstrap_p,
-    correlations,
     counts,
     interval,
     least_detectable,
@@ -27,6 +28,8 @@ from bench.stats.paired import (
     resampled_scores,
 )
 from bench.stats.power import examples_for, least_gap, least_gap_of_seeds, power, power_of_seeds, seeds_for
+
+OF_CLASSES = [metric.name for metric in fitting(CLASSES)]
 
 
 def null(rng, examples, disagreement=0.1, accuracy=0.8):
@@ -44,14 +47,14 @@ def simulate(tables, examples, resamples=1000):
     rejected, covered = Counter(), Counter()
     for _ in range(tables):
         first, second, labels = null(rng, examples)
-        for metric in FROM_CONFUSION:
+        for metric in OF_CLASSES:
             pairs = Pairs([first], [second], labels, metric)
             drawn = pairs.bootstrap(rng, resamples)
             low, high = interval(drawn)
             covered[metric] += low <= 0 <= high
             rejected["bootstrap", metric] += bootstrap_p(drawn) <= 0.05
             rejected["permutation", metric] += pairs.permutation(rng, resamples) <= 0.05
-        discordant = pairs.discordant()
+        discordant = Pairs([first], [second], labels, "accuracy").discordant()
         rejected["mid-p"] += mcnemar(*discordant) <= 0.05
         rejected["exact"] += mcnemar(*discordant, exact=True) <= 0.05
     return {k: 100 * v / tables for k, v in rejected.items()}, {k: 100 * v / tables for k, v in covered.items()}
@@ -248,8 +251,10 @@ def test_f1_over_several_classes_is_that_of_scikit_learn_also_of_resampled_examp
         for rows_drawn in (np.arange(len(rows)), drawn):
             expected = of_several(mean)(true[rows_drawn], predicted[rows_drawn])
             confusion = oracle.confusion_matrix(true[rows_drawn], predicted[rows_drawn], labels=range(6))[None]
-            assert FORMULAS[f"{mean}_f1"](predicted[rows_drawn], true[rows_drawn]) == pytest.approx(expected, abs=1e-12)
-            assert FROM_CONFUSION[f"{mean}_f1"](confusion, np.arange(6))[0] == pytest.approx(expected, abs=1e-12)
+            assert METRICS[f"{mean}_f1"].score(predicted[rows_drawn], true[rows_drawn]) == pytest.approx(
+                expected, abs=1e-12
+            )
+            assert METRICS[f"{mean}_f1"].resampling.of(confusion, np.arange(6))[0] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -264,15 +269,15 @@ def test_metrics_are_those_of_scikit_learn_from_predictions_and_from_confusion(c
             wanted["f1"] = oracle.f1_score
         for name, score in wanted.items():
             expected = score(true, predicted)
-            assert FORMULAS[name](predicted, true) == pytest.approx(expected, abs=1e-9)
-            assert FROM_CONFUSION[name](confusion, np.arange(classes))[0] == pytest.approx(expected, abs=1e-9)
+            assert METRICS[name].score(predicted, true) == pytest.approx(expected, abs=1e-9)
+            assert METRICS[name].resampling.of(confusion, np.arange(classes))[0] == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", list(FROM_CONFUSION))
+@pytest.mark.parametrize("name", OF_CLASSES)
 def test_metrics_of_confusions_without_anything_are_zero(name):
     constant = np.array([[[5, 0], [5, 0]]])
-    value = FROM_CONFUSION[name](constant, np.arange(2))[0]
-    assert value == FORMULAS[name](np.zeros(10, int), np.array([0, 1] * 5))
+    value = METRICS[name].resampling.of(constant, np.arange(2))[0]
+    assert value == METRICS[name].score(np.zeros(10, int), np.array([0, 1] * 5))
 
 
 def test_correlations_row_by_row_are_those_of_scipy():
@@ -280,8 +285,8 @@ def test_correlations_row_by_row_are_those_of_scipy():
     predicted, labels = rng.integers(0, 6, (5, 40)).astype(float), rng.random((5, 40))
     for name, score in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
         expected = [score(a, b).statistic for a, b in zip(predicted, labels, strict=True)]
-        np.testing.assert_allclose(correlations(name, predicted, labels), expected, atol=1e-9)
-    assert correlations("pearson", np.ones((1, 5)), labels[:1, :5])[0] == 0
+        np.testing.assert_allclose(METRICS[name].resampling.of_rows(predicted, labels), expected, atol=1e-9)
+    assert METRICS["pearson"].resampling.of_rows(np.ones((1, 5)), labels[:1, :5])[0] == 0
 
 
 @pytest.mark.parametrize("metric", ["pearson", "spearman"])
@@ -292,11 +297,11 @@ def test_correlations_from_counts_are_those_of_the_drawn_examples(metric):
     drawn, _ = pairs.drawn(np.random.default_rng(11), 50)
     times = counts(30, np.random.default_rng(11), 50)
     assert (times.sum(1) == 30).all()
-    expected = [FORMULAS[metric](np.repeat(first, row), np.repeat(labels, row)) for row in times]
+    expected = [METRICS[metric].score(np.repeat(first, row), np.repeat(labels, row)) for row in times]
     np.testing.assert_allclose(drawn[:, 0], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("metric", list(FROM_CONFUSION))
+@pytest.mark.parametrize("metric", OF_CLASSES)
 def test_resampling_patterns_is_resampling_examples(metric):
     """The same distribution as drawing row numbers and scoring them one by one."""
     rng = np.random.default_rng(3)
@@ -306,23 +311,23 @@ def test_resampling_patterns_is_resampling_examples(metric):
     slow = np.empty(4000)
     for i in range(4000):
         rows = rng.integers(150, size=150)
-        slow[i] = FORMULAS[metric](first[rows], labels[rows]) - FORMULAS[metric](second[rows], labels[rows])
+        slow[i] = METRICS[metric].score(first[rows], labels[rows]) - METRICS[metric].score(second[rows], labels[rows])
     assert fast.mean() == pytest.approx(slow.mean(), abs=4 * slow.std() / 60)
     np.testing.assert_allclose(
         np.quantile(fast, [0.025, 0.5, 0.975]), np.quantile(slow, [0.025, 0.5, 0.975]), atol=0.012
     )
 
 
-@pytest.mark.parametrize("metric", list(FORMULAS))
+@pytest.mark.parametrize("metric", list(METRICS))
 def test_scores_on_drawn_examples_are_those_of_the_plain_form_and_hang_on_no_other_system(metric):
     rng = np.random.default_rng(6)
-    values = metric not in FROM_CONFUSION
-    systems = [rng.integers(0, 1 + size, 40) for size in (1, 2, 5)]
-    labels = rng.integers(0, 3, 40).astype(float if values else int)
+    form = METRICS[metric].form
+    systems = [answers.some(form, rng, 40, kinds=1 + size) for size in (1, 2, 5)]
+    labels = answers.some(form, rng, 40)
     whole = resampled_scores(systems, labels, metric, np.random.default_rng(2), 250)
     times = np.concatenate([counts(40, again, size) for again in [np.random.default_rng(2)] for size in (200, 50)])
     for system, drawn in zip(systems, whole.T, strict=True):
-        expected = [FORMULAS[metric](np.repeat(system, row), np.repeat(labels, row)) for row in times]
+        expected = [METRICS[metric].score(np.repeat(system, row, 0), np.repeat(labels, row, 0)) for row in times]
         np.testing.assert_allclose(drawn, expected, atol=1e-9)
         alone = resampled_scores([system], labels, metric, np.random.default_rng(2), 250)
         np.testing.assert_allclose(drawn, alone[:, 0], atol=1e-12)
@@ -341,7 +346,7 @@ def test_permutation_is_the_enumeration_of_all_swaps(metric):
     labels = rng.integers(2, size=9) if metric != "pearson" else rng.random(9)
     first = labels.copy() if metric != "pearson" else labels + 0.2 * rng.random(9)
     second = (rng.integers(2, size=9) if metric != "pearson" else rng.random(9)).astype(first.dtype)
-    score = FORMULAS[metric]
+    score = METRICS[metric].score
     observed = abs(score(first, labels) - score(second, labels))
     drawn = []
     for swap in itertools.product([False, True], repeat=9):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,13 +42,8 @@ def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
 
 
 def _row(task: Task, wanted: str | EvaluationSet, split: Split) -> dict[str, Any]:
-    if split.labels is None:
-        labels = "no labels: predictions only"
-    elif task.regression:
-        labels = f"{split.labels.min():g} to {split.labels.max():g}"
-    else:
-        counts = Counter(split.labels.tolist())
-        labels = ", ".join(f"{name} {counts[code]}" for code, name in enumerate(task.labels))
+    there = split.labels
+    labels = "no labels: predictions only" if there is None else task.form.described(there, task.labels)
     name = wanted if isinstance(wanted, str) else wanted.name
     return {"task": task.name, "split": name, "rows": len(split), "labels": labels, "fingerprint": split.fingerprint()}
 

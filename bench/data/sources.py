@@ -131,9 +131,7 @@ class Sample:
         return Split(
             [row.first for row in rows],
             [row.second or "" for row in rows] if len(task.columns) == 2 else None,
-            np.array([row.label for row in rows], dtype=np.float32 if task.regression else np.int64)
-            if labelled
-            else None,
+            np.array([row.label for row in rows], dtype=task.form.dtype) if labelled else None,
             list(range(len(rows))),
         )
 
@@ -228,24 +226,13 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
 
 def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
     """Codes or targets; names of classes are translated to their codes."""
-    codes = {name: code for code, name in enumerate(task.labels)}
-    cleaned: list[float] = []
+    form, cleaned = task.form, []
     for row, value in enumerate(values):
-        if isinstance(value, str) and value in codes:
-            cleaned.append(codes[value])
-            continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-            expected = "a number" if task.regression else f"one of 0..{task.num_labels - 1} or {', '.join(task.labels)}"
-            raise InputError(f"{where}, row {row}: the label of {task.name} should be {expected}, found {value!r}")
-        if not task.regression and value == -1:
-            raise InputError(
-                f"{where}, row {row}: label -1 marks a test split whose labels are not public; scores on it would "
-                f"mean nothing. Use the validation split"
-            )
-        if not task.regression and value not in range(task.num_labels):
-            raise InputError(f"{where}, row {row}: label {value!r} of {task.name} is outside 0..{task.num_labels - 1}")
-        cleaned.append(value)
-    return np.array(cleaned, dtype=np.float32 if task.regression else np.int64)
+        try:
+            cleaned.append(form.label(value, task.labels, task.name))
+        except InputError as error:
+            raise InputError(f"{where}, row {row}: {error}") from None
+    return np.array(cleaned, dtype=form.dtype)
 
 
 @lru_cache

@@ -5,13 +5,12 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.errors import InputError, unknown
 
-CLASS_METRICS = ("accuracy", "f1", "macro_f1", "weighted_f1", "matthews")
-"""f1 is that of class 1, for tasks of two classes; the other two are means over all classes."""
-VALUE_METRICS = ("pearson", "spearman")
-METRICS = CLASS_METRICS + VALUE_METRICS
+if TYPE_CHECKING:
+    from bench.stats.form import Form
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,13 @@ class Task:
     @property
     def regression(self) -> bool:
         return not self.labels
+
+    @property
+    def form(self) -> Form:
+        """What its answers are. Loads numpy, which lists of tasks do without."""
+        from bench.stats.form import CLASSES, SCORE
+
+        return CLASSES if self.labels else SCORE
 
 
 def _glue(name: str, columns: str, labels: str, metrics: str) -> Task:
@@ -126,7 +132,7 @@ def from_toml(path: Path) -> Task:
 
     Keys: ``name``, ``train`` and ``validation`` (files: .parquet, .csv, .tsv, .jsonl, relative to the TOML),
     ``text`` (one or two columns), ``labels`` (names in the order of their codes; leave out for a regression),
-    ``label`` (column, default "label"), ``metrics`` (:data:`CLASS_METRICS`, of a regression :data:`VALUE_METRICS`).
+    ``label`` (column, default "label"), ``metrics`` (:mod:`bench.stats.metrics`).
 
     Raises:
         InputError: naming the key that is missing, unknown or wrong.
@@ -159,22 +165,13 @@ def from_toml(path: Path) -> Task:
         raise InputError(f"{path}: text should name one or two columns, got {text}")
     if len(labels) == 1:
         raise InputError(f"{path}: labels should name at least two classes, or be left out for a regression")
-    fitting = CLASS_METRICS if labels else VALUE_METRICS
-    for metric in metrics or [""]:
-        if metric == "f1" and len(labels) > 2:
-            raise InputError(
-                f"{path}: metric 'f1' is the F1 of class 1 alone and says nothing of the other {len(labels) - 1} classes; "
-                f"choose macro_f1 or weighted_f1"
-            )
-        if metric not in fitting:
-            raise InputError(f"{path}: metric {metric!r} does not fit; for this task: {', '.join(fitting)}")
     files = []
     for split in ("train", "validation"):
         file = path.parent / str(given[split])
         if not file.is_file():
             raise InputError(f"{path}: {split} = {given[split]!r}, but there is no file {file}")
         files.append((split, str(file)))
-    return Task(
+    task = Task(
         name,
         tuple(text),
         tuple(labels),
@@ -184,3 +181,17 @@ def from_toml(path: Path) -> Task:
         tuple(files),
         path.name,
     )
+    _check_metrics(task, path)
+    return task
+
+
+def _check_metrics(task: Task, path: Path) -> None:
+    """Raises InputError: no metric, or one that does not suit the task."""
+    from bench.stats.metrics import fitting
+
+    known = {metric.name: metric for metric in fitting(task.form)}
+    for name in task.metrics or ("",):
+        if name not in known:
+            raise InputError(f"{path}: metric {name!r} does not fit; for this task: {', '.join(known)}")
+        if why := known[name].misfit(task.labels):
+            raise InputError(f"{path}: metric {name!r} {why}")

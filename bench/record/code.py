@@ -32,7 +32,9 @@ COMPUTING = frozenset(
         "bench.plan.recipe",
         "bench.plan.tasks",
         "bench.run.group",
+        "bench.stats.form",
         "bench.stats.metrics",
+        "bench.stats.resampling",
         "bench.train.augmentation",
         "bench.train.choice",
         "bench.train.evaluate",
@@ -47,6 +49,18 @@ COMPUTING = frozenset(
     }
 )
 """Modules of the harness whose definitions are followed; the others read, keep, show or time what these compute."""
+COMPUTING_FOLDERS = frozenset({"bench.stats.metrics"})
+"""Packages of which every file is one of them."""
+MOVED: Mapping[str, str] = {
+    "bench.stats.metrics:FORMULAS[accuracy]": "bench.stats.metrics.accuracy:ACCURACY.score",
+    "bench.stats.metrics:FORMULAS[f1]": "bench.stats.metrics.f1:F1.score",
+    "bench.stats.metrics:FORMULAS[macro_f1]": "bench.stats.metrics.f1:MACRO_F1.score",
+    "bench.stats.metrics:FORMULAS[weighted_f1]": "bench.stats.metrics.f1:WEIGHTED_F1.score",
+    "bench.stats.metrics:FORMULAS[matthews]": "bench.stats.metrics.matthews:MATTHEWS.score",
+    "bench.stats.metrics:FORMULAS[pearson]": "bench.stats.metrics.correlation:PEARSON.score",
+    "bench.stats.metrics:FORMULAS[spearman]": "bench.stats.metrics.correlation:SPEARMAN.score",
+}
+"""Names of definitions in older records -> where these definitions are today."""
 LOOP = (
     "bench.data.encode:encode",
     "bench.plan.recipe:Recipe",
@@ -74,7 +88,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "training state": ("bench.train.halfway:Halfway",),
 }
 """What is made -> the definitions of the harness that make it; what it is made of is named apart, in ``Code.of``."""
-BEST_EPOCH = "bench.train.choice:BestEpoch"
+BEST_EPOCH = ("bench.train.choice:BestEpoch", "bench.stats.form:FORMS")
 DESCRIBING = frozenset({"name", "version", "terms", "ablations", "grid", "small", "notes"})
 """Members of a method's class (and its bases) that say what it is, and compute nothing."""
 IN_NO_DUMP = frozenset({"annotation", "returns", "ctx", "type_comment", "type_params", "kind"})
@@ -109,7 +123,8 @@ def code_of(kind: str, of: Sequence[str] = ()) -> Code:
     """Today's code of one kind of thing.
 
     Args:
-        of: definitions besides those of the kind, ``module:name`` or ``module:NAME[key]`` for one value of a dictionary.
+        of: definitions besides those of the kind: ``module:name``, ``module:NAME[key]`` for one value of a dictionary, or
+            ``module:NAME.field`` for one argument of the call that makes a value; or a name of :data:`MOVED`.
     """
     return Code(kind, tuple(of), _hash((*KINDS.get(kind, ()), *of)) if kind in KINDS else "")
 
@@ -120,7 +135,7 @@ def student_code(method: str, metrics: Sequence[str], chosen: bool = False) -> C
     Args:
         chosen: whether the epoch that is shipped was chosen among several.
     """
-    return code_of("student", (methods.reference(method), *_formulas(metrics), *([BEST_EPOCH] if chosen else [])))
+    return code_of("student", (methods.reference(method), *_formulas(metrics), *(BEST_EPOCH if chosen else ())))
 
 
 def scoring_code(metrics: Sequence[str]) -> Code:
@@ -164,7 +179,9 @@ def _stated_version(module: str, name: str) -> int | None:
 
 
 def _formulas(metrics: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"bench.stats.metrics:FORMULAS[{name}]" for name in sorted(metrics))
+    from bench.stats.metrics import metric_of
+
+    return tuple(metric_of(name).code for name in sorted(metrics))
 
 
 @cache
@@ -287,6 +304,16 @@ def _file(name: str) -> Path | None:
     return None
 
 
+def _argument(module: Module, name: str, keyword: str = "") -> ast.expr | None:
+    """What a keyword is given in the call that makes a top-level value: in ``A = B(c=D)`` it is ``D`` for ``A`` and ``c``."""
+    for statement in module.bindings.get(name, ()):
+        made = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
+        for given in made.keywords if isinstance(made, ast.Call) else ():
+            if given.arg == keyword:
+                return given.value
+    return None
+
+
 class Closure:
     """Everything that some definitions use, as dumps of syntax trees."""
 
@@ -296,18 +323,20 @@ class Closure:
         self._seen: set[tuple[str, str]] = set()
 
     def enter(self, root: str) -> None:
-        """Follow one definition, ``module:name`` or ``module:NAME[key]``.
+        """Follow one definition, as :func:`code_of` names it.
 
         Raises:
             LookupError: there is no such definition.
         """
-        module, _, name = root.partition(":")
+        module, _, name = MOVED.get(root, root).partition(":")
         name, _, key = name.partition("[")
         found = _module(module)
         if found is None:
             raise LookupError(root)
         if key:
             self._value(found, name, key.removesuffix("]"))
+        elif argument := _argument(found, *name.split(".", 1)):
+            self._take(found, argument)
         elif not self._follow(module, name.split(".")[0], described=True):
             raise LookupError(root)
 
@@ -324,7 +353,9 @@ class Closure:
 
     def _follows(self, module: str) -> bool:
         top = module.split(".")[0]
-        return module in COMPUTING if top == "bench" else top in self.packages
+        if top == "bench":
+            return module in COMPUTING or module.rpartition(".")[0] in COMPUTING_FOLDERS
+        return top in self.packages
 
     def _follow(self, module: str, name: str, described: bool = False) -> bool:
         """Take the definition of a name and what it uses; whether there is one."""

@@ -12,6 +12,7 @@ from bench.plan.keys import canonical
 from bench.record.freshness import Freshness
 from bench.record.newest import LeftOut, newest
 from bench.record.schema import Record
+from bench.stats.metrics import label_of
 from bench.stats.ratios import Ratio
 
 
@@ -30,11 +31,7 @@ class Column:
 
     @property
     def title(self) -> str:
-        return f"{self.name} ({METRIC_NAMES.get(self.metric, self.metric)})"
-
-
-METRIC_NAMES = {"accuracy": "acc", "f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
-METRIC_NAMES |= {"macro_f1": "macro F1", "weighted_f1": "weighted F1"}
+        return f"{self.name} ({label_of(self.metric)})"
 
 
 @dataclass

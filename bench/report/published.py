@@ -15,9 +15,10 @@ from pathlib import Path
 
 from bench.errors import InputError
 from bench.plan.cell import TEACHER
-from bench.report.groups import METRIC_NAMES, Column, Group
+from bench.report.groups import Column, Group
 from bench.report.systems import UNKNOWN, Printed, paired, reasons_of, same_teacher
 from bench.report.tables import Table
+from bench.stats.metrics import label_of
 from bench.stats.summary import summarise
 
 FOLDER = Path(__file__).resolve().parent / "printed"
@@ -126,7 +127,7 @@ def reasons(group: Group, label: str, column: Column, paper: Published) -> list[
     if paper.metric == UNKNOWN:
         found.append("metric not stated")
     elif paper.metric != column.metric:
-        found.append(f"{METRIC_NAMES.get(paper.metric, paper.metric)}, ours is {METRIC_NAMES[column.metric]}")
+        found.append(f"{label_of(paper.metric)}, ours is {label_of(column.metric)}")
     rows = {r.cell.data.rows.get(column.evaluation) for r in group.records if column.task in r.cell.tasks}
     if rows != {DEV_ROWS.get((column.task, column.evaluation))}:
         found.append("not GLUE's development set")
@@ -155,7 +156,7 @@ def beside(group: Group, papers: Sequence[Published]) -> Table | None:
                     continue
                 ours = summarise(list(got.values()))
                 why = reasons(group, label, column, paper)
-                metric = METRIC_NAMES.get(paper.metric, paper.metric)
+                metric = label_of(paper.metric)
                 rows.append(
                     [
                         column.title,

@@ -16,7 +16,8 @@ import numpy as np
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import Column
-from bench.stats.paired import answers, resampled_scores
+from bench.stats.metrics import metric_of
+from bench.stats.paired import resampled_scores
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def resampled(column: Column, records: Sequence[Record], store: Store) -> Resamp
     Records with other examples than the first one's are only named.
     """
     labels = examples = None
+    form = metric_of(column.metric).form
     predicted: dict[str, np.ndarray] = {}
     others = set()
     for record in records:
@@ -56,7 +58,7 @@ def resampled(column: Column, records: Sequence[Record], store: Store) -> Resamp
         if labels is None or examples is None:
             labels, examples = arrays[f"labels.{column.evaluation}"], arrays[f"examples.{column.evaluation}"]
         if np.array_equal(examples, arrays[f"examples.{column.evaluation}"]):
-            predicted[record.key] = answers(arrays[f"logits.{column.evaluation}"])
+            predicted[record.key] = form.predicted(arrays[f"logits.{column.evaluation}"])
         else:
             others.add(record.key)
     assert labels is not None
@@ -79,7 +81,7 @@ def with_further_teachers(made: Resampled, teacher: Record, students: Sequence[R
             continue
         arrays, current = store.predictions(attempt, name), store.predictions(teacher)
         if np.array_equal(arrays[f"examples.{column.evaluation}"], current[f"examples.{column.evaluation}"]):
-            given = answers(arrays[f"logits.{column.evaluation}"])
+            given = metric_of(column.metric).form.predicted(arrays[f"logits.{column.evaluation}"])
             drawn = resampled_scores([given], made.labels, column.metric, chance(column, "examples"))
             found[weights] = attempt.scores[column.evaluation][column.metric], drawn[:, 0]
     return replace(made, teachers=found)

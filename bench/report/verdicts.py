@@ -21,7 +21,7 @@ from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled, chance, resampled, teacher_weights, with_further_teachers
 from bench.report.tables import LEFT_OUT, Footnotes, Table, cheaper, counted, no_ratio, sound_teacher
 from bench.stats.guards import Suspicion, suspicions
-from bench.stats.metrics import possible_ratios
+from bench.stats.metrics import metric_of
 from bench.stats.multiple import holm
 from bench.stats.paired import interval, over_seeds
 
@@ -244,7 +244,7 @@ def retentions(
             below_R = np.where(below_R > 0, below_R, np.nan)
             ratio_RS = data.stacked(own) / below_R[:, None]
             spread = over_seeds(ratio_RS, (ratio_RS,), chance(column, "ratio", label, TEACHER))
-            drawn = possible_ratios(column.metric, spread, below_R)
+            drawn = metric_of(column.metric).possible_ratios(spread, below_R)
             students_own = [record.scores[column.evaluation][column.metric] for record in own]
             found = retention(students_own, teacher, drawn, kept)
             samples.append(drawn)

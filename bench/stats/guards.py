@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.stats.metrics import FORMULAS, SIGNED
-from bench.stats.paired import answers, mcnemar
+from bench.stats.form import CLASSES
+from bench.stats.metrics import Metric, metric_of
+from bench.stats.paired import mcnemar
 
 CERTAIN = 1e-4
 """p-value below which another order of the labels is said to fit better."""
@@ -33,32 +34,38 @@ class Suspicion:
 
 
 def suspicions(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], metric: str) -> list[Suspicion]:
-    """Each thing wrong with these answers, [n, C] beside [n] labels; none for a sound score.
+    """Each thing wrong with these answers, logits and labels as a record keeps them; none for a sound score.
 
     Args:
         names: of the classes, in the order of their codes; their numbers are used for what has no name.
-        metric: by which the answers are compared with one answer to every example; for C = 1 a correlation.
+        metric: the name of the one by which the answers are compared with one answer to every example.
     """
-    predicted = answers(logits)
-    if logits.shape[1] == 1:
-        return _of_values(predicted, labels, metric)
+    measure = metric_of(metric)
+    if measure.form == CLASSES:
+        return _of_classes(logits, labels, names, measure)
+    return _of_others(measure.form.predicted(logits), labels, logits.shape[-1], measure)
+
+
+def _of_classes(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], metric: Metric) -> list[Suspicion]:
+    predicted, classes = metric.form.predicted(logits), logits.shape[1]
     name = lambda code: names[code] if code < len(names) else str(code)  # noqa: E731
     if len(np.unique(labels)) == 1:
         only = name(int(labels[0]))
         return [Suspicion(f"every label is {only}: placeholders, as in a test split whose labels are not public?")]
     n, found = len(labels), []
-    score = FORMULAS[metric](predicted, labels)
-    single, baseline = best_single_class(labels, logits.shape[1], metric)
+    score = metric.score(predicted, labels)
+    single, baseline = metric.form.constant(labels, classes, metric.score)
     if len(np.unique(predicted)) == 1:
         found.append(Suspicion(f"answers {name(int(predicted[0]))} to all {n:,} examples"))
     elif score <= baseline + ROUNDING:
-        always = "one answer to every example" if metric in SIGNED else f"always saying {name(single)}"
+        always = "one answer to every example" if metric.is_signed else f"always saying {name(int(single))}"
         found.append(
-            Suspicion(f"no better than {always} ({metric} {100 * baseline:.1f})", f"{100 * score:.1f}", baseline)
+            Suspicion(f"no better than {always} ({metric.name} {100 * baseline:.1f})", f"{100 * score:.1f}", baseline)
         )
-    order = permuted(predicted, labels, logits.shape[1])
+    order = permuted(predicted, labels, classes)
     if order is not None:
-        share, chance = float((predicted == labels).mean()), best_single_class(labels, logits.shape[1], "accuracy")[1]
+        share = float((predicted == labels).mean())
+        chance = CLASSES.constant(labels, classes, metric_of("accuracy").score)[1]
         mended = float((np.array(order)[predicted] == labels).mean())
         pairs = ", ".join(f"{name(code)} as {name(other)}" for code, other in enumerate(order) if code != other)
         if mended > chance:
@@ -67,21 +74,18 @@ def suspicions(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], met
     return found
 
 
-def _of_values(predicted: np.ndarray, labels: np.ndarray, metric: str) -> list[Suspicion]:
-    """What is wrong with a regression's values: any constant one has a correlation of 0."""
-    found = []
-    if np.ptp(predicted) == 0:
-        found.append(Suspicion("answers the same value to every example"))
-    elif np.ptp(labels) > 0 and (score := FORMULAS[metric](predicted, labels)) <= 0:
-        found.append(Suspicion(f"no better than one value for every example ({metric} 0.0)", f"{100 * score:.1f}", 0.0))
-    return found + ([Suspicion("every label is the same: a placeholder?")] if np.ptp(labels) == 0 else [])
-
-
-def best_single_class(labels: np.ndarray, classes: int, metric: str) -> tuple[int, float]:
-    """The class that, said to every example, scores most by this metric; and that score, from 0 to 1."""
-    scores = [FORMULAS[metric](np.full(len(labels), code), labels) for code in range(classes)]
-    best = int(np.argmax(scores))
-    return best, scores[best]
+def _of_others(predicted: np.ndarray, labels: np.ndarray, outputs: int, metric: Metric) -> list[Suspicion]:
+    """What is wrong with values or spans."""
+    answer, found = metric.form.answer, []
+    labels_vary = len(np.unique(labels, axis=0)) > 1
+    if len(np.unique(predicted, axis=0)) == 1:
+        found.append(Suspicion(f"answers the same {answer} to every example"))
+    elif labels_vary:
+        score, (_, baseline) = metric.score(predicted, labels), metric.form.constant(labels, outputs, metric.score)
+        if score <= baseline + ROUNDING:
+            what = f"no better than one {answer} for every example ({metric.name} {100 * baseline:.1f})"
+            found.append(Suspicion(what, f"{100 * score:.1f}", baseline))
+    return found if labels_vary else [*found, Suspicion("every label is the same: a placeholder?")]
 
 
 def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[int, ...] | None:

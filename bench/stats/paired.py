@@ -7,14 +7,15 @@ S seeds of 2 S + 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from bench.stats.metrics import FORMULAS, FROM_CONFUSION
+from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL, POWER
+from bench.stats.resampling import Confusion, Correlation, Mean, Repeated, Resampling
 
 RESAMPLES = 10_000
 """Of every interval and permutation test, so that one comparison has one interval everywhere."""
@@ -22,18 +23,14 @@ CHUNK = 200
 """Resamples of single examples that are scored at once."""
 
 
-def answers(logits: np.ndarray) -> np.ndarray:
-    """[n, C] logits as predicted classes; [n, 1] as predicted values."""
-    return np.asarray(logits[:, 0] if logits.shape[1] == 1 else logits.argmax(1))
-
-
 @dataclass(frozen=True)
 class Pairs:
     """Two systems' answers to the same examples of one task.
 
     Attributes:
-        first, second: predicted classes or values, [n] for each seed; in the same order of seeds where both have as many.
-        labels: [n].
+        first, second: predicted answers, [n, ...] for each seed; in the same order of seeds where both have as many.
+        labels: [n, ...].
+        metric: the name of one that is registered.
         fixed: a side that is not trained anew for a seed, such as the teacher of all seeds.
     """
 
@@ -48,12 +45,15 @@ class Pairs:
         """Of the side that has more."""
         return max(len(self.first), len(self.second))
 
+    @property
+    def _resampling(self) -> Resampling:
+        return metric_of(self.metric).resampling
+
     @cached_property
     def difference(self) -> float:
         """first - second, each the mean over its seeds, between -2 and 2."""
-        first, second = (
-            np.mean([FORMULAS[self.metric](one, self.labels) for one in side]) for side in (self.first, self.second)
-        )
+        score = metric_of(self.metric).score
+        first, second = (np.mean([score(one, self.labels) for one in side]) for side in (self.first, self.second))
         return float(first - second)
 
     @cached_property
@@ -76,10 +76,10 @@ class Pairs:
     def _classes(self) -> np.ndarray:
         return np.unique(self._patterns[0])
 
-    def _scores(self, confusion_RM: np.ndarray) -> np.ndarray:
+    def _scores(self, confusion_RM: np.ndarray, by: Confusion) -> np.ndarray:
         """[R] the metric of confusion matrices laid flat, [R, C * C]."""
         classes = self._classes
-        return FROM_CONFUSION[self.metric](confusion_RM.reshape(-1, len(classes), len(classes)), classes)
+        return by.of(confusion_RM.reshape(-1, len(classes), len(classes)), classes)
 
     def bootstrap(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
         """[resamples] differences over examples drawn with replacement, the same for both systems and all seeds.
@@ -90,12 +90,13 @@ class Pairs:
 
     def drawn(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
         """[resamples, S] and [resamples, S'] scores of the systems on the same drawn examples."""
-        if self.metric not in FROM_CONFUSION:
+        by = self._resampling
+        if not isinstance(by, Confusion):
             scores = resampled_scores([*self.first, *self.second], self.labels, self.metric, rng, resamples)
             return scores[:, : len(self.first)], scores[:, len(self.first) :]
         _, counts = self._patterns
         weights_RK = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
-        first, second = (np.stack([self._scores(weights_RK @ one) for one in side], 1) for side in self._indicators)
+        first, second = (np.stack([self._scores(weights_RK @ one, by) for one in side], 1) for side in self._indicators)
         return first, second
 
     def permutation(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> float:
@@ -103,34 +104,49 @@ class Pairs:
 
         All seeds of an example are swapped together, so that examples remain the unit.
         """
-        if self.metric in FROM_CONFUSION:
+        by = self._resampling
+        if isinstance(by, Confusion):
             _, counts = self._patterns
             swapped_RK = rng.binomial(counts, 0.5, size=(resamples, len(counts)))
             kept_RK = counts - swapped_RK
             drawn = np.zeros(resamples)
             for a, b in zip(*self._indicators, strict=True):
-                drawn += self._scores(kept_RK @ a + swapped_RK @ b) - self._scores(kept_RK @ b + swapped_RK @ a)
+                drawn += self._scores(kept_RK @ a + swapped_RK @ b, by) - self._scores(kept_RK @ b + swapped_RK @ a, by)
+            drawn = drawn / self.seeds
         else:
-            drawn = np.concatenate([self._swapped(rng, min(CHUNK, resamples - s)) for s in range(0, resamples, CHUNK)])
-        drawn = np.abs(drawn / (1 if self.metric not in FROM_CONFUSION else self.seeds))
+            parts = [self._swapped(rng, min(CHUNK, resamples - s), by) for s in range(0, resamples, CHUNK)]
+            drawn = np.concatenate(parts)
+        drawn = np.abs(drawn)
         observed = abs(self.difference)
         equal = np.isclose(drawn, observed, rtol=0, atol=1e-12)
         # the observed labelling is one of the permutations (Phipson and Smyth 2010)
         return float(((drawn > observed) & ~equal).sum() + 0.5 * (equal.sum() + 1)) / (resamples + 1)
 
-    def _swapped(self, rng: np.random.Generator, resamples: int) -> np.ndarray:
+    def _swapped(self, rng: np.random.Generator, resamples: int, by: Repeated | Mean | Correlation) -> np.ndarray:
         swap = rng.random((resamples, len(self.labels))) < 0.5
-        labels = np.broadcast_to(self.labels, swap.shape)
+        swap = swap.reshape(*swap.shape, *[1] * (self.labels.ndim - 1))
         total = np.zeros(resamples)
         for a, b in zip(self.first, self.second, strict=True):
-            total += correlations(self.metric, np.where(swap, b, a), labels)
-            total -= correlations(self.metric, np.where(swap, a, b), labels)
+            total += by.of_rows(np.where(swap, b, a), self.labels)
+            total -= by.of_rows(np.where(swap, a, b), self.labels)
         return total / self.seeds
 
+    @property
+    def is_share_of_right(self) -> bool:
+        """Whether the metric counts examples that are answered rightly: then :meth:`discordant` decides of one seed each."""
+        return metric_of(self.metric).right is not None
+
     def discordant(self) -> tuple[int, int]:
-        """Examples that only the first system, and only the second, answers rightly; of one seed."""
-        right = self.first[0] == self.labels, self.second[0] == self.labels
-        return int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
+        """Examples that only the first system, and only the second, answers rightly; of one seed.
+
+        Raises:
+            ValueError: the metric does not say which answers are right.
+        """
+        right = metric_of(self.metric).right
+        if right is None:
+            raise ValueError(f"{self.metric} does not say which answers are right")
+        first, second = right(self.first[0], self.labels), right(self.second[0], self.labels)
+        return int((first & ~second).sum()), int((second & ~first).sum())
 
 
 def resampled_scores(
@@ -145,9 +161,10 @@ def resampled_scores(
     A system's scores are the same whatever other systems are scored with it.
 
     Args:
-        systems: predicted classes or values, [n] each.
+        systems: predicted answers, [n, ...] each.
+        metric: the name of one that is registered.
     """
-    score = _class_scorer(systems, labels, metric) if metric in FROM_CONFUSION else _scorer(systems, labels, metric)
+    score = metric_of(metric).resampling.scorer(systems, labels)
     made = [score(counts(len(labels), rng, min(CHUNK, resamples - s))) for s in range(0, resamples, CHUNK)]
     return np.concatenate(made)
 
@@ -156,53 +173,6 @@ def counts(examples: int, rng: np.random.Generator, resamples: int) -> np.ndarra
     """[resamples, examples] how often each example is drawn, of as many draws with replacement as there are examples."""
     drawn_RN = rng.integers(examples, size=(resamples, examples))
     return np.stack([np.bincount(row, minlength=examples) for row in drawn_RN])
-
-
-def _class_scorer(systems: Sequence[np.ndarray], labels: np.ndarray, metric: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Counts of the examples, [R, n] -> [R, M] scores of classes."""
-    classes = np.unique(np.concatenate([labels, *systems]))
-    size = len(classes)
-    true = np.searchsorted(classes, labels) * size
-    cells = np.stack([true + np.searchsorted(classes, predicted) for predicted in systems], 1)
-    # in float32 the sums of counts are exact up to 2**24 examples
-    onehot = (cells[:, :, None] == np.arange(size**2)).astype(np.float32).reshape(len(labels), -1)
-
-    def score(counts_RN: np.ndarray) -> np.ndarray:
-        confusions = (counts_RN.astype(np.float32) @ onehot).astype(np.float64).reshape(-1, size, size)
-        return FROM_CONFUSION[metric](confusions, classes).reshape(len(counts_RN), -1)
-
-    return score
-
-
-def _scorer(systems: Sequence[np.ndarray], labels: np.ndarray, metric: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Counts of the examples, [R, n] -> [R, M] correlations."""
-    prepare = _ranked if metric == "spearman" else _valued
-    of_labels, of_systems = prepare(labels), [prepare(predicted) for predicted in systems]
-
-    def score(counts_RN: np.ndarray) -> np.ndarray:
-        counts_RN = counts_RN.astype(np.int32)  # whole numbers add up exactly, and in a quarter of the time
-        weights_RN = counts_RN.astype(float)
-        true_RN = of_labels(counts_RN)
-        middle_R, variance_R = _moments(true_RN, weights_RN)
-        lever_RN = weights_RN * (true_RN - middle_R[:, None])  # sums to 0, so the other side needs no centring
-        found = []
-        for given in of_systems:
-            x_RN = given(counts_RN)
-            scale_R = np.sqrt(_moments(x_RN, weights_RN)[1] * variance_R)
-            together_R = np.einsum("rn,rn->r", x_RN, lever_RN)
-            found.append(np.divide(together_R, scale_R, out=np.zeros(len(scale_R)), where=scale_R > 0))
-        return np.stack(found, 1)
-
-    return score
-
-
-def _moments(x_RN: np.ndarray, weights_RN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[R] weighted mean, and weighted sum of squares about it: 0 where all that was drawn is the same but for rounding."""
-    total_R = weights_RN.sum(1)
-    mean_R = np.einsum("rn,rn->r", x_RN, weights_RN) / total_R
-    squares_R = np.einsum("rn,rn,rn->r", x_RN, x_RN, weights_RN)
-    about_R = squares_R - total_R * mean_R**2
-    return mean_R, np.where(about_R > 1e-12 * squares_R, about_R, 0.0)
 
 
 def of_difference(
@@ -275,41 +245,6 @@ def _spread(
     moved_R = np.sqrt(of_examples / whole) * (mean_R - centre) if whole > 0 else np.zeros_like(mean_R)
     moved_R = moved_R + rng.normal(0, np.sqrt(added), len(mean_R))
     return np.asarray(centre + moved_R * np.sqrt(freedom / rng.chisquare(freedom, len(mean_R))))
-
-
-def _valued(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Counts of each example -> its value, less the mean of all: that changes no correlation and little is lost to rounding."""
-    return lambda counts_RN: np.broadcast_to(x_N - x_N.mean(dtype=float), counts_RN.shape)
-
-
-def _ranked(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Counts of each example -> its rank among the examples so drawn, ties at their middle; sorted only once."""
-    _, group_N = np.unique(x_N, return_inverse=True)
-    order_N = np.argsort(group_N, kind="stable")
-    starts_G = np.flatnonzero(np.diff(group_N[order_N], prepend=-1))
-    distinct = len(starts_G) == len(x_N)
-
-    def ranks(counts_RN: np.ndarray) -> np.ndarray:
-        size_RG = counts_RN.take(order_N, axis=1)
-        if not distinct:
-            size_RG = np.add.reduceat(size_RG, starts_G, axis=1)
-        twice_RG = 2 * size_RG.cumsum(1, dtype=size_RG.dtype)
-        twice_RG -= size_RG - 1
-        return twice_RG.take(group_N, axis=1).astype(float) / 2
-
-    return ranks
-
-
-def correlations(metric: str, predicted_RN: np.ndarray, labels_RN: np.ndarray) -> np.ndarray:
-    """[R] Pearson's or Spearman's correlation of each row; 0 where one of the two is constant."""
-    if metric == "spearman":
-        from scipy.stats import rankdata
-
-        predicted_RN, labels_RN = rankdata(predicted_RN, axis=1), rankdata(labels_RN, axis=1)
-    a = predicted_RN - predicted_RN.mean(1, keepdims=True)
-    b = labels_RN - labels_RN.mean(1, keepdims=True)
-    scale = np.sqrt((a * a).sum(1) * (b * b).sum(1))
-    return np.divide((a * b).sum(1), scale, out=np.zeros(len(a)), where=scale > 0)
 
 
 def interval(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Predictions of a deployed model, and GLUE's metrics as local ``evaluate.Metric`` classes (no network)."""
+"""Predictions of a deployed model, and the metrics as local ``evaluate.Metric`` classes (no network)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import torch
 from torch import nn
 
 from bench.data.encode import Encoded
-from bench.data.tasks import VALUE_METRICS
 from bench.errors import CellError
-from bench.stats.metrics import FORMULAS
+from bench.stats.metrics import Metric, metric_of
 from bench.train.numerics import Numerics
 from methods.api import Needs
 from methods.packed import forward
@@ -48,31 +47,37 @@ def predict(model: nn.Module, data: Encoded, numerics: Numerics) -> np.ndarray:
 
 
 @lru_cache
-def metric(name: str) -> Any:
-    """A local ``evaluate.Metric`` called ``name``: one of :data:`bench.data.tasks.METRICS`."""
+def local(metric: Metric) -> Any:
+    """A local ``evaluate.Metric`` that scores as one of ours."""
     import datasets
     import evaluate
 
-    value = "float32" if name in VALUE_METRICS else "int64"
+    form = metric.form
+    value = datasets.Value(form.dtype)
+    answer = datasets.List(value, length=form.shape[0]) if form.shape else value
 
     class Local(evaluate.Metric):
         def _info(self) -> evaluate.MetricInfo:
-            features = datasets.Features({"predictions": datasets.Value(value), "references": datasets.Value(value)})
-            return evaluate.MetricInfo(description=name, citation="", features=features)
+            features = datasets.Features({"predictions": answer, "references": answer})
+            return evaluate.MetricInfo(description=metric.name, citation="", features=features)
 
         def _compute(self, predictions: Sequence, references: Sequence) -> dict[str, float]:
-            return {name: FORMULAS[name](np.asarray(predictions), np.asarray(references))}
+            return {metric.name: metric.score(np.asarray(predictions), np.asarray(references))}
 
     return Local
 
 
 def score(logits: np.ndarray, labels: np.ndarray, metrics: Sequence[str]) -> dict[str, float]:
-    """Scores between -1 and 1 of these logits against the labels."""
-    predictions = logits[:, 0] if logits.shape[1] == 1 else logits.argmax(1)
+    """Scores between -1 and 1 of these logits against the labels.
+
+    Raises:
+        InputError: no such metric.
+    """
     scores: dict[str, float] = {}
     for name in metrics:
-        computed = metric(name)(keep_in_memory=True, experiment_id="bench").compute(
-            predictions=predictions, references=labels
+        metric = metric_of(name)
+        computed = local(metric)(keep_in_memory=True, experiment_id="bench").compute(
+            predictions=metric.form.predicted(logits), references=labels
         )
         scores[name] = float(computed[name])
     return scores

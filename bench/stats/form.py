@@ -1,0 +1,220 @@
+"""What an answer is: a class, a score, or a span of the text; and what follows from that. No torch.
+
+Letters of shapes: n examples, C outputs, L tokens of a padded sequence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from bench.errors import InputError
+
+Scoring = Callable[[np.ndarray, np.ndarray], float]
+"""(predicted, labels) -> a score; more is better."""
+Axes = tuple[int | None, ...]
+"""The shape of an array; None for a length that the data decide."""
+
+
+class Form(Protocol):
+    """A kind of answer."""
+
+    name: ClassVar[str]
+    """as records keep it"""
+    task: ClassVar[str]
+    """what a task with such answers is called"""
+    answer: ClassVar[str]
+    """what one answer is called"""
+    dtype: ClassVar[str]
+    """of labels and predictions, as numpy and Arrow call it"""
+    shape: ClassVar[tuple[int, ...]]
+    """of one label and one prediction; () for a single number"""
+    loss: ClassVar[str]
+    """the loss on labels, a name in torch.nn.functional; ``methods.losses.hard`` computes it"""
+
+    def outputs(self, names: Sequence[str]) -> int:
+        """How many numbers a model gives for each example (for a span: for each token), from the names of the labels."""
+
+    def arrays(self, examples: int, outputs: int) -> Mapping[str, Axes]:
+        """The arrays that a record keeps of each evaluation set, and their shapes. Without public labels it keeps none."""
+
+    def predicted(self, logits: np.ndarray) -> np.ndarray:
+        """[n, *shape] answers."""
+
+    def label(self, value: object, names: Sequence[str], task: str) -> float | Sequence[int]:
+        """One value of a label column.
+
+        Raises:
+            InputError: it is no label of this task; the message names the value and the task.
+        """
+
+    def constant(self, labels: np.ndarray, outputs: int, score: Scoring) -> tuple[np.ndarray, float]:
+        """The one answer that scores most if it is given to every example; and that score."""
+
+    def described(self, labels: np.ndarray, names: Sequence[str]) -> str:
+        """For a reader: which labels there are."""
+
+
+def misshapen(form: Form, arrays: Mapping[str, np.ndarray], examples: int, outputs: int) -> str:
+    """Which of a record's arrays has another shape than its form says; "" where none has."""
+    for name, axes in form.arrays(examples, outputs).items():
+        found = arrays[name].shape if name in arrays else axes
+        if len(found) != len(axes) or any(None is not size != there for size, there in zip(axes, found, strict=True)):
+            wanted = ", ".join("any" if size is None else str(size) for size in axes)
+            return f"{name} of shape {list(found)}; {form.task} has [{wanted}]"
+    return ""
+
+
+def _best(candidates: np.ndarray, labels: np.ndarray, score: Scoring) -> tuple[np.ndarray, float]:
+    """The first of the candidates that, given to every example, scores most."""
+    scores = [score(np.broadcast_to(one, labels.shape).copy(), labels) for one in candidates]
+    best = int(np.argmax(scores))
+    return candidates[best], scores[best]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """One of several classes: [n, C] logits, [n] codes."""
+
+    name: ClassVar[str] = "classes"
+    task: ClassVar[str] = "classification"
+    answer: ClassVar[str] = "class"
+    dtype: ClassVar[str] = "int64"
+    shape: ClassVar[tuple[int, ...]] = ()
+    loss: ClassVar[str] = "cross_entropy"
+
+    def outputs(self, names: Sequence[str]) -> int:
+        return len(names)
+
+    def arrays(self, examples: int, outputs: int) -> Mapping[str, Axes]:
+        return {"logits": (examples, outputs), "labels": (examples,)}
+
+    def predicted(self, logits: np.ndarray) -> np.ndarray:
+        return np.asarray(logits.argmax(1))
+
+    def label(self, value: object, names: Sequence[str], task: str) -> float:
+        """A class by its name or its code."""
+        if isinstance(value, str) and value in names:
+            return names.index(value)
+        last = len(names) - 1
+        number = _number(value, f"one of 0..{last} or {', '.join(names)}", task)
+        if number == -1:
+            raise InputError(
+                "label -1 marks a test split whose labels are not public; scores on it would mean nothing. "
+                "Use the validation split"
+            )
+        if number not in range(len(names)):
+            raise InputError(f"label {value!r} of {task} is outside 0..{last}")
+        return number
+
+    def constant(self, labels: np.ndarray, outputs: int, score: Scoring) -> tuple[np.ndarray, float]:
+        return _best(np.arange(outputs), labels, score)
+
+    def described(self, labels: np.ndarray, names: Sequence[str]) -> str:
+        counts = Counter(labels.tolist())
+        return ", ".join(f"{name} {counts[code]}" for code, name in enumerate(names))
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number on a scale, as in a regression: [n, 1] logits, [n] values."""
+
+    name: ClassVar[str] = "score"
+    task: ClassVar[str] = "regression"
+    answer: ClassVar[str] = "value"
+    dtype: ClassVar[str] = "float32"
+    shape: ClassVar[tuple[int, ...]] = ()
+    loss: ClassVar[str] = "mse_loss"
+
+    def outputs(self, names: Sequence[str]) -> int:
+        return 1
+
+    def arrays(self, examples: int, outputs: int) -> Mapping[str, Axes]:
+        return {"logits": (examples, 1), "labels": (examples,)}
+
+    def predicted(self, logits: np.ndarray) -> np.ndarray:
+        return np.asarray(logits[:, 0])
+
+    def label(self, value: object, names: Sequence[str], task: str) -> float:
+        return _number(value, "a number", task)
+
+    def constant(self, labels: np.ndarray, outputs: int, score: Scoring) -> tuple[np.ndarray, float]:
+        """The mean of the labels or their median, which are best by squared and by absolute error."""
+        return _best(np.array([labels.mean(), np.median(labels)], labels.dtype), labels, score)
+
+    def described(self, labels: np.ndarray, names: Sequence[str]) -> str:
+        return f"{labels.min():g} to {labels.max():g}"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of the text, by its first and last token: [n, L, 2] logits, [n, 2] places.
+
+    Logits of tokens that cannot be meant (padding, the question) are -inf.
+    """
+
+    window: int = 30
+    """tokens of the longest answer, as in SQuAD's evaluation of BERT"""
+    name: ClassVar[str] = "span"
+    task: ClassVar[str] = "span extraction"
+    answer: ClassVar[str] = "span"
+    dtype: ClassVar[str] = "int64"
+    shape: ClassVar[tuple[int, ...]] = (2,)
+    loss: ClassVar[str] = "cross_entropy"
+
+    def outputs(self, names: Sequence[str]) -> int:
+        return 2
+
+    def arrays(self, examples: int, outputs: int) -> Mapping[str, Axes]:
+        return {"logits": (examples, None, 2), "labels": (examples, 2)}
+
+    def predicted(self, logits: np.ndarray) -> np.ndarray:
+        """The span with the largest sum of both logits that ends where it starts or later, within the window.
+
+        Of equal sums the shorter span, then the earlier one; where no token can be meant, the first token.
+        """
+        starts_NL, ends_NL = logits[..., 0], logits[..., 1]
+        examples, length = starts_NL.shape
+        rows = np.arange(examples)
+        best_N, answer_N2 = np.full(examples, -np.inf), np.zeros((examples, 2), np.int64)
+        for longer in range(min(self.window, length)):
+            sums = starts_NL[:, : length - longer] + ends_NL[:, longer:]
+            start_N = sums.argmax(1)
+            better_N = sums[rows, start_N] > best_N
+            best_N = np.where(better_N, sums[rows, start_N], best_N)
+            answer_N2[better_N] = np.stack([start_N, start_N + longer], 1)[better_N]
+        return answer_N2
+
+    def label(self, value: object, names: Sequence[str], task: str) -> Sequence[int]:
+        """The numbers of its first and last token."""
+        pair = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
+        whole = all(isinstance(place, int) and not isinstance(place, bool) for place in pair)
+        if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1]:
+            expected = "the numbers of its first and last token"
+            raise InputError(f"the label of {task} should be {expected}, found {value!r}")
+        return pair
+
+    def constant(self, labels: np.ndarray, outputs: int, score: Scoring) -> tuple[np.ndarray, float]:
+        """The most frequent span of the labels, or the first token."""
+        spans, counts = np.unique(labels, axis=0, return_counts=True)
+        return _best(np.stack([spans[counts.argmax()], np.zeros(2, labels.dtype)]), labels, score)
+
+    def described(self, labels: np.ndarray, names: Sequence[str]) -> str:
+        lengths = labels[:, 1] - labels[:, 0] + 1
+        return f"spans of {lengths.min()} to {lengths.max()} tokens"
+
+
+def _number(value: object, expected: str, task: str) -> float:
+    """Raises InputError: no number, or not a number in the sense of floats."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise InputError(f"the label of {task} should be {expected}, found {value!r}")
+    return value
+
+
+CLASSES, SCORE, SPAN = Classes(), Score(), Span()
+FORMS: Mapping[str, Form] = {form.name: form for form in (CLASSES, SCORE, SPAN)}
+"""name -> form"""

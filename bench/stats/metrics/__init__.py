@@ -1,0 +1,138 @@
+"""The metrics: one value each, with all that the product needs of it. A file of this folder that defines one adds it. No torch.
+
+How to add a metric: docs/metrics.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.errors import unknown
+from bench.stats.form import Form, Scoring
+from bench.stats.resampling import Repeated, Resampling
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. In its file it is bound to its name in capitals, so that its code can be found: ``MACRO_F1``.
+
+    Attributes:
+        name: as task files and records have it: lower case, digits and ``_``.
+        label: as tables print it.
+        form: of the answers that it scores.
+        score: [n, ...] predicted answers and labels -> a number from ``low`` to ``high``; more is better. It needs no
+            more than numpy when its file is imported.
+        resampled_by: how it scores many resamples at once, faster than by ``score`` on every one of them.
+        right: [n, ...] predicted answers and labels -> [n] whether each is right, of a metric that is the share of right
+            answers. Two systems of one seed are then compared by McNemar's test, else by swapping answers.
+        misfit: the names of a task's labels -> why the metric does not suit them; "" where it does.
+
+    Raises:
+        ValueError: a name or a range that records and tables cannot hold.
+    """
+
+    name: str
+    label: str
+    form: Form
+    score: Scoring
+    low: float = 0.0
+    high: float = 1.0
+    resampled_by: Resampling | None = None
+    right: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    misfit: Callable[[Sequence[str]], str] = lambda names: ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+            raise ValueError(f"a metric is called {self.name!r}: lower case, digits and _ are allowed")
+        if not -1 <= self.low < self.high <= 1:
+            raise ValueError(f"{self.name}: records hold scores from -1 to 1, not {self.low:g} to {self.high:g}")
+
+    @property
+    def resampling(self) -> Resampling:
+        """How it scores resamples."""
+        return self.resampled_by or Repeated(self.score)
+
+    @property
+    def code(self) -> str:
+        """Where its score is defined, as :mod:`bench.record.code` names definitions."""
+        return f"{self.score.__module__}:{self.name.upper()}.score"
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it is a correlation, with 0 for answers that know nothing."""
+        return self.low < 0
+
+    @property
+    def largest_difference(self) -> float:
+        """How far two scores can be apart."""
+        return self.high - self.low
+
+    def possible_differences(self, drawn: np.ndarray) -> np.ndarray:
+        """Drawn differences of two scores, those beyond what the metric can give moved to its end.
+
+        Student's t of two seeds reaches beyond it. The true difference lies within, so an interval that is cut there covers it
+        as often as before, and every quantile within stays where it was.
+        """
+        return np.clip(drawn, -self.largest_difference, self.largest_difference)
+
+    def possible_ratios(self, drawn: np.ndarray, whole: np.ndarray) -> np.ndarray:
+        """Drawn ratios of a score to the positive scores ``whole``, likewise: between the metric's ends over these. NaN stays."""
+        return np.clip(drawn, self.low / whole, self.high / whole)
+
+
+METRICS: dict[str, Metric] = {}
+"""name -> metric, in the order of the files' names."""
+
+
+def register(metric: Metric) -> Metric:
+    """Add a metric. Those of this folder are added by themselves.
+
+    Raises:
+        ValueError: another one has its name.
+    """
+    if METRICS.setdefault(metric.name, metric) is not metric:
+        raise ValueError(f"two metrics are called {metric.name!r}")
+    return metric
+
+
+def metric_of(name: str) -> Metric:
+    """The metric of this name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in METRICS:
+        raise unknown("metric", name, METRICS)
+    return METRICS[name]
+
+
+def fitting(form: Form) -> list[Metric]:
+    """The metrics of answers of this form."""
+    return [metric for metric in METRICS.values() if metric.form == form]
+
+
+def label_of(name: str) -> str:
+    """As tables print it; the name itself of a metric that is not registered, as one of a paper."""
+    return METRICS[name].label if name in METRICS else name
+
+
+def named_in(text: str) -> str:
+    """The name of the metric that a column's title names by its name or label; "" where it names none."""
+    words = [(word, metric.name) for metric in METRICS.values() for word in (metric.name, metric.label.lower())]
+    words.sort(key=lambda one: -len(one[0]))  # "macro F1" names macro_f1, not f1
+    for word, name in words:
+        if re.search(rf"\b{re.escape(word).replace('_', '[_ ]')}\b", text.lower()):
+            return name
+    return ""
+
+
+for _file in pkgutil.iter_modules(__path__):
+    for _value in vars(importlib.import_module(f"{__name__}.{_file.name}")).values():
+        if isinstance(_value, Metric):
+            register(_value)

@@ -1,0 +1,73 @@
+"""F1: of class 1 alone, as GLUE has it for MRPC and QQP, and two means over several classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench.stats.form import CLASSES
+from bench.stats.metrics import Metric
+from bench.stats.metrics.confusion import _sums
+from bench.stats.resampling import Confusion
+
+
+def _f1(predicted: np.ndarray, true: np.ndarray) -> float:
+    hits = float(((predicted == 1) & (true == 1)).sum())
+    claimed, real = float((predicted == 1).sum()), float((true == 1).sum())
+    return 2 * hits / (claimed + real) if claimed + real else 0.0
+
+
+def _confusion(predicted: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[1, C, C] counts (rows: true) of the classes that occur in either, and the [C] classes."""
+    classes, code = np.unique(np.concatenate([true, predicted]), return_inverse=True)
+    size, n = len(classes), len(true)
+    counts = np.bincount(code[:n] * size + code[n:], minlength=size**2)
+    return counts.reshape(1, size, size).astype(float), classes
+
+
+def _macro_f1(predicted: np.ndarray, true: np.ndarray) -> float:
+    return float(_macro_f1_of(*_confusion(predicted, true))[0])
+
+
+def _weighted_f1(predicted: np.ndarray, true: np.ndarray) -> float:
+    return float(_weighted_f1_of(*_confusion(predicted, true))[0])
+
+
+def _f1_by_class(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray) -> np.ndarray:
+    """[R, C] F1 of every class against all others; 0 for one that is neither among the labels nor among the answers."""
+    total_RC = true_RC + answered_RC
+    return np.divide(2 * hits_RC, total_RC, out=np.zeros(total_RC.shape), where=total_RC > 0)
+
+
+def _f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    return _f1_by_class(*_sums(confusion_RCC))[:, classes == 1].sum(1)
+
+
+def _macro_f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Mean over the classes that occur among these labels or answers, as scikit-learn's with zero_division=0.
+
+    Of resampled examples these are the classes that were drawn: a resample scores what the plain form gives the same examples.
+    """
+    hits_RC, true_RC, answered_RC = _sums(confusion_RCC)
+    return _f1_by_class(hits_RC, true_RC, answered_RC).sum(1) / (true_RC + answered_RC > 0).sum(1)
+
+
+def _weighted_f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Mean over the classes, each with the weight of its labels."""
+    hits_RC, true_RC, answered_RC = _sums(confusion_RCC)
+    return (_f1_by_class(hits_RC, true_RC, answered_RC) * true_RC).sum(1) / true_RC.sum(1)
+
+
+def _of_two_classes(names: Sequence[str]) -> str:
+    if len(names) <= 2:
+        return ""
+    return (
+        f"is the F1 of class 1 alone and says nothing of the other {len(names) - 1} classes; "
+        f"choose macro_f1 or weighted_f1"
+    )
+
+
+F1 = Metric("f1", "F1", CLASSES, score=_f1, resampled_by=Confusion(_f1_of), misfit=_of_two_classes)
+MACRO_F1 = Metric("macro_f1", "macro F1", CLASSES, score=_macro_f1, resampled_by=Confusion(_macro_f1_of))
+WEIGHTED_F1 = Metric("weighted_f1", "weighted F1", CLASSES, score=_weighted_f1, resampled_by=Confusion(_weighted_f1_of))

@@ -1,0 +1,149 @@
+"""How a metric scores many resamples of the same examples at once: as fast as its arithmetic allows.
+
+Letters of shapes: n or N examples, R resamples, M systems, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Scorer = Callable[[np.ndarray], np.ndarray]
+"""[R, n] how often each example was drawn -> [R, M] scores."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """By the metric's plain form on the examples as they were drawn: slow, and right for every metric."""
+
+    score: Callable[[np.ndarray, np.ndarray], float]
+
+    def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
+        """For the answers of M systems, [n, ...] each, to examples with these [n, ...] labels."""
+
+        def drawn(row: np.ndarray) -> list[float]:
+            true = np.repeat(labels, row, axis=0)
+            return [self.score(np.repeat(system, row, axis=0), true) for system in systems]
+
+        return lambda counts_RN: np.array([drawn(row) for row in counts_RN])
+
+    def of_rows(self, predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """[R, n, ...] answers -> [R] scores with these [n, ...] labels: for tests that swap answers."""
+        return np.array([self.score(row, labels) for row in predicted])
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Of a metric that is the mean of a number for each example."""
+
+    each: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    """(predicted, labels) -> [n]"""
+
+    def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
+        """As :meth:`Repeated.scorer`."""
+        values_NM = np.stack([self.each(system, labels) for system in systems], 1).astype(float)
+        return lambda counts_RN: counts_RN @ values_NM / counts_RN.sum(1, keepdims=True)
+
+    def of_rows(self, predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """As :meth:`Repeated.of_rows`."""
+        return np.array([self.each(row, labels).mean() for row in predicted])
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Of a metric of classes that is a function of the confusion matrix."""
+
+    of: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    """[R, C, C] counts (rows: true) and the [C] classes -> [R]"""
+
+    def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
+        """As :meth:`Repeated.scorer`."""
+        classes = np.unique(np.concatenate([labels, *systems]))
+        size = len(classes)
+        true = np.searchsorted(classes, labels) * size
+        cells = np.stack([true + np.searchsorted(classes, predicted) for predicted in systems], 1)
+        # in float32 the sums of counts are exact up to 2**24 examples
+        onehot = (cells[:, :, None] == np.arange(size**2)).astype(np.float32).reshape(len(labels), -1)
+
+        def score(counts_RN: np.ndarray) -> np.ndarray:
+            confusions = (counts_RN.astype(np.float32) @ onehot).astype(np.float64).reshape(-1, size, size)
+            return self.of(confusions, classes).reshape(len(counts_RN), -1)
+
+        return score
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Of Pearson's correlation of the answers with the labels, or of the ranks of both."""
+
+    ranked: bool = False
+
+    def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
+        """As :meth:`Repeated.scorer`; 0 where the labels or the answers are constant."""
+        prepare = _ranked if self.ranked else _valued
+        of_labels, of_systems = prepare(labels), [prepare(predicted) for predicted in systems]
+
+        def score(counts_RN: np.ndarray) -> np.ndarray:
+            counts_RN = counts_RN.astype(np.int32)  # whole numbers add up exactly, and in a quarter of the time
+            weights_RN = counts_RN.astype(float)
+            true_RN = of_labels(counts_RN)
+            middle_R, variance_R = _moments(true_RN, weights_RN)
+            lever_RN = weights_RN * (true_RN - middle_R[:, None])  # sums to 0, so the other side needs no centring
+            found = []
+            for given in of_systems:
+                x_RN = given(counts_RN)
+                scale_R = np.sqrt(_moments(x_RN, weights_RN)[1] * variance_R)
+                together_R = np.einsum("rn,rn->r", x_RN, lever_RN)
+                found.append(np.divide(together_R, scale_R, out=np.zeros(len(scale_R)), where=scale_R > 0))
+            return np.stack(found, 1)
+
+        return score
+
+    def of_rows(self, predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """As :meth:`Repeated.of_rows`; 0 where one of the two is constant."""
+        predicted_RN, labels_RN = predicted, np.broadcast_to(labels, predicted.shape)
+        if self.ranked:
+            from scipy.stats import rankdata
+
+            predicted_RN, labels_RN = rankdata(predicted_RN, axis=1), rankdata(labels_RN, axis=1)
+        a = predicted_RN - predicted_RN.mean(1, keepdims=True)
+        b = labels_RN - labels_RN.mean(1, keepdims=True)
+        scale = np.sqrt((a * a).sum(1) * (b * b).sum(1))
+        return np.divide((a * b).sum(1), scale, out=np.zeros(len(a)), where=scale > 0)
+
+
+Resampling = Repeated | Mean | Confusion | Correlation
+
+
+def _moments(x_RN: np.ndarray, weights_RN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[R] weighted mean, and weighted sum of squares about it: 0 where all that was drawn is the same but for rounding."""
+    total_R = weights_RN.sum(1)
+    mean_R = np.einsum("rn,rn->r", x_RN, weights_RN) / total_R
+    squares_R = np.einsum("rn,rn,rn->r", x_RN, x_RN, weights_RN)
+    about_R = squares_R - total_R * mean_R**2
+    return mean_R, np.where(about_R > 1e-12 * squares_R, about_R, 0.0)
+
+
+def _valued(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Counts of each example -> its value, less the mean of all: that changes no correlation and little is lost to rounding."""
+    return lambda counts_RN: np.broadcast_to(x_N - x_N.mean(dtype=float), counts_RN.shape)
+
+
+def _ranked(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Counts of each example -> its rank among the examples so drawn, ties at their middle; sorted only once."""
+    _, group_N = np.unique(x_N, return_inverse=True)
+    order_N = np.argsort(group_N, kind="stable")
+    starts_G = np.flatnonzero(np.diff(group_N[order_N], prepend=-1))
+    distinct = len(starts_G) == len(x_N)
+
+    def ranks(counts_RN: np.ndarray) -> np.ndarray:
+        size_RG = counts_RN.take(order_N, axis=1)
+        if not distinct:
+            size_RG = np.add.reduceat(size_RG, starts_G, axis=1)
+        twice_RG = 2 * size_RG.cumsum(1, dtype=size_RG.dtype)
+        twice_RG -= size_RG - 1
+        return twice_RG.take(group_N, axis=1).astype(float) / 2
+
+    return ranks
