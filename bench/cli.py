@@ -292,9 +292,16 @@ def convert(
 @app.command("list", epilog="Example: python -m bench list --check")
 def list_(
     check: Annotated[bool, typer.Option("--check", help="Also import every method and show what fails.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="A table of the metrics instead.")] = False,
     json_file: Json = None,
 ) -> int:
     """The methods and tasks there are. Imports no method unless asked to."""
+    if metrics:
+        from bench.stats.metrics import METRICS, table
+
+        print(table())
+        _write_json(json_file, {"metrics": list(METRICS)})
+        return 0
     import methods as registry
     from bench.data.tasks import GLUE, GROUPS
 

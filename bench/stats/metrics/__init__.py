@@ -132,7 +132,29 @@ def named_in(text: str) -> str:
     return ""
 
 
-for _file in pkgutil.iter_modules(__path__):
-    for _value in vars(importlib.import_module(f"{__name__}.{_file.name}")).values():
-        if isinstance(_value, Metric):
-            register(_value)
+def table() -> str:
+    """All metrics as Markdown. No row is padded, so that a new metric changes none of the others."""
+    header = ["metric", "printed as", "tasks", "range", "test of one seed each"]
+    rows = [header, ["---"] * len(header)]
+    rows += [
+        [
+            metric.name,
+            metric.label,
+            metric.form.task,
+            f"{metric.low:g} to {metric.high:g}",
+            "McNemar" if metric.right else "permutation",
+        ]
+        for metric in METRICS.values()
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def discover() -> None:
+    """Register every metric of the files of this folder."""
+    for file in pkgutil.iter_modules(__path__):
+        for value in vars(importlib.import_module(f"{__name__}.{file.name}")).values():
+            if isinstance(value, Metric):
+                register(value)
+
+
+discover()
