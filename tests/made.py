@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.plan.cell import record_key, train_key
+from bench.record.facts import lifted
 from bench.record.schema import Failure, Record, load
 
 FROZEN = Path(__file__).parent / "records" / "v1"
@@ -52,6 +53,7 @@ def record(
             "key": record_key(cell),
             "train_key": train_key(cell),
             "cell": cell,
+            "task": lifted((task,), {}),
             "status": "ok" if done else "failed",
             "scores": {
                 n: dict.fromkeys(METRICS.get(task, ("accuracy",)), score - 0.01 * i) for i, n in enumerate(names)

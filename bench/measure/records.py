@@ -13,15 +13,18 @@ import numpy as np
 from torch import nn
 
 import methods
-from bench.errors import BenchError
+from bench.data.tasks import Task
+from bench.errors import BenchError, CellError
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.profile import sizes
 from bench.plan.cell import TEACHER, Cell, record_key, train_key
 from bench.plan.spelling import CHECKPOINT
 from bench.record.code import Code, scoring_code, student_code
+from bench.record.facts import TaskFacts, facts_of
 from bench.record.freshness import COMPUTED_BY
 from bench.record.schema import Failure, Record, TrainCost
+from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.evaluate import predict, score
 from bench.train.materials import Materials
@@ -52,6 +55,7 @@ def scored(
     for name, encoded in materials.evaluation.items():
         logits = predict(model, encoded, materials.numerics)
         split = task.evaluation[name]
+        _check_shapes(task.task, name, logits, split.labels)
         arrays[f"logits.{name}"] = logits
         arrays[f"examples.{name}"] = split.example_hashes()
         if split.labels is None:
@@ -72,6 +76,7 @@ def scored(
         point=point,
         status="ok",
         cell=cell,
+        task=facts_of(task.task),
         scores=scores,
         predicted=tuple(predicted),
         sizes=sized,
@@ -84,6 +89,13 @@ def scored(
         finished=now(),
     )
     return record, arrays
+
+
+def _check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray | None) -> None:
+    """Raises CellError: a model whose answers are not of its task's form would be scored by what they are not."""
+    arrays = {"logits": logits} | ({} if labels is None else {"labels": labels})
+    if wrong := misshapen(task.form, arrays, len(logits), task.form.outputs(task.labels)):
+        raise CellError(f"{task.name} {name}: {wrong}")
 
 
 def _cost(log: TrainLog, trained: Any, shipped: nn.Module, teacher: nn.Module | None) -> TrainCost:
@@ -121,12 +133,18 @@ def _computed_by(cell: Cell, metrics: Sequence[str]) -> Code:
     return student_code(cell.method, metrics, chosen=cell.selection is not None)
 
 
-def empty(cell: Cell, status: Any, started: str) -> Record:
+def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Record:
+    """A record without an answer.
+
+    Args:
+        task: that was to be scored; without it the record says nothing of its task.
+    """
     return Record(
         key=record_key(cell),
         train_key=train_key(cell),
         status=status,
         cell=cell,
+        task=TaskFacts() if task is None else facts_of(task),
         code=_code(cell),
         started=started,
         finished=now(),
@@ -162,6 +180,6 @@ def failure_of(error: BaseException, method: str) -> Failure:
     )
 
 
-def failed(cell: Cell, started: str, failure: Failure) -> Record:
+def failed(cell: Cell, started: str, failure: Failure, task: Task | None = None) -> Record:
     """The record of a cell that has no answer."""
-    return empty(cell, "failed", started).model_copy(update={"error": failure})
+    return empty(cell, "failed", started, task).model_copy(update={"error": failure})

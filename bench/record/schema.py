@@ -10,6 +10,7 @@ import methods
 from bench.errors import InputError
 from bench.plan.cell import Cell
 from bench.plan.keys import SCHEMA
+from bench.record.facts import TaskFacts, lifted
 
 
 class Part(BaseModel):
@@ -77,6 +78,8 @@ class Record(Part):
     """operating point of the deployed model; "" where there is one"""
     status: Literal["ok", "failed", "interrupted"]
     cell: Cell
+    task: TaskFacts = TaskFacts()
+    """of the task that was scored; filled in where an older record does not say it"""
     scores: dict[str, dict[str, float]] = Field(default_factory=dict)
     """evaluation set -> metric -> value between -1 and 1"""
     predicted: tuple[str, ...] = ()
@@ -116,6 +119,11 @@ class Record(Part):
         return f"{self.row} ({lacks})" if lacks else self.row
 
 
+def with_facts(record: Record) -> Record:
+    """A record of an older version, with what is known of its task."""
+    return record.model_copy(update={"task": lifted(record.cell.tasks, record.scores)})
+
+
 def load(text: str, where: str) -> Record:
     """Parse one record, lifting older schemas one step at a time.
 
@@ -134,7 +142,8 @@ def load(text: str, where: str) -> Record:
     if found > SCHEMA:
         raise InputError(f"{where} has schema {found}, this version reads up to {SCHEMA}; update the package")
     try:
-        return Record.model_validate(body)
+        record = Record.model_validate(body)
+        return record if record.task.metrics else with_facts(record)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -92,10 +92,12 @@ class Group:
             records = [r for r in self.records if task in r.cell.tasks]
             scored = [(name, next(iter(scores))) for r in records for name, scores in r.scores.items() if scores]
             if not scored:
-                metric = GLUE[task].metrics[0] if task in GLUE else "score"
-                unscored = GLUE[task].evaluation if task in GLUE else ()
-                hidden = {e.name for e in unscored if not e.labelled}
-                scored = [(name, metric) for r in records for name in r.cell.data.evaluation if name not in hidden]
+                scored = [
+                    (name, next(iter(r.task.metrics), "score"))
+                    for r in records
+                    for name in r.cell.data.evaluation
+                    if name not in r.task.unlabelled
+                ]
             found += [Column(task, name, metric) for name, metric in dict.fromkeys(scored)]
         return found
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bench.compare import BETTER, UNCLEAR, WORSE, Comparison, compared, said_of
-from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -149,9 +148,8 @@ def faults_of(group: Group, store: Store) -> Faults:
                 if not store.has_predictions(record):
                     continue
                 arrays = store.predictions(record)
-                names = GLUE[column.task].labels if column.task in GLUE else ()
                 logits, labels = (arrays[f"{what}.{column.evaluation}"] for what in ("logits", "labels"))
-                for suspicion in suspicions(logits, labels, names, column.metric):
+                for suspicion in suspicions(logits, labels, record.task.labels or (), column.metric):
                     faults = found.setdefault((label, column), {})
                     faults.setdefault(suspicion.what, {})[record.cell.seed] = suspicion
     return found

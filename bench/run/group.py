@@ -222,8 +222,9 @@ class Group:
             self.answer.not_saved.append(Failure(of_task.name, record.row, record.cell.seed, why))
 
     def _note_failure(self, cells: Sequence[Planned], error: Exception) -> None:
-        for planned in cells:
-            self.answer.records.append((failed(planned.cell, self.started, failure_of(error, planned.cell.method)), {}))
+        for planned, of_task in zip(cells, self.materials, strict=True):
+            why = failure_of(error, planned.cell.method)
+            self.answer.records.append((failed(planned.cell, self.started, why, of_task.task.task), {}))
 
 
 def _trainee(

@@ -61,6 +61,7 @@ class Schedule:
         self._jobs = {job.key: job for job in jobs}
         self._order = {job.key: number for number, job in enumerate(jobs)}
         self._cells = {record_key(planned.cell): planned for planned in plan.cells}
+        self._tasks = {of_task.task.name: of_task.task for of_task in plan.tasks}
         self._graph = TopologicalSorter({job.key: job.needs for job in jobs})
         self._ready: list[tuple[Job, str]] = []
         self._parts_left: dict[str, int] = {}
@@ -268,8 +269,8 @@ class Schedule:
         self._end(running.node)
 
     def _fail(self, students: Sequence[Student], why: Failure, started: str) -> None:
-        for cell in (key for student in students for key in student.cells):
-            self._write(failed(self._cells[cell].cell, started, why), {})
+        for cell in (self._cells[key].cell for student in students for key in student.cells):
+            self._write(failed(cell, started, why, self._tasks[cell.tasks[0]]), {})
 
     def _write(self, record: Record, arrays: dict[str, np.ndarray]) -> None:
         self.store.write(record, arrays)
@@ -301,7 +302,8 @@ class Schedule:
             for key in running.job.cells:
                 planned = self._cells[key]
                 if planned.record is None or planned.record.status != "ok":  # a broken-off rerun leaves what was there
-                    self.store.write(empty(planned.cell, "interrupted", running.started))
+                    task = self._tasks[planned.cell.tasks[0]]
+                    self.store.write(empty(planned.cell, "interrupted", running.started, task))
 
 
 def _with_cost(record: Record, answer: Answer, jobs: int) -> Record:

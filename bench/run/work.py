@@ -115,7 +115,7 @@ class Workplace:
                 self._score_teacher(planned, materials, started, answer)
             checked(answer.records)
         except Exception as error:
-            answer.records = [(failed(cell, started, failure_of(error, cell.method)), {})]
+            answer.records = [(failed(cell, started, failure_of(error, cell.method), materials.task.task), {})]
         return answer
 
     @staticmethod
