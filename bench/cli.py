@@ -47,6 +47,23 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from bench import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and end")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
 INTERRUPTION = (
     "interrupted; what was finished is kept. Run the same command again: it resumes with what is missing, "
     "a long training at its last saved state"

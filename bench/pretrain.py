@@ -17,7 +17,7 @@ from bench.record.freshness import STALE, WHAT_TO_DO, Freshness
 from bench.train.cache import Slot
 from bench.train.numerics import Numerics
 from bench.train.starts import Starts
-from methods.api import CutTeacher, FromText, GeneralStart
+from methods.artefacts import GeneralDistillation, PretrainingStage, TruncatedTeacher
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def plan_pretraining(request: Request) -> dict[str, tuple[StartPlan, tuple[str, 
     known: dict[str, StartPlan] = {}
     rows: dict[str, list[str]] = {}
     for row in usable(wanted, checkpoint.config)[0]:
-        for wish in row.method.prepare(checkpoint.config):
-            if isinstance(wish, GeneralStart | CutTeacher | FromText):
+        for wish in row.method.requires(checkpoint.config):
+            if isinstance(wish, GeneralDistillation | TruncatedTeacher | PretrainingStage):
                 start = plan_start(wish, request, checkpoint, tokenizer, numeric, known)
                 for key in (*start.parts.values(), start.key):
                     rows.setdefault(key, []).append(row.spelling)

@@ -78,8 +78,9 @@ class Progress:
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            TextColumn("left"),
+            TextColumn("so far,"),
             TimeRemainingColumn(),
+            TextColumn("left"),
         )
         return Bar(*columns, console=Console(file=self.stream))
 

@@ -17,7 +17,7 @@ from bench.errors import InputError
 from bench.plan.cell import TEACHER, Search, Trial
 from bench.plan.request import Request
 from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one
-from bench.plan.students import several_tasks
+from bench.plan.students import multitask
 from bench.progress import Progress
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -79,7 +79,7 @@ def tune(
         raise InputError("--seeds: a search takes one seed; run the rows that it finds with more")
     rows = parse_methods(request.methods)
     for row in rows:
-        if several_tasks(row):
+        if multitask(row):
             raise InputError(f"{row.spelling}: one student of several tasks is not searched for; leave it out")
     tried = {row.spelling: trials_of(row, trials) for row in rows}
     everything = ",".join(dict.fromkeys(trial.spelling for found in tried.values() for trial in found))

@@ -479,20 +479,20 @@ def _text_unknown(made: Mapping[str, Any], start: StartPlan) -> list[str]:
 
 def _of_wish(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> Inputs:
     """Of something taken from the teacher, given from outside, or computed from the teacher and the rows of a task."""
-    from methods.api import EnsembleTargets, FromTraining, GivenStart, TeacherWeights, artefact_name
+    from methods.artefacts import ComputedArtefact, EnsembleTargets, GivenEncoder, TeacherWeights, artefact_name
 
     assert planned.row is not None
     task, wish = next(
         (task, wish)
         for task in plan.tasks
-        for wish in planned.row.method.prepare(task.checkpoint.config)
+        for wish in planned.row.method.requires(task.checkpoint.config)
         if artefact_name(wish, task.task.name, bool(cell.together)) == name
     )
     if isinstance(wish, TeacherWeights):
         if not wish.tuned:
             return _split([("the teacher's checkpoint", record.cell.teacher.base, task.checkpoint.sha256)])
         return _of_teacher(task.task.name, record.cell.artefacts[name], record, plan, store)
-    if isinstance(wish, GivenStart):
+    if isinstance(wish, GivenEncoder):
         return Inputs(differ=(f"the weights that {wish.path} holds",))
     of_rows = "evaluation." if reads_validation(wish) else "data"
     whole = isinstance(wish, EnsembleTargets)
@@ -501,7 +501,7 @@ def _of_wish(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan
     first, second = identity(record.cell), identity(cell)
     fields = [field for field in dict.fromkeys([*first, *second]) if field.startswith(made_from)]
     unknown = ("its teachers of other seeds",) if whole else ()
-    if isinstance(wish, FromTraining):
+    if isinstance(wish, ComputedArtefact):
         unknown = ("its own version and settings",)
     return _compared(fields, first, second, unknown)
 

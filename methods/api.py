@@ -6,7 +6,7 @@ it. Nothing here knows the harness, so a method can be lifted out and used alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
+    from methods.artefacts import Artefact
     from methods.packed import Layout
 
 
@@ -134,7 +135,7 @@ class Batch:
     task: int = 0
     """Position of this batch's task in Setup.tasks"""
     texts: Sequence[tuple[str, str | None]] = ()
-    masked_places: Tensor | None = None
+    masked_positions: Tensor | None = None
     """[K] int64: places in the packed row whose token a stage's ``masking`` has hidden"""
     masked_ids: Tensor | None = None
     """[K] int64: the tokens that stood there"""
@@ -170,11 +171,11 @@ class Term:
     across_batch: bool = False
     """Whether its formula compares the sequences of a batch with each other, as contrastive losses and relations between
     examples do. Of every other term the gradient at one sequence depends on that sequence alone, but for a common factor."""
-    impossible: str = ""
+    unsupported: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 
 
-PAPER_SAYS = frozenset({"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "betas"})
+PAPER_OVERRIDES = frozenset({"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "betas"})
 """What a stage may change in the recipe when each paper's own is asked for. Batches are shared, so their size is not in it."""
 
 
@@ -184,34 +185,34 @@ class Stage:
 
     name: str
     terms: Mapping[str, Term]
-    share: float = 1.0
-    """Part of the common recipe's examples (the shares of a method's stages sum to 1)."""
-    preparatory_steps: int = 0
+    epoch_fraction: float = 1.0
+    """Part of the common recipe's examples (those of a method's stages sum to 1)."""
+    extra_steps: int = 0
     """If positive, the stage comes before the counted ones: one epoch, at most so many steps, at its own cost."""
-    before_step: Callable[[nn.Module, float], None] | None = None
+    on_step_begin: Callable[[nn.Module, float], None] | None = None
     """Told the student's model and the stage's progress in [0, 1) before each step, for schedules inside a model."""
-    pace: Callable[[float], float] | None = None
+    lr_scale: Callable[[float], float] | None = None
     """What the recipe's learning rate is multiplied with at a progress in [0, 1), where a method asks for another one."""
-    rates: Callable[[str], float] | None = None
+    parameter_lr_scale: Callable[[str], float] | None = None
     """Name of a parameter (``model.`` or ``aux.`` and its own) -> what its learning rate is multiplied with; 0 holds it."""
     teacher_dropout: bool = False
     """Whether the teacher answers with its dropout on, as some authors' codes leave it: its answers then vary by visit."""
     masking: Masking | None = None
-    """For masked-language objectives on text: the batch then has ``masked_places`` and ``masked_ids``."""
+    """For masked-language objectives on text: the batch then has ``masked_positions`` and ``masked_ids``."""
     padding: int = 0
     """Above 0, sequences are filled with [PAD] up to so many tokens, as some authors' codes average over them: nothing attends
     to them, but they have states, and means over tokens count them."""
     paper: Mapping[str, Any] = field(default_factory=dict)
-    """What ``--recipe paper`` changes in the recipe, of PAPER_SAYS. Without it the method has no row by that recipe.
+    """What ``--recipe paper`` changes in the recipe, of PAPER_OVERRIDES. Without it the method has no row by that recipe.
     A general stage's length goes by its text: ``epochs`` is not used there."""
 
     def __post_init__(self) -> None:
-        if unknown := sorted(set(self.paper) - PAPER_SAYS):
+        if unknown := sorted(set(self.paper) - PAPER_OVERRIDES):
             raise MethodError(
-                f"the stage {self.name}: a paper's recipe cannot change {', '.join(unknown)}; it can: {', '.join(sorted(PAPER_SAYS))}"
+                f"the stage {self.name}: a paper's recipe cannot change {', '.join(unknown)}; it can: {', '.join(sorted(PAPER_OVERRIDES))}"
             )
         if self.padding and self.masking is not None:
-            raise MethodError(f"the stage {self.name} hides tokens and fills sequences: its places would not fit")
+            raise MethodError(f"the stage {self.name} hides tokens and fills sequences: its positions would not fit")
 
 
 @dataclass
@@ -239,156 +240,6 @@ class Shape:
 
     def __str__(self) -> str:
         return f"{self.layers}x{self.hidden}"
-
-
-@runtime_checkable
-class GivesEncoder(Protocol):
-    """A wish that fills the student's encoder with pre-trained weights: its learning rate goes by how wide that encoder is.
-
-    Wishes that give none (importance scores, an ensemble's answers, a masked-language head) do not have this.
-    """
-
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        """Width of the states between the layers of the encoder that it gives."""
-
-
-@dataclass(frozen=True)
-class GeneralStart:
-    """Request for encoder weights of this shape, distilled from the un-tuned teacher on unlabelled text.
-
-    Whoever runs the method makes them once per shape and puts them into ``Setup.artefacts[name]``: the tensors of a
-    ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` from its width to the teacher's.
-    """
-
-    shape: Shape
-    name: ClassVar[str] = "general_start"
-    paper: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-4}
-    """The rate of TinyBERT's general distillation, which takes that of BERT's pre-training (Devlin et al. 2019, A.2)."""
-
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        return self.shape.hidden
-
-
-@dataclass(frozen=True)
-class GivenStart:
-    """Request for encoder weights that somebody else made: a hub name or a folder with safetensors.
-
-    Tensors as of :class:`GeneralStart`; the projection is there only if the checkpoint has one (``fit_dense``, as
-    TinyBERT's do). Whoever runs the method refuses a checkpoint of another shape or vocabulary.
-    """
-
-    path: str
-    shape: Shape
-    name: ClassVar[str] = "given_start"
-
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        return self.shape.hidden
-
-
-@dataclass(frozen=True)
-class TeacherWeights:
-    """Request for the teacher's own weights, by name as in its classifier's state dict.
-
-    ``tuned``: after fine-tuning on the task, with its head; else as the checkpoint came, without a head.
-    """
-
-    tuned: bool
-
-    @property
-    def name(self) -> str:
-        return "tuned_teacher" if self.tuned else "teacher_weights"
-
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        return int(teacher.hidden_size)
-
-
-@dataclass(frozen=True)
-class EnsembleTargets:
-    """Request for the mean answer of several tuned teachers of one task to each of its training examples.
-
-    The teachers differ by their seed: of head, dropout and order of batches. Tensors: ``targets`` [n, C], the
-    mean of their class probabilities (of a regression, of their scores), and ``ids`` [n], the examples' ids.
-    """
-
-    members: int
-    name: ClassVar[str] = "ensemble_targets"
-
-
-@runtime_checkable
-class FromTraining(Protocol):
-    """Request for something computed from the tuned teacher and training examples, like importance scores.
-
-    With an attribute ``rows`` of the value ``validation`` it is given the first evaluation set in their place: for
-    reproducing a pipeline that does that. ``name``, ``version`` and ``settings`` identify it; whoever runs the method
-    keeps what ``make`` returns.
-    """
-
-    name: ClassVar[str]
-    version: ClassVar[int]
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """What else changes the result; plain values."""
-
-    def make(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
-        """Compute it; the batches are the training examples in their order, not shuffled."""
-
-    def blank(self, teacher: PretrainedConfig) -> Mapping[str, Tensor]:
-        """Tensors of the same names and shapes, for counting a student without making anything."""
-
-
-@dataclass(frozen=True)
-class CutTeacher:
-    """Request for the un-tuned teacher cut down to this shape: where a general start begins before it is trained.
-
-    Named tensors as of :class:`GeneralStart`; where the shape does not fit into the teacher's, random weights.
-    """
-
-    shape: Shape
-    name: ClassVar[str] = "cut_teacher"
-
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        return self.shape.hidden
-
-
-@runtime_checkable
-class FromText(Protocol):
-    """Request for a general stage of the method's own: a student trained on unlabelled text beside the un-tuned teacher.
-
-    Whoever runs the method takes what ``build`` gives through ``stages``, once for all tasks and seeds, and puts
-    into ``Setup.artefacts[name]`` the tensors of the student's model by name, and those of its aux after ``aux.``.
-    It may also have ``teacher(setup) -> nn.Module``, a teacher of its own in the place of the un-tuned one, and
-    ``in_checkpoint``, a mapping of the tensors it hands on to the names that they may have in the teacher's file: where
-    all of them are there, they are taken and nothing is trained; and ``training_cost(student) -> Cost`` where its
-    training costs more than the student's own passes.
-    What it gives to the student's encoder it says by ``encoder_width``, as :class:`GivesEncoder` has it.
-    """
-
-    name: ClassVar[str]
-    version: ClassVar[int]
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """What changes the result; plain values."""
-
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
-        """What must exist before ``build``: cut teachers and the un-tuned teacher's weights."""
-
-    def build(self, setup: Setup) -> Student:
-        """The student before its general stage."""
-
-    def stages(self, setup: Setup) -> Sequence[Stage]:
-        """What it minimises on text: batches have no labels. A plan asks too, before there are artefacts."""
-
-
-Wish = GeneralStart | GivenStart | TeacherWeights | EnsembleTargets | FromTraining | CutTeacher | FromText
-
-
-def artefact_name(wish: Wish, task: str, several: bool) -> str:
-    """Where a wish lies in ``Setup.artefacts``: of a student of several tasks, ``name.task`` for what is one task's own."""
-    tuned = isinstance(wish, TeacherWeights) and wish.tuned
-    own = tuned or isinstance(wish, EnsembleTargets | FromTraining)
-    return f"{wish.name}.{task}" if several and own else wish.name
 
 
 @dataclass(frozen=True)
@@ -419,10 +270,10 @@ class Method(Protocol):
     ``version`` goes up whenever the same settings would train other weights. ``terms`` names every term that a
     row may drop; ``ablations`` maps the label of a paper's row to the spelling that makes it. A method may also
     have ``notes(setup) -> Sequence[str]``: what a reader of its row has to know, printed below the table; and
-    ``small``, a mapping of settings with which it trains in a test's time (its shape, shrunken); and ``begins_alike``
+    ``small``, a mapping of settings with which it trains in a test's time (its shape, shrunken); and ``same_init_across_seeds``
     if its students of every seed begin with the same weights, so that seeds differ by their training alone; and
     ``grid``, a mapping of settings to the values that a search may choose from (the paper's, where it names some); and
-    ``several_tasks`` if one student is trained on all tasks of a run: batches then come from all of them, mixed, each
+    ``multitask`` if one student is trained on all tasks of a run: batches then come from all of them, mixed, each
     with its task's position and its task's teacher, and ``deploy`` gives one model for each task, by its name; and
     ``padding``, the tokens that its stages fill sequences up to (a plan's time goes by it).
     """
@@ -433,7 +284,7 @@ class Method(Protocol):
     ablations: ClassVar[Mapping[str, str]]
     needs_teacher: ClassVar[bool]
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         """What must exist before ``build``: it is put into ``Setup.artefacts`` under the wish's name.
 
         Raises:

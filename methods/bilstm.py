@@ -32,7 +32,8 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term, UndeclaredNeed, Wish
+from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term, UndeclaredNeed
+from methods.artefacts import Artefact
 from methods.families import Cost
 from methods.parts import Settings, opened_by_transformers
 from methods.terms import LOGITS, hard
@@ -217,8 +218,8 @@ class BiLSTM(Settings):
         "with labels": ":hard_weight=1",
     }
     needs_teacher: ClassVar[bool] = True
-    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"hard_weight": (0.0, 1.0), "hidden": (150, 300)}
-    small: ClassVar[Mapping[str, Any]] = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"hard_weight": (0.0, 1.0), "hidden": (150, 300)}
+    tiny_settings: ClassVar[Mapping[str, Any]] = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
 
     words: int = 10_000
     """At most so many of the training rows' words."""
@@ -239,7 +240,7 @@ class BiLSTM(Settings):
         if self.rate <= 0:
             raise MethodError(f"rate={self.rate} should be above 0")
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return (Vocabulary(self.words),)
 
     def notes(self, setup: Setup) -> Sequence[str]:
@@ -271,7 +272,7 @@ class BiLSTM(Settings):
 
         terms = {"logits": Term(logits, 1.0, LOGITS, LOGITS), "hard": hard(self.hard_weight)}
         paper = {"epochs": 30.0, "learning_rate": 5e-4 / self.rate, "schedule": "constant"}
-        return (Stage("distil", terms, pace=lambda progress: self.rate, paper=paper),)
+        return (Stage("distil", terms, lr_scale=lambda progress: self.rate, paper=paper),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         return {"": student.model}

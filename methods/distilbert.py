@@ -30,19 +30,8 @@ from torch import Tensor, nn
 from transformers import DistilBertConfig, DistilBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import (
-    Batch,
-    Masking,
-    MethodError,
-    Needs,
-    Out,
-    Setup,
-    Stage,
-    Student,
-    TeacherWeights,
-    Term,
-    Wish,
-)
+from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.artefacts import Artefact, TeacherWeights
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens, with_head
 from methods.parts import Settings, encoder_layers, evenly_spread, later, teacher_depth
@@ -91,7 +80,7 @@ class TripleLoss:
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return int(teacher.hidden_size)
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return (TeacherWeights(tuned=False), TeacherHead())
 
     def build(self, setup: Setup) -> Student:
@@ -113,7 +102,7 @@ class TripleLoss:
         def vocabulary(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             states = student.hidden(last), teacher.hidden(top)
             if self.vocabulary_loss == "masked":
-                states = states[0][batch.masked_places], states[1][batch.masked_places]
+                states = states[0][batch.masked_positions], states[1][batch.masked_positions]
             answers = aux["head"](states[0]), aux["teacher_head"](states[1])
             return losses.soft_kl_batchmean(*answers, temperature=2.0)
 
@@ -190,7 +179,7 @@ class DistilBERT(Settings):
         "random weights": ":start=random",
     }
     needs_teacher: ClassVar[bool] = True
-    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0, 4.0), "cosine_weight": (0.1, 0.5)}
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0, 4.0), "cosine_weight": (0.1, 0.5)}
 
     layers: int = 0
     """0: half the teacher's."""
@@ -215,7 +204,7 @@ class DistilBERT(Settings):
         if self.temperature <= 0:
             raise MethodError(f"temperature={self.temperature} should be above 0")
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         depth = teacher_depth(teacher, self.layers, self.name)
         if self.pretraining == "masked":
             return (TripleLoss(depth, self.start, self.vocabulary_loss, self.pretraining_without),)

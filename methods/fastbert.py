@@ -31,7 +31,8 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
+from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.artefacts import Artefact, TeacherWeights
 from methods.families import FAMILIES, Cost
 from methods.packed import Layout, packed_attention, walk
 from methods.parts import Settings, opened_by_transformers, teacher_depth
@@ -220,7 +221,7 @@ class FastBERT(Settings):
     terms: ClassVar[tuple[str, ...]] = ("branches",)
     ablations: ClassVar[Mapping[str, str]] = {"authors' schedule": ":schedule=authors:dropout=true"}
     needs_teacher: ClassVar[bool] = True
-    small: ClassVar[Mapping[str, Any]] = {"branch_width": 8}
+    tiny_settings: ClassVar[Mapping[str, Any]] = {"branch_width": 8}
 
     speeds: str = "0.1/0.5/0.8"
     """Operating points beside full depth, which is the row itself; separated by slashes."""
@@ -252,7 +253,7 @@ class FastBERT(Settings):
             raise MethodError(f"speeds={self.speeds} should be above 0 and at most 1")
         return found
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if teacher_depth(teacher, teacher.num_hidden_layers, self.name) < 2:
             raise MethodError("a teacher of one layer has nothing to leave before")
         return (TeacherWeights(tuned=True),)
@@ -289,7 +290,7 @@ class FastBERT(Settings):
             return 10.0 if self.schedule == "whole" else 10.0 * max(0.0, (1 - progress / 0.6) / (1 - progress))
 
         term = Term(branches, student=Needs(logits=True, exits=frozenset(layers)))
-        return (Stage("branches", {"branches": term}, pace=pace, paper={"epochs": 5.0, "learning_rate": 2e-5}),)
+        return (Stage("branches", {"branches": term}, lr_scale=pace, paper={"epochs": 5.0, "learning_rate": 2e-5}),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """One model for each speed, full depth last (speed 0: a branch answers only if its entropy is exactly 0).

@@ -28,7 +28,10 @@ class KD(OwnShape):
     terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
     ablations: ClassVar[Mapping[str, str]] = {"w/o hard": ":-hard"}
     needs_teacher: ClassVar[bool] = True
-    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0, 10.0)}
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "alpha": (0.2, 0.5, 0.8),
+        "temperature": (1.0, 2.0, 5.0, 10.0),
+    }
 
     alpha: float = 0.5
     """Weight of the soft loss; the hard loss has 1 - alpha."""

@@ -11,20 +11,8 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import (
-    Batch,
-    Masking,
-    MethodError,
-    Needs,
-    Out,
-    Setup,
-    Shape,
-    Stage,
-    Student,
-    TeacherWeights,
-    Term,
-    Wish,
-)
+from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Shape, Stage, Student, Term
+from methods.artefacts import Artefact, TeacherWeights
 from methods.families import Cost, cost
 from methods.parts import bert_config, classifier
 
@@ -74,7 +62,7 @@ def masked_tokens(head: str, layer: int, weight: float = 1.0, of_teacher: bool =
 
     def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
         states_TW = (teacher if of_teacher else student).hidden(layer)
-        return losses.hard(aux[head](states_TW[batch.masked_places]), batch.masked_ids)
+        return losses.hard(aux[head](states_TW[batch.masked_positions]), batch.masked_ids)
 
     needs = Needs(hidden=frozenset({layer}))
     return Term(term, weight, *((Needs(), needs) if of_teacher else (needs, Needs())))
@@ -104,7 +92,7 @@ class TeacherHead:
     def settings(self) -> Mapping[str, Any]:
         return {}
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if teacher.model_type != "bert":
             raise MethodError(
                 f"a masked-language head is read or trained for a BERT; this teacher is a {teacher.model_type}"
@@ -147,7 +135,7 @@ class MaskedPretraining:
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.shape.hidden
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return ()
 
     def build(self, setup: Setup) -> Student:

@@ -186,7 +186,7 @@ class MicroBERT(OwnShape):
     terms: ClassVar[tuple[str, ...]] = ("hidn", "embd", "attn", "pred", "hard", "dis.adv", "dis.disc")
     ablations: ClassVar[Mapping[str, str]] = {"w/o Dis": ":-dis", "w/o Hidn": ":-hidn", "w/o Pred": ":-pred"}
     needs_teacher: ClassVar[bool] = True
-    grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {
         "alpha": (0.2, 0.5, 0.8),
         "gamma": (0.01, 0.1),
         "hidn_weight": (0.5, 1.0, 2.0),
@@ -252,7 +252,7 @@ class MicroBERT(OwnShape):
             raise MethodError(f"discriminator_steps={self.discriminator_steps} should not be negative")
 
     @property
-    def several_tasks(self) -> bool:
+    def multitask(self) -> bool:
         return self.tasks == "together"
 
     def build(self, setup: Setup) -> Student:
@@ -273,7 +273,7 @@ class MicroBERT(OwnShape):
         discriminators = [
             discriminator(width if of_width else labels, self.discriminator_width) for labels in setup.labels_of_tasks
         ]
-        aux["disc"] = nn.ModuleList(discriminators) if self.several_tasks else discriminators[0]
+        aux["disc"] = nn.ModuleList(discriminators) if self.multitask else discriminators[0]
         return Student(model, aux, {"disc": ("disc",)})
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -287,7 +287,7 @@ class MicroBERT(OwnShape):
         }
         if self.attention:
             unequal = unequal_heads(self.heads, setup.teacher)
-            alignment["attn"] = layerwise(SCORES, nearest, with_layout(losses.scores_mse_realmean), impossible=unequal)
+            alignment["attn"] = layerwise(SCORES, nearest, with_layout(losses.scores_mse_realmean), unsupported=unequal)
         last = self.layers
         adversary = Adversary(self.discriminator_input, self.gan, setup.labels_of_tasks, last, sources[last])
         discriminate = Term(adversary.discriminate, 1.0, *adversary.needs, player="disc")
@@ -299,18 +299,18 @@ class MicroBERT(OwnShape):
         }
         # Nothing is stated: these are ours, for small and large tasks alike.
         paper = {"epochs": 10.0, "learning_rate": 5e-5}
-        first = Stage("discriminator", {"dis.disc": discriminate}, preparatory_steps=self.discriminator_steps)
+        first = Stage("discriminator", {"dis.disc": discriminate}, extra_steps=self.discriminator_steps)
         preparation = (first,) if self.discriminator_steps else ()
         if self.schedule == "joint":
             return (*preparation, Stage("joint", {**alignment, **prediction}, paper=paper))
         return (
             *preparation,
-            Stage("alignment", alignment, share=2 / 3, paper={**paper, "epochs": 20 / 3}),
-            Stage("prediction", prediction, share=1 / 3, paper={**paper, "epochs": 10 / 3}),
+            Stage("alignment", alignment, epoch_fraction=2 / 3, paper={**paper, "epochs": 20 / 3}),
+            Stage("prediction", prediction, epoch_fraction=1 / 3, paper={**paper, "epochs": 10 / 3}),
         )
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """The experts fused into one layer: what is scored has TinyBERT4's size. Of several tasks one for each."""
         trained = cast(BertForSequenceClassification, student.model)
-        names = cast(TaskExperts, trained.classifier).tasks if self.several_tasks else ("",)
+        names = cast(TaskExperts, trained.classifier).tasks if self.multitask else ("",)
         return {name: fused_classifier(trained, task) for task, name in enumerate(names)}

@@ -28,7 +28,8 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import CutTeacher, MethodError, Setup, Shape, Stage, Student, Term, Wish
+from methods.api import MethodError, Setup, Shape, Stage, Student, Term
+from methods.artefacts import Artefact, TruncatedTeacher
 from methods.parts import OwnShape, bert_config, classifier, encoder_of
 from methods.terms import SCORES, VECTORS, Pair, hard, layerwise, with_layout
 
@@ -57,15 +58,15 @@ class Relations:
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.shape.hidden
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
-        return (CutTeacher(self.shape),) if self.start == "teacher" else ()
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
+        return (TruncatedTeacher(self.shape),) if self.start == "teacher" else ()
 
     def build(self, setup: Setup) -> Student:
         config = bert_config(self.shape, setup.teacher)
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
         encoder = None
         if self.start == "teacher":
-            encoder = without_projection(setup.artefacts[CutTeacher.name])
+            encoder = without_projection(setup.artefacts[TruncatedTeacher.name])
         return Student(classifier(config, encoder))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -124,7 +125,7 @@ class _RelationsThenLabels(OwnShape):
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         raise NotImplementedError
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.teacher_layer > teacher.num_hidden_layers:
             raise MethodError(f"teacher_layer={self.teacher_layer}: the teacher has {teacher.num_hidden_layers} layers")
         return (Relations(self.shape, self.start, self.teacher_layer, self.heads_of_relations(teacher), self.values),)

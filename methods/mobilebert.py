@@ -39,7 +39,8 @@ from torch import Tensor, nn
 from transformers import MobileBertConfig, MobileBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Stage, Student, Term, Wish
+from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.artefacts import Artefact
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, masked_tokens, with_head
 from methods.parts import Settings, later
@@ -55,9 +56,9 @@ class MobileBERT(Settings):
     terms: ClassVar[tuple[str, ...]] = ("fmt", "att", "soft", "hard")
     ablations: ClassVar[Mapping[str, str]] = {"w/o soft": ":-soft"}
     needs_teacher: ClassVar[bool] = True
-    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
 
-    small: ClassVar[Mapping[str, Any]] = {
+    tiny_settings: ClassVar[Mapping[str, Any]] = {
         "layers": 2,
         "hidden": 16,
         "bottleneck": 8,
@@ -98,7 +99,7 @@ class MobileBERT(Settings):
         if not 0 <= self.alpha <= 1 or self.temperature <= 0:
             raise MethodError("alpha should lie between 0 and 1, temperature above 0")
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.pretraining == "none":
             return ()
         student = replace(self, pretraining="none")
@@ -161,8 +162,8 @@ class MobileBERT(Settings):
         if self.transfer == "auxiliary":
             return (Stage("distil", {**transfer, **prediction}, paper=paper),)
         return (
-            Stage("transfer", transfer, share=2 / 3, paper=paper),
-            Stage("distil", prediction, share=1 / 3, paper=paper),
+            Stage("transfer", transfer, epoch_fraction=2 / 3, paper=paper),
+            Stage("distil", prediction, epoch_fraction=1 / 3, paper=paper),
         )
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
@@ -222,7 +223,7 @@ class InvertedBottleneck:
         s = self.student
         return {"layers": s.layers, "hidden": s.hidden, "heads": s.heads, "embedding": s.embedding, "inner": s.inverted}
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return ()
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
@@ -300,7 +301,7 @@ class Transfer:
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.student.hidden
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return (self.source,)
 
     def teacher(self, setup: Setup) -> MobileBertForSequenceClassification:
@@ -326,8 +327,8 @@ class Transfer:
         layers, last = range(1, s.layers + 1), Needs(hidden=frozenset({s.layers}))
 
         def vocabulary(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            ours = aux["head"](student.hidden(s.layers)[batch.masked_places])
-            theirs = aux["teacher_head"](teacher.hidden(s.layers)[batch.masked_places])
+            ours = aux["head"](student.hidden(s.layers)[batch.masked_positions])
+            theirs = aux["teacher_head"](teacher.hidden(s.layers)[batch.masked_positions])
             return losses.soft_cross_entropy_batchmean(ours, theirs)
 
         distillation = {
@@ -337,9 +338,9 @@ class Transfer:
         whole = transfer_terms(layers, s.fmt_weight, s.att_weight)
         if self.kind == "auxiliary":
             return (Stage("distillation", {**whole, **distillation}, masking=Masking(), paper=PRETRAINING),)
-        end = Stage("distillation", distillation, share=1 - PHASES, masking=Masking(), paper=PRETRAINING)
+        end = Stage("distillation", distillation, epoch_fraction=1 - PHASES, masking=Masking(), paper=PRETRAINING)
         if self.kind == "joint":
-            return (Stage("transfer", whole, share=PHASES, masking=Masking(), paper=JOINTLY), end)
+            return (Stage("transfer", whole, epoch_fraction=PHASES, masking=Masking(), paper=JOINTLY), end)
         return (*(self._phase(layer, PHASES / s.layers) for layer in layers), end)
 
     def _phase(self, layer: int, share: float) -> Stage:
@@ -351,7 +352,9 @@ class Transfer:
             return 3.0 if number == layer else 0.3
 
         terms = transfer_terms([layer], self.student.fmt_weight, self.student.att_weight)
-        return Stage(f"layer {layer}", terms, share=share, rates=rates, masking=Masking(), paper=ONE_LAYER)
+        return Stage(
+            f"layer {layer}", terms, epoch_fraction=share, parameter_lr_scale=rates, masking=Masking(), paper=ONE_LAYER
+        )
 
     def training_cost(self, student: Student) -> Cost:
         return with_vocabulary(student.model)

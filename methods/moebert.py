@@ -31,7 +31,8 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Setup, Stage, Student, TeacherWeights, Wish
+from methods.api import Batch, MethodError, Needs, Setup, Stage, Student
+from methods.artefacts import Artefact, TeacherWeights
 from methods.packed import forward
 from methods.parts import Settings, check_padding, later, opened_by_transformers, teacher_depth
 from methods.terms import HIDDEN, hard, layerwise, plain, soft
@@ -234,7 +235,7 @@ class MoEBERT(Settings):
         "random neurons": ":importance=random",
     }
     needs_teacher: ClassVar[bool] = True
-    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"distil_weight": (1.0, 2.0, 3.0, 4.0, 5.0)}
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"distil_weight": (1.0, 2.0, 3.0, 4.0, 5.0)}
 
     experts: int = 4
     expert_size: int = 0
@@ -278,7 +279,7 @@ class MoEBERT(Settings):
             )
         return size, shared
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         self.sizes(teacher)
         check_padding(self.padding, teacher)
         ranking = NeuronImportance(self.importance_examples, self.importance_rows)

@@ -25,20 +25,8 @@ from torch import Tensor, nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import (
-    Batch,
-    EnsembleTargets,
-    MethodError,
-    Out,
-    Setup,
-    Stage,
-    Student,
-    TaskHead,
-    TeacherWeights,
-    Term,
-    Wish,
-    artefact_name,
-)
+from methods.api import Batch, MethodError, Out, Setup, Stage, Student, TaskHead, Term
+from methods.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
 from methods.parts import Settings, cut_classifier, encoder_layers, teacher_depth
 from methods.terms import LOGITS, hard
 
@@ -62,7 +50,7 @@ class MTDNN(Settings):
     terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
     ablations: ClassVar[Mapping[str, str]] = {"w/o distillation": ":-soft", "one teacher": ":members=1"}
     needs_teacher: ClassVar[bool] = True
-    several_tasks: ClassVar[bool] = True
+    multitask: ClassVar[bool] = True
 
     members: int = 3
     """Teachers of each task's ensemble."""
@@ -78,7 +66,7 @@ class MTDNN(Settings):
     def _depth(self, teacher: PretrainedConfig) -> int:
         return teacher_depth(teacher, self.layers or teacher.num_hidden_layers, self.name)
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         self._depth(teacher)
         return (TeacherWeights(tuned=False), EnsembleTargets(self.members))
 

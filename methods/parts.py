@@ -21,18 +21,15 @@ from transformers import (
     PreTrainedModel,
 )
 
-from methods.api import (
-    CutTeacher,
+from methods.api import MethodError, Setup, Shape, Student
+from methods.artefacts import (
+    Artefact,
     EnsembleTargets,
-    FromText,
-    GeneralStart,
-    GivenStart,
-    MethodError,
-    Setup,
-    Shape,
-    Student,
+    GeneralDistillation,
+    GivenEncoder,
+    PretrainingStage,
     TeacherWeights,
-    Wish,
+    TruncatedTeacher,
     artefact_name,
 )
 
@@ -111,7 +108,7 @@ def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) 
 
 
 def blank_artefacts(
-    wishes: Sequence[Wish], teacher: PretrainedConfig, num_labels: int, of_several: str = ""
+    wishes: Sequence[Artefact], teacher: PretrainedConfig, num_labels: int, of_several: str = ""
 ) -> dict[str, Mapping[str, Tensor]]:
     """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student.
 
@@ -121,12 +118,12 @@ def blank_artefacts(
     made: dict[str, Mapping[str, Tensor]] = {}
     for wish in wishes:
         name = artefact_name(wish, of_several, bool(of_several))
-        if isinstance(wish, FromText):
-            own = Setup(teacher, num_labels, (), blank_artefacts(wish.prepare(teacher), teacher, num_labels))
+        if isinstance(wish, PretrainingStage):
+            own = Setup(teacher, num_labels, (), blank_artefacts(wish.requires(teacher), teacher, num_labels))
             made[name] = text_tensors(wish.build(own))
         elif isinstance(wish, EnsembleTargets):
             made[name] = {"targets": torch.zeros(1, num_labels), "ids": torch.zeros(1, dtype=torch.int64)}
-        elif isinstance(wish, GeneralStart | GivenStart | CutTeacher):
+        elif isinstance(wish, GeneralDistillation | GivenEncoder | TruncatedTeacher):
             encoder = BertModel(bert_config(wish.shape, teacher), add_pooling_layer=False).state_dict()
             projection = nn.Linear(wish.shape.hidden, teacher.hidden_size).state_dict()
             made[name] = {**encoder, **{f"projection.{part}": value for part, value in projection.items()}}
@@ -178,7 +175,7 @@ def check_padding(padding: int, teacher: PretrainedConfig | None = None) -> None
 
 
 def unequal_heads(heads: int, teacher: PretrainedConfig) -> str:
-    """Why attention cannot be compared head by head (for ``Term.impossible``); "" where it can."""
+    """Why attention cannot be compared head by head (for ``Term.unsupported``); "" where it can."""
     theirs = teacher.num_attention_heads
     if heads == theirs:
         return ""
@@ -244,7 +241,7 @@ def check_setting(name: str, value: object, hint: object) -> None:
 class OwnShape(Settings):
     """Settings shared by students with a shape of their own (default: 4 x 312 of TinyBERT, table 1)."""
 
-    small: ClassVar[Mapping[str, Any]] = {"layers": 2, "hidden": 12, "heads": 4, "ffn": 24}
+    tiny_settings: ClassVar[Mapping[str, Any]] = {"layers": 2, "hidden": 12, "heads": 4, "ffn": 24}
 
     layers: int = 4
     hidden: int = 312
@@ -266,16 +263,16 @@ class OwnShape(Settings):
     def shape(self) -> Shape:
         return Shape(self.layers, self.hidden, self.heads, self.ffn)
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.start_from:
-            return (GivenStart(self.start_from, self.shape),)
-        return (GeneralStart(self.shape),) if self.start == "general" else ()
+            return (GivenEncoder(self.start_from, self.shape),)
+        return (GeneralDistillation(self.shape),) if self.start == "general" else ()
 
     def _begun(self, setup: Setup) -> Mapping[str, Tensor]:
         """The tensors of the start; none where it is random."""
         if self.start_from:
-            return setup.artefacts[GivenStart.name]
-        return setup.artefacts[GeneralStart.name] if self.start == "general" else {}
+            return setup.artefacts[GivenEncoder.name]
+        return setup.artefacts[GeneralDistillation.name] if self.start == "general" else {}
 
     def student_model(self, setup: Setup) -> BertForSequenceClassification:
         begun = self._begun(setup)

@@ -24,7 +24,8 @@ from torch import nn
 from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import Setup, Stage, Student, Wish
+from methods.api import Setup, Stage, Student
+from methods.artefacts import Artefact
 from methods.masked import MaskedPretraining
 from methods.parts import OwnShape, bert_config, classifier, encoder_of
 from methods.terms import hard, soft
@@ -43,8 +44,8 @@ class PreTrainedDistillation(OwnShape):
     finetune: bool = False
     """Whether the last third of the training is on the labels; by ``--recipe paper`` as many epochs as before."""
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
-        return (MaskedPretraining(self.shape),) if self.start == "masked" else super().prepare(teacher)
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
+        return (MaskedPretraining(self.shape),) if self.start == "masked" else super().requires(teacher)
 
     def build(self, setup: Setup) -> Student:
         if self.start != "masked":
@@ -56,12 +57,12 @@ class PreTrainedDistillation(OwnShape):
         distil = Stage(
             "distil",
             {"soft": soft(losses.soft_cross_entropy_batchmean)},
-            share=2 / 3 if self.finetune else 1.0,
+            epoch_fraction=2 / 3 if self.finetune else 1.0,
             paper={"epochs": 4.0, "learning_rate": 1e-4},  # searched over 3e-4 ... 3e-5, as for plain tuning
         )
         if not self.finetune:
             return (distil,)
-        return (distil, Stage("finetune", {"hard": hard()}, share=1 / 3, paper=dict(distil.paper)))
+        return (distil, Stage("finetune", {"hard": hard()}, epoch_fraction=1 / 3, paper=dict(distil.paper)))
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         return {"": student.model}

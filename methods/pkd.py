@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, MethodError, Out, Setup, Stage, Student, TeacherWeights, Term, Wish
+from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Term
+from methods.artefacts import Artefact, TeacherWeights
 from methods.parts import Settings, cut_classifier, encoder_layers, nearest_layers, teacher_depth
 from methods.terms import HIDDEN, hard, soft
 
@@ -38,7 +39,7 @@ class PKD(Settings):
         "Last": ":map=last",
     }
     needs_teacher: ClassVar[bool] = True
-    grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {
         "alpha": (0.2, 0.5, 0.7),
         "temperature": (5.0, 10.0, 20.0),
         "beta": (10.0, 100.0, 500.0, 1000.0),
@@ -73,7 +74,7 @@ class PKD(Settings):
             return {m: theirs - ours + m for m in range(1, ours)}
         return {m: n for m, n in nearest_layers(ours, theirs).items() if 0 < m < ours}
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         self.depth(teacher)
         return (TeacherWeights(tuned=False),)
 

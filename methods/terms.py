@@ -97,7 +97,7 @@ def layerwise(
     weight: Weight = 1.0,
     *,
     reduction: Literal["sum", "mean"] = "sum",
-    impossible: str = "",
+    unsupported: str = "",
 ) -> Term:
     """``loss`` of every student layer and the teacher's layer (or average of layers) that it learns from, over all layers.
 
@@ -109,7 +109,7 @@ def layerwise(
         loss: a scalar of one pair; :func:`plain` and :func:`with_layout` make it of a function of ``methods.losses``. A
             projection is a part of it, out of ``pair.aux``.
         reduction: over layers; reductions over tokens and width are those of ``loss``.
-        impossible: as in :class:`methods.api.Term`.
+        unsupported: as in :class:`methods.api.Term`.
 
     Raises:
         ValueError: averages of something else than hidden states.
@@ -124,4 +124,4 @@ def layerwise(
         )
         return total / len(layers) if reduction == "mean" else total  # type: ignore[return-value]
 
-    return Term(term, weight, *kind.needs(layers), impossible=impossible)
+    return Term(term, weight, *kind.needs(layers), unsupported=unsupported)

@@ -23,7 +23,8 @@ import torch
 from torch import nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TeacherWeights, Wish
+from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student
+from methods.artefacts import Artefact, TeacherWeights
 from methods.families import Cost, cost
 from methods.packed import walk
 from methods.parts import Settings, cut_classifier, encoder_layers, teacher_depth
@@ -82,8 +83,8 @@ class Theseus(Settings):
         "w/o replacing": ":rate=1.0",
     }
     needs_teacher: ClassVar[bool] = True
-    begins_alike: ClassVar[bool] = True
-    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"rate": (0.1, 0.3), "until": (0.25, 0.5, 0.75)}
+    same_init_across_seeds: ClassVar[bool] = True
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"rate": (0.1, 0.3), "until": (0.25, 0.5, 0.75)}
 
     layers: int = 0
     """0: half the teacher's."""
@@ -115,7 +116,7 @@ class Theseus(Settings):
             return 1.0
         return self.rate + (1 - self.rate) * progress / self.until if self.schedule == "linear" else self.rate
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         self.depth(teacher)
         return (TeacherWeights(tuned=True),)
 
@@ -134,7 +135,7 @@ class Theseus(Settings):
         # The authors searched 1e-5 and 2e-5; no warm-up. 15 epochs are their README's example for MRPC, which they
         # advise against for reproducing their numbers; what they found for each task is not known to us.
         paper = {"epochs": 15.0, "learning_rate": 2e-5, "warmup": 0.0, "weight_decay": 0.0}
-        return (Stage("replace", {"hard": hard()}, before_step=replace_more, paper=paper),)
+        return (Stage("replace", {"hard": hard()}, on_step_begin=replace_more, paper=paper),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         return {"": student.model.successor}  # type: ignore[dict-item]

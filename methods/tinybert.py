@@ -28,7 +28,8 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import MethodError, Setup, Stage, Student, Term, Wish
+from methods.api import MethodError, Setup, Stage, Student, Term
+from methods.artefacts import Artefact
 from methods.parts import (
     OwnShape,
     bert_config,
@@ -70,7 +71,7 @@ class TinyBERT(OwnShape):
         "w/o Pred": ":prediction=labels",
     }
     needs_teacher: ClassVar[bool] = True
-    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0)}
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0)}
 
     temperature: float = 1.0
     head: Literal["usual", "relu"] = later("usual")
@@ -88,9 +89,9 @@ class TinyBERT(OwnShape):
             raise MethodError(f"temperature={self.temperature} should be above 0")
         check_padding(self.padding)
 
-    def prepare(self, teacher: PretrainedConfig) -> Sequence[Wish]:
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         check_padding(self.padding, teacher)
-        return super().prepare(teacher)
+        return super().requires(teacher)
 
     def build(self, setup: Setup) -> Student:
         model = self.student_model(setup)
@@ -111,13 +112,13 @@ class TinyBERT(OwnShape):
         intermediate = {
             "embd": hidden_states({0: 0}),
             "hidn": hidden_states(encoder),
-            "attn": layerwise(SCORES, encoder, with_layout(losses.scores_mse_realmean), impossible=unequal),
+            "attn": layerwise(SCORES, encoder, with_layout(losses.scores_mse_realmean), unsupported=unequal),
         }
         return (
             Stage(
                 "intermediate",
                 intermediate,
-                share=2 / 3,
+                epoch_fraction=2 / 3,
                 teacher_dropout=self.teacher_dropout,
                 padding=self.padding,
                 paper={"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"},
@@ -125,7 +126,7 @@ class TinyBERT(OwnShape):
             Stage(
                 "prediction",
                 {"pred": hard() if self.prediction == "labels" else soft(self._soft_cross_entropy)},
-                share=1 / 3,
+                epoch_fraction=1 / 3,
                 teacher_dropout=self.teacher_dropout,
                 paper={"epochs": 3.0, "learning_rate": 3e-5},
             ),

@@ -24,7 +24,7 @@ def batch(teacher_folder):
 
 def built(batch, **settings):
     kind = methods.get("bilstm")
-    method = kind(**{**kind.small, **settings})
+    method = kind(**{**kind.tiny_settings, **settings})
     vocabulary = Vocabulary(method.words).make(tiny.classifier(), [batch])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -109,4 +109,4 @@ def test_the_loss_is_the_mean_squared_error_of_logits(batch):
     value = stage.terms["logits"].fn(batch, Answer([[1.0, 2.0]]), Answer([[0.0, 4.0]]), None)
     assert float(value) == pytest.approx((1 + 4) / 2)
     assert stage.terms["hard"].weight == 0
-    assert np.isclose(stage.pace(0.5), 10)
+    assert np.isclose(stage.lr_scale(0.5), 10)

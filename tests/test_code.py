@@ -80,7 +80,7 @@ def scale(x):
 def factor():
     return 3  # a third
 ''',
-    "base.py": "class Base:\n    small = {'layers': 1}\n\n    def build(self):\n        return self.layers * 2\n",
+    "base.py": "class Base:\n    tiny_settings = {'layers': 1}\n\n    def build(self):\n        return self.layers * 2\n",
     "late.py": "import torch\n\ndef shift(x):\n    return x + 1\n\nREGISTER = {}\nREGISTER.setdefault('shift', shift)\n",
     "elsewhere.py": "class Hint:\n    size = 1\n",
 }
@@ -219,7 +219,7 @@ def test_whatever_runs_in_a_training_is_hashed(name):
     from bench.train.conformance import Bench
 
     kind = methods.get(name)
-    small = Bench(kind(**getattr(kind, "small", {})), 2)
+    small = Bench(kind(**getattr(kind, "tiny_settings", {})), 2)
     assert small.setup.artefacts is not None  # what is prepared has a code of its own
     with called() as ran:
         whole = small.trained()

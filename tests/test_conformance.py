@@ -35,7 +35,7 @@ def test_every_method_keeps_the_contract(name):
 @dataclass(frozen=True, kw_only=True)
 class SharesDoNotSumToOne(FineTune):
     def stages(self, setup):
-        return [replace(stage, share=0.5) for stage in super().stages(setup)]
+        return [replace(stage, epoch_fraction=0.5) for stage in super().stages(setup)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,7 @@ class NotAMethod:
 
 def test_what_lacks_half_the_contract_is_told_what():
     (check,) = check_method(NotAMethod, ["contract"])
-    assert check.found == "it lacks version, terms, ablations, needs_teacher, prepare, build, stages, deploy"
+    assert check.found == "it lacks version, terms, ablations, needs_teacher, requires, build, stages, deploy"
     with pytest.raises(KeyError):
         check_method(FineTune, ["beauty"])
 
@@ -243,9 +243,9 @@ SPELLINGS = {
     "the default again": ({"cold": ":temperature=1"}, {}, "makes the same row as the full row"),
     "one row twice": ({"w/o hard": ":-hard", "soft alone": ":-hard"}, {}, "same row as 'w/o hard'"),
     "everything": ({"w/o all": ":-hard:-soft"}, {}, "every term that trains the student was dropped"),
-    "a grid without its setting": ({}, {"temprature": (1.0,)}, "grid: temprature is no setting"),
-    "a grid without values": ({}, {"temperature": ()}, "grid: temperature has no values"),
-    "a whole number in a grid": ({}, {"temperature": (1.0, 2)}, "grid: temperature=2 should be a number"),
+    "a grid without its setting": ({}, {"temprature": (1.0,)}, "search_space: temprature is no setting"),
+    "a grid without values": ({}, {"temperature": ()}, "search_space: temperature has no values"),
+    "a whole number in a grid": ({}, {"temperature": (1.0, 2)}, "search_space: temperature=2 should be a number"),
     "a refused value in a grid": ({}, {"alpha": (0.5, 1.5)}, "between 0 and 1"),
 }
 
@@ -256,7 +256,7 @@ def test_what_a_class_promises_to_be_spelled_is_spelled(monkeypatch, what):
     monkeypatch.setattr(LabelledWrongly, "terms", (*KD.terms, "more"))
     assert not found_by(LabelledWrongly, "spellings parse")
     monkeypatch.setattr(LabelledWrongly, "ablations", ablations)
-    monkeypatch.setattr(LabelledWrongly, "grid", grid)
+    monkeypatch.setattr(LabelledWrongly, "search_space", grid)
     assert expected in found_by(LabelledWrongly, "spellings parse")["spellings parse"]
 
 
@@ -268,7 +268,7 @@ def test_dropping_a_term_of_weight_0_is_no_row_of_its_own(monkeypatch):
 
 def test_settings_for_tests_have_the_types_of_the_settings():
     found = found_by(SmallOfAnotherType, "spellings parse")
-    assert found == {"spellings parse": "small: layers=2.0 should be of type int"}
+    assert found == {"spellings parse": "tiny_settings: layers=2.0 should be of type int"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +278,7 @@ class SmallOfAnotherType:
     name: ClassVar[str] = "small"
     terms: ClassVar[tuple[str, ...]] = ("hard",)
     ablations: ClassVar[dict[str, str]] = {}
-    small: ClassVar[dict[str, object]] = {"layers": 2.0}
+    tiny_settings: ClassVar[dict[str, object]] = {"layers": 2.0}
     layers: int = 4
 
     def stages(self, setup):

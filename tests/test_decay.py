@@ -27,7 +27,7 @@ def described(module: nn.Module, name: str) -> bool:
 def test_no_bias_and_no_layer_norm_of_any_method_is_decayed(name: str) -> None:
     kind = methods.get(name)
     for settings in SETTINGS.get(name, ({},)):
-        bench = Bench(kind(**{**getattr(kind, "small", {}), **settings}), 2)
+        bench = Bench(kind(**{**getattr(kind, "tiny_settings", {}), **settings}), 2)
         students = [scene.student for scene in bench.scenes()]
         for part in (part for student in students for part in (student.model, student.aux)):
             for where, module in part.named_modules():

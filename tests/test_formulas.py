@@ -18,7 +18,8 @@ from transformers import MobileBertConfig
 
 from bench.plan.spelling import parse_one
 from methods import losses
-from methods.api import Batch, EnsembleTargets, FromText, Out, Setup
+from methods.api import Batch, Out, Setup
+from methods.artefacts import EnsembleTargets, PretrainingStage
 from methods.packed import Layout
 from methods.parts import blank_artefacts
 
@@ -478,8 +479,8 @@ def teacher_of(kind: str):
 
 def owners(method, teacher, prefix=""):
     """The method and every general stage that it asks for, with what their terms are called here."""
-    for wish in method.prepare(teacher):
-        if isinstance(wish, FromText):
+    for wish in method.requires(teacher):
+        if isinstance(wish, PretrainingStage):
             yield from owners(wish, teacher, f"{wish.name} ")
     yield prefix, method
 
@@ -505,10 +506,10 @@ def learned(student) -> dict[str, np.ndarray]:
 def terms_of(spelling: str, kind: str, lengths: tuple[int, ...]):
     """(name, weight, value, case) of every term of a row and of its general stages, on one random batch."""
     method, teacher = parse_one(spelling).method, teacher_of(kind)
-    several = "x" if getattr(method, "several_tasks", False) else ""
+    several = "x" if getattr(method, "multitask", False) else ""
     rng = np.random.default_rng(len(lengths) + sum(lengths))
     for prefix, owner in owners(method, teacher):
-        artefacts = blank_artefacts(owner.prepare(teacher), teacher, CLASSES, several)
+        artefacts = blank_artefacts(owner.requires(teacher), teacher, CLASSES, several)
         targets = np.exp(log_softmax(rng.normal(size=(len(lengths), CLASSES)))).astype(np.float32)
         if several:
             ids = torch.arange(len(lengths))
@@ -533,7 +534,7 @@ def terms_of(spelling: str, kind: str, lengths: tuple[int, ...]):
             torch.zeros(sum(lengths), dtype=torch.int64),
             layout,
             torch.from_numpy(case.labels),
-            masked_places=torch.tensor([int(layout.starts_B[b]) + p for b, p, _ in masked]),
+            masked_positions=torch.tensor([int(layout.starts_B[b]) + p for b, p, _ in masked]),
             masked_ids=torch.tensor([token for _, _, token in masked]),
         )
         for stage in owner.stages(setup):

@@ -19,9 +19,9 @@ from methods.parts import blank_artefacts
 
 
 def built(name: str, layers: int = 4, num_labels: int = 2, **settings):
-    method = methods.get(name)(**{**getattr(methods.get(name), "small", {}), **settings})
+    method = methods.get(name)(**{**getattr(methods.get(name), "tiny_settings", {}), **settings})
     config = tiny.config(layers=layers, num_labels=num_labels)
-    setup = Setup(config, num_labels, ("x",), blank_artefacts(method.prepare(config), config, num_labels))
+    setup = Setup(config, num_labels, ("x",), blank_artefacts(method.requires(config), config, num_labels))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return method, setup, method.build(setup)
@@ -76,13 +76,13 @@ def test_the_replacing_rate_rises_to_one_and_stays():
     assert [constant.replacing_rate(p) for p in (0.0, 0.49, 0.5)] == [0.3, 0.3, 1.0]
     _, setup, student = built("theseus")
     (stage,) = linear.stages(setup)
-    stage.before_step(student.model, 0.25)
+    stage.on_step_begin(student.model, 0.25)
     assert student.model.rate == pytest.approx(0.65)
 
 
 def test_a_depth_that_does_not_divide_is_refused():
     with pytest.raises(ValueError, match="does not divide"):
-        methods.get("theseus")(layers=3).prepare(tiny.config(layers=4))
+        methods.get("theseus")(layers=3).requires(tiny.config(layers=4))
 
 
 # FastBERT
@@ -141,8 +141,8 @@ def test_branches_learn_and_the_backbone_stands_still(batch):
     reached = {name for name, parameter in student.model.named_parameters() if parameter.grad is not None}
     assert reached
     assert all(name.startswith("branches.") for name in reached)
-    assert stage.pace(0.99) == 10
-    assert methods.get("fastbert")(schedule="authors").stages(setup)[0].pace(0.7) == 0
+    assert stage.lr_scale(0.99) == 10
+    assert methods.get("fastbert")(schedule="authors").stages(setup)[0].lr_scale(0.7) == 0
 
 
 def test_with_dropout_the_branches_attention_has_it_in_training_alone(batch):
@@ -225,11 +225,11 @@ def test_relation_heads_divide_both_widths():
     assert method().heads_of_relations(base) == 24, "312 and 768 share no 48"
     assert method(hidden=384, heads=12).heads_of_relations(base) == 48
     with pytest.raises(ValueError, match="divide both widths"):
-        method(relation_heads=7).prepare(base)
+        method(relation_heads=7).requires(base)
     with pytest.raises(ValueError, match="head by head"):
-        methods.get("minilm")(heads=6).prepare(base)
+        methods.get("minilm")(heads=6).requires(base)
     with pytest.raises(ValueError, match="the teacher has 3 layers"):
-        method(teacher_layer=4).prepare(base)
+        method(teacher_layer=4).requires(base)
 
 
 @pytest.mark.slow

@@ -110,8 +110,8 @@ def test_pairs_are_added_in_the_order_of_the_map(order, batch, models, aux):
 
 
 def test_the_weight_and_what_is_impossible_go_to_the_term():
-    term = layerwise(SCORES, {1: 1}, with_layout(losses.scores_mse_realmean), 0.25, impossible="unequal heads")
-    assert (term.weight, term.impossible, term.player) == (0.25, "unequal heads", "main")
+    term = layerwise(SCORES, {1: 1}, with_layout(losses.scores_mse_realmean), 0.25, unsupported="unequal heads")
+    assert (term.weight, term.unsupported, term.player) == (0.25, "unequal heads", "main")
     assert layerwise(SCORES, {1: 1}, with_layout(losses.scores_mse_realmean)).weight == 1.0
 
 

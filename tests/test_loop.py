@@ -156,7 +156,7 @@ def test_another_player_sees_a_detached_student(teacher_folder):
     student = Student(model, nn.ModuleDict({"disc": nn.Linear(2, 1)}), {"disc": ("disc",)})
     term = Term(lambda b, s, t, aux: aux["disc"](s.logits).square().mean(), student=Needs(logits=True), player="disc")
     hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=Needs(logits=True))
-    stages = [Stage("first", {"disc": term}, preparatory_steps=99), Stage("then", {"hard": hard})]
+    stages = [Stage("first", {"disc": term}, extra_steps=99), Stage("then", {"hard": hard})]
     one = Trainee("x", student, RandomState(0, CPU), *legs_of(stages, (), RECIPE, len(data)), Numerics())
     one.legs["counted"] = []
     train([one], data, 0, None, Numerics(), RECIPE.batch_size)

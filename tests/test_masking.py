@@ -40,14 +40,14 @@ def test_fifteen_percent_are_hidden_and_no_special_token(text):
     seen = hide(batch, text, Masking(), seed=0, step=5)
     special = {text.vocabulary.mask, *text.vocabulary.special}
     ordinary = sum(int(i) not in special for i in batch.token_ids)
-    assert len(seen.masked_places) == round(0.15 * ordinary)
-    assert len(set(seen.masked_places.tolist())) == len(seen.masked_places)
-    assert torch.equal(seen.masked_ids, batch.token_ids[seen.masked_places])
+    assert len(seen.masked_positions) == round(0.15 * ordinary)
+    assert len(set(seen.masked_positions.tolist())) == len(seen.masked_positions)
+    assert torch.equal(seen.masked_ids, batch.token_ids[seen.masked_positions])
     assert not special & set(seen.masked_ids.tolist())
     elsewhere = torch.ones(len(batch.token_ids), dtype=torch.bool)
-    elsewhere[seen.masked_places] = False
+    elsewhere[seen.masked_positions] = False
     assert torch.equal(seen.token_ids[elsewhere], batch.token_ids[elsewhere])
-    now = seen.token_ids[seen.masked_places]
+    now = seen.token_ids[seen.masked_positions]
     masked, kept = (now == text.vocabulary.mask).float().mean(), (now == seen.masked_ids).float().mean()
     assert 0.7 < masked < 0.9
     assert 0.04 < kept < 0.2
@@ -120,7 +120,7 @@ def test_masked_cross_entropy_by_hand(text):
     head = torch.nn.Linear(7, text.vocabulary.size)
     value = masked_tokens("head", 3).fn(batch, Answer(), None, {"head": head})
     log = head(table).log_softmax(-1)
-    by_hand = -sum(log[place, word] for place, word in zip(batch.masked_places, batch.masked_ids, strict=True))
+    by_hand = -sum(log[place, word] for place, word in zip(batch.masked_positions, batch.masked_ids, strict=True))
     torch.testing.assert_close(value, by_hand / len(batch.masked_ids))
 
 
@@ -181,7 +181,7 @@ def test_settings_that_joined_later_are_not_in_a_key():
 def test_the_first_step_of_distilbert_can_go_without_each_term(without):
     row = f"distilbert:pretraining=masked:pretraining_without={without}"
     config = tiny.config()
-    (wish,) = parse_one(row).method.prepare(config)
+    (wish,) = parse_one(row).method.requires(config)
     (stage,) = wish.stages(Setup(config, 2, ()))
     assert set(stage.terms) == {"vocabulary", "masked", "cos"} - {without}
 
@@ -201,7 +201,7 @@ def test_the_output_bias_of_the_first_step_begins_as_the_teachers(start, copied)
         f"aux.head.{name}": torch.randn_like(value)
         for name, value in MaskedLanguageHead(weights[WORDS]).state_dict().items()
     }
-    (wish,) = parse_one(f"distilbert:pretraining=masked:start={start}").method.prepare(teacher.config)
+    (wish,) = parse_one(f"distilbert:pretraining=masked:start={start}").method.requires(teacher.config)
     made = wish.build(Setup(teacher.config, 2, (), {"teacher_weights": weights, "masked_head": head}))
     assert torch.equal(made.aux["head"].bias, made.aux["teacher_head"].bias) == copied
     assert made.aux["head"].bias.requires_grad

@@ -8,7 +8,8 @@ import torch
 from transformers import BertConfig
 
 import methods
-from methods.api import PAPER_SAYS, GeneralStart, Setup, Stage
+from methods.api import PAPER_OVERRIDES, Setup, Stage
+from methods.artefacts import GeneralDistillation
 
 
 @pytest.fixture(params=sorted(methods.TABLE))
@@ -43,8 +44,8 @@ def test_published_shape(method):
 @pytest.mark.parametrize("name", ["finetune", "kd", "tinybert", "microbert"])
 def test_a_general_start_is_asked_for_once_per_shape(name):
     method = methods.get(name)
-    assert method().prepare(tiny.config()) == (GeneralStart(method().shape),)
-    assert method(start="random").prepare(tiny.config()) == ()
+    assert method().requires(tiny.config()) == (GeneralDistillation(method().shape),)
+    assert method(start="random").requires(tiny.config()) == ()
 
 
 def test_dropping_terms_makes_the_teacher_do_less():
@@ -130,9 +131,9 @@ def test_the_papers_schedules_are_said_stage_by_stage(method):
     setup = Setup(BertConfig(), 2, ("x",))
     stages = made.stages(setup)
     known = {field.name for field in fields(Recipe)} - {"name", "batch_size", "max_length"}
-    assert known == PAPER_SAYS
+    assert known == PAPER_OVERRIDES
     for stage in stages:
-        if not stage.preparatory_steps:
+        if not stage.extra_steps:
             missing = sorted({"epochs", "learning_rate"} - set(stage.paper))
             assert not missing, (
                 f"{made.name}: the stage {stage.name!r} does not say its paper's {' and '.join(missing)}; add it, for example: "
@@ -141,6 +142,6 @@ def test_the_papers_schedules_are_said_stage_by_stage(method):
             assert set(stage.paper) <= known
     legs = legs_of(stages, (), Recipe(name="paper"), 320)[1]
     assert [leg.steps for leg in legs] == [
-        round(10 * stage.paper["epochs"]) for stage in stages if not stage.preparatory_steps
+        round(10 * stage.paper["epochs"]) for stage in stages if not stage.extra_steps
     ]
     assert all(leg.recipe.learning_rate == leg.stage.paper["learning_rate"] for leg in legs)

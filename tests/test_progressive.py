@@ -24,9 +24,9 @@ from methods.parts import blank_artefacts
 
 def transfer(kind, **settings):
     mobilebert = methods.get("mobilebert")
-    method = mobilebert(**{**mobilebert.small, "layers": 3, "inverted": 16, "pretraining": kind, **settings})
-    (wish,) = method.prepare(tiny.config())
-    setup = Setup(tiny.config(), 2, (), blank_artefacts(wish.prepare(tiny.config()), tiny.config(), 2))
+    method = mobilebert(**{**mobilebert.tiny_settings, "layers": 3, "inverted": 16, "pretraining": kind, **settings})
+    (wish,) = method.requires(tiny.config())
+    setup = Setup(tiny.config(), 2, (), blank_artefacts(wish.requires(tiny.config()), tiny.config(), 2))
     return method, wish, setup
 
 
@@ -59,7 +59,7 @@ def test_a_phase_moves_its_layer_and_earlier_ones_and_holds_the_rest(text):
 
 def test_the_current_layer_learns_at_ten_times_the_rate_of_earlier_ones():
     _, wish, setup = transfer("progressive")
-    rates = wish.stages(setup)[1].rates
+    rates = wish.stages(setup)[1].parameter_lr_scale
     name = "model.mobilebert.encoder.layer.{}.attention.self.query.weight"
     assert [rates(name.format(number)) for number in range(3)] == [0.3, 3.0, 0.0]
     assert rates("model.mobilebert.embeddings.word_embeddings.weight") == rates("aux.head.bias") == 0.0
@@ -71,7 +71,7 @@ def test_stages_of_each_kind_of_transfer():
         _, wish, setup = transfer(kind)
         stages = wish.stages(setup)
         names[kind] = [(stage.name, sorted(stage.terms)) for stage in stages]
-        assert sum(stage.share for stage in stages) == pytest.approx(1)
+        assert sum(stage.epoch_fraction for stage in stages) == pytest.approx(1)
     end = ("distillation", ["masked", "vocabulary"])
     assert names["auxiliary"] == [("distillation", ["att", "fmt", "masked", "vocabulary"])]
     assert names["joint"] == [("transfer", ["att", "fmt"]), end]
@@ -105,7 +105,7 @@ def test_mobilebert_has_the_size_of_the_released_configurations():
 def test_pre_training_is_made_in_order_and_reaches_the_student(bench, glue_folder, teacher_folder, tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(" ".join(tiny.WORDS[(i * 7 + j * j) % 43] for j in range(40)) for i in range(60)))
-    small = methods.get("mobilebert").small
+    small = methods.get("mobilebert").tiny_settings
     row = "mobilebert:" + ":".join(f"{k}={v}" for k, v in small.items()) + ":pretraining=progressive:inverted=16"
     made = bench("pretrain", "--methods", row, "--teacher", teacher_folder, "--corpus", corpus, "--corpus-tokens", 4000)
     assert made.returncode == 0, made.stderr
@@ -129,7 +129,7 @@ def test_the_papers_fine_tuning_is_the_labels_alone(bench, glue_folder, teacher_
         (leg,) = legs_of(row.method.stages(setup), row.dropped, Recipe(), 40)[1]
         weights[part] = {name: term.weight for name, term in leg.terms.items()}
     assert weights == {"": {"soft": 0.5, "hard": 0.5}, "alpha=0:": {"hard": 1.0}, "-soft:": {"hard": 0.5}}
-    small = ":".join(f"{name}={value}" for name, value in methods.get("mobilebert").small.items())
+    small = ":".join(f"{name}={value}" for name, value in methods.get("mobilebert").tiny_settings.items())
     words = ["run", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1]
     words += ["--results", tmp_path / "r", "--reports", tmp_path / "p"]
     answer = bench(*words, "--methods", f"mobilebert:{small}:alpha=0")

@@ -49,7 +49,7 @@ def test_the_facts_of_a_printed_system_are_those_of_its_spelling():
     """With BERT-base as the teacher its row here wants that start and builds that depth."""
     for done in {paper.done for paper in published() if paper.done.row != "teacher"}:
         method = parse_one(done.row).method
-        wished = {wish.name for wish in method.prepare(BertConfig())}
+        wished = {wish.name for wish in method.requires(BertConfig())}
         if SPELLED_OTHERWISE.get(done.start) != done.method and done.start != "unknown":
             assert done.start in wished, done
         if "layers" in defaults(type(method)):

@@ -24,7 +24,8 @@ from bench.plan.spelling import parse_one
 from bench.plan.students import tuned_like_the_teacher
 from bench.train.legs import legs_of
 from bench.train.trainee import optimiser
-from methods.api import GivesEncoder, Setup, Shape, Stage
+from methods.api import Setup, Shape, Stage
+from methods.artefacts import GivesEncoder
 from methods.minilm import Relations
 from methods.parts import blank_artefacts
 from methods.terms import hard
@@ -70,7 +71,7 @@ MATRIX = [(teacher, row, rate) for teacher, rows in EXPECTED.items() for row, ra
 @pytest.mark.parametrize(("teacher", "row", "rate"), MATRIX, ids=[f"{t} {row}" for t, row, _ in MATRIX])
 def test_the_rate_of_every_shipped_method(teacher: str, row: str, rate: str) -> None:
     config = TEACHERS[teacher]
-    wishes = parse_one(row).method.prepare(config)
+    wishes = parse_one(row).method.requires(config)
     assert tuned_like_the_teacher(wishes, config) == (rate == TEACHER)
 
 
@@ -88,7 +89,7 @@ def rows_of_every_method() -> Sequence[str]:
     rows = []
     for name in methods.TABLE:
         method = methods.get(name)
-        small = "".join(f":{key}={value}" for key, value in getattr(method, "small", {}).items())
+        small = "".join(f":{key}={value}" for key, value in getattr(method, "tiny_settings", {}).items())
         rows += [name + small, *(name + small + suffix for suffix in method.ablations.values())]
     shape = ":layers=2:hidden=12:heads=4:ffn=24"
     mobile = ":layers=2:hidden=16:bottleneck=8:heads=2:ffn=8:embedding=8:inverted=16"
@@ -126,8 +127,8 @@ def width_of_prepared_encoder(model: Any) -> int | None:
 def test_what_a_method_declares_of_its_encoder_is_what_its_student_is_made_of(row: str) -> None:
     teacher = tiny.config(layers=4)
     method = parse_one(row).method
-    wishes = method.prepare(teacher)
-    several = "x" if getattr(method, "several_tasks", False) else ""
+    wishes = method.requires(teacher)
+    several = "x" if getattr(method, "multitask", False) else ""
     prepared = marked(blank_artefacts(wishes, teacher, 2, several))
     student = method.build(Setup(teacher, 2, ("x",), prepared))
     declared = [wish.encoder_width(teacher) for wish in wishes if isinstance(wish, GivesEncoder)]
@@ -204,7 +205,7 @@ def test_a_general_stage_runs_as_its_paper_says_and_as_long_as_its_text(teacher_
             f"minilm:{tiny.SHAPE}",
             "minilmv2:hidden=768:layers=2:ffn=24:heads=4",
         )
-        for wish in parse_one(row).method.prepare(config)
+        for wish in parse_one(row).method.requires(config)
     }
     on_text = replace(START, epochs=2.0)
     for own in stages.values():

@@ -69,7 +69,7 @@ def test_the_registry_knows_the_settings_that_it_goes_by(name):
         if setting:
             assert vars(default)[setting] == value
     settings = parse_one(name).settings
-    paces = {leg.stage.pace(0.0) for leg in legs(name) if leg.stage.pace} or {1.0}
+    paces = {leg.stage.lr_scale(0.0) for leg in legs(name) if leg.stage.lr_scale} or {1.0}
     assert paces == {methods.rate_factor(name, settings)}
     assert bool(methods.lacking(name, settings)) == (name in methods.LACKS)
 

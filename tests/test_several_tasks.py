@@ -17,7 +17,8 @@ from bench.train.loop import Course, train, train_on
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
 from methods import losses
-from methods.api import Batch, EnsembleTargets, Needs, Out, Setup, artefact_name
+from methods.api import Batch, Needs, Out, Setup
+from methods.artefacts import EnsembleTargets, artefact_name
 from methods.microbert import TaskExperts
 from methods.packed import forward
 from methods.parts import blank_artefacts
@@ -53,7 +54,7 @@ def _student(method, labels):
     config = tiny.config()
     names = tuple(f"t{n}" for n in range(len(labels)))
     artefacts = blank_artefacts(
-        [wish for wish in method.prepare(config) if artefact_name(wish, "x", True) == wish.name], config, 2
+        [wish for wish in method.requires(config) if artefact_name(wish, "x", True) == wish.name], config, 2
     )
     setup = Setup(config, max(labels), names, artefacts, labels)
     random = RandomState(0, torch.device("cpu"))
@@ -64,7 +65,7 @@ def _student(method, labels):
 @pytest.mark.parametrize("labels", [(2, 3, 1)], ids=str)
 def test_each_task_answers_in_its_own_form_and_its_fused_model_agrees(teacher_folder, labels):
     kind = methods.get("microbert")
-    method = kind(**{**kind.small, "tasks": "together", "start": "random"})
+    method = kind(**{**kind.tiny_settings, "tasks": "together", "start": "random"})
     setup, student, _ = _student(method, labels)
     data = tiny.encoded(teacher_folder, rows=12)
     shipped = method.deploy(student)
@@ -85,7 +86,7 @@ def test_each_task_answers_in_its_own_form_and_its_fused_model_agrees(teacher_fo
 def test_the_router_learns_to_tell_tasks_apart(teacher_folder):
     """Two tasks with opposite labels of the same sentences: no one head could do both."""
     kind = methods.get("microbert")
-    method = kind(**{**kind.small, "tasks": "together", "start": "random", "alpha": 0.0})
+    method = kind(**{**kind.tiny_settings, "tasks": "together", "start": "random", "alpha": 0.0})
     setup, student, random = _student(method, (2, 2))
     data = tiny.encoded(teacher_folder, rows=160)
     from dataclasses import replace
@@ -112,7 +113,7 @@ def test_training_on_one_course_is_training(teacher_folder):
     kind = methods.get("microbert")
     weights = []
     for several in (False, True):
-        method = kind(**{**kind.small, "start": "random"})
+        method = kind(**{**kind.tiny_settings, "start": "random"})
         setup, student, random = _student(method, (2,))
         one = Trainee("x", student, random, *legs_of(method.stages(setup), (), Recipe(epochs=1), len(data)), Numerics())
         if several:

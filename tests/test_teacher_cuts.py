@@ -37,9 +37,9 @@ def test_pkd_maps_are_the_papers():
     assert PKD(layers=3, map="last").layer_map(twelve) == {1: 10, 2: 11}
     assert PKD(layers=4).layer_map(twelve) == {1: 3, 2: 6, 3: 9}
     with pytest.raises(MethodError, match="layers=2"):
-        PKD(layers=1).prepare(twelve)
+        PKD(layers=1).requires(twelve)
     with pytest.raises(MethodError, match="at most the teacher's 12"):
-        PKD(layers=13).prepare(twelve)
+        PKD(layers=13).requires(twelve)
 
 
 def test_pkd_starts_as_the_first_layers(teacher_folder):
@@ -62,7 +62,7 @@ def test_distilbert_starts_as_spread_layers():
 def test_only_a_bert_can_be_cut():
     for name in ("pkd", "distilbert", "moebert"):
         with pytest.raises(MethodError, match="this teacher is a mobilebert"):
-            methods.get(name)().prepare(MobileBertConfig())
+            methods.get(name)().requires(MobileBertConfig())
 
 
 def test_importance_is_that_of_each_example_alone(teacher_folder):
@@ -148,12 +148,12 @@ def test_a_copy_routes_by_its_own_tokens(teacher_folder):
 
 def test_experts_that_do_not_come_out_are_refused():
     with pytest.raises(MethodError, match="do not come out"):
-        MoEBERT(experts=4, expert_size=3072).prepare(BertConfig())
+        MoEBERT(experts=4, expert_size=3072).requires(BertConfig())
 
 
 def ib_bert():
     """A small inverted-bottleneck teacher: as deep and as wide outside as the shrunken student."""
-    small = methods.get("mobilebert").small
+    small = methods.get("mobilebert").tiny_settings
     config = MobileBertConfig(
         vocab_size=tiny.config().vocab_size,
         max_position_embeddings=128,
@@ -190,7 +190,7 @@ def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer)
 
     teacher = ib_bert()
     kind = methods.get("mobilebert")
-    method = kind(**{**kind.small, "transfer": transfer})
+    method = kind(**{**kind.tiny_settings, "transfer": transfer})
     setup = Setup(teacher.config, 2, ("x",))
     assert method.notes(setup) == ()
     data = tiny.encoded(teacher_folder)

@@ -54,7 +54,7 @@ def test_every_grid_names_settings_and_values_that_the_method_takes():
 
     for name in methods.TABLE:
         kind = methods.get(name)
-        for setting, values in getattr(kind, "grid", {}).items():
+        for setting, values in getattr(kind, "search_space", {}).items():
             for value in values:
                 assert getattr(parse_one(f"{name}:{setting}={value}").method, setting) == value
 

@@ -22,9 +22,9 @@ from methods.tinybert import ReluBertForSequenceClassification
 
 def trainee(name, data, seed=0, **settings):
     kind = methods.get(name)
-    known = {"start": "random", **getattr(kind, "small", {}), **settings}
+    known = {"start": "random", **getattr(kind, "tiny_settings", {}), **settings}
     method = kind(**{setting: value for setting, value in known.items() if value is not None})
-    made = blank_artefacts(method.prepare(tiny.config()), tiny.config(), 2)
+    made = blank_artefacts(method.requires(tiny.config()), tiny.config(), 2)
     setup, random = Setup(tiny.config(), 2, ("x",), made), RandomState(seed, torch.device("cpu"))
     with random.current():
         student = method.build(setup)
@@ -78,7 +78,7 @@ def test_padding_is_counted_in_what_a_training_costs(teacher_folder):
 @pytest.mark.parametrize(("padding", "message"), [(-1, "0 for none"), (999, "the teacher has 128 places")])
 def test_a_length_that_cannot_be_filled_up_to_is_refused(padding, message):
     with pytest.raises(MethodError, match=message):
-        methods.get("tinybert")(padding=padding).prepare(tiny.config())
+        methods.get("tinybert")(padding=padding).requires(tiny.config())
 
 
 def test_the_relu_head_reads_no_negative_feature(teacher_folder, tmp_path):

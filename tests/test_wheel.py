@@ -44,6 +44,15 @@ def test_every_file_of_the_packages_is_in_the_wheel(wheel):
     assert wanted <= set(zipfile.ZipFile(wheel).namelist())
 
 
+def test_there_is_one_source_of_the_version(wheel):
+    from bench import __version__
+
+    assert f"bert_bench-{__version__}-" in wheel.name
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {__version__}\n" in citation
+    assert f"\n## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
 def test_an_installed_package_finds_the_printed_numbers(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}

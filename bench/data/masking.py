@@ -42,6 +42,6 @@ def hide(batch: Batch, data: Encoded, masking: Masking, seed: int, step: int) ->
     return replace(
         batch,
         token_ids=torch.from_numpy(hidden).to(device),
-        masked_places=torch.from_numpy(chosen).to(device),
+        masked_positions=torch.from_numpy(chosen).to(device),
         masked_ids=torch.from_numpy(ids[chosen]).to(device),
     )

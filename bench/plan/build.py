@@ -19,7 +19,7 @@ from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_
 from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, typed_order, usable
 from bench.plan.stale import said, stale_slots
 from bench.plan.starts import StartPlan
-from bench.plan.students import members_of, several_tasks, student_cells, with_stages
+from bench.plan.students import members_of, multitask, student_cells, with_stages
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augmented, mean_tokens, plan_tasks
 from bench.record.freshness import STALE
 from bench.record.schema import Record
@@ -150,10 +150,10 @@ def build(request: Request, estimated: bool = True) -> Plan:
         cells.append(_teacher_cell(task, request, store))
         cells += [_checkpoint_cell(row, task, request, store) for row in given]
         for row in rows:
-            if not several_tasks(row):
+            if not multitask(row):
                 made = student_cells(row, [task], request, starts)
                 cells += [_planned(cell, row, request, store) for cell in made]
-    for row in filter(several_tasks, rows):
+    for row in filter(multitask, rows):
         cells += [_planned(cell, row, request, store) for cell in student_cells(row, tasks, request, starts)]
     plan = Plan(request, tasks, starts, cells, notes)
     plan.notes += said_of_threads(plan, store)

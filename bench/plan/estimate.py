@@ -190,16 +190,17 @@ def of_start(plan: Plan, start: StartPlan, rate: float) -> list[Part]:
     import torch
 
     from bench.measure.students import teacher_cost
-    from methods.api import CutTeacher, FromText, Setup
+    from methods.api import Setup
+    from methods.artefacts import PretrainingStage, TruncatedTeacher
     from methods.families import cost
     from methods.parts import bert_config, blank_artefacts, classifier
 
-    if isinstance(start.wish, CutTeacher):
+    if isinstance(start.wish, TruncatedTeacher):
         return []
     config, length = start.checkpoint.config, 64 if plan.request.corpus else 16
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        if isinstance(start.wish, FromText):
-            parts = blank_artefacts(start.wish.prepare(config), config, 2)
+        if isinstance(start.wish, PretrainingStage):
+            parts = blank_artefacts(start.wish.requires(config), config, 2)
             made = start.wish.build(Setup(config, 2, (), parts))
             known = hasattr(start.wish, "training_cost")
             price = start.wish.training_cost(made) if known else cost(made.model)  # type: ignore[attr-defined]

@@ -321,9 +321,9 @@ def _named(
 
 def _check_together(row: MethodRow, spelled: Sequence[str]) -> None:
     """Raises InputError where one student of all tasks would have settings of each."""
-    from bench.plan.students import several_tasks
+    from bench.plan.students import multitask
 
-    if spelled and several_tasks(row):
+    if spelled and multitask(row):
         raise InputError(f"{row.spelling} is one student of all tasks: settings of some of them cannot be its own")
 
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from bench.plan.spelling import MethodRow
     from bench.plan.starts import StartPlan
     from bench.plan.tasks import TaskPlan
-    from methods.api import FromText, Needs, Setup, Shape, Stage, Student, Wish
+    from methods.api import Needs, Setup, Shape, Stage, Student
+    from methods.artefacts import Artefact, PretrainingStage
 
 BASE_BYTES = 456_000_000
 """A process with torch, transformers, datasets and the others that has trained and scored a student of two layers and width
@@ -62,7 +63,7 @@ class Extent:
 
 @runtime_checkable
 class OwnTeacher(Protocol):
-    """A general stage that brings a teacher of its own, as :class:`methods.api.FromText` allows."""
+    """A general stage that brings a teacher of its own, as :class:`methods.artefacts.PretrainingStage` allows."""
 
     def teacher(self, setup: Setup) -> nn.Module:
         """In the place of the un-tuned teacher."""
@@ -157,18 +158,18 @@ def teacher_bytes(plan: Plan, task: TaskPlan) -> int:
 
 def start_bytes(plan: Plan, start: StartPlan) -> int:
     """Of making one start from text, and what it is built from where the cache has it not."""
-    from methods.api import CutTeacher, FromText
+    from methods.artefacts import PretrainingStage, TruncatedTeacher
 
     parts = [plan.starts[key] for key in start.parts.values() if key in plan.starts]
     before = max((start_bytes(plan, part) for part in parts if not plan.is_there(part.slot)), default=0)
     wish = start.wish
     base = BASE_BYTES + _text_bytes(start) + sum(_bytes_of_wish(part.wish, part.checkpoint.config) for part in parts)
     made = _bytes_of_wish(wish, start.checkpoint.config)
-    if isinstance(wish, FromText):
+    if isinstance(wish, PretrainingStage):
         return max(before, base + _own_stage_bytes(wish, start))
     teacher = _teacher(start.checkpoint, 2)
     cutting = _cutting_bytes(wish.shape, start) + _bytes(teacher) + made
-    if isinstance(wish, CutTeacher):
+    if isinstance(wish, TruncatedTeacher):
         return max(before, base + cutting)
     return max(before, base + cutting, base + _general_start_bytes(wish.shape, start))
 
@@ -190,7 +191,7 @@ def _student_of(row: MethodRow, task: TaskPlan, several: bool) -> Student:
     same = (row.spelling, labels, task.checkpoint.sha256, several)
     if same not in _STUDENTS:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
-            blank = blank_artefacts(row.method.prepare(config), config, labels, "x" if several else "")
+            blank = blank_artefacts(row.method.requires(config), config, labels, "x" if several else "")
             _STUDENTS[same] = row.method.build(Setup(config, labels, ("x",), blank))
     return _STUDENTS[same]
 
@@ -436,32 +437,36 @@ def _scoring_bytes(model: nn.Module, task: TaskPlan) -> int:
 
 def _asks_teacher(row: MethodRow, task: TaskPlan) -> bool:
     """Whether something of the tuned teacher's own is needed to build a student."""
-    from methods.api import FromTraining, TeacherWeights
+    from methods.artefacts import ComputedArtefact, TeacherWeights
 
-    wishes = row.method.prepare(task.checkpoint.config)
-    return any(isinstance(w, FromTraining) or (isinstance(w, TeacherWeights) and w.tuned) for w in wishes)
+    wishes = row.method.requires(task.checkpoint.config)
+    return any(isinstance(w, ComputedArtefact) or (isinstance(w, TeacherWeights) and w.tuned) for w in wishes)
 
 
 def _making_bytes(plan: Plan, planned: Planned, task: TaskPlan) -> int:
     """What is computed from tuned teachers and training examples before a student is built, where the cache has it not."""
     from bench.plan.students import computed_slots
-    from methods.api import EnsembleTargets
+    from methods.artefacts import EnsembleTargets
 
     if all(plan.is_there(slot) for slot in computed_slots(_row(planned), planned.cell, task)):
         return 0
     teacher = _teacher(task.checkpoint, task.task.num_labels)
     tuning = _tuning_bytes(teacher, task)  # a teacher's gradients too, where they are asked for
-    wishes = _row(planned).method.prepare(task.checkpoint.config)
+    wishes = _row(planned).method.requires(task.checkpoint.config)
     others = max((wish.members for wish in wishes if isinstance(wish, EnsembleTargets)), default=1)
     return tuning + (others - 1) * _bytes(teacher)
 
 
 def _wished_bytes(row: MethodRow, task: TaskPlan) -> int:
     """Tensors that one student is built from and that are dropped afterwards; the teacher's own as its file is read."""
-    from methods.api import CutTeacher, FromText, GeneralStart
+    from methods.artefacts import GeneralDistillation, PretrainingStage, TruncatedTeacher
 
     config = task.checkpoint.config
-    wishes = [w for w in row.method.prepare(config) if not isinstance(w, GeneralStart | CutTeacher | FromText)]
+    wishes = [
+        w
+        for w in row.method.requires(config)
+        if not isinstance(w, GeneralDistillation | TruncatedTeacher | PretrainingStage)
+    ]
     return sum(_bytes_of_wish(wish, config) for wish in wishes)
 
 
@@ -472,7 +477,7 @@ def _starts_bytes(plan: Plan, task: TaskPlan, rows: Iterable[Planned]) -> int:
     return sum(_bytes_of_wish(plan.starts[key].wish, task.checkpoint.config) for key in keys)
 
 
-def _bytes_of_wish(wish: Wish, config: Any) -> int:
+def _bytes_of_wish(wish: Artefact, config: Any) -> int:
     import torch
 
     from methods.parts import blank_artefacts
@@ -502,7 +507,7 @@ def _general_start_bytes(shape: Shape, start: StartPlan) -> int:
     return _learning_bytes(student, _teacher(start.checkpoint, 2), [(hidden, hidden)], start)
 
 
-def _own_stage_bytes(wish: FromText, start: StartPlan) -> int:
+def _own_stage_bytes(wish: PretrainingStage, start: StartPlan) -> int:
     """A method's own general stage: its student, its teacher, and the head over the vocabulary where it hides tokens."""
     import torch
 
@@ -511,7 +516,7 @@ def _own_stage_bytes(wish: FromText, start: StartPlan) -> int:
 
     config = start.checkpoint.config
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        setup = Setup(config, 2, (), blank_artefacts(wish.prepare(config), config, 2))
+        setup = Setup(config, 2, (), blank_artefacts(wish.requires(config), config, 2))
         student = wish.build(setup)
         teacher = wish.teacher(setup) if isinstance(wish, OwnTeacher) else _teacher(start.checkpoint, 2)
     stages = _needs(wish.stages(setup), ())

@@ -111,7 +111,7 @@ def usable(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[MethodRow], li
     kept, left = [], []
     for row in rows:
         try:
-            row.method.prepare(teacher)
+            row.method.requires(teacher)
             kept.append(row)
         except ValueError as error:
             if not row.by_all:
@@ -221,7 +221,7 @@ def settings_of(method: Any) -> dict[str, Any]:
 
 def grid_of(method: Any) -> dict[str, tuple[Any, ...]]:
     """Setting -> the values that a search may choose from; empty where a method names none."""
-    return {name: tuple(values) for name, values in getattr(method, "grid", {}).items()}
+    return {name: tuple(values) for name, values in getattr(method, "search_space", {}).items()}
 
 
 def defaults(method: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from bench.train.cache import Slot
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
     from bench.data.corpus import Corpus
-    from methods.api import CutTeacher, FromText, GeneralStart
+    from methods.artefacts import GeneralDistillation, PretrainingStage, TruncatedTeacher
 
 START_VERSION = 1
 SAMPLE_TOKENS, CORPUS_TOKENS = 200_000, 4_000_000
@@ -26,7 +26,7 @@ SAMPLE_TOKENS, CORPUS_TOKENS = 200_000, 4_000_000
 class StartPlan:
     """Something made from unlabelled text once, for every cell that wants it."""
 
-    wish: GeneralStart | CutTeacher | FromText
+    wish: GeneralDistillation | TruncatedTeacher | PretrainingStage
     key: str
     checkpoint: Checkpoint
     corpus: Corpus
@@ -56,7 +56,7 @@ class StartPlan:
 
 
 def plan_start(
-    wish: GeneralStart | CutTeacher | FromText,
+    wish: GeneralDistillation | TruncatedTeacher | PretrainingStage,
     request: Request,
     checkpoint: Checkpoint,
     tokenizer: str,
@@ -70,7 +70,7 @@ def plan_start(
         TypeError: a general stage that wants something which does not come from text or from the un-tuned teacher.
     """
     from bench.data.corpus import read_corpus, sample_corpus
-    from methods.api import CutTeacher, FromText, GeneralStart, TeacherWeights
+    from methods.artefacts import GeneralDistillation, PretrainingStage, TeacherWeights, TruncatedTeacher
 
     for start in known.values():
         if start.wish == wish and start.checkpoint == checkpoint:
@@ -93,11 +93,11 @@ def plan_start(
         "numeric": numeric.identity(),
     }
     parts: dict[str, str] = {}
-    if isinstance(wish, FromText):
-        for part in wish.prepare(checkpoint.config):
+    if isinstance(wish, PretrainingStage):
+        for part in wish.requires(checkpoint.config):
             if isinstance(part, TeacherWeights) and not part.tuned:
                 parts[part.name] = checkpoint.sha256
-            elif isinstance(part, GeneralStart | CutTeacher | FromText):
+            elif isinstance(part, GeneralDistillation | TruncatedTeacher | PretrainingStage):
                 parts[part.name] = plan_start(part, request, checkpoint, tokenizer, numeric, known).key
             else:
                 raise TypeError(f"{wish.name}: a general stage cannot wish for {part.name}, which needs a task")
@@ -105,27 +105,30 @@ def plan_start(
     else:
         shape = wish.shape
         identity["shape"] = [shape.layers, shape.hidden, shape.heads, shape.ffn]
-        if not isinstance(wish, GeneralStart):
+        if not isinstance(wish, GeneralDistillation):
             identity["what"] = wish.name
     key = digest(identity)
     known[key] = StartPlan(wish, key, checkpoint, corpus, budget, recipe, _code(wish), parts)
     return known[key]
 
 
-def _code(wish: GeneralStart | CutTeacher | FromText) -> Code:
-    from methods.api import FromText, GeneralStart
+def _code(wish: GeneralDistillation | TruncatedTeacher | PretrainingStage) -> Code:
+    from methods.artefacts import GeneralDistillation, PretrainingStage
 
-    if isinstance(wish, FromText):
+    if isinstance(wish, PretrainingStage):
         return class_code("general stage", wish)
-    return code_of("general start" if isinstance(wish, GeneralStart) else "cut teacher")
+    return code_of("general start" if isinstance(wish, GeneralDistillation) else "cut teacher")
 
 
-def _papers_numbers(wish: GeneralStart | CutTeacher | FromText, checkpoint: Checkpoint) -> list[dict[str, Any]]:
+def _papers_numbers(
+    wish: GeneralDistillation | TruncatedTeacher | PretrainingStage, checkpoint: Checkpoint
+) -> list[dict[str, Any]]:
     """What each stage of a wish says of its paper's recipe; where none says anything, there is one start for both recipes."""
-    from methods.api import CutTeacher, GeneralStart, Setup
+    from methods.api import Setup
+    from methods.artefacts import GeneralDistillation, TruncatedTeacher
 
-    if isinstance(wish, CutTeacher):
+    if isinstance(wish, TruncatedTeacher):
         return []
-    if isinstance(wish, GeneralStart):
+    if isinstance(wish, GeneralDistillation):
         return [without_epochs(wish.paper)]
     return [without_epochs(stage.paper) for stage in wish.stages(Setup(checkpoint.config, 2, ()))]

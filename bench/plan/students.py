@@ -18,7 +18,7 @@ from bench.record.code import class_code, code_of
 from bench.train.cache import Slot
 
 if TYPE_CHECKING:
-    from methods.api import EnsembleTargets, FromTraining, Wish
+    from methods.artefacts import Artefact, ComputedArtefact, EnsembleTargets
 
 BEST_EPOCH = " (best epoch)"
 """Ends the label of a row whose epoch was chosen."""
@@ -26,14 +26,14 @@ BEST_EPOCH = " (best epoch)"
 
 def members_of(row: MethodRow, task: TaskPlan) -> int:
     """How many tuned teachers of each task a row wants as an ensemble; 0 for most."""
-    from methods.api import EnsembleTargets
+    from methods.artefacts import EnsembleTargets
 
     return max((w.members for w in _wishes(row, task) if isinstance(w, EnsembleTargets)), default=0)
 
 
-def several_tasks(row: MethodRow) -> bool:
+def multitask(row: MethodRow) -> bool:
     """Whether one student of this row learns all tasks of the run."""
-    return bool(getattr(row.method, "several_tasks", False))
+    return bool(getattr(row.method, "multitask", False))
 
 
 def student_cells(
@@ -44,9 +44,9 @@ def student_cells(
     Raises:
         InputError: a combination that the method cannot do.
     """
-    from methods.api import artefact_name
+    from methods.artefacts import artefact_name
 
-    several, search = several_tasks(row), dict(request.searches).get(row.spelling)
+    several, search = multitask(row), dict(request.searches).get(row.spelling)
     artefacts, recipes = {}, []
     for task in tasks:
         wishes = _wishes(row, task)
@@ -101,21 +101,21 @@ def _name(row: MethodRow) -> str:
     return row.spelling.split(":")[0]
 
 
-def _wishes(row: MethodRow, task: TaskPlan) -> Sequence[Wish]:
+def _wishes(row: MethodRow, task: TaskPlan) -> Sequence[Artefact]:
     try:
-        return tuple(row.method.prepare(task.checkpoint.config))
+        return tuple(row.method.requires(task.checkpoint.config))
     except ValueError as error:
         raise InputError(f"{row.spelling}: {error}") from None
 
 
-def _recipe(task: TaskPlan, wishes: Sequence[Wish], pace: float) -> Recipe:
+def _recipe(task: TaskPlan, wishes: Sequence[Artefact], pace: float) -> Recipe:
     """The students' recipe at a row's own pace, at the teacher's learning rate where its start asks for it."""
     as_teacher = tuned_like_the_teacher(wishes, task.checkpoint.config)
     rate = task.teacher_recipe.learning_rate if as_teacher else task.recipe.learning_rate
     return replace(task.recipe, learning_rate=rate * pace)
 
 
-def tuned_like_the_teacher(wishes: Sequence[Wish], teacher: Any) -> bool:
+def tuned_like_the_teacher(wishes: Sequence[Artefact], teacher: Any) -> bool:
     """Whether a student that starts from these wishes takes its teacher's learning rate.
 
     It does where its encoder begins pre-trained and is WIDE: from the teacher, from a given checkpoint or by a general
@@ -125,20 +125,27 @@ def tuned_like_the_teacher(wishes: Sequence[Wish], teacher: Any) -> bool:
     Args:
         teacher: the teacher's configuration.
     """
-    from methods.api import GivesEncoder, TeacherWeights
+    from methods.artefacts import GivesEncoder, TeacherWeights
 
     cut = any(isinstance(wish, TeacherWeights) for wish in wishes)
     return cut or any(wish.encoder_width(teacher) >= WIDE for wish in wishes if isinstance(wish, GivesEncoder))
 
 
-def _key_of(wish: Wish, request: Request, task: TaskPlan, starts: dict[str, StartPlan]) -> str:
+def _key_of(wish: Artefact, request: Request, task: TaskPlan, starts: dict[str, StartPlan]) -> str:
     """The key of what a method wants prepared, known before it is made."""
     from bench.data.checkpoints import given_start
-    from methods.api import CutTeacher, EnsembleTargets, FromText, GeneralStart, GivenStart, TeacherWeights
+    from methods.artefacts import (
+        EnsembleTargets,
+        GeneralDistillation,
+        GivenEncoder,
+        PretrainingStage,
+        TeacherWeights,
+        TruncatedTeacher,
+    )
 
-    if isinstance(wish, GivenStart):
+    if isinstance(wish, GivenEncoder):
         return given_start(wish.path, wish.shape, task.checkpoint, request.offline).sha256
-    if isinstance(wish, GeneralStart | CutTeacher | FromText):
+    if isinstance(wish, GeneralDistillation | TruncatedTeacher | PretrainingStage):
         return plan_start(wish, request, task.checkpoint, task.tokenizer, task.numeric, starts).key
     if isinstance(wish, TeacherWeights):
         return task.teacher.key if wish.tuned else task.checkpoint.sha256
@@ -167,7 +174,7 @@ def _key_of(wish: Wish, request: Request, task: TaskPlan, starts: dict[str, Star
     )
 
 
-def reads_validation(wish: Wish) -> bool:
+def reads_validation(wish: Artefact) -> bool:
     """Whether something is computed from the first evaluation set in the place of training rows."""
     return getattr(wish, "rows", "train") == "validation"
 
@@ -177,9 +184,9 @@ def _reads_as_the_teacher(task: TaskPlan) -> bool:
     return task.recipe.max_length == task.teacher_recipe.max_length
 
 
-def computed_slot(wish: EnsembleTargets | FromTraining, key: str, task: str) -> Slot:
+def computed_slot(wish: EnsembleTargets | ComputedArtefact, key: str, task: str) -> Slot:
     """Where something that is computed from the tuned teacher and training examples is kept."""
-    from methods.api import EnsembleTargets
+    from methods.artefacts import EnsembleTargets
 
     code = code_of("ensemble") if isinstance(wish, EnsembleTargets) else class_code("computed", wish)
     return Slot("computed", key, code, f"{wish.name.replace('_', ' ')} of {task}")
@@ -187,13 +194,13 @@ def computed_slot(wish: EnsembleTargets | FromTraining, key: str, task: str) -> 
 
 def computed_slots(row: MethodRow, cell: Cell, task: TaskPlan) -> list[Slot]:
     """Those of one cell's artefacts that are computed from a tuned teacher and training examples."""
-    from methods.api import EnsembleTargets, FromTraining, artefact_name
+    from methods.artefacts import ComputedArtefact, EnsembleTargets, artefact_name
 
     several = bool(cell.together)
     return [
         computed_slot(wish, cell.artefacts[artefact_name(wish, task.task.name, several)], task.task.name)
         for wish in _wishes(row, task)
-        if isinstance(wish, EnsembleTargets | FromTraining)
+        if isinstance(wish, EnsembleTargets | ComputedArtefact)
     ]
 
 
@@ -206,7 +213,7 @@ def with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[l
     kept, left = [], []
     for row in rows:
         try:
-            for together in [tasks] if several_tasks(row) else [[task] for task in tasks]:
+            for together in [tasks] if multitask(row) else [[task] for task in tasks]:
                 _check_stages(row, together, together[0].recipe)
             kept.append(row)
         except InputError as error:

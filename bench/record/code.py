@@ -89,7 +89,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """What is made -> the definitions of the harness that make it; what it is made of is named apart, in ``Code.of``."""
 BEST_EPOCH = ("bench.train.choice:BestEpoch", "bench.stats.form:FORMS")
-DESCRIBING = frozenset({"name", "version", "terms", "ablations", "grid", "small", "notes"})
+DESCRIBING = frozenset({"name", "version", "terms", "ablations", "search_space", "tiny_settings", "notes"})
 """Members of a method's class (and its bases) that say what it is, and compute nothing."""
 IN_NO_DUMP = frozenset({"annotation", "returns", "ctx", "type_comment", "type_params", "kind"})
 """Fields of syntax nodes that compute nothing, or that another version of Python writes otherwise."""

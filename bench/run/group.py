@@ -28,7 +28,7 @@ from bench.train.numerics import RandomState
 from bench.train.ship import ship
 from bench.train.starts import Starts
 from bench.train.trainee import Trainee
-from methods.api import artefact_name
+from methods.artefacts import artefact_name
 
 Made = dict[str, dict[str, Any]]
 """What a student is made from: name -> what is known of it."""
@@ -235,7 +235,7 @@ def _trainee(
     method, several = row.method, bool(cell.together)
     tensors, made = {}, {}
     for of_task in materials:
-        for wish in method.prepare(of_task.task.checkpoint.config):
+        for wish in method.requires(of_task.task.checkpoint.config):
             name = artefact_name(wish, of_task.name, several)
             if name not in tensors:
                 tensors[name], made[name] = prepared(wish, cell.artefacts[name], of_task, starts)

@@ -20,7 +20,7 @@ from bench.train.numerics import Numerics
 from bench.train.starts import Starts
 from bench.train.teachers import base_model
 from bench.train.trainee import TrainLog
-from methods.api import artefact_name
+from methods.artefacts import artefact_name
 
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
 
@@ -85,7 +85,7 @@ class Workplace:
         for planned in self.plan.of_task(materials.name):
             if planned.row is None:
                 continue
-            for wish in planned.row.method.prepare(materials.task.checkpoint.config):
+            for wish in planned.row.method.requires(materials.task.checkpoint.config):
                 name = artefact_name(wish, materials.name, bool(planned.cell.together))
                 if planned.cell.artefacts.get(name) == key:
                     prepared(wish, key, materials, self.starts)

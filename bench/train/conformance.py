@@ -36,20 +36,14 @@ from bench.train.mixing import Finding, Scene, findings
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
 from methods import get
-from methods.api import (
-    CutTeacher,
+from methods.api import Method, MethodError, Needs, Out, Setup, Stage, Student
+from methods.artefacts import (
+    ComputedArtefact,
     EnsembleTargets,
-    FromText,
-    FromTraining,
-    GeneralStart,
-    GivenStart,
-    Method,
-    MethodError,
-    Needs,
-    Out,
-    Setup,
-    Stage,
-    Student,
+    GeneralDistillation,
+    GivenEncoder,
+    PretrainingStage,
+    TruncatedTeacher,
     artefact_name,
 )
 from methods.families import cost
@@ -62,7 +56,7 @@ WORDS, SPECIAL, MASK = 40, 4, 1
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
 EXAMPLES = 96
 TASK = "tiny"
-MEMBERS = ("name", "version", "terms", "ablations", "needs_teacher", "prepare", "build", "stages", "deploy")
+MEMBERS = ("name", "version", "terms", "ablations", "needs_teacher", "requires", "build", "stages", "deploy")
 
 
 class Broken(Exception):
@@ -141,19 +135,19 @@ class Bench:
         if self._artefacts is None:
             config = self.teacher.config
             made: dict[str, Mapping[str, Tensor]] = {}
-            for wish in self.method.prepare(config):
-                name = artefact_name(wish, TASK, getattr(self.method, "several_tasks", False))
-                if isinstance(wish, GeneralStart | GivenStart | CutTeacher):
+            for wish in self.method.requires(config):
+                name = artefact_name(wish, TASK, getattr(self.method, "multitask", False))
+                if isinstance(wish, GeneralDistillation | GivenEncoder | TruncatedTeacher):
                     with torch.random.fork_rng(devices=[]):
                         torch.manual_seed(3)
                         made |= blank_artefacts([wish], config, self.num_labels)
-                elif isinstance(wish, FromText):
+                elif isinstance(wish, PretrainingStage):
                     made[name] = self._from_text(wish)
                 elif isinstance(wish, EnsembleTargets):
                     answers = torch.from_numpy(predict(self.teacher, self.data, self.numerics))
                     targets = answers if self.num_labels == 1 else answers.softmax(-1)
                     made[name] = {"targets": targets, "ids": torch.tensor(list(self.data.ids))}
-                elif isinstance(wish, FromTraining):
+                elif isinstance(wish, ComputedArtefact):
                     starts = range(0, len(self.data), 32)
                     made[name] = wish.make(self.teacher, (self.data.batch(range(s, s + 32)) for s in starts))
                 else:
@@ -164,11 +158,11 @@ class Bench:
             self._artefacts = made
         return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts)
 
-    def _text_stage(self, wish: FromText) -> tuple[Setup, Student, nn.Module, RandomState]:
+    def _text_stage(self, wish: PretrainingStage) -> tuple[Setup, Student, nn.Module, RandomState]:
         """The setup, the student, its teacher and its random state at the beginning of a general stage."""
         random = RandomState(3, self.numerics.device)
         with random.current():
-            parts = blank_artefacts(wish.prepare(self.teacher.config), self.teacher.config, 2)
+            parts = blank_artefacts(wish.requires(self.teacher.config), self.teacher.config, 2)
             setup = Setup(self.teacher.config, 2, (), parts)
             student = wish.build(setup)
         return setup, student, wish.teacher(setup).eval() if hasattr(wish, "teacher") else self.teacher, random
@@ -183,17 +177,17 @@ class Bench:
         """Where terms are looked at: the method's own stages, and those of every general stage that it wishes for."""
         setup = self.setup
         own = Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)
-        wishes = [wish for wish in self.method.prepare(self.teacher.config) if isinstance(wish, FromText)]
+        wishes = [wish for wish in self.method.requires(self.teacher.config) if isinstance(wish, PretrainingStage)]
         found = [own]
         while wishes:
             wish = wishes.pop(0)
-            wishes += [part for part in wish.prepare(self.teacher.config) if isinstance(part, FromText)]
+            wishes += [part for part in wish.requires(self.teacher.config) if isinstance(part, PretrainingStage)]
             of_text, student, teacher, _ = self._text_stage(wish)
             stages = functools.partial(wish.stages, of_text)
             found.append(Scene(wish.name, student, teacher, stages, self._text, MASK))
         return found
 
-    def _from_text(self, wish: FromText) -> Mapping[str, Tensor]:
+    def _from_text(self, wish: PretrainingStage) -> Mapping[str, Tensor]:
         """A general stage of one epoch on the same sentences without their labels."""
         (setup, student, teacher, random), text = self._text_stage(wish), self._text
         legs = legs_of(wish.stages(setup), (), replace(RECIPE, epochs=1.0), len(text))[1]
@@ -250,8 +244,8 @@ class Suite:
 
     def __init__(self, method: type, settings: Mapping[str, Any]) -> None:
         self.kind = method
-        self.small: Mapping[str, Any] = getattr(method, "small", {})
-        self.method = method(**{**self.small, **settings})
+        self.tiny_settings: Mapping[str, Any] = getattr(method, "tiny_settings", {})
+        self.method = method(**{**self.tiny_settings, **settings})
         self._benches: dict[int, Bench] = {}
         self._whole: Trainee | None = None
 
@@ -271,7 +265,7 @@ class Suite:
         return self.method.stages(self.bench(num_labels).setup)  # type: ignore[no-any-return]
 
     def contract(self) -> None:
-        """A frozen dataclass with the contract's members; every term declared; shares sum to 1."""
+        """A frozen dataclass with the contract's members; every term declared; epoch fractions sum to 1."""
         kind, made = self.kind, self.method
         if not isinstance(made, Method):
             raise Broken(f"it lacks {', '.join(m for m in MEMBERS if not hasattr(made, m))}")
@@ -284,12 +278,12 @@ class Suite:
         unknown = {term for stage in stages for term in stage.terms} - set(made.terms)
         if unknown:
             raise Broken(f"terms that `terms` does not name: {', '.join(sorted(unknown))}")
-        share = sum(stage.share for stage in stages if not stage.preparatory_steps)
+        share = sum(stage.epoch_fraction for stage in stages if not stage.extra_steps)
         if abs(share - 1) > 1e-6:
-            raise Broken(f"the shares of its stages sum to {share:g}, not 1")
+            raise Broken(f"the epoch fractions of its stages sum to {share:g}, not 1")
 
     def spellings(self) -> None:
-        """Each of `ablations` spells a row of its own; `grid` and `small` name settings and values of their types."""
+        """Each of `ablations` spells a row of its own; `search_space` and `tiny_settings` name settings and values of their types."""
         rows = [("the full row", self._row(""))]
         for label, suffix in self.kind.ablations.items():  # type: ignore[attr-defined]
             what = f"ablations, {label!r}: {suffix!r}"
@@ -301,13 +295,13 @@ class Suite:
                 raise Broken(f"{what} makes the same row as {same[0]}")
             rows.append((repr(label), made))
         offered = settings_of(self.kind)
-        for name, value in self.small.items():
-            self._value("small", name, value, offered)
+        for name, value in self.tiny_settings.items():
+            self._value("tiny_settings", name, value, offered)
         for name, values in grid_of(self.kind).items():
             if name not in offered or not values:
-                raise Broken(f"grid: {name} {'has no values' if name in offered else 'is no setting'}")
+                raise Broken(f"search_space: {name} {'has no values' if name in offered else 'is no setting'}")
             for value in values:
-                self._value("grid", name, value, offered)
+                self._value("search_space", name, value, offered)
 
     def _row(self, suffix: str) -> tuple[Mapping[str, Any], list[tuple[str, list[str]]]]:
         """The settings of a row, and its stages by name with the names of their terms, for a teacher like BERT-base.
@@ -330,7 +324,7 @@ class Suite:
         """Raises Broken where a setting cannot have a value: as an object of its type, and as it is typed."""
         try:
             check_setting(name, value, offered[name])
-            typed = parse_of(self.kind, f"{self.method.name}:{name}={value}") if where == "grid" else None
+            typed = parse_of(self.kind, f"{self.method.name}:{name}={value}") if where == "search_space" else None
         except (InputError, ValueError) as error:
             raise Broken(f"{where}: {error}") from None
         if typed is not None and getattr(typed.method, name) != value:
@@ -430,7 +424,7 @@ class Suite:
         beginnings = [weights_hash(bench.build(seed)[0].model) for seed in (0, 0, 1)]
         if beginnings[0] != beginnings[1]:
             raise Broken("two students built with the same seed differ")
-        if not getattr(self.kind, "begins_alike", False):
+        if not getattr(self.kind, "same_init_across_seeds", False):
             if beginnings[0] == beginnings[2]:
                 raise Broken("students of two seeds begin alike: the seed decides nothing")
         elif self._learned(bench.trained(seed=1)) == self._learned(self.whole):
@@ -529,7 +523,7 @@ class Suite:
     def alone_or_together(self) -> None:
         """Beside another student both end with the same weights as alone, to the bit."""
         kind: Any = get("finetune")
-        floor = Bench(kind(**{**kind.small, "start": "random"}), 2)
+        floor = Bench(kind(**{**kind.tiny_settings, "start": "random"}), 2)
         alone, beside, together = floor.trained(), floor.trainee(), self.bench().trainee()
         train([together, beside], self.bench().data, 0, self.bench().teacher, Numerics(), RECIPE.batch_size)
         if self._learned(together) != self._learned(self.whole):

@@ -63,15 +63,15 @@ def legs_of(
     kept = [(stage, kept_terms(stage, dropped)) for stage in stages]
     kept = [(stage, terms) for stage, terms in kept if terms]
     for name, term in ((name, term) for _, terms in kept for name, term in terms.items()):
-        if term.impossible:
-            raise CellError(f"the term {name}: {term.impossible}, or drop it (:-{name})")
-    counted = [(stage, terms) for stage, terms in kept if not stage.preparatory_steps]
+        if term.unsupported:
+            raise CellError(f"the term {name}: {term.unsupported}, or drop it (:-{name})")
+    counted = [(stage, terms) for stage, terms in kept if not stage.extra_steps]
     if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
         raise CellError("every term that trains the student was dropped; keep at least one")
     preparation = [
-        Leg(stage, terms, recipe.for_stage(stage.paper), min(per_epoch, stage.preparatory_steps))
+        Leg(stage, terms, recipe.for_stage(stage.paper), min(per_epoch, stage.extra_steps))
         for stage, terms in kept
-        if stage.preparatory_steps
+        if stage.extra_steps
     ]
     if recipe.name == "paper":
         if silent := ", ".join(stage.name for stage, _ in counted if not stage.paper):
@@ -83,10 +83,10 @@ def legs_of(
             legs.append(Leg(stage, terms, own, max(1, round(own.epochs * per_epoch))))
         return preparation, legs
     total = max(len(counted), round(recipe.epochs * per_epoch))
-    shares = sum(stage.share for stage, _ in counted)
+    shares = sum(stage.epoch_fraction for stage, _ in counted)
     legs, done, share = [], 0, 0.0
     for stage, terms in counted:
-        share += stage.share / shares
+        share += stage.epoch_fraction / shares
         end = max(done + 1, round(share * total))
         legs.append(Leg(stage, terms, recipe.for_stage(stage.paper), end - done))
         done = end

@@ -20,15 +20,15 @@ from bench.train.halfway import Halfway
 from bench.train.numerics import Numerics
 from bench.train.starts import Starts, given_tensors
 from bench.train.teachers import base_model, ensemble_targets, finetuned_teacher, from_training, own_weights
-from methods.api import (
-    CutTeacher,
+from methods.artefacts import (
+    Artefact,
+    ComputedArtefact,
     EnsembleTargets,
-    FromText,
-    FromTraining,
-    GeneralStart,
-    GivenStart,
+    GeneralDistillation,
+    GivenEncoder,
+    PretrainingStage,
     TeacherWeights,
-    Wish,
+    TruncatedTeacher,
 )
 
 
@@ -140,7 +140,7 @@ class Materials:
         teachers = [partial(self.tuned, seed) for seed in range(wish.members)]
         return ensemble_targets(computed_slot(wish, key, self.name), teachers, self.train, self.numerics)
 
-    def computed(self, wish: FromTraining, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def computed(self, wish: ComputedArtefact, key: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What a method wants computed from the tuned teacher and the training examples, from the cache or made now."""
         data = self.train
         if getattr(wish, "rows", "train") == "validation":
@@ -155,16 +155,18 @@ def known(made: Mapping[str, Any], *further: str) -> dict[str, Any]:
     return {name: made[name] for name in ("key", "weights", "code", *further) if name in made}
 
 
-def prepared(wish: Wish, key: str, materials: Materials, starts: Starts) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def prepared(
+    wish: Artefact, key: str, materials: Materials, starts: Starts
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors of one wish, and what the record says of them."""
-    if isinstance(wish, GeneralStart | CutTeacher | FromText):
+    if isinstance(wish, GeneralDistillation | TruncatedTeacher | PretrainingStage):
         tensors, body = starts.get(key)
         said = known(body, "beginning")
         said["text"] = starts.text_of(key)
         if "train" in body:
             said["train"] = {k: body["train"][k] for k in ("steps", "tokens", "seconds_own")}
         return tensors, said
-    if isinstance(wish, GivenStart):
+    if isinstance(wish, GivenEncoder):
         found = given_start(wish.path, wish.shape, materials.task.checkpoint, starts.offline)
         return given_tensors(found), {"key": found.sha256, "weights": found.sha256, "beginning": f"given: {found.name}"}
     if isinstance(wish, TeacherWeights):

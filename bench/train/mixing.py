@@ -124,7 +124,7 @@ class Look:
             ids = batch.token_ids.clone()
             ids[places] = self.scene.mask
             hidden = torch.tensor(places)
-            batch = replace(batch, token_ids=ids, masked_places=hidden, masked_ids=batch.token_ids[hidden])
+            batch = replace(batch, token_ids=ids, masked_positions=hidden, masked_ids=batch.token_ids[hidden])
         return fill(batch, self.scene.data, stage.padding) if stage.padding else batch
 
     def _strewn(self, reading: Reading, name: str, side: str) -> Reading:
@@ -318,7 +318,7 @@ def findings(scene: Scene) -> list[Finding]:
         where = f"{scene.title}, " * bool(scene.title) + f"stage {stage.name}"
         found += [replace(wrong, text=f"{where}: {wrong.text}") for wrong in _of_answers(comparisons)]
         for name, term in stage.terms.items():
-            if term.impossible:
+            if term.unsupported:
                 continue  # a row that keeps it is refused
 
             def anew(number: int = number, name: str = name) -> Term:

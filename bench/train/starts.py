@@ -27,7 +27,8 @@ from bench.train.numerics import Numerics, RandomState
 from bench.train.teachers import base_model, own_weights
 from bench.train.trainee import Trainee, TrainLog
 from methods import losses
-from methods.api import CutTeacher, FromText, GeneralStart, Needs, Setup, Shape, Stage, Student, Term
+from methods.api import Needs, Setup, Shape, Stage, Student, Term
+from methods.artefacts import GeneralDistillation, PretrainingStage, TruncatedTeacher
 from methods.parts import bert_config, classifier, nearest_layers, text_tensors
 
 OBSERVED_TOKENS = 16_384
@@ -83,7 +84,7 @@ class Starts:
             tokenizer = tokenizer_of(start.checkpoint)
             return pieces(tokenizer, start.corpus.documents, start.recipe.max_length, start.budget)
 
-        if isinstance(wish, CutTeacher):
+        if isinstance(wish, TruncatedTeacher):
             return cut_teacher(start.checkpoint, wish.shape, start.slot, text)
         weights = {name: body.get("weights") for name, (_, body) in parts.items()}
         halfway = Halfway(
@@ -93,7 +94,7 @@ class Starts:
             is_stopping=self.progress.is_stopping,
         )
         common = (text, start.recipe, start.budget, self.numerics, update, halfway)
-        if isinstance(wish, FromText):
+        if isinstance(wish, PretrainingStage):
             made = from_text(wish, start.slot, parts, start.checkpoint, *common)
         else:
             made = general_start(start.checkpoint, wish.shape, start.slot, *common)
@@ -197,7 +198,7 @@ def general_start(
             teacher=Needs(hidden=frozenset(layer_map.values())),
         )
         student = Student(model, nn.ModuleDict({"projection": projection}))
-        stages = [Stage("general start", {"hidn": term}, paper=GeneralStart.paper)]
+        stages = [Stage("general start", {"hidn": term}, paper=GeneralDistillation.paper)]
         label = f"general start {shape}"
         log = _train_on_text(
             label, student, random, stages, encoded, teacher, recipe, budget, numerics, on_step, halfway
@@ -252,7 +253,7 @@ def _in_checkpoint(checkpoint: Checkpoint, wanted: Mapping[str, Sequence[str]]) 
 
 
 def from_text(
-    wish: FromText,
+    wish: PretrainingStage,
     slot: Slot,
     parts: Mapping[str, tuple[Mapping[str, Tensor], Mapping[str, Any]]],
     checkpoint: Checkpoint,

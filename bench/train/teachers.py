@@ -24,7 +24,8 @@ from bench.train.legs import legs_of
 from bench.train.loop import OnStep, train
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
-from methods.api import Batch, FromTraining, Stage, Student
+from methods.api import Batch, Stage, Student
+from methods.artefacts import ComputedArtefact
 from methods.terms import hard
 
 
@@ -87,7 +88,7 @@ def finetuned_teacher(
 
 
 def from_training(
-    wish: FromTraining,
+    wish: ComputedArtefact,
     slot: Slot,
     taught: tuple[nn.Module, Mapping[str, Any]],
     data: Encoded,

@@ -121,7 +121,7 @@ class Trainee:
         self.log.gradient_norms[leg.stage.name] = {}
         players = {term.player for term in leg.terms.values()}
         order = [player for player in self.student.players if player in players] + [MAIN] * (MAIN in players)
-        rates = leg.stage.rates or (lambda name: 1.0)
+        rates = leg.stage.parameter_lr_scale or (lambda name: 1.0)
         self._optimisers = {player: optimiser(self._named(player), leg.recipe, rates) for player in order}
         held = {id(p) for player in order for name, p in self._named(player) if rates(name) == 0}
         self._moving = {player: [p for p in self.parameters(player) if id(p) not in held] for player in order}
@@ -211,8 +211,8 @@ class Trainee:
         progress = step / leg.steps
         self.student.model.train()
         self.student.aux.train()
-        if leg.stage.before_step is not None:
-            leg.stage.before_step(self.student.model, progress)
+        if leg.stage.on_step_begin is not None:
+            leg.stage.on_step_begin(self.student.model, progress)
         with self.random.current():
             main_moves = MAIN in self._optimisers
             with torch.set_grad_enabled(main_moves), self.numerics.autocast():
@@ -265,8 +265,8 @@ class Trainee:
         torch.stack(reached).sum().backward(inputs=parameters)
         nn.utils.clip_grad_norm_(parameters, leg.recipe.clip)
         rate = leg.recipe.learning_rate * leg.recipe.factor(self._step_of_leg, leg.steps)
-        if leg.stage.pace is not None:
-            rate *= leg.stage.pace(progress)
+        if leg.stage.lr_scale is not None:
+            rate *= leg.stage.lr_scale(progress)
         for group in optimiser_.param_groups:
             group["lr"] = rate * group["factor"]
         optimiser_.step()
