@@ -12,6 +12,7 @@ from bench.plan.cell import record_key
 from bench.plan.experiment import Experiment, Part, TableSpec, read_experiment
 from bench.plan.request import Request
 from bench.plan.show import as_json, describe
+from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.record.store import Store
 from bench.report.experiment import Section, Shown, Typed, write_experiment
@@ -139,7 +140,7 @@ def _order(table: TableSpec, parts: list[tuple[Part, Request]]) -> list[str]:
 def _shown(planned: Planned, part: Part) -> Shown:
     """A cell and what its table calls it."""
     cell, row = planned.cell, planned.row
-    if row is None or row.spelling not in part.labels:
+    if not isinstance(row, MethodRow) or row.spelling not in part.labels:
         return Shown(cell, cell.label, cell.ablation_of)
     label, full = part.labels[row.spelling]
     chosen = cell.label.removeprefix(row.label)  # how its epoch was chosen

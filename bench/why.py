@@ -15,7 +15,7 @@ from bench.plan.cell import TEACHER, Cell, record_key
 from bench.plan.differences import ABSENT, Difference, differences, differing, identity
 from bench.plan.request import AUGMENTED, HELD_BACK, Request
 from bench.plan.show import state
-from bench.plan.spelling import CHECKPOINT, parse_rows
+from bench.plan.spelling import CHECKPOINT, MethodRow, parse_rows
 from bench.plan.students import reads_validation
 from bench.record.code import KINDS, code_of
 from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, other_version
@@ -387,7 +387,7 @@ def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, pla
     if one.field == "data" and task.augmentation is not None and AUGMENTED.search(record.cell.data.slug):
         return _of_augmented(record, task, plan)
     name = one.field.removeprefix("artefacts.")
-    if name == one.field or planned.row is None:
+    if name == one.field or not isinstance(planned.row, MethodRow):
         return None
     start = plan.starts.get(cell.artefacts[name])
     return _of_start(name, record, cell, start) if start else _of_wish(name, record, cell, planned, plan, store)
@@ -481,7 +481,7 @@ def _of_wish(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan
     """Of something taken from the teacher, given from outside, or computed from the teacher and the rows of a task."""
     from methods.artefacts import ComputedArtefact, EnsembleTargets, GivenEncoder, TeacherWeights, artefact_name
 
-    assert planned.row is not None
+    assert isinstance(planned.row, MethodRow)
     task, wish = next(
         (task, wish)
         for task in plan.tasks

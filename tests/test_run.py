@@ -10,7 +10,9 @@ from transformers import BertForSequenceClassification
 from bench import api
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.plan.cell import record_key, train_key
+from bench.plan.rows import CheckpointRow, TeacherRow
 from bench.plan.show import describe
+from bench.plan.spelling import MethodRow
 
 SPELLED = f"microbert:{tiny.SHAPE}"
 
@@ -317,8 +319,23 @@ def test_bf16_and_the_paper_recipe_are_other_cells(request_):
         record_key(p.cell)
         for change in ({}, {"precision": "bf16"}, {"recipe": "paper"}, {"epochs": 2.0})
         for p in api.plan(request_(tasks="rte", methods=SPELLED, **change)).cells
-        if p.row
+        if isinstance(p.row, MethodRow)
     }
     assert len(keys) == 4
     request = request_(tasks="rte", methods=f"kd:{tiny.SHAPE}", precision="bf16")
     assert api.run(request).exit_code == OK
+
+
+def test_every_planned_cell_is_of_one_kind_of_row(request_, tmp_path):
+    checkpoint = tmp_path / "finished"
+    tiny.save_teacher(checkpoint, BertForSequenceClassification)
+    made = api.plan(request_(tasks="rte", methods=f"kd:{tiny.SHAPE},checkpoint:{checkpoint}")).cells
+    rows = {planned.cell.method: planned.row for planned in made}
+    assert {method: type(row) for method, row in rows.items()} == {
+        "teacher": TeacherRow,
+        "kd": MethodRow,
+        "checkpoint": CheckpointRow,
+    }
+    assert rows["checkpoint"].checkpoint.folder == checkpoint
+    assert [planned.spelling for planned in made] == [planned.row.spelling for planned in made]
+    assert rows["teacher"].spelling == ""

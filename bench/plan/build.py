@@ -16,7 +16,8 @@ from bench.plan.jobs import TOGETHER
 from bench.plan.keys import digest
 from bench.plan.other_threads import said_of_threads
 from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
-from bench.plan.spelling import CHECKPOINT, CheckpointRow, MethodRow, parse_rows, typed_order, usable
+from bench.plan.rows import CheckpointRow, Row, TeacherRow
+from bench.plan.spelling import CHECKPOINT, GivenCheckpoint, MethodRow, parse_rows, typed_order, usable
 from bench.plan.stale import said, stale_slots
 from bench.plan.starts import StartPlan
 from bench.plan.students import members_of, multitask, student_cells, with_stages
@@ -27,7 +28,6 @@ from bench.record.store import Store
 from bench.train.cache import Slot
 
 if TYPE_CHECKING:
-    from bench.data.checkpoints import Checkpoint
     from bench.plan.estimate import Part
 
 
@@ -36,16 +36,16 @@ class Planned:
     """One cell and what the store knows of it."""
 
     cell: Cell
-    row: MethodRow | None
-    """None for the teacher's own cell and for a finished checkpoint"""
+    row: Row
     record: Record | None
     todo: bool
-    checkpoint: Checkpoint | None = None
-    """for a row that is a finished checkpoint"""
-    spelling: str = ""
-    """of the row; "" for the teacher's own cell"""
     code: str = ""
     """whether today's code made the record: current, stale or unknown; "" without a finished record"""
+
+    @property
+    def spelling(self) -> str:
+        """Of the row; "" for the teacher's own cell."""
+        return self.row.spelling
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Plan:
         together = together or self.together_at_most
         by_seed: dict[int, list[Planned]] = {}
         for planned in self.of_task(task):
-            if planned.todo and planned.row is not None and not planned.cell.together:
+            if planned.todo and isinstance(planned.row, MethodRow) and not planned.cell.together:
                 by_seed.setdefault(planned.cell.seed, []).append(planned)
         return [
             of_seed[first : first + together]
@@ -232,10 +232,10 @@ def _teacher_cell(task: TaskPlan, request: Request, store: Store) -> Planned:
         seed=0,
         numeric=task.numeric,
     )
-    return _planned(cell, None, request, store)
+    return _planned(cell, TeacherRow(), request, store)
 
 
-def _checkpoint_cell(row: CheckpointRow, task: TaskPlan, request: Request, store: Store) -> Planned:
+def _checkpoint_cell(row: GivenCheckpoint, task: TaskPlan, request: Request, store: Store) -> Planned:
     """A finished classifier beside the others: identified by weights and configuration, read with its own tokenizer."""
     from bench.data.checkpoints import find
 
@@ -259,7 +259,7 @@ def _checkpoint_cell(row: CheckpointRow, task: TaskPlan, request: Request, store
         seed=0,
         numeric=task.numeric,
     )
-    return replace(_planned(cell, None, request, store), checkpoint=found, spelling=row.spelling)
+    return _planned(cell, CheckpointRow(row.spelling, found), request, store)
 
 
 def _telling(config: Any) -> dict[str, Any]:
@@ -269,12 +269,11 @@ def _telling(config: Any) -> dict[str, Any]:
     return {k: v for k, v in config.to_dict().items() if k not in (OURS, "transformers_version", "_name_or_path")}
 
 
-def _planned(cell: Cell, row: MethodRow | None, request: Request, store: Store) -> Planned:
+def _planned(cell: Cell, row: Row, request: Request, store: Store) -> Planned:
     record = store.find(cell)
     if record is not None and record.key != record_key(cell):
         raise InputError(f"the record in {store.folder(cell)} belongs to another cell; remove that folder")
     done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
     code = store.freshness.of(record) if record is not None and record.status == "ok" else ""
     again = request.rerun or (request.rerun_stale and code == STALE)
-    spelling = row.spelling if row else ""
-    return Planned(cell, row, record, todo=again or not done, code=code, spelling=spelling)
+    return Planned(cell, row, record, todo=again or not done, code=code)

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from bench.plan.recipe import Recipe
+from bench.plan.spelling import MethodRow
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned
     from bench.plan.request import Request
-    from bench.plan.spelling import MethodRow
     from bench.plan.starts import StartPlan
     from bench.plan.tasks import TaskPlan
     from methods.families import Cost
@@ -117,7 +117,7 @@ def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, s
     if task.teacher.origin == "fine-tuned" and not plan.is_there(task.teacher_slot(0)):
         weights = config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2
         parts.append(Part(f"teacher of {name}", teacher_flops(task) / rate, 4 * weights))
-    members = max((members_of(p.row, task) for p in todo if p.row), default=0)
+    members = max((members_of(p.row, task) for p in todo if isinstance(p.row, MethodRow)), default=0)
     parts += [
         Part(task.teacher_slot(seed).title, teacher_flops(task) / rate)
         for seed in range(1, members)
@@ -159,7 +159,7 @@ def shared_flops(task: TaskPlan) -> float:
 def own_flops(planned: Planned, task: TaskPlan, students: Students) -> float:
     """Of a cell's own training and of its scoring; of the teacher's cell of its scoring alone."""
     own, flops = _teacher_cost(task), 0.0
-    if planned.row:
+    if isinstance(planned.row, MethodRow):
         own, _ = students.of(planned.row, task)
         filled = max(task.mean_tokens, getattr(planned.row.method, "padding", 0))
         flops = 3 * passes(own, _examples(task, task.recipe), filled)
@@ -169,17 +169,18 @@ def own_flops(planned: Planned, task: TaskPlan, students: Students) -> float:
 def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: Students) -> Part:
     """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
     trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in todo for p in t)]
-    taught = sum(any(p.row.method.needs_teacher for p in training if p.row) for training in trainings)
+    rows = [[p.row for p in training if isinstance(p.row, MethodRow)] for training in trainings]
+    taught = sum(any(row.method.needs_teacher for row in of_training) for of_training in rows)
     flops = taught * shared_flops(task) + sum(own_flops(planned, task, students) for planned in todo)
     disk = RECORD_BYTES * len(todo)
     if plan.request.save_students:
-        disk += sum(4 * students.of(planned.row, task)[1] for planned in todo if planned.row)
+        disk += sum(4 * students.of(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))
     return Part(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", flops / rate, disk)
 
 
 def _from_text(plan: Plan, task: TaskPlan, todo: Sequence[Planned]) -> set[str]:
     """Keys of what the cells of one task are made from; some of them are starts."""
-    keys = {key for planned in todo if planned.row for key in planned.cell.artefacts.values()}
+    keys = {key for planned in todo if isinstance(planned.row, MethodRow) for key in planned.cell.artefacts.values()}
     if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
         keys |= {start.key for start in plan.starts.values() if start.is_teacher_head}
     return keys

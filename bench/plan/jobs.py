@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from bench.plan.cell import record_key
 from bench.plan.keys import digest
+from bench.plan.rows import CheckpointRow, TeacherRow
+from bench.plan.spelling import MethodRow
 from bench.plan.students import computed_slots, members_of
 from bench.record.code import code_of, student_code
 from bench.train.cache import Slot
@@ -89,7 +91,7 @@ def jobs_of(plan: Plan, together: int | None = None) -> list[Job]:
     for task in plan.tasks:
         todo = [planned for planned in plan.of_task(task.task.name) if planned.todo and not planned.cell.together]
         for planned in todo:
-            if planned.row is None:
+            if not isinstance(planned.row, MethodRow):
                 found.answer(SCORES, [[planned]], [task])
         for group in plan.groups(task.task.name, together):
             found.answer(STUDENTS, [[planned] for planned in group], [task])
@@ -123,12 +125,12 @@ class _Jobs:
         """What has to be made before a student is trained, or a teacher scored; what is in the cache is left out."""
         row, found = cells[0].row, list[str]()
         for task, planned in zip(tasks, cells, strict=True):
-            if planned.checkpoint is not None:
+            if isinstance(row, CheckpointRow):
                 continue
             method = planned.cell.method
-            if row is None or row.method.needs_teacher:
+            if isinstance(row, TeacherRow) or row.method.needs_teacher:
                 found += self._teacher(task, 0, method)
-            if row is None:
+            if isinstance(row, TeacherRow):
                 continue
             found += self._augmentation(task, method)
             for slot in computed_slots(row, planned.cell, task):
@@ -176,7 +178,7 @@ class _Jobs:
         if self.plan.is_there(slot):
             return []
         method = planned.cell.method
-        assert planned.row is not None
+        assert isinstance(planned.row, MethodRow)
         seeds = range(max(1, members_of(planned.row, task)))
         needs = [key for seed in seeds for key in self._teacher(task, seed, method)]
         needs += self._augmentation(task, method)
@@ -192,5 +194,6 @@ def _job(slot: Slot, kind: str, task: str = "", seed: int = 0, needs: Sequence[s
 def code_of_student(cells: Sequence[Planned]) -> str:
     """A hash of the code that answers the cells of one student, or of a model that is only scored."""
     cell, scoring = cells[0].cell, code_of("scoring").hash
-    trained = student_code(cell.method, (), cell.selection is not None).hash if cells[0].row else scoring
+    is_trained = isinstance(cells[0].row, MethodRow)
+    trained = student_code(cell.method, (), cell.selection is not None).hash if is_trained else scoring
     return digest([trained, scoring]) if trained and scoring else ""

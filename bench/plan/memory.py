@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from bench.plan.spelling import MethodRow
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from bench.data.checkpoints import Checkpoint
     from bench.data.sources import Split
     from bench.plan.build import Plan, Planned
-    from bench.plan.spelling import MethodRow
     from bench.plan.starts import StartPlan
     from bench.plan.tasks import TaskPlan
     from methods.api import Needs, Setup, Shape, Stage, Student
@@ -197,7 +198,7 @@ def _student_of(row: MethodRow, task: TaskPlan, several: bool) -> Student:
 
 
 def _row(planned: Planned) -> MethodRow:
-    assert planned.row is not None, "groups have students alone"
+    assert isinstance(planned.row, MethodRow), "groups have students alone"
     return planned.row
 
 

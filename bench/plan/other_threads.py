@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.plan.cell import Cell
+from bench.plan.spelling import MethodRow
 from bench.plan.students import student_cells
 from bench.plan.tasks import TaskPlan, augmented
 from bench.record.store import Store
@@ -82,7 +83,7 @@ class WithThreads:
         """The cell in the place of this one."""
         cell = planned.cell
         tasks = [task for task in self._tasks if cell.together or (task.task.name,) == cell.tasks]
-        if planned.row is None:  # nothing is prepared for it
+        if not isinstance(planned.row, MethodRow):  # nothing is prepared for it
             task = tasks[0]
             return cell.model_copy(update={"data": task.data, "teacher": task.teacher, "numeric": task.numeric})
         place = f"{planned.spelling} {[task.task.name for task in tasks]}"

@@ -16,6 +16,7 @@ from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.cell import record_key
 from bench.plan.jobs import AUGMENTATION, COMPUTED, START, TEACHER, TOGETHER, Job, jobs_of
+from bench.plan.spelling import MethodRow
 from bench.progress import duration
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _memory(plan: Plan, jobs: Sequence[Job], at_once: int) -> int:
     def of(job: Job) -> int:
         if job.kind == START:
             return start_bytes(plan, plan.starts[job.key])
-        trained = [cells[key] for key in job.cells if cells[key].row is not None]
+        trained = [cells[key] for key in job.cells if isinstance(cells[key].row, MethodRow)]
         task = tasks[job.task] if job.task else plan.tasks[0]
         return group_bytes(plan, task, trained) if trained else teacher_bytes(plan, task)
 
@@ -142,7 +143,7 @@ class Lengths:
         cells = [self._cells[key] for key in job.cells]
         tasks = [self._tasks[name] for name in dict.fromkeys(name for planned in cells for name in planned.cell.tasks)]
         flops = sum(own_flops(planned, self._tasks[planned.cell.tasks[0]], self._students) for planned in cells)
-        if any(planned.row and planned.row.method.needs_teacher for planned in cells):
+        if any(isinstance(p.row, MethodRow) and p.row.method.needs_teacher for p in cells):
             flops += sum(shared_flops(task) for task in tasks)
         return flops / self._rate
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from bench.plan.estimate import needed_starts
+from bench.plan.spelling import MethodRow
 from bench.progress import duration
 from bench.record.freshness import STALE
 
@@ -52,7 +53,8 @@ def describe(plan: Plan) -> str:
         todo = [p for p in plan.of_task(task.task.name) if p.todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
         taught = [
-            sum(1 for p in group if p.row and p.row.method.needs_teacher) for group in plan.groups(task.task.name)
+            sum(isinstance(p.row, MethodRow) and p.row.method.needs_teacher for p in group)
+            for group in plan.groups(task.task.name)
         ]
         sharing = f"; {max(taught)} share each teacher pass" if max(taught, default=0) > 1 else ""
         lines.append(f"  {task.task.name:8} {task.data.rows['train']:>7,} rows: {names}{sharing}")

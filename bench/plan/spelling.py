@@ -42,7 +42,7 @@ class MethodRow:
 
 
 @dataclass(frozen=True)
-class CheckpointRow:
+class GivenCheckpoint:
     """A row that is not ours to train: a finished classifier in a folder, or a folder with one a task."""
 
     path: str
@@ -52,7 +52,7 @@ class CheckpointRow:
         return f"{CHECKPOINT}:{self.path}"
 
 
-def parse_rows(text: str) -> tuple[list[MethodRow], list[CheckpointRow]]:
+def parse_rows(text: str) -> tuple[list[MethodRow], list[GivenCheckpoint]]:
     """Rows to train and finished checkpoints, ``checkpoint:PATH``, each in order and without repeats.
 
     Raises:
@@ -65,7 +65,7 @@ def parse_rows(text: str) -> tuple[list[MethodRow], list[CheckpointRow]]:
             raise InputError(f"{part}: add the folder of a finished classifier: {CHECKPOINT}:PATH")
     trained = ",".join(part for part in parts if part not in given)
     rows = [] if given and not trained else parse_methods(trained)
-    return rows, [CheckpointRow(part.partition(":")[2]) for part in dict.fromkeys(given)]
+    return rows, [GivenCheckpoint(part.partition(":")[2]) for part in dict.fromkeys(given)]
 
 
 def typed_order(text: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench.plan.spelling import MethodRow
 from bench.plan.students import computed_slots, members_of
 from bench.record.freshness import STALE, WHAT_TO_DO, Freshness, of_code
 from bench.train.cache import Slot
@@ -18,7 +19,7 @@ def wanted(plan: Plan) -> list[Slot]:
     starts: set[str] = set()
     for task in plan.tasks:
         todo = [planned for planned in plan.of_task(task.task.name) if planned.todo]
-        rows = {planned.row.spelling: planned.row for planned in todo if planned.row}
+        rows = {planned.row.spelling: planned.row for planned in todo if isinstance(planned.row, MethodRow)}
         if todo and task.teacher.origin == "fine-tuned":
             teachers = max([1, *(members_of(row, task) for row in rows.values())])
             found |= {slot.key: slot for slot in map(task.teacher_slot, range(teachers))}
@@ -26,7 +27,7 @@ def wanted(plan: Plan) -> list[Slot]:
             found[task.augmentation_slot.key] = task.augmentation_slot
             starts |= {key for key, start in plan.starts.items() if start.is_teacher_head}
         for planned in todo:
-            if planned.row:
+            if isinstance(planned.row, MethodRow):
                 found |= {slot.key: slot for slot in computed_slots(planned.row, planned.cell, task)}
                 starts |= set(planned.cell.artefacts.values())
     for start in reversed(plan.starts.values()):  # a start is planned after what it is made from

@@ -9,6 +9,7 @@ from typing import Any
 from bench.errors import InputError
 from bench.plan.build import Plan
 from bench.plan.request import SAMPLE
+from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.train.cache import cache_root
 
@@ -46,7 +47,8 @@ def check_saving(root: Path, plan: Plan, progress: Progress) -> None:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"--save-students {root}: {error.strerror}; choose another folder") from None
-    gone = [p.cell for p in plan.cells if p.row and not p.todo and p.record and p.record.status == "ok"]
+    trained = [p for p in plan.cells if isinstance(p.row, MethodRow)]
+    gone = [p.cell for p in trained if not p.todo and p.record and p.record.status == "ok"]
     if gone:
         names = ", ".join(dict.fromkeys(f"{cell.label} on {'+'.join(cell.tasks)}" for cell in gone))
         progress.say(f"not saved, because trained before: {names}; --rerun trains them again")

@@ -15,6 +15,7 @@ from bench.measure.records import failed, failure_of, now, scored
 from bench.plan.build import Planned
 from bench.plan.cell import train_key
 from bench.plan.recipe import Recipe
+from bench.plan.spelling import MethodRow
 from bench.plan.tasks import setup_of
 from bench.record.code import student_code
 from bench.record.schema import Record
@@ -105,7 +106,7 @@ class Group:
         found = []
         for cells in self.students:
             row = cells[0].row
-            assert row is not None
+            assert isinstance(row, MethodRow)
             try:
                 trainee, made = _trainee(cells, self.materials, self.starts)
                 if cells[0].cell.selection is not None:
@@ -156,7 +157,8 @@ class Group:
 
     def _courses(self) -> list[Course]:
         device = self.materials[0].numerics.device
-        taught = any(cells[0].row.method.needs_teacher for cells in self.students)  # type: ignore[union-attr]
+        rows = [cells[0].row for cells in self.students]
+        taught = any(isinstance(row, MethodRow) and row.method.needs_teacher for row in rows)
         return [
             Course(of_task.train, of_task.teacher[0].to(device).eval() if taught else None)
             for of_task in self.materials
@@ -172,7 +174,7 @@ class Group:
     def _score(self, cells: Sequence[Planned], trainee: Trainee, made: Made) -> None:
         """The records of one student, one for each task and operating point."""
         row, choice = cells[0].row, trainee.choice
-        assert row is not None
+        assert isinstance(row, MethodRow)
         method = row.method
         if choice is not None:
             choice.restore(trainee.student)
@@ -231,7 +233,7 @@ def _trainee(
     cells: Sequence[Planned], materials: Sequence[Materials], starts: Starts
 ) -> tuple[Trainee, dict[str, dict[str, Any]]]:
     row, cell = cells[0].row, cells[0].cell
-    assert row is not None
+    assert isinstance(row, MethodRow)
     method, several = row.method, bool(cell.together)
     tensors, made = {}, {}
     for of_task in materials:

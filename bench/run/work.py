@@ -11,6 +11,8 @@ from bench.measure.records import failed, failure_of, now, scored
 from bench.plan.build import Plan, Planned
 from bench.plan.cell import record_key
 from bench.plan.jobs import AUGMENTATION, COMPUTED, START, STUDENTS, TEACHER, Job, code_of_student
+from bench.plan.rows import CheckpointRow
+from bench.plan.spelling import MethodRow
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
 from bench.run.group import Group, checked
@@ -83,7 +85,7 @@ class Workplace:
     def _compute(self, key: str, materials: Materials) -> None:
         """Find the row that wishes for it, and make it."""
         for planned in self.plan.of_task(materials.name):
-            if planned.row is None:
+            if not isinstance(planned.row, MethodRow):
                 continue
             for wish in planned.row.method.requires(materials.task.checkpoint.config):
                 name = artefact_name(wish, materials.name, bool(planned.cell.together))
@@ -109,8 +111,8 @@ class Workplace:
         cell, started, answer = planned.cell, now(), Answer()
         materials = self._materials(self._tasks[cell.tasks[0]])
         try:
-            if planned.checkpoint is not None:
-                self._score_checkpoint(planned, planned.checkpoint, materials, started, answer)
+            if isinstance(planned.row, CheckpointRow):
+                self._score_checkpoint(planned, planned.row.checkpoint, materials, started, answer)
             else:
                 self._score_teacher(planned, materials, started, answer)
             checked(answer.records)
