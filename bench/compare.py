@@ -10,7 +10,8 @@ import numpy as np
 
 from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown, unknown_row
-from bench.plan.cell import TEACHER
+from bench.plan.cell import TEACHER, Cell
+from bench.plan.recipe import ADAMW
 from bench.plan.spelling import CHECKPOINT
 from bench.progress import Progress
 from bench.record.freshness import of_code
@@ -102,7 +103,8 @@ def compare(
     exact: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, list[Comparison]]:
-    """By data source: one comparison for each evaluation set that both rows have, and of their mean where there are several.
+    """By data source, and by optimiser where that is not AdamW: one comparison for each evaluation set that both rows
+    have, and of their mean where there are several.
 
     A task that was trained on different numbers of rows has a line for each and stands in the mean with the most rows.
 
@@ -148,7 +150,8 @@ def compare(
     with progress.task("resampling") as update:
         for number, sides in enumerate(questions, start=1):
             cell = sides[0][0].cell
-            data = cell.data.name
+            other = _optimizer(cell)
+            data = cell.data.name if other == ADAMW else f"{cell.data.name}, optimizer {other}"
             for name, metrics in sides[0][0].scores.items():
                 line, drawn = compare_records(store, sides, name, next(iter(metrics)), exact)
                 lines.setdefault(data, []).append(line)
@@ -209,8 +212,13 @@ def _mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compari
 def _question(record: Record) -> tuple:
     """What two records have to share."""
     cell = record.cell
-    recipe = (cell.recipe["name"], cell.recipe["epochs"])
+    recipe = (cell.recipe["name"], cell.recipe["epochs"], _optimizer(cell))
     return cell.tasks, cell.data.train, tuple(cell.data.evaluation.items()), cell.teacher.key, recipe
+
+
+def _optimizer(cell: Cell) -> str:
+    """Of a recipe that is common to all rows."""
+    return str(cell.recipe.get("optimizer", ADAMW))
 
 
 def fixed(sides: Sides) -> tuple[bool, bool]:

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from bench.train.optimizers import OPTIMIZERS
+
 Methods = Annotated[
     str, typer.Option(help="Rows: name:setting=value:-term:ablate, separated by commas, or all; see `list`.")
 ]
@@ -58,6 +60,17 @@ REQUEST: dict[str, tuple[Any, Any]] = {
                 metavar="NAME=NUMBER",
                 help="A number of the students' recipe: batch_size or max_length. Repeat for both. A row's own schedule is "
                 "typed with it: tinybert:intermediate.epochs=50, with --recipe paper.",
+            ),
+        ],
+        None,
+    ),
+    "optimizer": (
+        Annotated[
+            str | None,
+            typer.Option(
+                help=f"Of the students: {', '.join(OPTIMIZERS)}. The rates of the common recipe were chosen with the first; "
+                "pace= in a row multiplies them.",
+                show_default="adamw",
             ),
         ],
         None,
@@ -146,6 +159,7 @@ AS_RECORDED = (
     "tasks",
     "recipe",
     "numbers",
+    "optimizer",
     "precision",
     "max_train_rows",
     "epochs",

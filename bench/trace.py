@@ -15,6 +15,7 @@ from pathlib import Path
 from bench.audit.printed import Printed, printed
 from bench.errors import InputError
 from bench.plan.cell import TEACHER
+from bench.plan.recipe import ADAMW
 from bench.record.freshness import STALE
 from bench.record.schema import Record
 from bench.record.speed import SpeedRecord, speed_records
@@ -217,7 +218,7 @@ def _of_session(session: SpeedRecord) -> Iterator[Origin]:
 
 
 def _where(group: Group, limit: int | None) -> str:
-    return f"{group.slug}{f', {limit:,} rows' if limit else ''}, {group.recipe}"
+    return f"{group.slug}{f', {limit:,} rows' if limit else ''}, {group.recipe}{'' if group.optimizer == ADAMW else f', {group.optimizer}'}"
 
 
 def _summaries(group: Group, label: str, column: Column, done: list[Record], where: str) -> Iterator[Origin]:

@@ -358,6 +358,7 @@ def _assumed(asked: Request, typed: Collection[str]) -> Iterator[str]:
     options = {
         "recipe": asked.recipe,
         "numbers": asked.numbers,
+        "optimizer": asked.optimizer,
         "precision": asked.precision,
         "max_train_rows": asked.max_train_rows,
         "epochs": asked.epochs,

@@ -175,7 +175,9 @@ class Term:
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 
 
-PAPER_OVERRIDES = frozenset({"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "betas"})
+PAPER_OVERRIDES = frozenset(
+    {"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "betas", "optimizer", "eps"}
+)
 """What a stage may change in the recipe when each paper's own is asked for. Batches are shared, so their size is not in it."""
 
 

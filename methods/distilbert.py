@@ -15,9 +15,8 @@ Ours: by default the triple loss is used on the task alone, with the fine-tuned 
 the masked-language loss stood. Weights: soft and hard 0.5 each as the authors' task distillation has them; cosine a
 fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depths other than 6 of 12 follow the same
 even spread (the authors name none). Pre-training takes the text, the steps and the rate (1e-3) of the shared general
-start; with ``--recipe paper`` the numbers of the authors' code: 5e-4, betas 0.9 and 0.98, warm-up over 5 %, no decay,
-gradients clipped at 5. Batches stay at 32 sequences of 128 tokens (there 5 x 50 sequences for each process), Adam's eps
-at 1e-8 (there 1e-6).
+start; with ``--recipe paper`` the numbers of the authors' code: 5e-4, betas 0.9 and 0.98, eps 1e-6, warm-up over 5 %,
+no decay, gradients clipped at 5. Batches stay at 32 sequences of 128 tokens (there 5 x 50 sequences for each process).
 """
 
 from __future__ import annotations
@@ -52,6 +51,7 @@ RENAMED = {
 OF_THE_COMMAND: Mapping[str, Any] = {
     "learning_rate": 5e-4,
     "betas": (0.9, 0.98),
+    "eps": 1e-6,
     "warmup": 0.05,
     "weight_decay": 0.0,
     "clip": 5.0,

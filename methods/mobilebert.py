@@ -12,9 +12,10 @@ thousand steps). Distillation over the vocabulary: half the hidden tokens, half 
 sentences. The code's mean and variance terms, which compare with the wrong tensors there, are left out.
 Schedule on text: the rate rises over the first 10 % of each phase and falls to 0 at its end, from 1e-3, the rate of
 every general stage; AdamW with fresh moments for each phase; as many steps as the text gives. With ``--recipe paper``
-from 1.5e-3, the rate of the authors' command, with a rise over 2 % of a pre-training, 4 % of a joint transfer and 10 %
-of each layer's phase. The code has LAMB and keeps its moments; in a layer's phase its rate rises over 10 % and then
-falls to 0.9 of it only; it gives no joint phase. In a layer's phase its terms have their whole weights, in the code a
+LAMB from 1.5e-3, optimiser and rate of the authors' command, with a rise over 2 % of a pre-training, 4 % of a joint
+transfer and 10 % of each layer's phase. That rate goes with the command's batch of 2048, which is the recipe's 32 here.
+The code keeps the moments from phase to phase and leaves their bias in; in a layer's phase its rate rises over 10 % and
+then falls to 0.9 of it only; it gives no joint phase. In a layer's phase its terms have their whole weights, in the code a
 24th of them (one over the number of layers): Adam hardly sees such a factor, clipping at norm 1 does. Attention dropout
 of 0.1 is on in the student while it is taught on text (the code builds the student without any dropout then). The
 IB-BERT's own pre-training has attention dropout of 0.1, as in the code, but not its hidden dropout of 0.1. Both heads
@@ -263,7 +264,7 @@ def with_vocabulary(model: Any) -> Cost:
     return with_head(cost(model), model.config.hidden_size, model.config.vocab_size, Masking().share)
 
 
-PRETRAINING = {"learning_rate": 1.5e-3, "warmup": 0.02}
+PRETRAINING = {"learning_rate": 1.5e-3, "warmup": 0.02, "optimizer": "lamb"}
 """The authors' command: 10,000 steps of warm-up, of 500,000."""
 JOINTLY = {**PRETRAINING, "warmup": 0.04}
 """Of 240,000."""

@@ -8,9 +8,10 @@ squared error; ``loss=code`` does that.
 Ours: the ensemble's members are the same checkpoint tuned on one task with different seeds (the paper: multi-task
 models with different dropout, each tuned again); heads are linear for every task (the paper has an answer module of
 several steps for pairs); epochs visit the tasks' batches in proportion to their size, as theirs do, every batch of one
-task; the encoder begins as the un-tuned teacher. Optimiser as for every row (the paper: Adamax). Every task has its
-ensemble here; where the paper's task has none, it learns from the labels. Dropping a term leaves the other at its weight:
-"w/o distillation" has the labels at 0.5 (with ``loss=code`` at 1).
+task; the encoder begins as the un-tuned teacher. By the common recipe the optimiser is that of every row, with ``--recipe
+paper`` the paper's Adamax. Every task has its ensemble here; where the paper's task has none, it learns from the
+labels. Dropping a term leaves the other at its weight: "w/o distillation" has the labels at 0.5 (with ``loss=code``
+at 1).
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class MTDNN(Settings):
 
         weight = 0.5 if self.loss == "paper" else 1.0
         terms = {"soft": Term(soft, weight, LOGITS), "hard": hard(weight)}
-        return (Stage("distil", terms, paper={"epochs": 5.0, "learning_rate": 5e-5}),)
+        return (Stage("distil", terms, paper={"epochs": 5.0, "learning_rate": 5e-5, "optimizer": "adamax"}),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """A plain classifier for each task; they share the encoder's tensors."""

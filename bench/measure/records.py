@@ -20,7 +20,7 @@ from bench.measure.parameters import weights_hash
 from bench.measure.profile import sizes
 from bench.plan.cell import TEACHER, Cell, record_key, train_key
 from bench.plan.spelling import CHECKPOINT
-from bench.record.code import Code, scoring_code, student_code
+from bench.record.code import Code, scoring_code, training_code
 from bench.record.facts import TaskFacts, facts_of
 from bench.record.freshness import COMPUTED_BY
 from bench.record.schema import Failure, Record, TrainCost
@@ -130,7 +130,7 @@ def _code(cell: Cell) -> dict[str, Any]:
 def _computed_by(cell: Cell, metrics: Sequence[str]) -> Code:
     if cell.method in (TEACHER, CHECKPOINT):  # how a teacher was tuned is said of the artefact
         return scoring_code(metrics)
-    return student_code(cell.method, metrics, chosen=cell.selection is not None)
+    return training_code(cell, metrics)
 
 
 def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Record:

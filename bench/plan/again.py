@@ -53,6 +53,7 @@ def _asked(cell: Cell) -> dict[str, Any]:
         "seeds": (cell.seed,),
         "recipe": cell.recipe["name"] if cell.method != TEACHER else "common",
         "checkpoint": OPTION_OF[rule],
+        "optimizer": cell.recipe.get("optimizer"),
         "precision": cell.numeric.precision,
         "threads": cell.numeric.threads,
         "max_train_rows": cell.row_limit,

@@ -21,7 +21,7 @@ max_length = 128
 augment = "masked"               # or rules; none takes an earlier entry back
 augment_times = 20
 row = { temperature = 2.0 }      # settings of the method
-stages.distil = { epochs = 10, learning_rate = 1e-5, schedule = "linear", warmup = 0.0, weight_decay = 0.01, clip = 1.0 }
+stages.distil = { epochs = 10, learning_rate = 1e-5, schedule = "linear", warmup = 0.0, weight_decay = 0.01, clip = 1.0, optimizer = "adamw" }
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ class StageNumbers(_Strict):
     warmup: float | None = Field(default=None, strict=True, ge=0, lt=1)
     weight_decay: float | None = Field(default=None, strict=True, ge=0, lt=1)
     clip: float | None = Field(default=None, strict=True, gt=0)
+    optimizer: str | None = None
+    eps: float | None = Field(default=None, strict=True, gt=0, lt=1)
 
 
 class Settings(_Strict):
@@ -154,6 +156,7 @@ class Experiment(_Strict):
     teacher: str | None = None
     recipe: Literal["common", "paper"] | None = None
     epochs: float | None = None
+    optimizer: str | None = None
     max_train_rows: int | None = None
     corpus_tokens: int | None = None
 

@@ -15,7 +15,7 @@ from bench.plan.keys import digest
 from bench.plan.rows import CheckpointRow, TeacherRow
 from bench.plan.spelling import MethodRow
 from bench.plan.students import computed_slots, members_of
-from bench.record.code import code_of, student_code
+from bench.record.code import code_of, training_code
 from bench.train.cache import Slot
 
 if TYPE_CHECKING:
@@ -194,6 +194,5 @@ def _job(slot: Slot, kind: str, task: str = "", seed: int = 0, needs: Sequence[s
 def code_of_student(cells: Sequence[Planned]) -> str:
     """A hash of the code that answers the cells of one student, or of a model that is only scored."""
     cell, scoring = cells[0].cell, code_of("scoring").hash
-    is_trained = isinstance(cells[0].row, MethodRow)
-    trained = student_code(cell.method, (), cell.selection is not None).hash if is_trained else scoring
+    trained = training_code(cell).hash if isinstance(cells[0].row, MethodRow) else scoring
     return digest([trained, scoring]) if trained and scoring else ""

@@ -1,7 +1,7 @@
 """How much memory one worker process holds at its peak for one piece of a plan's work, in closed form.
 
 What is counted: the process with its libraries, texts and their tokens, the weights of the teacher, and of each student its
-weights and Adam's two moments. Gradients and activations are counted once, of the largest student: students of a group
+weights and its optimiser's state. Gradients and activations are counted once, of the largest student: students of a group
 take their steps one after another, and the loop frees the gradients after each step. Shapes come from models on the meta
 device; nothing is allocated.
 
@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from bench.plan.recipe import ADAMW, optimizers_of
 from bench.plan.spelling import MethodRow
+from bench.train.optimizers import OPTIMIZERS
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -34,8 +36,6 @@ BASE_BYTES = 456_000_000
 """A process with torch, transformers, datasets and the others that has trained and scored a student of two layers and width
 12: the peak of its proportional set size, measured alone on Linux with torch 2.13 (tests/memory_of_jobs.py --base)."""
 FLOAT, DOUBLE, INT64 = 4, 8, 8
-MOMENTS = 2
-"""Floats that Adam keeps of each parameter."""
 TOKENISING_BYTES = 240
 """Of each token: what a process has more after texts were encoded, measured with 2,031,986 tokens of 50,000 pairs of
 sentences. Most of it is free again inside the process; the C library does not give it back to the system."""
@@ -132,7 +132,7 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     common = BASE_BYTES + sum(map(_data_bytes, tasks)) + _starts_bytes(plan, task, rows)
     common += len(tasks) * _bytes(teacher) if teacher is not None else 0
     weights = sum(map(_bytes, students))
-    moments = sum(MOMENTS * FLOAT * _trained(student) for student in students)
+    moments = sum(_state_bytes(student, one.cell.recipe) for one, student in zip(rows, students, strict=True))
     looking = [student for planned, student in zip(rows, students, strict=True) if planned.cell.selection is not None]
     best = sum(map(_bytes, looking))  # the weights of the best epoch so far
     making = max(_making_bytes(plan, planned, one) for planned in rows for one in tasks)
@@ -223,6 +223,13 @@ def _bytes(of: nn.Module | Student) -> int:
 def _trained(of: nn.Module | Student) -> int:
     """Number of parameters that are trained; tied ones once."""
     return sum({id(p): p.numel() for module in _modules(of) for p in module.parameters() if p.requires_grad}.values())
+
+
+def _state_bytes(of: nn.Module | Student, recipe: Mapping[str, Any]) -> int:
+    """Bytes that the recipe's optimiser keeps of all trained parameters; where its stages have several, the largest."""
+    shapes = {id(p): p.shape for module in _modules(of) for p in module.parameters() if p.requires_grad}.values()
+    kinds = [OPTIMIZERS[name] for name in (recipe.get("optimizer", ADAMW), *optimizers_of(recipe))]
+    return FLOAT * max(sum(map(kind.floats, shapes)) for kind in kinds)
 
 
 def _summed(tensors: Iterable[Tensor]) -> int:
@@ -429,7 +436,8 @@ def _tuning_bytes(teacher: nn.Module, task: TaskPlan) -> int:
     """Of fine-tuning a teacher, besides its weights."""
     recipe = task.teacher_recipe
     batch = extent(_lengths(task), min(recipe.batch_size, len(task.train)), recipe.max_length)
-    return MOMENTS * FLOAT * _trained(teacher) + _gradient_bytes(teacher) + layers_of(teacher).trained(batch)
+    state = _state_bytes(teacher, recipe.as_dict())
+    return state + _gradient_bytes(teacher) + layers_of(teacher).trained(batch)
 
 
 def _scoring_bytes(model: nn.Module, task: TaskPlan) -> int:
@@ -530,10 +538,10 @@ def _own_stage_bytes(wish: PretrainingStage, start: StartPlan) -> int:
 def _learning_bytes(
     student: Student, teacher: nn.Module, needs: Sequence[tuple[Needs, Needs]], start: StartPlan
 ) -> int:
-    """A student, its moments and gradients, its teacher, and its largest step on text."""
+    """A student, its optimiser's state and gradients, its teacher, and its largest step on text."""
     batch, asked = _text_batch(start), layers_of(teacher)
     step = max(_stage_bytes(student, asked, ours, theirs, batch) for ours, theirs in needs)
-    held = _bytes(student) + MOMENTS * FLOAT * _trained(student) + _gradient_bytes(student)
+    held = _bytes(student) + _state_bytes(student, start.recipe.as_dict()) + _gradient_bytes(student)
     return held + _bytes(teacher) + step
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 PAPER, PAPER_START = "paper", "general start, paper"
 """Names of recipes whose stages say their own numbers: of students, and of general stages on text."""
+
+ADAMW = "adamw"
+"""The optimiser of every training that names no other."""
 
 LATER: dict[str, Any] = {"later": True}
 """Marks a number that joined after records were published: identity holds it only where it is not the default."""
@@ -17,8 +20,8 @@ LATER: dict[str, Any] = {"later": True}
 class Recipe:
     """The numbers of a training; all of them are part of a result's identity.
 
-    ``common`` holds everything still but the method: AdamW (betas 0.9, 0.999; eps 1e-8; no decay on biases and
-    LayerNorm), warm-up then linear decay, clipping of the gradient's norm, the last checkpoint. Its two learning
+    ``common`` holds everything still but the method: one optimiser (AdamW; betas 0.9, 0.999; eps 1e-8; no decay on biases
+    and LayerNorm), warm-up then linear decay, clipping of the gradient's norm, the last checkpoint. Its two learning
     rates were fixed once, on the sample suite: both were looked at on development rows, the students' first on training
     rows held back (reports/LOG.md). ``paper`` lets each stage say its own epochs, learning rate and schedule; a general
     stage says everything but its epochs, which its text decides.
@@ -39,9 +42,17 @@ class Recipe:
     max_length: int = 128
     betas: tuple[float, float] = field(default=(0.9, 0.999), metadata=LATER)
     """Of Adam: how much of the gradient's mean and of its square each step keeps."""
+    optimizer: str = field(default=ADAMW, metadata=LATER)
+    """A name of bench.train.optimizers."""
+    eps: float | None = field(default=None, metadata=LATER)
+    """What Adam and others add to the root of the squared gradient's mean; None: the optimiser's published number."""
+    stage_optimizers: tuple[tuple[str, str], ...] = field(default=(), metadata=LATER)
+    """Stages whose paper names another optimiser than the recipe, and its name. A stage's other numbers follow from the
+    method's version; this one joined later, so keys and reports have it by itself."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "betas", tuple(self.betas))  # a record's JSON has a list
+    def __post_init__(self) -> None:  # a record's JSON has lists
+        object.__setattr__(self, "betas", tuple(self.betas))
+        object.__setattr__(self, "stage_optimizers", tuple((stage, name) for stage, name in self.stage_optimizers))
 
     def for_stage(self, paper: Mapping[str, Any]) -> Recipe:
         """This recipe with a stage's own numbers, where the paper's schedule was asked for."""
@@ -62,6 +73,18 @@ class Recipe:
             for part in fields(self)
             if (value := getattr(self, part.name)) != part.default or not part.metadata.get("later")
         }
+
+
+def optimizers_of(recipe: Mapping[str, Any]) -> tuple[str, ...]:
+    """The optimisers of a training other than AdamW, from its recipe as a record has it; in alphabetical order."""
+    named = {recipe.get("optimizer", ADAMW), *(name for _, name in recipe.get("stage_optimizers", ()))}
+    return tuple(sorted(named - {ADAMW}))
+
+
+def optimizers_of_stages(stages: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[tuple[str, str], ...]:
+    """For :attr:`Recipe.stage_optimizers`, from stages' names and their papers' numbers."""
+    named = {stage: str(paper.get("optimizer", ADAMW)) for stage, paper in stages}
+    return tuple((stage, name) for stage, name in named.items() if name != ADAMW)
 
 
 def without_epochs(paper: Mapping[str, Any]) -> dict[str, Any]:

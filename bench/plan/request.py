@@ -12,7 +12,8 @@ from typing import Any
 from bench.data.augment import Augmentation
 from bench.errors import InputError, unknown
 from bench.plan.cell import Search
-from bench.plan.recipe import Recipe
+from bench.plan.recipe import ADAMW, Recipe
+from bench.train.optimizers import OPTIMIZERS
 
 CHECKPOINTS = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 """What --checkpoint takes -> the rule of selection in a cell."""
@@ -41,6 +42,8 @@ class Request:
     results: Path = Path("results/runs")
     reports: Path = Path("reports/runs")
     recipe: str = "common"
+    optimizer: str | None = None
+    """of the students on their tasks, a name of bench.train.optimizers; teachers and stages on text keep theirs"""
     precision: str = "fp32"
     device: str = "auto"
     max_train_rows: int | None = None
@@ -91,6 +94,13 @@ class Request:
             raise InputError(f"--recipe {self.recipe}: choose one of {', '.join(RECIPES)}")
         if self.precision not in PRECISIONS:
             raise InputError(f"--precision {self.precision}: choose one of {', '.join(PRECISIONS)}")
+        if self.optimizer is not None and self.optimizer not in OPTIMIZERS:
+            raise InputError(f"--optimizer {self.optimizer}: choose one of {', '.join(OPTIMIZERS)}")
+        if self.optimizer is not None and self.recipe == "paper":
+            raise InputError(
+                "--optimizer goes with --recipe common; each paper's stage has its own, and a row can name another: "
+                "ROW:STAGE.optimizer=NAME"
+            )
         if self.checkpoint not in CHECKPOINTS:
             raise InputError(f"--checkpoint {self.checkpoint}: choose one of {', '.join(CHECKPOINTS)}")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
@@ -207,7 +217,7 @@ def recipe_of(request: Request, default_epochs: float, longest: int) -> Recipe:
     Raises:
         InputError: sequences were asked for that the teacher cannot read.
     """
-    recipe = Recipe(name=request.recipe, epochs=request.epochs or default_epochs)
+    recipe = Recipe(name=request.recipe, epochs=request.epochs or default_epochs, optimizer=request.optimizer or ADAMW)
     own = dict(request.numbers)
     if own.get("max_length", 0) > longest:
         raise InputError(f"max_length {own['max_length']}: the teacher reads at most {longest} tokens")

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from bench.errors import InputError, unknown
+from bench.train.optimizers import OPTIMIZERS
 
 Numbers = tuple[tuple[str, Any], ...]
 """``stage.number`` and its value, in alphabetical order"""
@@ -22,9 +23,11 @@ LIMITS: Mapping[str, tuple[Callable[[float], bool], str]] = {
     "warmup": (lambda value: 0 <= value < 1, "a share of the steps, from 0 to below 1"),
     "weight_decay": (lambda value: 0 <= value < 1, "from 0 to below 1"),
     "clip": (lambda value: 0 < value < 1_000_000, "above 0"),
+    "eps": (lambda value: 0 < value < 1, "above 0 and below 1"),
 }
 """Number of a stage -> which values make sense, and how to say so."""
-NAMES = ("epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip")
+CHOICES: Mapping[str, tuple[str, ...]] = {"schedule": SCHEDULES, "optimizer": tuple(OPTIMIZERS)}
+NAMES = ("epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "optimizer", "eps")
 
 
 def is_number(name: str) -> bool:
@@ -39,9 +42,9 @@ def read(where: str, name: str, text: str) -> Any:
         InputError: there is no such number, or the value makes no sense.
     """
     number = name.rpartition(".")[2]
-    if number == "schedule":
-        if text not in SCHEDULES:
-            raise unknown(f"schedule of {where}", text, list(SCHEDULES))
+    if number in CHOICES:
+        if text not in CHOICES[number]:
+            raise unknown(f"{number} of {where}", text, list(CHOICES[number]))
         return text
     if number not in LIMITS:
         raise unknown(f"number of a stage in {where}", number, list(NAMES))

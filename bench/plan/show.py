@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from bench.plan.estimate import needed_starts
+from bench.plan.recipe import ADAMW
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
 from bench.record.freshness import STALE
@@ -43,7 +44,7 @@ def describe(plan: Plan) -> str:
         + (f"; {stale} of those there were made by other code than this" if stale else ""),
         f"  data: {', '.join(dict.fromkeys(t.data.name for t in tasks))}",
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
-        f"  recipe: {plan.request.recipe}, {plan.request.precision}, {plan.request.threads} thread{'s' if plan.request.threads > 1 else ''}",
+        f"  recipe: {', '.join(_recipe(plan))}, {plan.request.threads} thread{'s' if plan.request.threads > 1 else ''}",
     ]
     if plan.said_of_jobs and plan.todo:
         lines.append(f"  jobs: {plan.said_of_jobs}")
@@ -65,6 +66,17 @@ def describe(plan: Plan) -> str:
         lines += [f"    {line}" for line in shares(plan)]
         lines += [f"  tip: {line}" for line in shorter(plan)]
     return "\n".join(lines)
+
+
+def _recipe(plan: Plan) -> list[str]:
+    """Its name, the optimisers other than AdamW with their rows and stages, and the precision."""
+    of_papers = {
+        f"{planned.cell.label} {stage} {name}": None
+        for planned in plan.cells
+        for stage, name in planned.cell.recipe.get("stage_optimizers", ())
+    }
+    chosen = {task.recipe.optimizer: None for task in plan.tasks if task.recipe.optimizer != ADAMW}
+    return [plan.request.recipe, *chosen, *of_papers, plan.request.precision]
 
 
 def _state_of_start(plan: Plan, start: StartPlan, needed: set[str]) -> str:

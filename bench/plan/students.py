@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bench.errors import InputError
 from bench.plan.cell import Cell, Partner, Selection
 from bench.plan.keys import SCHEMA, digest
-from bench.plan.recipe import PAPER, WIDE, Recipe
+from bench.plan.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
 from bench.plan.request import CHECKPOINTS, Request
 from bench.plan.spelling import MethodRow
 from bench.plan.starts import StartPlan, plan_start
@@ -48,12 +48,13 @@ def student_cells(
 
     several, search = multitask(row), dict(request.searches).get(row.spelling)
     artefacts, recipes = {}, []
+    by_stages = _stage_optimizers(row, tasks) if request.recipe == PAPER else ()
     for task in tasks:
         wishes = _wishes(row, task)
         for wish in wishes:
             name = artefact_name(wish, task.task.name, several)
             artefacts[name] = _key_of(wish, request, task, starts)
-        recipes.append(_recipe(task, wishes, row.pace))
+        recipes.append(replace(_recipe(task, wishes, row.pace), stage_optimizers=by_stages))
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     chosen = BEST_EPOCH if CHECKPOINTS[request.checkpoint] else ""
@@ -89,6 +90,11 @@ def student_cells(
         for seed in request.seeds
         for task in tasks
     ]
+
+
+def _stage_optimizers(row: MethodRow, tasks: Sequence[TaskPlan]) -> tuple[tuple[str, str], ...]:
+    """The stages to which the row's paper gives another optimiser than AdamW, each with its name."""
+    return optimizers_of_stages((stage.name, stage.paper) for stage in row.method.stages(setup_of(tasks, {})))
 
 
 def _selection(request: Request, tasks: Sequence[TaskPlan]) -> Selection | None:

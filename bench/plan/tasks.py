@@ -100,7 +100,9 @@ def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numer
             choosing = choosing.halves()[0]
         checkpoint = find(request.teacher, task, request.offline)
         recipe = recipe_of(request, source.epochs, checkpoint.config.max_position_embeddings)
-        plain = recipe_of(replace(request, numbers=()), source.epochs, checkpoint.config.max_position_embeddings)
+        plain = recipe_of(
+            replace(request, numbers=(), optimizer=None), source.epochs, checkpoint.config.max_position_embeddings
+        )
         tuned = replace(plain, name="common", learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < WIDE])
         data = DataIdentity(
             name=source.name,

@@ -18,9 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import methods
+from bench.plan.recipe import ADAMW, optimizers_of
+
+if TYPE_CHECKING:
+    from bench.plan.cell import Cell
 
 COMPUTING = frozenset(
     {
@@ -40,9 +44,11 @@ COMPUTING = frozenset(
         "bench.train.evaluate",
         "bench.train.halfway",
         "bench.train.inherit",
+        "bench.train.lamb",
         "bench.train.legs",
         "bench.train.loop",
         "bench.train.numerics",
+        "bench.train.optimizers",
         "bench.train.starts",
         "bench.train.teachers",
         "bench.train.trainee",
@@ -61,6 +67,9 @@ MOVED: Mapping[str, str] = {
     "bench.stats.metrics:FORMULAS[spearman]": "bench.stats.metrics.correlation:SPEARMAN.score",
 }
 """Names of definitions in older records -> where these definitions are today."""
+OPTIMIZERS = "bench.train.optimizers:OPTIMIZERS"
+ONE_BY_ONE = frozenset({OPTIMIZERS})
+"""Dictionaries of which a training uses some values, each named as ``module:NAME[key]``: another value moves no hash."""
 LOOP = (
     "bench.data.encode:encode",
     "bench.plan.recipe:Recipe",
@@ -69,6 +78,7 @@ LOOP = (
     "bench.train.numerics:Numerics",
     "bench.train.numerics:RandomState",
     "bench.train.trainee:Trainee",
+    f"{OPTIMIZERS}[{ADAMW}]",
 )
 TEXT = ("bench.data.encode:pieces", "bench.train.starts:own_weights")
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -129,13 +139,20 @@ def code_of(kind: str, of: Sequence[str] = ()) -> Code:
     return Code(kind, tuple(of), _hash((*KINDS.get(kind, ()), *of)) if kind in KINDS else "")
 
 
-def student_code(method: str, metrics: Sequence[str], chosen: bool = False) -> Code:
+def student_code(method: str, metrics: Sequence[str], chosen: bool = False, optimizers: Sequence[str] = ()) -> Code:
     """Of a student of a registered method, trained and scored.
 
     Args:
         chosen: whether the epoch that is shipped was chosen among several.
+        optimizers: those other than AdamW that train it.
     """
-    return code_of("student", (methods.reference(method), *_formulas(metrics), *(BEST_EPOCH if chosen else ())))
+    further = (*(BEST_EPOCH if chosen else ()), *_entries(optimizers))
+    return code_of("student", (methods.reference(method), *_formulas(metrics), *further))
+
+
+def training_code(cell: Cell, metrics: Sequence[str] = ()) -> Code:
+    """Of the student of one cell; of its scores too, where their metrics are named."""
+    return student_code(cell.method, metrics, cell.selection is not None, optimizers_of(cell.recipe))
 
 
 def scoring_code(metrics: Sequence[str]) -> Code:
@@ -143,10 +160,14 @@ def scoring_code(metrics: Sequence[str]) -> Code:
     return code_of("scoring", _formulas(metrics))
 
 
-def class_code(kind: str, made_by: object) -> Code:
-    """Of something that an object of a method's own class makes."""
+def class_code(kind: str, made_by: object, optimizers: Sequence[str] = ()) -> Code:
+    """Of something that an object of a method's own class makes, with these optimisers besides AdamW."""
     own = type(made_by)
-    return code_of(kind, (f"{own.__module__}:{own.__qualname__}",))
+    return code_of(kind, (f"{own.__module__}:{own.__qualname__}", *_entries(optimizers)))
+
+
+def _entries(optimizers: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{OPTIMIZERS}[{name}]" for name in sorted(optimizers))
 
 
 @cache
@@ -361,7 +382,7 @@ class Closure:
         """Take the definition of a name and what it uses; whether there is one."""
         if not self._follows(module) or (found := _module(module)) is None:
             return False
-        if (module, name) in self._seen:
+        if (module, name) in self._seen or f"{module}:{name}" in ONE_BY_ONE:
             return True
         if name in found.bindings:
             self._seen.add((module, name))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.plan.cell import TEACHER, Cell, record_key, train_key
-from bench.plan.recipe import PAPER
+from bench.plan.recipe import ADAMW, PAPER
 from bench.plan.request import AUGMENTED
 from bench.record.schema import Record
 from bench.record.store import Store, slug, write_atomically
@@ -171,6 +171,7 @@ def _head(title: str, group: Group) -> list[str]:
     found = sorted({r.cell.seed for r in group.records if r.cell.method != TEACHER})
     seeds = f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
     length = "" if group.recipe == PAPER else f", {group.epochs:g} epochs"
+    length += "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
     return [
         f"# {title}; our own runs, not the paper's results",
         "",

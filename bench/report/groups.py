@@ -9,6 +9,7 @@ from functools import cached_property
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER
 from bench.plan.keys import canonical
+from bench.plan.recipe import ADAMW
 from bench.record.freshness import Freshness
 from bench.record.newest import LeftOut, newest
 from bench.record.schema import Record
@@ -52,6 +53,8 @@ class Group:
     device: str
     numeric: str
     """all of what changes the arithmetic, as JSON"""
+    optimizer: str
+    """of the students, where the recipe is common to all; ``adamw`` unless another was chosen"""
     identity: tuple[object, ...]
     """what its records have in common and those of no other group have"""
     records: list[Record] = field(default_factory=list)
@@ -157,7 +160,7 @@ class Group:
 
 
 def groups(records: Iterable[Record], freshness: Freshness | None = None) -> list[Group]:
-    """Records sorted into tables. Those of different data, teachers, recipes or precisions never meet in one.
+    """Records sorted into tables. Those of different data, teachers, recipes, optimisers or precisions never meet in one.
 
     A table of at most so many training rows also has what its rows gave on tasks that are no larger: as if all had been
     run with that limit. A table that another one holds completely is not made.
@@ -208,7 +211,8 @@ def _group(found: dict[tuple, Group], record: Record) -> Group:
     """The table in which a record stands."""
     cell = record.cell
     limit, recipe, epochs = cell.data.max_train_rows, cell.recipe["name"], cell.recipe["epochs"]
-    key = (
+    optimizer = cell.recipe.get("optimizer", ADAMW)
+    key: tuple[object, ...] = (
         cell.data.slug,
         limit,
         cell.teacher.base,
@@ -216,6 +220,7 @@ def _group(found: dict[tuple, Group], record: Record) -> Group:
         recipe,
         epochs,
         canonical(cell.numeric.identity()),
+        *([optimizer] if optimizer != ADAMW else []),
     )
     return found.setdefault(
         key,
@@ -232,6 +237,7 @@ def _group(found: dict[tuple, Group], record: Record) -> Group:
             cell.numeric.threads,
             cell.numeric.device,
             canonical(cell.numeric.identity()),
+            optimizer,
             key,
         ),
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.plan.cell import Numeric
 from bench.plan.keys import canonical, digest
+from bench.plan.recipe import ADAMW
 from bench.record.store import slug
 from bench.report.groups import Group
 
@@ -23,13 +24,15 @@ ENDS = re.compile(rf"(?:^|-)(?:epochs|\d+-rows|[0-9a-f]{{{DIGITS}}})(?:-|$)")
 def name_of(group: Group) -> str:
     """The file name of a group's report: data, teacher, recipe, and what else sets it apart.
 
-    Words alone name a group of a known teacher, fine-tuned here, with the default numerics. Every other name ends with
+    Words alone name a group of a known teacher, fine-tuned here, with AdamW and the default numerics. Every other name ends with
     a digest of all that makes the group: folders of the same name, or names that a file name writes alike, keep their
     own files.
     """
     parts = [group.slug, _short(KNOWN.get(group.base, group.teacher)), group.recipe, f"{group.epochs:g}-epochs"]
     if group.max_train_rows:
         parts.append(f"{group.max_train_rows}-rows")
+    if group.optimizer != ADAMW:
+        parts.append(group.optimizer)
     if group.precision != "fp32":
         parts.append(group.precision)
     if group.threads != 2:
@@ -48,6 +51,7 @@ def _words_suffice(group: Group) -> bool:
     return (
         group.base in KNOWN
         and group.origin == "fine-tuned"
+        and group.optimizer == ADAMW
         and group.numeric == canonical(Numeric().identity())
         and slug(group.slug).lower() == group.slug
         and re.fullmatch("[a-z]+", group.recipe) is not None

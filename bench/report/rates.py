@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import methods
 from bench.plan.cell import TEACHER
-from bench.plan.recipe import PAPER, START, TEACHER_LEARNING_RATES, WIDE, Recipe
+from bench.plan.recipe import ADAMW, PAPER, START, TEACHER_LEARNING_RATES, WIDE, Recipe
 from bench.plan.spelling import CHECKPOINT
 from bench.record.schema import Record
 from bench.report.groups import Group
@@ -37,6 +39,10 @@ def rates_line(group: Group) -> str:
     said = [f"Learning rates at their peak: {'; '.join(parts)}."]
     if students and not by_papers:
         said.append(_rule())
+    if group.optimizer != ADAMW:
+        said.append(f"These rates were chosen with AdamW; the students here have the optimizer {group.optimizer}.")
+    if own := optimizers_by_papers(students):
+        said.append(f"Not trained with AdamW: {'; '.join(own)}.")
     return " ".join([*said, _choice(group, bool(students) and not by_papers)])
 
 
@@ -53,6 +59,16 @@ def rates_of(records: list[Record]) -> dict[float, list[str]]:
         for name, rate in sorted(named.items()):
             found.setdefault(rate, []).append(name)
     return found
+
+
+def optimizers_by_papers(students: Iterable[Record]) -> list[str]:
+    """Each stage whose paper names another optimiser than AdamW: its row, its name, and the optimiser."""
+    named = {
+        f"{record.row}, stage {stage}: {name}": None
+        for record in students
+        for stage, name in record.cell.recipe.get("stage_optimizers", ())
+    }
+    return sorted(named)
 
 
 def _was_trained(record: Record) -> bool:

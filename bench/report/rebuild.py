@@ -13,7 +13,7 @@ from typing import Any
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.data.tasks import GLUE
 from bench.plan.cell import TEACHER, Cell
-from bench.plan.recipe import Recipe
+from bench.plan.recipe import ADAMW, Recipe
 from bench.plan.request import AUGMENTED, EMBEDDED, HALF_DEV, HELD_BACK, NUMBERS, OPTION_OF, SAMPLE
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -123,7 +123,9 @@ def experiment_command(group: Group, file: Path, tables: str, tasks: str, of_the
     words += ["--tasks", tasks] if tasks else []
     limit, text = group.max_train_rows, _any_text(group)
     asked = _Asked(("run",), (), limit, text, tuple(sorted(seeds)))
-    return shlex.join([*words, *(_place(group, asked) if of_the_file else _options(group, asked))])
+    return shlex.join(
+        [*words, *(_place(group, asked, _chosen_optimizer(group)) if of_the_file else _options(group, asked))]
+    )
 
 
 def _options(group: Group, asked: _Asked, further: Sequence[str] = (), recipe: bool = True) -> list[str]:
@@ -131,11 +133,16 @@ def _options(group: Group, asked: _Asked, further: Sequence[str] = (), recipe: b
     words = [*further]
     words += ["--recipe", group.recipe] if recipe else []
     words += ["--epochs", f"{group.epochs:g}"] if group.recipe != "paper" else []
+    words += _chosen_optimizer(group)
     words += ["--precision", group.precision] if group.precision != "fp32" else []
     if augmented := AUGMENTED.search(group.slug):
         words += ["--augment", augmented.group(1), "--augment-times", augmented.group(2)]
         words += ["--word-vectors", augmented.group(3)] if augmented.group(3) else []
     return _place(group, asked, words)
+
+
+def _chosen_optimizer(group: Group) -> list[str]:
+    return ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
 
 
 def _place(group: Group, asked: _Asked, numbers: Sequence[str] = ()) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.data.checkpoints import EMBEDDED_SHA256
 from bench.errors import NothingMeasured
 from bench.plan.cell import TEACHER, Cell, record_key
+from bench.plan.recipe import ADAMW
 from bench.record.freshness import Freshness, stale_lines, unknown_line
 from bench.record.newest import left_out_lines
 from bench.record.schema import Record
@@ -200,6 +201,7 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: 
     recipe = f"recipe {group.recipe}" + (
         "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
     )
+    recipe += "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
     lines = [
         f"# {group.title}",
         "",

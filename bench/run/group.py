@@ -17,7 +17,7 @@ from bench.plan.cell import train_key
 from bench.plan.recipe import Recipe
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import setup_of
-from bench.record.code import student_code
+from bench.record.code import training_code
 from bench.record.schema import Record
 from bench.run.outcome import Answer
 from bench.train.choice import BestEpoch
@@ -128,7 +128,7 @@ class Group:
         halfway = Halfway(
             trainings,
             progress.say,
-            code=[student_code(cell.method, (), cell.selection is not None).hash for cell in cells],
+            code=[training_code(cell).hash for cell in cells],
             is_stopping=progress.is_stopping,
         )
         if self.again:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bench.errors import CellError
 from bench.plan.recipe import Recipe
+from bench.train.optimizers import refusal
 from methods.api import Needs, Stage, Term
 
 MAIN = "main"
@@ -46,6 +47,12 @@ def _check_dropped(stages: Sequence[Stage], dropped: Sequence[str]) -> None:
             raise CellError(f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}")
 
 
+def _check_optimizers(stages: Sequence[Stage], recipe: Recipe) -> None:
+    for stage in stages:
+        if refused := refusal(recipe.for_stage(stage.paper)):
+            raise CellError(f"the stage {stage.name}: {refused}")
+
+
 def legs_of(
     stages: Sequence[Stage], dropped: Sequence[str], recipe: Recipe, *examples: int
 ) -> tuple[list[Leg], list[Leg]]:
@@ -56,9 +63,10 @@ def legs_of(
 
     Raises:
         CellError: a dropped term is in no stage, nothing is left that trains the student, student and teacher cannot have
-            a term, or the papers' recipes are asked for and a counted stage names none.
+            a term, the papers' recipes are asked for and a counted stage names none, or there is no such optimiser.
     """
     _check_dropped(stages, dropped)
+    _check_optimizers(stages, recipe)
     per_epoch = sum(math.ceil(count / recipe.batch_size) for count in examples)
     kept = [(stage, kept_terms(stage, dropped)) for stage in stages]
     kept = [(stage, terms) for stage, terms in kept if terms]

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.data.checkpoints import OURS
 from bench.data.tasks import Task
+from bench.plan.recipe import optimizers_of
 from bench.plan.request import SAMPLE
 from bench.record.schema import Record
 from bench.record.store import slug
@@ -57,6 +58,8 @@ def card(record: Record, model: Any) -> str:
     counted = f"{sizes.parameters / 1e6:.2f} M parameters, {sizes.flops / 1e9:.2f} G FLOPs" if sizes else "not measured"
     partners = f", one student of {', '.join(partner.task for partner in cell.together)}" if cell.together else ""
     learned = f"{cell.data.name}, {cell.data.rows['train']:,} rows; seed {cell.seed}; recipe {cell.recipe['name']}"
+    others = optimizers_of(cell.recipe)
+    learned += f", optimizer {', '.join(others)}" if others else ""
     rows = [
         ("row", f"`{record.row}`"),
         ("task", "+".join(cell.tasks) + partners),

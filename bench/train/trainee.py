@@ -14,6 +14,7 @@ from bench.errors import CellError
 from bench.plan.recipe import Recipe
 from bench.train.legs import MAIN, Leg
 from bench.train.numerics import Numerics, RandomState
+from bench.train.optimizers import built
 from methods.api import Batch, Out, Student
 from methods.packed import forward
 
@@ -314,18 +315,16 @@ def is_not_decayed(name: str) -> bool:
 def optimiser(
     named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe, rates: Callable[[str], float] = lambda name: 1.0
 ) -> torch.optim.Optimizer:
-    """AdamW without decay on biases and LayerNorm, as BERT is tuned; parameters of rate 0 are not in it."""
+    """The recipe's, without decay on biases and LayerNorm, as BERT is tuned; parameters of rate 0 are not in it."""
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for plain in (False, True):
         for name, p in named:
             if is_not_decayed(name) == plain and rates(name) > 0:
                 groups.setdefault((plain, rates(name)), []).append(p)
-    return torch.optim.AdamW(
+    return built(
         [
-            {"params": parameters, "weight_decay": 0.0 if plain else recipe.weight_decay, "factor": factor}
-            for (plain, factor), parameters in groups.items()
+            {"params": those, "weight_decay": 0.0 if plain else recipe.weight_decay, "factor": factor, "plain": plain}
+            for (plain, factor), those in groups.items()
         ],
-        lr=recipe.learning_rate,
-        betas=recipe.betas,
-        fused=True,
+        recipe,
     )

@@ -1,0 +1,47 @@
+"""LAMB (You et al. 2020, arXiv 1904.00962, algorithm 2): Adam's step, scaled in each matrix to the size of its weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+
+class Lamb(Optimizer):
+    """u = m / (sqrt(v) + eps) + decay * p; p <- p - rate * |p| / |u| * u, with Euclidean norms over the whole parameter.
+
+    m and v are Adam's means of the gradient and of its square, without their bias, as in the paper. The ratio of the norms is
+    1 where one of them is 0, and in ``plain`` groups (biases and LayerNorms), as in the authors' code for BERT.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]], lr: float, betas: tuple[float, float], eps: float) -> None:
+        super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0, "plain": False})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move every parameter that has a gradient."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._move(parameter, group)
+
+    def _move(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["mean"], state["square"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+        state["step"] += 1
+        (first, second), steps = group["betas"], float(state["step"])
+        mean = state["mean"].mul_(first).add_(parameter.grad, alpha=1 - first)
+        square = state["square"].mul_(second).addcmul_(parameter.grad, parameter.grad, value=1 - second)
+        update = (mean / (1 - first**steps)) / ((square / (1 - second**steps)).sqrt() + group["eps"])
+        update += group["weight_decay"] * parameter
+        parameter -= group["lr"] * (1.0 if group["plain"] else _ratio(parameter, update)) * update
+
+
+def _ratio(parameter: Tensor, update: Tensor) -> Tensor:
+    """|p| / |u|, a scalar; 1 where one of them is 0."""
+    size, step = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(update)
+    return torch.where((size > 0) & (step > 0), size / step, 1.0)
