@@ -787,10 +787,9 @@ def check_method(
 def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     """A method's class by its registered name, with settings behind it, or as module:Class while it is being written."""
     import importlib
-    from dataclasses import fields
 
     import methods as registry
-    from bench.plan.spelling import parse_one
+    from bench.plan.spelling import defaults, parse_one
 
     module, colon, attribute = name.partition(":")
     if not colon or module in registry.names():
@@ -799,9 +798,8 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
             raise InputError(
                 f"{name}: a method is checked with settings, not with dropped terms, another pace or numbers of a stage"
             )
-        return type(row.method), {
-            f.name: value for f in fields(row.method) if (value := getattr(row.method, f.name)) != f.default
-        }
+        default = defaults(type(row.method))
+        return type(row.method), {n: value for n in default if (value := vars(row.method)[n]) != default[n]}
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:

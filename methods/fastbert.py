@@ -31,11 +31,12 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.api import Batch, Method, MethodError, Needs, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import FAMILIES, Cost
 from methods.packed import Layout, packed_attention, walk
-from methods.parts import Settings, opened_by_transformers, teacher_depth
+from methods.parts import opened_by_transformers, teacher_depth
+from methods.settings import Count
 from methods.terms import LOGITS
 
 BRANCH_DROPOUT = 0.1
@@ -215,7 +216,7 @@ class FastBertForSequenceClassification(BertForSequenceClassification):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastBERT(Settings):
+class FastBERT(Method):
     name: ClassVar[str] = "fastbert"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("branches",)
@@ -225,8 +226,8 @@ class FastBERT(Settings):
 
     speeds: str = "0.1/0.5/0.8"
     """Operating points beside full depth, which is the row itself; separated by slashes."""
-    branch_width: int = 128
-    branch_heads: int = 2
+    branch_width: Count = 128
+    branch_heads: Count = 2
     direction: Literal["teacher", "student"] = "teacher"
     """Whose distribution comes first in the divergence: the code's KL(last || branch), or the paper's KL(branch || last)."""
     schedule: Literal["whole", "authors"] = "whole"
@@ -236,7 +237,7 @@ class FastBERT(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.points()
-        if self.branch_width < 1 or self.branch_heads < 1 or self.branch_width % self.branch_heads:
+        if self.branch_width % self.branch_heads:
             raise MethodError(
                 f"branch_width={self.branch_width} should be a multiple of branch_heads={self.branch_heads}"
             )

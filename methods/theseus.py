@@ -23,11 +23,11 @@ import torch
 from torch import nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student
+from methods.api import Batch, Method, MethodError, Needs, Out, Setup, Stage, Student
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import Cost, cost
 from methods.packed import walk
-from methods.parts import Settings, cut_classifier, encoder_layers, teacher_depth
+from methods.parts import cut_classifier, encoder_layers, teacher_depth
 from methods.terms import hard
 
 
@@ -74,7 +74,7 @@ class Replacing(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Theseus(Settings):
+class Theseus(Method):
     name: ClassVar[str] = "theseus"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("hard",)

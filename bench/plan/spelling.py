@@ -36,7 +36,7 @@ class MethodRow:
     @property
     def settings(self) -> dict[str, Any]:
         """All of them; of those that joined the method later only what was changed (methods.parts.later)."""
-        values = {field: getattr(self.method, field.name) for field in fields(self.method)}
+        values = {field: vars(self.method)[field.name] for field in fields(self.method)}
         own = {f.name: value for f, value in values.items() if not f.metadata.get("later") or value != f.default}
         return own | dict(self.numbers)
 
@@ -221,7 +221,7 @@ def settings_of(method: Any) -> dict[str, Any]:
 
 def grid_of(method: Any) -> dict[str, tuple[Any, ...]]:
     """Setting -> the values that a search may choose from; empty where a method names none."""
-    return {name: tuple(values) for name, values in getattr(method, "search_space", {}).items()}
+    return {name: tuple(values) for name, values in method.search_space.items()}
 
 
 def defaults(method: Any) -> dict[str, Any]:

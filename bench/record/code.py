@@ -75,7 +75,19 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """What is made -> the definitions of the harness that make it; what it is made of is named apart, in ``Code.of``."""
 BEST_EPOCH = "bench.train.choice:BestEpoch"
-DESCRIBING = frozenset({"name", "version", "terms", "ablations", "search_space", "tiny_settings", "notes"})
+DESCRIBING = frozenset(
+    {
+        "name",
+        "version",
+        "terms",
+        "ablations",
+        "needs_teacher",
+        "search_space",
+        "tiny_settings",
+        "same_init_across_seeds",
+        "notes",
+    }
+)
 """Members of a method's class (and its bases) that say what it is, and compute nothing."""
 IN_NO_DUMP = frozenset({"annotation", "returns", "ctx", "type_comment", "type_params", "kind"})
 """Fields of syntax nodes that compute nothing, or that another version of Python writes otherwise."""
