@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from methods.errors import EmptyAttention as EmptyAttention
 from methods.errors import MethodError as MethodError
 from methods.errors import UndeclaredNeed as UndeclaredNeed
+from methods.models import TaskHead as TaskHead
 from methods.settings import Settings
 
 if TYPE_CHECKING:
@@ -217,10 +218,6 @@ class Student:
     aux: nn.ModuleDict = field(default_factory=nn.ModuleDict)
     players: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Other players and the aux modules each owns, in the order they move: ``{"disc": ("disc",)}``."""
-
-
-class TaskHead(nn.Module):
-    """A classification head that is also told the task: ``forward(pooled_BW, task) -> [B, C]``."""
 
 
 @dataclass(frozen=True)

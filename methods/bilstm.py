@@ -34,7 +34,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from methods import losses
 from methods.api import Batch, Method, Needs, Out, Setup, Stage, Student, Term, UndeclaredNeed
 from methods.artefacts import Artefact
-from methods.families import Cost
+from methods.models import Cost, PackedModel
 from methods.parts import opened_by_transformers
 from methods.settings import Count, Positive
 from methods.terms import LOGITS, hard
@@ -105,10 +105,11 @@ class BiLstmConfig(PretrainedConfig):
 
 
 @opened_by_transformers
-class BiLstmForSequenceClassification(PreTrainedModel):
+class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
     """Reads texts with a vocabulary of its own, which is saved with the weights."""
 
     config_class = BiLstmConfig
+    reads_texts = True
     base_model_prefix = "bilstm"
     config: Any
     words: Tensor

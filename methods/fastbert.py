@@ -33,7 +33,8 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from methods import losses
 from methods.api import Batch, Method, MethodError, Needs, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
-from methods.families import FAMILIES, Cost
+from methods.families import FAMILIES
+from methods.models import Cost, PackedModel
 from methods.packed import Layout, packed_attention, walk
 from methods.parts import opened_by_transformers, teacher_depth
 from methods.settings import Count
@@ -107,12 +108,11 @@ def uncertainty(logits_BC: Tensor) -> Tensor:
 
 
 @opened_by_transformers
-class FastBertForSequenceClassification(BertForSequenceClassification):
+class FastBertForSequenceClassification(PackedModel, BertForSequenceClassification):
     """A BERT classifier that lets sequences leave early; saves and loads like any other."""
 
     config_class = FastBertConfig
     leaves_early = True
-    """Its time on random weights would mean nothing."""
 
     def __init__(self, config: FastBertConfig) -> None:
         super().__init__(config)

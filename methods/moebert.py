@@ -33,6 +33,7 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from methods import losses
 from methods.api import Batch, Method, MethodError, Needs, Setup, Stage, Student
 from methods.artefacts import Artefact, TeacherWeights
+from methods.models import PackedModel, RoutedModule
 from methods.packed import forward
 from methods.parts import check_padding, opened_by_transformers, teacher_depth
 from methods.settings import Count, later
@@ -114,7 +115,7 @@ class MoEBertConfig(BertConfig):
     shared_size: int = 512
 
 
-class Experts(nn.Module):
+class Experts(RoutedModule):
     """One layer's feed-forward block: shared neurons for all tokens, own neurons for an expert's tokens.
 
     Stands in the place of a BERT layer's ``output``; which expert a token meets is looked up by its id.
@@ -140,12 +141,12 @@ class Experts(nn.Module):
         self.register_buffer("route_V", torch.randint(config.experts, (config.vocab_size,)))
 
     @property
-    def macs_per_token(self) -> int:
+    def macs_per_token(self) -> int:  # type: ignore[override]
         """Of one expert's own neurons; the shared ones are linear layers and counted as such."""
         return 2 * self.own_in[0].numel()
 
     @property
-    def inactive_parameters(self) -> int:
+    def inactive_parameters(self) -> int:  # type: ignore[override]
         """Of the experts that a token does not meet."""
         routed = (
             self.own_in,
@@ -201,7 +202,7 @@ class Nothing(nn.Module):
 
 
 @opened_by_transformers
-class MoEBertForSequenceClassification(BertForSequenceClassification):
+class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassification):
     """A BERT classifier with experts in every layer; saves and loads like any other."""
 
     config_class = MoEBertConfig
