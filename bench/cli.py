@@ -297,6 +297,7 @@ def list_(
     """The methods and tasks there are. Imports no method unless asked to."""
     import methods as registry
     from bench.data.tasks import GLUE, GROUPS
+    from bench.plan.contract import method_class
 
     try:
         known = registry.names()
@@ -308,7 +309,7 @@ def list_(
         state = ""
         if check:
             try:
-                registry.get(name)
+                method_class(name)
                 state = "  ok"
             except Exception as error:
                 wrong[name] = f"{type(error).__name__}: {error}"
@@ -786,12 +787,11 @@ def check_method(
 
 def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     """A method's class by its registered name, with settings behind it, or as module:Class while it is being written."""
-    import importlib
-
     import methods as registry
+    from bench.plan.contract import class_being_written
     from bench.plan.spelling import defaults, parse_one
 
-    module, colon, attribute = name.partition(":")
+    module, colon, _ = name.partition(":")
     if not colon or module in registry.names():
         row = parse_one(name)
         if row.dropped or row.pace != 1 or row.numbers:
@@ -800,15 +800,7 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
             )
         default = defaults(type(row.method))
         return type(row.method), {n: value for n in default if (value := vars(row.method)[n]) != default[n]}
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        said = (isinstance(error, ImportError) and what_to_install(error)) or error
-        hint = "; name a module as Python imports it, like mine:Mine, not a file" if "/" in module else ""
-        raise InputError(f"{name} cannot be imported: {said}{hint}") from None
-    if not isinstance(found, type):
-        raise InputError(f"{name} is not a class")
-    return found, {}
+    return class_being_written(name), {}
 
 
 @app.command(epilog="Example: python -m bench report --results results/reference --reports reports")

@@ -254,10 +254,6 @@ class Setup:
         return self.num_labels == 1
 
 
-CONTRACT = 2
-"""Number of this contract. Of number 1 were methods that no base class knew, with ``prepare`` in the place of ``requires``."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Method(Settings, ABC):
     """A compression method: a frozen, keyword-only dataclass whose fields are its settings, each with a default.

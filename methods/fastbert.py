@@ -21,7 +21,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, cast
 
 import torch
@@ -204,14 +204,11 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         """What became of the sequences answered so far: share leaving after each layer, cost of an average one."""
         total = sum(self.left.values())
         shares = {layer: count / total for layer, count in sorted(self.left.items())}
-        costs = {layer: self.cost_to(layer) for layer in shares}
-        mean = [
-            sum(share * getattr(costs[layer], part) for layer, share in shares.items())
-            for part in ("per_token", "per_squared_length", "per_sequence")
-        ]
+        costs = {layer: asdict(self.cost_to(layer)) for layer in shares}
+        parts = ("per_token", "per_squared_length", "per_sequence")
         return {
             "left after layer": {str(layer): round(share, 6) for layer, share in shares.items()},
-            "cost": dict(zip(("per_token", "per_squared_length", "per_sequence"), mean, strict=True)),
+            "cost": {part: sum(share * costs[layer][part] for layer, share in shares.items()) for part in parts},
         }
 
 

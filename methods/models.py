@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
@@ -133,10 +132,9 @@ def reads_texts(model: nn.Module) -> bool:
     return own is not None and own.reads_texts
 
 
-@cache
-def _refuse(kind: Any, contract: Any) -> None:
+def _refuse(kind: type, contract: type) -> None:
     hooks = {name for name in vars(contract) if not name.startswith("_")}
-    own = sorted(hooks & {name for base in kind.__mro__ for name in vars(base)})
+    own = sorted({name for base in kind.__mro__ for name in hooks & vars(base).keys()})
     if own:
         raise TypeError(
             f"{kind.__name__} has {', '.join(own)} but is no methods.models.{contract.__name__}: "

@@ -161,7 +161,7 @@ def version_of(method: str) -> int | None:
 
 def _stated_version(module: str, name: str) -> int | None:
     """``version`` in the body of a class, or of the first of its bases that has one."""
-    found = _module(module)
+    found = read_module(module)
     if found is None:
         return None
     if name in found.imports:
@@ -203,6 +203,12 @@ class Module:
     stars: list[str] = field(default_factory=list)
     effects: list[ast.stmt] = field(default_factory=list)
     """statements that bind nothing and are run when the module is loaded, like a registration"""
+
+    @property
+    def statements(self) -> list[ast.stmt]:
+        """All of them but imports, each once."""
+        bound = {id(statement): statement for group in self.bindings.values() for statement in group}
+        return [*bound.values(), *self.effects]
 
     def read(self, statements: Iterable[ast.stmt]) -> Module:
         for statement in statements:
@@ -272,7 +278,7 @@ def _is_text(statement: ast.AST) -> bool:
 
 
 @cache
-def _module(name: str) -> Module | None:
+def read_module(name: str) -> Module | None:
     """The parsed file of a module that is found without importing it; None where it is not Python of ours to read."""
     file = _file(name)
     if file is None:
@@ -315,7 +321,7 @@ class Closure:
         """
         module, _, name = root.partition(":")
         name, _, key = name.partition("[")
-        found = _module(module)
+        found = read_module(module)
         if found is None:
             raise LookupError(root)
         if key:
@@ -340,7 +346,7 @@ class Closure:
 
     def _follow(self, module: str, name: str, described: bool = False) -> bool:
         """Take the definition of a name and what it uses; whether there is one."""
-        if not self._follows(module) or (found := _module(module)) is None:
+        if not self._follows(module) or (found := read_module(module)) is None:
             return False
         if (module, name) in self._seen:
             return True
@@ -368,7 +374,7 @@ class Closure:
 
     def _whole(self, module: str) -> bool:
         """Everything of a module that is used as a value, as by getattr: any of its names may be meant."""
-        if not self._follows(module) or (found := _module(module)) is None:
+        if not self._follows(module) or (found := read_module(module)) is None:
             return False
         self._load(found)
         for name in found.bindings:

@@ -26,6 +26,7 @@ from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.measure.students import untrained
+from bench.plan.contract import refuse_other_classes
 from bench.plan.recipe import Recipe
 from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.train.evaluate import predict
@@ -596,11 +597,10 @@ def check_method(
 
     Raises:
         KeyError: a check that does not exist.
-        InputError: it is no subclass of ``methods.api.Method``.
+        InputError: it is not written for today's contract.
     """
     wanted = {name: CHECKS[name] for name in names or CHECKS}
-    if not issubclass(method, Method):
-        raise InputError(f"{method.__name__} is no subclass of methods.api.Method")
+    refuse_other_classes(method.__name__, method)
     if missing := lacking(method):
         return [Check("contract", f"it lacks {', '.join(missing)}", 0.0)]
     try:
