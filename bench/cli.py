@@ -321,6 +321,7 @@ def list_(
         return 0
     import methods as registry
     from bench.data.tasks import GLUE, GROUPS
+    from bench.plan.contract import method_class
 
     try:
         known = registry.names()
@@ -332,7 +333,7 @@ def list_(
         state = ""
         if check:
             try:
-                registry.get(name)
+                method_class(name)
                 state = "  ok"
             except Exception as error:
                 wrong[name] = f"{type(error).__name__}: {error}"
@@ -810,31 +811,20 @@ def check_method(
 
 def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     """A method's class by its registered name, with settings behind it, or as module:Class while it is being written."""
-    import importlib
-    from dataclasses import fields
-
     import methods as registry
-    from bench.plan.spelling import parse_one
+    from bench.plan.contract import class_being_written
+    from bench.plan.spelling import defaults, parse_one
 
-    module, colon, attribute = name.partition(":")
+    module, colon, _ = name.partition(":")
     if not colon or module in registry.names():
         row = parse_one(name)
         if row.dropped or row.pace != 1 or row.numbers:
             raise InputError(
                 f"{name}: a method is checked with settings, not with dropped terms, another pace or numbers of a stage"
             )
-        return type(row.method), {
-            f.name: value for f in fields(row.method) if (value := getattr(row.method, f.name)) != f.default
-        }
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        said = (isinstance(error, ImportError) and what_to_install(error)) or error
-        hint = "; name a module as Python imports it, like mine:Mine, not a file" if "/" in module else ""
-        raise InputError(f"{name} cannot be imported: {said}{hint}") from None
-    if not isinstance(found, type):
-        raise InputError(f"{name} is not a class")
-    return found, {}
+        default = defaults(type(row.method))
+        return type(row.method), {n: value for n in default if (value := vars(row.method)[n]) != default[n]}
+    return class_being_written(name), {}
 
 
 @app.command(epilog="Example: python -m bench report --results results/reference --reports reports")

@@ -79,6 +79,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     from bench.progress import quiet
     from bench.train.cache import cache_root
     from bench.train.numerics import device_of
+    from methods.models import leaves_early
 
     progress = progress or Progress()
     request = request.checked()
@@ -101,7 +102,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
             deployed = untrained(row.method, config)
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
-        if any(getattr(model, "leaves_early", False) for model in deployed.values()):
+        if any(map(leaves_early, deployed.values())):
             progress.say(
                 f"{row.spelling} is not timed: sequences leave it early, which trained weights and real text decide"
             )

@@ -34,7 +34,7 @@ def trials_of(row: MethodRow, count: int) -> list[MethodRow]:
         InputError: the grid has fewer points.
     """
     default = defaults(type(row.method))
-    free = {name: values for name, values in grid_of(row.method).items() if getattr(row.method, name) == default[name]}
+    free = {name: values for name, values in grid_of(row.method).items() if vars(row.method)[name] == default[name]}
     axes: dict[str, tuple[Any, ...]] = {PACE: PACES, **free} if row.pace == 1.0 else free
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     found = {row.spelling: row}

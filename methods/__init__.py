@@ -12,6 +12,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
+CONTRACT = 2
+"""Number of the contract in methods/api.py. Of number 1 were methods without a base class, with ``prepare`` for ``requires``."""
 GROUP = "bert_bench.methods"
 
 TABLE: dict[str, tuple[str, str]] = {

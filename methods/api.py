@@ -6,29 +6,24 @@ it. Nothing here knows the harness, so a method can be lifted out and used alone
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
+
+from methods.errors import EmptyAttention as EmptyAttention
+from methods.errors import MethodError as MethodError
+from methods.errors import UndeclaredNeed as UndeclaredNeed
+from methods.models import TaskHead as TaskHead
+from methods.settings import Settings
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
     from methods.artefacts import Artefact
     from methods.packed import Layout
-
-
-class MethodError(ValueError):
-    """A setting or a combination that a method cannot honour; the message says what to type instead."""
-
-
-class UndeclaredNeed(RuntimeError):
-    """A term read something of a model that its Needs do not name."""
-
-
-class EmptyAttention(RuntimeError):
-    """A model's attention did not run through the packed kernel: its scores would be empty or mix sequences."""
 
 
 @dataclass(frozen=True)
@@ -227,10 +222,6 @@ class Student:
     """Other players and the aux modules each owns, in the order they move: ``{"disc": ("disc",)}``."""
 
 
-class TaskHead(nn.Module):
-    """A classification head that is also told the task: ``forward(pooled_BW, task) -> [B, C]``."""
-
-
 @dataclass(frozen=True)
 class Shape:
     """Width and depth of a BERT encoder."""
@@ -265,39 +256,69 @@ class Setup:
         return self.num_labels == 1
 
 
-@runtime_checkable
-class Method(Protocol):
-    """A frozen dataclass whose fields are its settings.
+@dataclass(frozen=True, kw_only=True)
+class Method(Settings, ABC):
+    """A compression method: a frozen, keyword-only dataclass whose fields are its settings, each with a default.
 
-    ``version`` goes up whenever the same settings would train other weights. ``terms`` names every term that a
-    row may drop; ``ablations`` maps the label of a paper's row to the spelling that makes it. A method may also
-    have ``notes(setup) -> Sequence[str]``: what a reader of its row has to know, printed below the table; and
-    ``small``, a mapping of settings with which it trains in a test's time (its shape, shrunken); and ``same_init_across_seeds``
-    if its students of every seed begin with the same weights, so that seeds differ by their training alone; and
-    ``grid``, a mapping of settings to the values that a search may choose from (the paper's, where it names some); and
-    ``multitask`` if one student is trained on all tasks of a run: batches then come from all of them, mixed, each
-    with its task's position and its task's teacher, and ``deploy`` gives one model for each task, by its name; and
-    ``padding``, the tokens that its stages fill sequences up to (a plan's time goes by it).
+    A class states ``name``, ``version``, ``terms`` and ``needs_teacher``, and defines ``build`` and ``stages``.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
+    """Goes up whenever the same settings would train other weights."""
     terms: ClassVar[tuple[str, ...]]
-    ablations: ClassVar[Mapping[str, str]]
+    """Every term that a row may drop."""
     needs_teacher: ClassVar[bool]
+    """Whether a term of its full row reads the tuned teacher, or an artefact comes from it."""
+    ablations: ClassVar[Mapping[str, str]] = {}
+    """Label of a paper's row -> the spelling that makes it: ``{"w/o soft": ":-soft"}``."""
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    """Setting -> the values that a search may choose from: the paper's, where it names some."""
+    tiny_settings: ClassVar[Mapping[str, Any]] = {}
+    """Settings with which it trains in a test's time: its shape, shrunken."""
+    same_init_across_seeds: ClassVar[bool] = False
+    """Whether its students of every seed begin with the same weights, so that seeds differ by their training alone."""
+
+    @property
+    def multitask(self) -> bool:
+        """Whether one student learns all tasks of a run.
+
+        Batches then come from all of them, mixed, each with its task's position and its task's teacher, and ``deploy``
+        gives one model for each task, by its name.
+        """
+        return False
+
+    @property
+    def padding(self) -> int:
+        """Tokens that its stages fill sequences up to, 0 for none: the time of a plan goes by it."""
+        return 0
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        """What must exist before ``build``: it is put into ``Setup.artefacts`` under the wish's name.
+        """What must exist before ``build``: it is put into ``Setup.artefacts`` under the artefact's name.
 
         Raises:
             MethodError: a teacher of this form cannot be used; the message says what can.
         """
+        return ()
 
+    @abstractmethod
     def build(self, setup: Setup) -> Student:
         """The student's shape and where it starts. Randomness comes from torch's global generator."""
 
+    @abstractmethod
     def stages(self, setup: Setup) -> Sequence[Stage]:
         """What it minimises, in order."""
 
+    def notes(self, setup: Setup) -> Sequence[str]:
+        """What a reader of its row has to know, printed below the table."""
+        return ()
+
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        """What is scored and shipped: one model per operating point, usually ``{"": model}``."""
+        """What is scored and shipped: one model for each operating point, by its name; "" for the usual one."""
+        return {"": student.model}
+
+
+def lacking(method: type[Method]) -> list[str]:
+    """What a class has to state or define and does not."""
+    stated = ("name", "version", "terms", "needs_teacher")
+    return [name for name in stated if not hasattr(method, name)] + sorted(method.__abstractmethods__)

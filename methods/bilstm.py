@@ -32,10 +32,11 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term, UndeclaredNeed
+from methods.api import Batch, Method, Needs, Out, Setup, Stage, Student, Term, UndeclaredNeed
 from methods.artefacts import Artefact
-from methods.families import Cost
-from methods.parts import Settings, opened_by_transformers
+from methods.models import Cost, PackedModel
+from methods.parts import opened_by_transformers
+from methods.settings import Count, Positive
 from methods.terms import LOGITS, hard
 
 PAD, UNKNOWN = 0, 1
@@ -104,10 +105,11 @@ class BiLstmConfig(PretrainedConfig):
 
 
 @opened_by_transformers
-class BiLstmForSequenceClassification(PreTrainedModel):
+class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
     """Reads texts with a vocabulary of its own, which is saved with the weights."""
 
     config_class = BiLstmConfig
+    reads_texts = True
     base_model_prefix = "bilstm"
     config: Any
     words: Tensor
@@ -209,7 +211,7 @@ class BiLstmForSequenceClassification(PreTrainedModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BiLSTM(Settings):
+class BiLSTM(Method):
     name: ClassVar[str] = "bilstm"
     version: ClassVar[int] = 2  # 1 decayed the biases of the LSTM, and read [MASK] as three words
     terms: ClassVar[tuple[str, ...]] = ("logits", "hard")
@@ -221,24 +223,16 @@ class BiLSTM(Settings):
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"hard_weight": (0.0, 1.0), "hidden": (150, 300)}
     tiny_settings: ClassVar[Mapping[str, Any]] = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
 
-    words: int = 10_000
+    words: Count = 10_000
     """At most so many of the training rows' words."""
-    word_width: int = 300
-    hidden: int = 150
+    word_width: Count = 300
+    hidden: Count = 150
     """Of one direction."""
-    inner: int = 200
+    inner: Count = 200
     hard_weight: float = 0.0
     """Of the labels' loss; the paper's 0, the code's 1."""
-    rate: float = 10.0
+    rate: Positive = 10.0
     """What the recipe's learning rate is multiplied with."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("words", "word_width", "hidden", "inner"):
-            if getattr(self, name) < 1:
-                raise MethodError(f"{name}={getattr(self, name)} should be at least 1")
-        if self.rate <= 0:
-            raise MethodError(f"rate={self.rate} should be above 0")
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return (Vocabulary(self.words),)
@@ -279,6 +273,3 @@ class BiLSTM(Settings):
             "optimizer": "adadelta",
         }
         return (Stage("distil", terms, lr_scale=lambda progress: self.rate, paper=paper),)
-
-    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model}

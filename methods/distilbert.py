@@ -29,11 +29,12 @@ from torch import Tensor, nn
 from transformers import DistilBertConfig, DistilBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.api import Batch, Masking, Method, MethodError, Needs, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens, with_head
-from methods.parts import Settings, encoder_layers, evenly_spread, later, teacher_depth
+from methods.parts import encoder_layers, evenly_spread, teacher_depth
+from methods.settings import Positive, later
 from methods.terms import hard, softened
 
 RENAMED = {
@@ -168,7 +169,7 @@ def fill(model: DistilBertForSequenceClassification, weights: Mapping[str, Tenso
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistilBERT(Settings):
+class DistilBERT(Method):
     name: ClassVar[str] = "distilbert"
     version: ClassVar[int] = 2  # 1 decayed the weights of sa_layer_norm and output_layer_norm
     terms: ClassVar[tuple[str, ...]] = ("soft", "cos", "hard")
@@ -184,7 +185,7 @@ class DistilBERT(Settings):
     layers: int = 0
     """0: half the teacher's."""
     start: Literal["teacher", "random"] = "teacher"
-    temperature: float = 2.0
+    temperature: Positive = 2.0
     soft_weight: float = 0.5
     cosine_weight: float = 0.1
     hard_weight: float = 0.5
@@ -201,8 +202,6 @@ class DistilBERT(Settings):
             raise MethodError(f"layers={self.layers} should be positive, or 0 for half the teacher's")
         if self.pretraining_without != "none" and self.pretraining == "none":
             raise MethodError(f"pretraining_without={self.pretraining_without} needs pretraining=masked")
-        if self.temperature <= 0:
-            raise MethodError(f"temperature={self.temperature} should be above 0")
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         depth = teacher_depth(teacher, self.layers, self.name)
@@ -230,9 +229,6 @@ class DistilBERT(Settings):
         }
         # The paper names no schedule for GLUE; three epochs at 5e-5 is the usual one.
         return (Stage("distil", terms, paper={"epochs": 3.0, "learning_rate": 5e-5}),)
-
-    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model}
 
 
 def renamed(bert: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """The encoder families of transformers that can run packed: how each embeds, answers, and what it costs.
 
 A family is known by its models' ``base_model_prefix``. Another architecture joins by an entry in FAMILIES, or
-by a model class with a ``packed_forward(batch, needs) -> Out`` of its own (see ``methods/packed.py``).
+as a :class:`methods.models.PackedModel`, with a forward pass of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from methods.api import Batch
+from methods.models import Cost as Cost
+from methods.models import packed_model, routed_modules
 
 
 @dataclass(frozen=True)
@@ -90,37 +92,23 @@ def family_of(model: Any) -> Family:
     if prefix not in FAMILIES:
         raise TypeError(
             f"no packed forward pass for {type(model).__name__}: known are {', '.join(FAMILIES)}; "
-            f"give the class a packed_forward(batch, needs)"
+            f"make it a methods.models.PackedModel with a packed_forward of its own"
         )
     return FAMILIES[prefix]
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Multiply-accumulates of a forward pass: for each token, each squared length and each sequence."""
-
-    per_token: float
-    per_squared_length: float
-    per_sequence: float
-
-    def macs(self, tokens: float, squared_lengths: float, sequences: float) -> float:
-        return self.per_token * tokens + self.per_squared_length * squared_lengths + self.per_sequence * sequences
-
-    def of_length(self, length: int) -> int:
-        """One sequence of ``length`` tokens; of an average model, rounded."""
-        exact = self.per_token * length + self.per_squared_length * length**2 + self.per_sequence
-        return round(exact)
-
-
 def cost(model: Any) -> Cost:
-    """Closed form, read off the model's own layers: the second witness beside a traced count.
+    """Of a forward pass: what the model says itself, or the closed form of its family."""
+    own = packed_model(model)
+    return closed_form(model) if own is None else own.cost()
+
+
+def closed_form(model: Any) -> Cost:
+    """Read off the model's own layers: the second witness beside a traced count.
 
     A linear layer of the embeddings or the encoder costs in x out for each token, attention 2 x width for each
-    pair; linear layers elsewhere count once a sequence. A module whose tokens do not all take the same way says
-    what one token costs by an attribute ``macs_per_token``. A model may bring a ``cost()`` of its own.
+    pair; linear layers elsewhere count once a sequence. A :class:`methods.models.RoutedModule` says what one token costs.
     """
-    if hasattr(model, "cost"):
-        return model.cost()  # type: ignore[no-any-return]
     family, body = family_of(model), getattr(model, model.base_model_prefix)
     layers = family.layers(body)
     by_token = sum(_linear_macs(part) for part in (body.embeddings, *layers))
@@ -128,7 +116,5 @@ def cost(model: Any) -> Cost:
 
 
 def _linear_macs(module: nn.Module) -> int:
-    return sum(
-        part.weight.numel() if isinstance(part, nn.Linear) else int(getattr(part, "macs_per_token", 0))
-        for part in module.modules()
-    )
+    linear = sum(part.weight.numel() for part in module.modules() if isinstance(part, nn.Linear))
+    return linear + sum(part.macs_per_token for part in routed_modules(module))

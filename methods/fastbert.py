@@ -21,7 +21,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, cast
 
 import torch
@@ -31,11 +31,13 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.api import Batch, Method, MethodError, Needs, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
-from methods.families import FAMILIES, Cost
+from methods.families import FAMILIES
+from methods.models import Cost, PackedModel
 from methods.packed import Layout, packed_attention, walk
-from methods.parts import Settings, opened_by_transformers, teacher_depth
+from methods.parts import opened_by_transformers, teacher_depth
+from methods.settings import Count
 from methods.terms import LOGITS
 
 BRANCH_DROPOUT = 0.1
@@ -106,12 +108,11 @@ def uncertainty(logits_BC: Tensor) -> Tensor:
 
 
 @opened_by_transformers
-class FastBertForSequenceClassification(BertForSequenceClassification):
+class FastBertForSequenceClassification(PackedModel, BertForSequenceClassification):
     """A BERT classifier that lets sequences leave early; saves and loads like any other."""
 
     config_class = FastBertConfig
     leaves_early = True
-    """Its time on random weights would mean nothing."""
 
     def __init__(self, config: FastBertConfig) -> None:
         super().__init__(config)
@@ -203,19 +204,16 @@ class FastBertForSequenceClassification(BertForSequenceClassification):
         """What became of the sequences answered so far: share leaving after each layer, cost of an average one."""
         total = sum(self.left.values())
         shares = {layer: count / total for layer, count in sorted(self.left.items())}
-        costs = {layer: self.cost_to(layer) for layer in shares}
-        mean = [
-            sum(share * getattr(costs[layer], part) for layer, share in shares.items())
-            for part in ("per_token", "per_squared_length", "per_sequence")
-        ]
+        costs = {layer: asdict(self.cost_to(layer)) for layer in shares}
+        parts = ("per_token", "per_squared_length", "per_sequence")
         return {
             "left after layer": {str(layer): round(share, 6) for layer, share in shares.items()},
-            "cost": dict(zip(("per_token", "per_squared_length", "per_sequence"), mean, strict=True)),
+            "cost": {part: sum(share * costs[layer][part] for layer, share in shares.items()) for part in parts},
         }
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastBERT(Settings):
+class FastBERT(Method):
     name: ClassVar[str] = "fastbert"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("branches",)
@@ -225,8 +223,8 @@ class FastBERT(Settings):
 
     speeds: str = "0.1/0.5/0.8"
     """Operating points beside full depth, which is the row itself; separated by slashes."""
-    branch_width: int = 128
-    branch_heads: int = 2
+    branch_width: Count = 128
+    branch_heads: Count = 2
     direction: Literal["teacher", "student"] = "teacher"
     """Whose distribution comes first in the divergence: the code's KL(last || branch), or the paper's KL(branch || last)."""
     schedule: Literal["whole", "authors"] = "whole"
@@ -236,7 +234,7 @@ class FastBERT(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.points()
-        if self.branch_width < 1 or self.branch_heads < 1 or self.branch_width % self.branch_heads:
+        if self.branch_width % self.branch_heads:
             raise MethodError(
                 f"branch_width={self.branch_width} should be a multiple of branch_heads={self.branch_heads}"
             )

@@ -9,11 +9,9 @@ et al. 2020, table 1, is pre-trained as BERT is, without a teacher, and then tun
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
-
-from torch import nn
 
 from methods.api import Setup, Stage, Student
 from methods.parts import OwnShape
@@ -25,7 +23,6 @@ class FineTune(OwnShape):
     name: ClassVar[str] = "finetune"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("hard",)
-    ablations: ClassVar[Mapping[str, str]] = {}
     needs_teacher: ClassVar[bool] = False
 
     def build(self, setup: Setup) -> Student:
@@ -34,6 +31,3 @@ class FineTune(OwnShape):
     def stages(self, setup: Setup) -> Sequence[Stage]:
         # Turc et al. 2019 tune compact BERTs over 3e-5 ... 3e-4 for four epochs.
         return (Stage("finetune", {"hard": hard()}, paper={"epochs": 4.0, "learning_rate": 1e-4}),)
-
-    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model}

@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import nn
-
-from methods.api import MethodError, Setup, Stage, Student
+from methods.api import Setup, Stage, Student
 from methods.parts import OwnShape
+from methods.settings import Fraction, Positive
 from methods.terms import hard, softened
 
 
@@ -33,16 +32,9 @@ class KD(OwnShape):
         "temperature": (1.0, 2.0, 5.0, 10.0),
     }
 
-    alpha: float = 0.5
+    alpha: Fraction = 0.5
     """Weight of the soft loss; the hard loss has 1 - alpha."""
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.alpha <= 1:
-            raise MethodError(f"alpha={self.alpha} should lie between 0 and 1")
-        if self.temperature <= 0:
-            raise MethodError(f"temperature={self.temperature} should be above 0")
+    temperature: Positive = 1.0
 
     def build(self, setup: Setup) -> Student:
         return Student(self.student_model(setup))
@@ -53,6 +45,3 @@ class KD(OwnShape):
             "hard": hard(1 - self.alpha),
         }
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 1e-4}),)
-
-    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model}

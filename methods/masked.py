@@ -13,7 +13,8 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Shape, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
-from methods.families import Cost, cost
+from methods.families import cost
+from methods.models import Cost, PackedModel
 from methods.parts import bert_config, classifier
 
 WORDS = "bert.embeddings.word_embeddings.weight"
@@ -35,19 +36,19 @@ class MaskedLanguageHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         nn.init.normal_(self.dense.weight, std=0.02)
         nn.init.zeros_(self.dense.bias)
-        if width > embedded:
-            self.rest = nn.Parameter(torch.empty(vocabulary, width - embedded).normal_(std=0.02))
+        wider = torch.empty(vocabulary, width - embedded).normal_(std=0.02) if width > embedded else None
+        self.rest = None if wider is None else nn.Parameter(wider)
         self._words = [words_VE]  # in a list, so that torch does not register it a second time
 
     def forward(self, states_KW: Tensor) -> Tensor:
         """[K, W] states -> [K, V] logits."""
         words_VW = self._words[0].to(states_KW.device)
-        if hasattr(self, "rest"):
+        if self.rest is not None:
             words_VW = torch.cat([words_VW, self.rest], 1)
         return self.LayerNorm(nn.functional.gelu(self.dense(states_KW))) @ words_VW.T + self.bias
 
 
-class NothingToRun(nn.Module):
+class NothingToRun(PackedModel):
     """Stands for a student's model where only its aux learns."""
 
     def packed_forward(self, batch: Batch, needs: Needs) -> Out:

@@ -30,7 +30,8 @@ from transformers import BertForSequenceClassification
 
 from methods import losses
 from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TaskHead, Term
-from methods.parts import OwnShape, averaged_layers, later, nearest_layers, unequal_heads
+from methods.parts import OwnShape, averaged_layers, nearest_layers, unequal_heads
+from methods.settings import Count, Fraction, Positive, later
 from methods.terms import HIDDEN, LOGITS, SCORES, LayerMap, Pair, Source, hard, layerwise, softened, with_layout
 
 
@@ -206,18 +207,18 @@ class MicroBERT(OwnShape):
     """Adds TinyBERT's attention loss: a control, the paper mentions none."""
     hidn_weight: float = 1.0
     embd_weight: float = 1.0
-    alpha: float = 0.5
+    alpha: Fraction = 0.5
     """Weight of the soft loss; the hard loss has 1 - alpha."""
     gamma: float = 0.1
     """Weight of the adversarial loss; small, because such terms tend to be unstable at 1 (not measured here)."""
-    temperature: float = 1.0
+    temperature: Positive = 1.0
     discriminator_input: Literal["probabilities", "logits", "features"] = "probabilities"
     """``features``: the last layer's [CLS], the student's after projection. Logits would give the scale away."""
-    discriminator_width: int = 64
+    discriminator_width: Count = 64
     discriminator_steps: int = 500
     """At most one epoch and so many steps on the discriminator alone ("trained first"); 0 for none."""
     gan: Literal["non_saturating", "saturating", "least_squares"] = "non_saturating"
-    experts: int = 4
+    experts: Count = 4
     expert_dropout: float = 0.1
     schedule: Literal["joint", "tinybert"] = "joint"
     """``tinybert``: features first, for two thirds of the examples, then predictions."""
@@ -236,12 +237,6 @@ class MicroBERT(OwnShape):
             raise MethodError(
                 f"features={self.features} should join some of {', '.join(losses.POOLS)} with +, or be {TOKENS}"
             )
-        if not 0 <= self.alpha <= 1:
-            raise MethodError(f"alpha={self.alpha} should lie between 0 and 1")
-        if self.temperature <= 0:
-            raise MethodError(f"temperature={self.temperature} should be above 0")
-        if self.experts < 1 or self.discriminator_width < 1:
-            raise MethodError("experts and discriminator_width should be at least 1")
         if not 0 <= self.expert_dropout < 1:
             raise MethodError(f"expert_dropout={self.expert_dropout} should lie in [0, 1)")
         if self.discriminator_input == "features" and self.projection != "student":

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PretrainedConfig
 
 from methods import losses
@@ -137,9 +137,6 @@ class _RelationsThenLabels(OwnShape):
     def stages(self, setup: Setup) -> Sequence[Stage]:
         # ours: one point of those that a public code of version 2 tries, 3, 5 or 10 epochs at 1e-5 to 4e-5
         return (Stage("finetune", {"hard": hard()}, paper={"epochs": 5.0, "learning_rate": 3e-5}),)
-
-    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,18 +40,18 @@ from torch import Tensor, nn
 from transformers import MobileBertConfig, MobileBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.api import Batch, Masking, Method, MethodError, Needs, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, masked_tokens, with_head
-from methods.parts import Settings, later
+from methods.settings import Count, Fraction, Positive, later
 from methods.terms import HIDDEN, SCORES, hard, layerwise, plain, softened, with_layout
 
 WORDS = "mobilebert.embeddings.word_embeddings.weight"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MobileBERT(Settings):
+class MobileBERT(Method):
     name: ClassVar[str] = "mobilebert"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("fmt", "att", "soft", "hard")
@@ -68,18 +68,18 @@ class MobileBERT(Settings):
         "embedding": 8,
     }
 
-    layers: int = 24
-    hidden: int = 512
-    bottleneck: int = 128
-    heads: int = 4
-    ffn: int = 512
-    feedforward_networks: int = 2
-    embedding: int = 128
+    layers: Count = 24
+    hidden: Count = 512
+    bottleneck: Count = 128
+    heads: Count = 4
+    ffn: Count = 512
+    feedforward_networks: Count = 2
+    embedding: Count = 128
     transfer: Literal["joint", "auxiliary"] = "joint"
     """Of an IB-BERT teacher: a stage of its own first (JKT), or together with the predictions (AKT)."""
-    alpha: float = 0.5
+    alpha: Fraction = 0.5
     """Weight of the soft loss; the hard loss has 1 - alpha."""
-    temperature: float = 1.0
+    temperature: Positive = 1.0
     fmt_weight: float = 100.0
     att_weight: float = 1.0
     """Both over the mean of all layers, as in the authors' code; in a layer's own phase over that layer alone."""
@@ -92,13 +92,8 @@ class MobileBERT(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("layers", "hidden", "bottleneck", "heads", "ffn", "feedforward_networks", "embedding"):
-            if getattr(self, name) < 1:
-                raise MethodError(f"{name}={getattr(self, name)} should be at least 1")
         if self.bottleneck % self.heads:
             raise MethodError(f"bottleneck={self.bottleneck} should be a multiple of heads={self.heads}")
-        if not 0 <= self.alpha <= 1 or self.temperature <= 0:
-            raise MethodError("alpha should lie between 0 and 1, temperature above 0")
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.pretraining == "none":
@@ -166,9 +161,6 @@ class MobileBERT(Settings):
             Stage("transfer", transfer, epoch_fraction=2 / 3, paper=paper),
             Stage("distil", prediction, epoch_fraction=1 / 3, paper=paper),
         )
-
-    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model}
 
 
 def transfer_terms(layers: Sequence[int], feature_weight: float, attention_weight: float) -> dict[str, Term]:

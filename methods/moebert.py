@@ -31,10 +31,12 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Setup, Stage, Student
+from methods.api import Batch, Method, MethodError, Needs, Setup, Stage, Student
 from methods.artefacts import Artefact, TeacherWeights
+from methods.models import PackedModel, RoutedModule
 from methods.packed import forward
-from methods.parts import Settings, check_padding, later, opened_by_transformers, teacher_depth
+from methods.parts import check_padding, opened_by_transformers, teacher_depth
+from methods.settings import Count, later
 from methods.terms import HIDDEN, hard, layerwise, plain, soft
 
 
@@ -113,7 +115,7 @@ class MoEBertConfig(BertConfig):
     shared_size: int = 512
 
 
-class Experts(nn.Module):
+class Experts(RoutedModule):
     """One layer's feed-forward block: shared neurons for all tokens, own neurons for an expert's tokens.
 
     Stands in the place of a BERT layer's ``output``; which expert a token meets is looked up by its id.
@@ -139,12 +141,12 @@ class Experts(nn.Module):
         self.register_buffer("route_V", torch.randint(config.experts, (config.vocab_size,)))
 
     @property
-    def macs_per_token(self) -> int:
+    def macs_per_token(self) -> int:  # type: ignore[override]
         """Of one expert's own neurons; the shared ones are linear layers and counted as such."""
         return 2 * self.own_in[0].numel()
 
     @property
-    def inactive_parameters(self) -> int:
+    def inactive_parameters(self) -> int:  # type: ignore[override]
         """Of the experts that a token does not meet."""
         routed = (
             self.own_in,
@@ -200,7 +202,7 @@ class Nothing(nn.Module):
 
 
 @opened_by_transformers
-class MoEBertForSequenceClassification(BertForSequenceClassification):
+class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassification):
     """A BERT classifier with experts in every layer; saves and loads like any other."""
 
     config_class = MoEBertConfig
@@ -226,7 +228,7 @@ class MoEBertForSequenceClassification(BertForSequenceClassification):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoEBERT(Settings):
+class MoEBERT(Method):
     name: ClassVar[str] = "moebert"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("layer", "pred", "hard")
@@ -237,13 +239,13 @@ class MoEBERT(Settings):
     needs_teacher: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"distil_weight": (1.0, 2.0, 3.0, 4.0, 5.0)}
 
-    experts: int = 4
+    experts: Count = 4
     expert_size: int = 0
     """Neurons of one expert; 0: the teacher's divided by the number of experts."""
     shared_size: int = -1
     """Of these, neurons that all experts share; -1: a sixth of the teacher's, 512 of 3072."""
     importance: Literal["gradient", "random"] = "gradient"
-    importance_examples: int = 2048
+    importance_examples: Count = 2048
     """So many rows, the first ones, give the importance; with augmentation variants count."""
     importance_rows: Literal["train", "validation"] = later("train")
     """``validation``: as the released pipeline, whose choice of neurons sees the development set and its labels; here
@@ -259,8 +261,8 @@ class MoEBERT(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.experts < 1 or self.expert_size < 0 or self.shared_size < -1 or self.importance_examples < 1:
-            raise MethodError("experts and importance_examples should be at least 1, sizes not negative")
+        if self.expert_size < 0 or self.shared_size < -1:
+            raise MethodError("expert_size should not be negative, shared_size not below -1")
         check_padding(self.padding)
 
     def sizes(self, teacher: PretrainedConfig) -> tuple[int, int]:
@@ -342,9 +344,6 @@ class MoEBERT(Settings):
         # Of table 7's lines for MRPC and QQP; their weight decay of 0 is not taken over, nor batches and lambdas.
         paper = {"epochs": 5.0, "learning_rate": 3e-5, "warmup": 0.0}
         return (Stage("distil", terms, teacher_dropout=self.teacher_dropout, padding=self.padding, paper=paper),)
-
-    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model}
 
 
 @torch.no_grad()

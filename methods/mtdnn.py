@@ -26,9 +26,10 @@ from torch import Tensor, nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, MethodError, Out, Setup, Stage, Student, TaskHead, Term
+from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, TaskHead, Term
 from methods.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
-from methods.parts import Settings, cut_classifier, encoder_layers, teacher_depth
+from methods.parts import cut_classifier, encoder_layers, teacher_depth
+from methods.settings import Count
 from methods.terms import LOGITS, hard
 
 
@@ -45,7 +46,7 @@ class HeadOfEachTask(TaskHead):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MTDNN(Settings):
+class MTDNN(Method):
     name: ClassVar[str] = "mtdnn"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
@@ -53,7 +54,7 @@ class MTDNN(Settings):
     needs_teacher: ClassVar[bool] = True
     multitask: ClassVar[bool] = True
 
-    members: int = 3
+    members: Count = 3
     """Teachers of each task's ensemble."""
     layers: int = 0
     """The teacher's first so many; 0: all of them, as in the paper."""
@@ -61,8 +62,8 @@ class MTDNN(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.members < 1 or self.layers < 0:
-            raise MethodError("members should be at least 1, layers not negative (0: all of the teacher's)")
+        if self.layers < 0:
+            raise MethodError(f"layers={self.layers} should not be negative (0: all of the teacher's)")
 
     def _depth(self, teacher: PretrainedConfig) -> int:
         return teacher_depth(teacher, self.layers or teacher.num_hidden_layers, self.name)

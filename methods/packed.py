@@ -14,14 +14,15 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from methods.api import Batch, EmptyAttention, Needs, Out, TaskHead, UndeclaredNeed
+from methods.api import Batch, EmptyAttention, Needs, Out, UndeclaredNeed
 from methods.families import family_of
+from methods.models import TaskHead, packed_model
 
 TOLERATED_PADDING = 8192
 """Score places (query x key) of one head that a chunk may waste on padding before another chunk is cheaper."""
@@ -215,15 +216,14 @@ def forward(classifier: nn.Module, batch: Batch, needs: Needs) -> Out:
     """One pass of a sequence classifier over a packed batch, returning only what ``needs`` names.
 
     Hidden index 0 is the embedding output, i the output of encoder layer i (1-based). The head reads the first
-    token of each sequence. A class with ``packed_forward(batch, needs)`` answers for itself.
+    token of each sequence. A :class:`methods.models.PackedModel` answers for itself.
 
     Raises:
         EmptyAttention: the model uses another attention kernel, or a layer kept no scores.
         TypeError: an architecture that ``methods/families.py`` does not know.
     """
-    if hasattr(classifier, "packed_forward"):
-        return cast(Out, cast(Any, classifier).packed_forward(batch, needs))
-    return walk(classifier, batch, needs)
+    own = packed_model(classifier)
+    return walk(classifier, batch, needs) if own is None else own.packed_forward(batch, needs)
 
 
 def walk(classifier: nn.Module, batch: Batch, needs: Needs, layers: Sequence[nn.Module] | None = None) -> Out:

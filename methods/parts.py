@@ -6,8 +6,8 @@ import copy
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from methods.api import MethodError, Setup, Shape, Student
+from methods.api import Method, MethodError, Setup, Shape, Student
 from methods.artefacts import (
     Artefact,
     EnsembleTargets,
@@ -32,6 +32,7 @@ from methods.artefacts import (
     TruncatedTeacher,
     artefact_name,
 )
+from methods.settings import Count, later
 
 Classifier = TypeVar("Classifier", bound=type[PreTrainedModel])
 
@@ -209,53 +210,21 @@ def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Checks that every field has a value of its declared type, and that a choice is one of those offered."""
-
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for setting in fields(self):
-            check_setting(setting.name, getattr(self, setting.name), hints[setting.name])
-
-
-def later(default: Any) -> Any:
-    """A setting that joined a method after results with it were published: identity holds it only where it was changed.
-
-    So the keys of rows that leave it alone stay what they were.
-    """
-    return field(default=default, metadata={"later": True})
-
-
-def check_setting(name: str, value: object, hint: object) -> None:
-    """Raises MethodError, naming what would have been right."""
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise MethodError(f"{name}={value} is not offered; choose one of: {', '.join(map(str, get_args(hint)))}")
-    elif not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):  # type: ignore[arg-type]
-        raise MethodError(f"{name}={value} should be {'a number' if hint is float else f'of type {hint.__name__}'}")  # type: ignore[attr-defined]
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise MethodError(f"{name}={value} is not a finite number")
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnShape(Settings):
+class OwnShape(Method):
     """Settings shared by students with a shape of their own (default: 4 x 312 of TinyBERT, table 1)."""
 
     tiny_settings: ClassVar[Mapping[str, Any]] = {"layers": 2, "hidden": 12, "heads": 4, "ffn": 24}
 
-    layers: int = 4
-    hidden: int = 312
-    heads: int = 12
-    ffn: int = 1200
+    layers: Count = 4
+    hidden: Count = 312
+    heads: Count = 12
+    ffn: Count = 1200
     start: Literal["general", "random"] = "general"
     start_from: str = later("")
     """A finished general start in the place of ours: a hub name or a folder, like huawei-noah/TinyBERT_General_4L_312D."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("layers", "hidden", "heads", "ffn"):
-            if getattr(self, name) < 1:
-                raise MethodError(f"{name}={getattr(self, name)} should be at least 1")
         if self.hidden % self.heads:
             raise MethodError(f"hidden={self.hidden} should be a multiple of heads={self.heads}")
 

@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from torch import nn
 from transformers import PretrainedConfig
 
 from methods import losses
@@ -63,6 +62,3 @@ class PreTrainedDistillation(OwnShape):
         if not self.finetune:
             return (distil,)
         return (distil, Stage("finetune", {"hard": hard()}, epoch_fraction=1 / 3, paper=dict(distil.paper)))
-
-    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model}

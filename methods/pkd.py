@@ -22,14 +22,15 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Term
+from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
-from methods.parts import Settings, cut_classifier, encoder_layers, nearest_layers, teacher_depth
+from methods.parts import cut_classifier, encoder_layers, nearest_layers, teacher_depth
+from methods.settings import Fraction, Positive
 from methods.terms import HIDDEN, hard, soft
 
 
 @dataclass(frozen=True, kw_only=True)
-class PKD(Settings):
+class PKD(Method):
     name: ClassVar[str] = "pkd"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("soft", "patience", "hard")
@@ -48,18 +49,16 @@ class PKD(Settings):
     layers: int = 0
     """0: half the teacher's."""
     map: Literal["skip", "last"] = "skip"
-    alpha: float = 0.5
+    alpha: Fraction = 0.5
     """Weight of the soft loss; the hard loss has 1 - alpha."""
     beta: float = 100.0
-    temperature: float = 10.0
+    temperature: Positive = 10.0
     normalise: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.alpha <= 1:
-            raise MethodError(f"alpha={self.alpha} should lie between 0 and 1")
-        if self.temperature <= 0 or self.beta < 0:
-            raise MethodError("temperature should be above 0 and beta not negative")
+        if self.beta < 0:
+            raise MethodError(f"beta={self.beta} should not be negative")
 
     def depth(self, teacher: PretrainedConfig) -> int:
         depth = teacher_depth(teacher, self.layers, self.name)
@@ -99,6 +98,3 @@ class PKD(Settings):
             "hard": hard(1 - self.alpha),
         }
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 5e-5}),)
-
-    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model}

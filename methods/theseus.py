@@ -23,15 +23,16 @@ import torch
 from torch import nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student
+from methods.api import Batch, Method, MethodError, Needs, Out, Setup, Stage, Student
 from methods.artefacts import Artefact, TeacherWeights
-from methods.families import Cost, cost
+from methods.families import cost
+from methods.models import Cost, PackedModel
 from methods.packed import walk
-from methods.parts import Settings, cut_classifier, encoder_layers, teacher_depth
+from methods.parts import cut_classifier, encoder_layers, teacher_depth
 from methods.terms import hard
 
 
-class Replacing(nn.Module):
+class Replacing(PackedModel):
     """The successor, with the teacher's layers beside it for as long as it trains.
 
     ``rate`` is the probability of a successor. In evaluation there are only successors.
@@ -65,6 +66,10 @@ class Replacing(nn.Module):
     def packed_forward(self, batch: Batch, needs: Needs) -> Out:
         return walk(self.successor, batch, needs, self.layers())
 
+    def cost(self) -> Cost:
+        """Of the successor, which is shipped."""
+        return cost(self.successor)
+
     def training_cost(self) -> Cost:
         """Of a step's forward pass while nothing is replaced yet: an upper bound of what training costs."""
         modules: Any = self.predecessors
@@ -74,7 +79,7 @@ class Replacing(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Theseus(Settings):
+class Theseus(Method):
     name: ClassVar[str] = "theseus"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("hard",)

@@ -28,17 +28,17 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import MethodError, Setup, Stage, Student, Term
+from methods.api import Setup, Stage, Student, Term
 from methods.artefacts import Artefact
 from methods.parts import (
     OwnShape,
     bert_config,
     check_padding,
-    later,
     nearest_layers,
     opened_by_transformers,
     unequal_heads,
 )
+from methods.settings import Positive, later
 from methods.terms import HIDDEN, SCORES, Pair, hard, layerwise, soft, with_layout
 
 
@@ -73,7 +73,7 @@ class TinyBERT(OwnShape):
     needs_teacher: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0)}
 
-    temperature: float = 1.0
+    temperature: Positive = 1.0
     head: Literal["usual", "relu"] = later("usual")
     """``relu``: the code's, a relu in the place of the dropout before the classification layer."""
     teacher_dropout: bool = later(False)
@@ -85,8 +85,6 @@ class TinyBERT(OwnShape):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.temperature <= 0:
-            raise MethodError(f"temperature={self.temperature} should be above 0")
         check_padding(self.padding)
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
@@ -135,9 +133,6 @@ class TinyBERT(OwnShape):
     def _soft_cross_entropy(self, student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
         """Equation 10: a scalar."""
         return losses.soft_cross_entropy_elementmean(student_BC, teacher_BC, self.temperature)
-
-    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model}
 
 
 def hidden_states(layers: Mapping[int, int]) -> Term:

@@ -16,9 +16,10 @@ import methods
 from bench.train.conformance import CHECKS, Suite, check_method
 from bench.train.mixing import findings
 from methods import losses
-from methods.api import MethodError, Needs, Out, Student, Term
+from methods.api import Method, MethodError, Needs, Out, Setup, Student, Term
 from methods.finetune import FineTune
 from methods.kd import KD
+from methods.models import RoutedModule
 
 QUICK = ("microbert",)
 """A general start, a discriminator, a router and two stages; the others are checked among the slow tests."""
@@ -146,24 +147,70 @@ class ChangesWhatOthersSee(FineTune):
         return with_terms(super().stages(setup), hard=Term(careless, student=Needs(logits=True)))
 
 
+class ClaimsTenThousand(RoutedModule):
+    macs_per_token = 10**4
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClaimsOtherCosts(FineTune):
     def build(self, setup) -> Student:
         student = super().build(setup)
-        student.model.bert.encoder.layer[0].macs_per_token = 10**4
+        student.model.bert.encoder.layer[0].claim = ClaimsTenThousand()
         return student
 
 
-@dataclass(frozen=True)
-class NotAMethod:
+@dataclass(frozen=True, kw_only=True)
+class HalfAMethod(Method):
     name: ClassVar[str] = "nothing"
+
+    def build(self, setup):
+        return Student(torch.nn.Linear(1, 1))
 
 
 def test_what_lacks_half_the_contract_is_told_what():
-    (check,) = check_method(NotAMethod, ["contract"])
-    assert check.found == "it lacks version, terms, ablations, needs_teacher, requires, build, stages, deploy"
+    (check,) = check_method(HalfAMethod, ["contract"])
+    assert check.found == "it lacks version, terms, needs_teacher, stages"
     with pytest.raises(KeyError):
         check_method(FineTune, ["beauty"])
+
+
+class NotDecorated(FineTune):
+    warm: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadsATeacherThatItDoesNotNeed(KD):
+    needs_teacher: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeedsATeacherThatNothingReads(FineTune):
+    needs_teacher: ClassVar[bool] = True
+
+
+@pytest.mark.parametrize(
+    "kind, says",
+    [
+        (NotDecorated, "warm would be no setting: put @dataclass"),
+        (ReadsATeacherThatItDoesNotNeed, "needs_teacher is False, but the term soft reads the teacher"),
+        (NeedsATeacherThatNothingReads, "no term reads the teacher and no artefact comes from the tuned one"),
+    ],
+)
+def test_what_a_class_states_is_compared_with_what_it_does(kind, says):
+    assert says in found_by(kind, "contract")["contract"]
+
+
+def test_the_base_class_gives_every_optional_member():
+    """Whoever asks a method asks for an attribute: there is no hidden half."""
+    plain = FineTune(start="random")
+    teacher = BertConfig()
+    assert (Method.ablations, Method.search_space, Method.tiny_settings) == ({}, {}, {})
+    assert (plain.same_init_across_seeds, plain.multitask, plain.padding) == (False, False, 0)
+    assert plain.requires(teacher) == plain.notes(Setup(teacher, 2, ("rte",))) == ()
+    student = Student(torch.nn.Linear(1, 1))
+    assert plain.deploy(student) == {"": student.model}
+    assert methods.get("microbert")(tasks="together").multitask
+    assert methods.get("tinybert")(padding=20).padding == 20
 
 
 def test_an_architecture_that_transformers_cannot_open_is_told_what_to_do():
@@ -272,17 +319,13 @@ def test_settings_for_tests_have_the_types_of_the_settings():
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmallOfAnotherType:
-    """Not made of ``Settings``, which would refuse the value itself."""
+class SmallOfAnotherType(FineTune):
+    """It does not ask its base class for the checks, which would refuse the value."""
 
-    name: ClassVar[str] = "small"
-    terms: ClassVar[tuple[str, ...]] = ("hard",)
-    ablations: ClassVar[dict[str, str]] = {}
     tiny_settings: ClassVar[dict[str, object]] = {"layers": 2.0}
-    layers: int = 4
 
-    def stages(self, setup):
-        return FineTune().stages(setup)
+    def __post_init__(self):
+        pass
 
 
 @pytest.mark.parametrize("name", methods.TABLE)

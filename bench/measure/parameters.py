@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from methods.models import routed_modules
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -39,7 +41,7 @@ class Parameters:
 def count(model: nn.Module) -> Parameters:
     """Parameters of a sequence classifier, on any device including ``meta``.
 
-    A module that routes tokens says how many of its parameters a token does not meet: ``inactive_parameters``.
+    A :class:`methods.models.RoutedModule` says how many of its parameters a token does not meet.
     """
     seen: set[tuple[object, int]] = set()
     sums = {"embedding": 0, "encoder": 0, "pooler": 0, "head": 0}
@@ -54,7 +56,7 @@ def count(model: nn.Module) -> Parameters:
         sums[_part(name)] += parameter.numel()
         trainable += parameter.numel() * parameter.requires_grad
     total = sum(sums.values())
-    idle = sum(int(getattr(module, "inactive_parameters", 0)) for module in model.modules())
+    idle = sum(module.inactive_parameters for module in routed_modules(model))
     return Parameters(total, declared, trainable, sums["embedding"], sums["pooler"], sums["head"], total - idle)
 
 

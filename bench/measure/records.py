@@ -30,7 +30,8 @@ from bench.train.evaluate import predict, score
 from bench.train.materials import Materials
 from bench.train.trainee import TrainLog
 from methods.api import MethodError
-from methods.families import Cost, cost
+from methods.families import cost
+from methods.models import Cost, observed, packed_model
 
 
 def now() -> str:
@@ -63,7 +64,7 @@ def scored(
         else:
             arrays[f"labels.{name}"] = split.labels
             scores[name] = score(logits, split.labels, task.task.metrics)
-    usage = dict(model.observed()) if hasattr(model, "observed") else {}  # type: ignore[operator]
+    usage = observed(model)
     sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
     if average := usage.pop("cost", None):
         sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
@@ -99,8 +100,9 @@ def _check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray 
 
 
 def _cost(log: TrainLog, trained: Any, shipped: nn.Module, teacher: nn.Module | None) -> TrainCost:
-    """A model that costs more while it trains than when it is shipped says so by ``training_cost()``."""
-    price = trained.training_cost() if hasattr(trained, "training_cost") else cost(shipped)
+    """A :class:`methods.models.PackedModel` may cost more while it trains than when it is shipped."""
+    hooks = packed_model(trained)
+    price = cost(shipped) if hooks is None else hooks.training_cost()
     own = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)
     taught = 0.0
     if log.teacher_tokens and teacher is not None:

@@ -29,7 +29,7 @@ def untrained(method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu
         MethodError: the method cannot use such a teacher.
     """
     with torch.random.fork_rng(devices=[]), torch.device(device):
-        several = "x" if getattr(method, "multitask", False) else ""
+        several = "x" if method.multitask else ""
         blank = blank_artefacts(method.requires(teacher), teacher, num_labels, several)
         setup = Setup(teacher, num_labels, ("x",), blank)
         deployed = dict(method.deploy(method.build(setup)))

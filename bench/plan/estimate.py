@@ -161,7 +161,7 @@ def own_flops(planned: Planned, task: TaskPlan, students: Students) -> float:
     own, flops = _teacher_cost(task), 0.0
     if isinstance(planned.row, MethodRow):
         own, _ = students.of(planned.row, task)
-        filled = max(task.mean_tokens, getattr(planned.row.method, "padding", 0))
+        filled = max(task.mean_tokens, planned.row.method.padding)
         flops = 3 * passes(own, _examples(task, task.recipe), filled)
     return flops + passes(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import methods
-from bench.errors import InputError, unknown, what_to_install
+from bench.errors import InputError, unknown
 from bench.plan import schedule
+from bench.plan.contract import method_class
 
 ALL = "all"
 CHECKPOINT = "checkpoint"
@@ -36,7 +37,7 @@ class MethodRow:
     @property
     def settings(self) -> dict[str, Any]:
         """All of them; of those that joined the method later only what was changed (methods.parts.later)."""
-        values = {field: getattr(self.method, field.name) for field in fields(self.method)}
+        values = {field: vars(self.method)[field.name] for field in fields(self.method)}
         own = {f.name: value for f, value in values.items() if not f.metadata.get("later") or value != f.default}
         return own | dict(self.numbers)
 
@@ -148,11 +149,7 @@ def parse_one(text: str) -> MethodRow:
         if len(parts) > 1 and all(part in methods.names() for part in parts):
             raise InputError(f"{name!r}: rows are separated by commas: {','.join(parts)}")
         raise unknown("method", name, [*methods.names(), ALL])
-    try:
-        method = methods.get(name)
-    except ImportError as error:
-        raise InputError(f"the method {name} cannot be imported: {what_to_install(error) or error}") from None
-    return parse_of(method, text)
+    return parse_of(method_class(name), text)
 
 
 def parse_of(method: type, text: str) -> MethodRow:
@@ -221,7 +218,7 @@ def settings_of(method: Any) -> dict[str, Any]:
 
 def grid_of(method: Any) -> dict[str, tuple[Any, ...]]:
     """Setting -> the values that a search may choose from; empty where a method names none."""
-    return {name: tuple(values) for name, values in getattr(method, "search_space", {}).items()}
+    return {name: tuple(values) for name, values in method.search_space.items()}
 
 
 def defaults(method: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def members_of(row: MethodRow, task: TaskPlan) -> int:
 
 def multitask(row: MethodRow) -> bool:
     """Whether one student of this row learns all tasks of the run."""
-    return bool(getattr(row.method, "multitask", False))
+    return bool(row.method.multitask)
 
 
 def student_cells(

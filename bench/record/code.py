@@ -99,7 +99,19 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """What is made -> the definitions of the harness that make it; what it is made of is named apart, in ``Code.of``."""
 BEST_EPOCH = ("bench.train.choice:BestEpoch", "bench.stats.form:FORMS")
-DESCRIBING = frozenset({"name", "version", "terms", "ablations", "search_space", "tiny_settings", "notes"})
+DESCRIBING = frozenset(
+    {
+        "name",
+        "version",
+        "terms",
+        "ablations",
+        "needs_teacher",
+        "search_space",
+        "tiny_settings",
+        "same_init_across_seeds",
+        "notes",
+    }
+)
 """Members of a method's class (and its bases) that say what it is, and compute nothing."""
 IN_NO_DUMP = frozenset({"annotation", "returns", "ctx", "type_comment", "type_params", "kind"})
 """Fields of syntax nodes that compute nothing, or that another version of Python writes otherwise."""
@@ -185,7 +197,7 @@ def version_of(method: str) -> int | None:
 
 def _stated_version(module: str, name: str) -> int | None:
     """``version`` in the body of a class, or of the first of its bases that has one."""
-    found = _module(module)
+    found = read_module(module)
     if found is None:
         return None
     if name in found.imports:
@@ -229,6 +241,12 @@ class Module:
     stars: list[str] = field(default_factory=list)
     effects: list[ast.stmt] = field(default_factory=list)
     """statements that bind nothing and are run when the module is loaded, like a registration"""
+
+    @property
+    def statements(self) -> list[ast.stmt]:
+        """All of them but imports, each once."""
+        bound = {id(statement): statement for group in self.bindings.values() for statement in group}
+        return [*bound.values(), *self.effects]
 
     def read(self, statements: Iterable[ast.stmt]) -> Module:
         for statement in statements:
@@ -298,7 +316,7 @@ def _is_text(statement: ast.AST) -> bool:
 
 
 @cache
-def _module(name: str) -> Module | None:
+def read_module(name: str) -> Module | None:
     """The parsed file of a module that is found without importing it; None where it is not Python of ours to read."""
     file = _file(name)
     if file is None:
@@ -351,7 +369,7 @@ class Closure:
         """
         module, _, name = MOVED.get(root, root).partition(":")
         name, _, key = name.partition("[")
-        found = _module(module)
+        found = read_module(module)
         if found is None:
             raise LookupError(root)
         if key:
@@ -380,7 +398,7 @@ class Closure:
 
     def _follow(self, module: str, name: str, described: bool = False) -> bool:
         """Take the definition of a name and what it uses; whether there is one."""
-        if not self._follows(module) or (found := _module(module)) is None:
+        if not self._follows(module) or (found := read_module(module)) is None:
             return False
         if (module, name) in self._seen or f"{module}:{name}" in ONE_BY_ONE:
             return True
@@ -408,7 +426,7 @@ class Closure:
 
     def _whole(self, module: str) -> bool:
         """Everything of a module that is used as a value, as by getattr: any of its names may be meant."""
-        if not self._follows(module) or (found := _module(module)) is None:
+        if not self._follows(module) or (found := read_module(module)) is None:
             return False
         self._load(found)
         for name in found.bindings:

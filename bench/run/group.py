@@ -182,7 +182,7 @@ class Group:
         with trainee.random.current():  # a new module draws random numbers, even if it is filled afterwards
             deployed = method.deploy(trainee.student)
         setup = setup_of([of_task.task for of_task in self.materials], {})
-        notes = tuple(method.notes(setup)) if hasattr(method, "notes") else ()
+        notes = tuple(method.notes(setup))
         notes = (
             *notes,
             *(how.describe() for how in (cells[0].cell.search, cells[0].cell.selection) if how is not None),

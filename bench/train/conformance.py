@@ -12,7 +12,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -26,29 +26,33 @@ from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.measure.students import untrained
+from bench.plan.contract import refuse_other_classes
 from bench.plan.recipe import Recipe
 from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.train.evaluate import predict
 from bench.train.halfway import Halfway
-from bench.train.legs import legs_of
+from bench.train.legs import kept_terms, legs_of
 from bench.train.loop import train
 from bench.train.mixing import Finding, Scene, findings
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
 from methods import get
-from methods.api import Method, MethodError, Needs, Out, Setup, Stage, Student
+from methods.api import Method, MethodError, Needs, Out, Setup, Stage, Student, lacking
 from methods.artefacts import (
+    Artefact,
     ComputedArtefact,
     EnsembleTargets,
     GeneralDistillation,
     GivenEncoder,
     PretrainingStage,
+    TeacherWeights,
     TruncatedTeacher,
     artefact_name,
 )
 from methods.families import cost
 from methods.packed import forward
-from methods.parts import blank_artefacts, check_setting, classifier, text_tensors
+from methods.parts import blank_artefacts, classifier, text_tensors
+from methods.settings import check_setting
 from methods.terms import hard
 
 WORDS, SPECIAL, MASK = 40, 4, 1
@@ -56,7 +60,6 @@ WORDS, SPECIAL, MASK = 40, 4, 1
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
 EXAMPLES = 96
 TASK = "tiny"
-MEMBERS = ("name", "version", "terms", "ablations", "needs_teacher", "requires", "build", "stages", "deploy")
 
 
 class Broken(Exception):
@@ -136,7 +139,7 @@ class Bench:
             config = self.teacher.config
             made: dict[str, Mapping[str, Tensor]] = {}
             for wish in self.method.requires(config):
-                name = artefact_name(wish, TASK, getattr(self.method, "multitask", False))
+                name = artefact_name(wish, TASK, self.method.multitask)
                 if isinstance(wish, GeneralDistillation | GivenEncoder | TruncatedTeacher):
                     with torch.random.fork_rng(devices=[]):
                         torch.manual_seed(3)
@@ -235,16 +238,26 @@ def choices_of(method: Any) -> list[tuple[str, Any]]:
     found = []
     for name, hint in settings_of(type(method)).items():
         values = get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ()
-        found += [(name, value) for value in values if value != getattr(method, name)]
+        found += [(name, value) for value in values if value != vars(method)[name]]
     return found
+
+
+def _annotated(kind: type) -> set[str]:
+    """Names that a class annotates as settings: all but class variables."""
+    return {name for name, hint in vars(kind).get("__annotations__", {}).items() if "ClassVar" not in str(hint)}
+
+
+def _is_of_tuned_teacher(wish: Artefact) -> bool:
+    """Whether the teacher that is tuned on the task, or several of them, are needed to make it."""
+    return isinstance(wish, EnsembleTargets | ComputedArtefact) or (isinstance(wish, TeacherWeights) and wish.tuned)
 
 
 class Suite:
     """The checks of one method, sharing what they train."""
 
-    def __init__(self, method: type, settings: Mapping[str, Any]) -> None:
+    def __init__(self, method: type[Method], settings: Mapping[str, Any]) -> None:
         self.kind = method
-        self.tiny_settings: Mapping[str, Any] = getattr(method, "tiny_settings", {})
+        self.tiny_settings: Mapping[str, Any] = method.tiny_settings
         self.method = method(**{**self.tiny_settings, **settings})
         self._benches: dict[int, Bench] = {}
         self._whole: Trainee | None = None
@@ -265,15 +278,12 @@ class Suite:
         return self.method.stages(self.bench(num_labels).setup)  # type: ignore[no-any-return]
 
     def contract(self) -> None:
-        """A frozen dataclass with the contract's members; every term declared; epoch fractions sum to 1."""
+        """A dataclass whose settings have defaults; every term declared; epoch fractions sum to 1; the teacher is announced."""
         kind, made = self.kind, self.method
-        if not isinstance(made, Method):
-            raise Broken(f"it lacks {', '.join(m for m in MEMBERS if not hasattr(made, m))}")
-        if not is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-            raise Broken("it is not a frozen dataclass, so its settings could change after its key is made")
-        unset = [f.name for f in fields(kind) if not hasattr(kind(), f.name)]
-        if unset:
-            raise Broken(f"settings without a default: {', '.join(unset)}")
+        if not_fields := sorted(_annotated(kind) - {setting.name for setting in fields(kind)}):
+            raise Broken(
+                f"{', '.join(not_fields)} would be no setting: put @dataclass(frozen=True, kw_only=True) before the class"
+            )
         stages = self.stages()
         unknown = {term for stage in stages for term in stage.terms} - set(made.terms)
         if unknown:
@@ -281,6 +291,17 @@ class Suite:
         share = sum(stage.epoch_fraction for stage in stages if not stage.extra_steps)
         if abs(share - 1) > 1e-6:
             raise Broken(f"the epoch fractions of its stages sum to {share:g}, not 1")
+        reading = [name for stage in stages for name, term in kept_terms(stage, ()).items() if term.teacher]
+        if reading and not made.needs_teacher:
+            raise Broken(f"needs_teacher is False, but the term {reading[0]} reads the teacher")
+        if (
+            made.needs_teacher
+            and not reading
+            and not any(map(_is_of_tuned_teacher, made.requires(tiny_teacher_config())))
+        ):
+            raise Broken(
+                "needs_teacher is True, but no term reads the teacher and no artefact comes from the tuned one"
+            )
 
     def spellings(self) -> None:
         """Each of `ablations` spells a row of its own; `search_space` and `tiny_settings` name settings and values of their types."""
@@ -327,8 +348,8 @@ class Suite:
             typed = parse_of(self.kind, f"{self.method.name}:{name}={value}") if where == "search_space" else None
         except (InputError, ValueError) as error:
             raise Broken(f"{where}: {error}") from None
-        if typed is not None and getattr(typed.method, name) != value:
-            raise Broken(f"{where}: {name}={value} is read as {getattr(typed.method, name)}")
+        if typed is not None and (read := vars(typed.method)[name]) != value:
+            raise Broken(f"{where}: {name}={value} is read as {read}")
 
     def forms(self) -> None:
         """Two labels, three labels and a regression train, and answer in their form."""
@@ -424,7 +445,7 @@ class Suite:
         beginnings = [weights_hash(bench.build(seed)[0].model) for seed in (0, 0, 1)]
         if beginnings[0] != beginnings[1]:
             raise Broken("two students built with the same seed differ")
-        if not getattr(self.kind, "same_init_across_seeds", False):
+        if not self.method.same_init_across_seeds:
             if beginnings[0] == beginnings[2]:
                 raise Broken("students of two seeds begin alike: the seed decides nothing")
         elif self._learned(bench.trained(seed=1)) == self._learned(self.whole):
@@ -564,7 +585,7 @@ CHECKS: Mapping[str, Callable[[Suite], None]] = {
 
 
 def check_method(
-    method: type,
+    method: type[Method],
     names: Sequence[str] = (),
     on_check: Callable[[Check], Any] = lambda check: None,
     settings: Mapping[str, Any] | None = None,
@@ -576,8 +597,12 @@ def check_method(
 
     Raises:
         KeyError: a check that does not exist.
+        InputError: it is not written for today's contract.
     """
     wanted = {name: CHECKS[name] for name in names or CHECKS}
+    refuse_other_classes(method.__name__, method)
+    if missing := lacking(method):
+        return [Check("contract", f"it lacks {', '.join(missing)}", 0.0)]
     try:
         suite = Suite(method, settings or {})
     except Exception as error:

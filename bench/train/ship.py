@@ -15,6 +15,7 @@ from bench.plan.request import SAMPLE
 from bench.record.schema import Record
 from bench.record.store import slug
 from bench.report.rebuild import scoring_again
+from methods.models import reads_texts
 
 
 def folder_for(root: Path, record: Record) -> Path:
@@ -77,7 +78,7 @@ def card(record: Record, model: Any) -> str:
     lines += ["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows), ""]
     lines += [f"- {note}" for note in record.notes]
     own = not kind.__module__.startswith("transformers.")
-    in_words = hasattr(model, "of_texts")  # it reads texts by a vocabulary in its weights, not the tokenizer's numbers
+    in_words = reads_texts(model)
     lines += [
         "",
         f"    from transformers import AutoModelForSequenceClassification{'' if in_words else ', AutoTokenizer'}",

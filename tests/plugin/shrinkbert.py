@@ -14,7 +14,6 @@ class TeacherLogits(OwnShape):
     name: ClassVar = "teacherlogits"
     version: ClassVar = 1
     terms: ClassVar = ("logits",)
-    ablations: ClassVar = {}
     needs_teacher: ClassVar = True
 
     def build(self, setup):
@@ -24,6 +23,3 @@ class TeacherLogits(OwnShape):
         both = Needs(logits=True)
         term = Term(lambda batch, student, teacher, aux: F.mse_loss(student.logits, teacher.logits), 1.0, both, both)
         return [Stage("distil", {"logits": term})]
-
-    def deploy(self, student):
-        return {"": student.model}

@@ -1,0 +1,76 @@
+"""The settings of a method: fields of a frozen dataclass, checked against their declared types and limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from methods.errors import MethodError
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Which numbers a setting may have: declared with its type, ``layers: Annotated[int, AT_LEAST_1] = 4``."""
+
+    allows: Callable[[Any], bool]
+    words: str
+    """Ends the message to who types another one: ``layers=0 should be at least 1``."""
+
+
+Count = Annotated[int, Limit(lambda value: value >= 1, "be at least 1")]
+"""A whole number from 1."""
+Positive = Annotated[float, Limit(lambda value: value > 0, "be above 0")]
+"""A number above 0, like a temperature."""
+Fraction = Annotated[float, Limit(lambda value: 0 <= value <= 1, "lie between 0 and 1")]
+"""A number from 0 to 1, like the share of one of two losses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Checks that every field has a value of its declared type and within its limit, and that a choice is one of those offered.
+
+    Raises:
+        MethodError: a field has another value; the message says what would have been right.
+    """
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self), include_extras=True)
+        given = values_of(self)
+        for name, value in given.items():
+            check_setting(name, value, hints[name])
+        for name, value in given.items():
+            for limit in _limits(hints[name]):
+                if not limit.allows(value):
+                    raise MethodError(f"{name}={value} should {limit.words}")
+
+
+def values_of(settings: Settings) -> Mapping[str, Any]:
+    """Name of each setting -> its value, in the order in which they are declared."""
+    held = vars(settings)
+    return {setting.name: held[setting.name] for setting in fields(settings)}
+
+
+def later(default: Any) -> Any:
+    """A setting that joined a method after results with it were published: identity holds it only where it was changed.
+
+    So the keys of rows that leave it alone stay what they were.
+    """
+    return field(default=default, metadata={"later": True})
+
+
+def check_setting(name: str, value: object, hint: object) -> None:
+    """Raises MethodError, naming what would have been right, for a value of another type than ``hint``."""
+    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise MethodError(f"{name}={value} is not offered; choose one of: {', '.join(map(str, get_args(hint)))}")
+    elif not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):  # type: ignore[arg-type]
+        raise MethodError(f"{name}={value} should be {'a number' if hint is float else f'of type {hint.__name__}'}")  # type: ignore[attr-defined, union-attr]
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise MethodError(f"{name}={value} is not a finite number")
+
+
+def _limits(hint: object) -> list[Limit]:
+    return [extra for extra in get_args(hint)[1:] if isinstance(extra, Limit)] if get_origin(hint) is Annotated else []

@@ -1,0 +1,99 @@
+"""What models say of themselves is declared by a base class; a class that forgets to name it is refused, not overlooked."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+from torch import nn
+from transformers import BertForSequenceClassification
+
+import methods
+from bench.measure.parameters import count
+from bench.measure.records import _cost
+from bench.measure.students import untrained
+from bench.train.trainee import TrainLog
+from methods.families import closed_form, cost
+from methods.models import Cost, PackedModel, RoutedModule, leaves_early, observed, reads_texts
+from methods.packed import forward
+from methods.terms import LOGITS
+
+
+class Plus(PackedModel, BertForSequenceClassification):
+    """Every default of the mix-in."""
+
+
+class Forgotten(BertForSequenceClassification):
+    """Written for the time when hooks were found by their names."""
+
+    def observed(self):
+        return {"seen": 1}
+
+
+class ForgottenExperts(nn.Module):
+    macs_per_token = 7
+
+
+@pytest.fixture(scope="module")
+def batch(teacher_folder):
+    return tiny.encoded(teacher_folder).batch([3, 1, 4])
+
+
+def test_the_defaults_are_those_of_the_family(batch):
+    plain = tiny.classifier().eval()
+    own = Plus(plain.config).eval()
+    own.load_state_dict(plain.state_dict())
+    own.set_attn_implementation("packed")
+    assert torch.equal(forward(own, batch, LOGITS).logits, forward(plain, batch, LOGITS).logits)
+    assert cost(own) == own.training_cost() == cost(plain) == closed_form(plain)
+    for model in (own, plain):
+        assert (observed(model), leaves_early(model), reads_texts(model)) == ({}, False, False)
+    with pytest.raises(TypeError, match="Plus reads token ids"):
+        own.of_texts([("a", None)])
+
+
+@pytest.mark.parametrize("ask", [cost, observed, leaves_early, lambda model: forward(model, None, LOGITS)])
+def test_hooks_without_the_class_that_declares_them_are_refused(ask):
+    model = Forgotten(tiny.config())
+    with pytest.raises(TypeError, match=r"Forgotten has observed but is no methods\.models\.PackedModel"):
+        ask(model)
+
+
+@pytest.mark.parametrize("ask", [cost, count])
+def test_so_are_modules_that_route_tokens(ask):
+    model = tiny.classifier()
+    model.bert.encoder.layer[0].experts = ForgottenExperts()
+    with pytest.raises(TypeError, match=r"ForgottenExperts has macs_per_token but is no methods\.models\.RoutedModule"):
+        ask(model)
+
+
+def test_a_routed_module_is_counted():
+    class Claims(RoutedModule):
+        macs_per_token = 7
+        inactive_parameters = 5
+
+    plain, routed = tiny.classifier(), tiny.classifier()
+    routed.bert.encoder.layer[0].experts = Claims()
+    assert cost(routed).per_token == cost(plain).per_token + 7
+    assert count(routed).active == count(plain).active - 5
+
+
+def test_what_a_training_costs_is_asked_of_what_was_trained():
+    """Theseus trains more than it ships; a plain student costs what it ships."""
+    teacher, log = tiny.config(layers=4), TrainLog(tokens=100, squared_lengths=1000, examples=10)
+    kind = methods.get("theseus")
+    (shipped,) = untrained(kind(), teacher).values()
+    trained = PackedModel()
+    trained.training_cost = lambda: Cost(1.0, 2.0, 3.0)
+    assert _cost(log, trained, shipped, None).flops_own == 6 * (100 + 2 * 1000 + 3 * 10)
+    assert _cost(log, shipped, shipped, None).flops_own == 6 * cost(shipped).macs(100, 1000, 10)
+
+
+@pytest.mark.parametrize(
+    "name, early, texts", [("fastbert", True, False), ("bilstm", False, True), ("moebert", False, False)]
+)
+def test_the_shipped_models_with_hooks_declare_them(name, early, texts):
+    kind = methods.get(name)
+    models = untrained(kind(**kind.tiny_settings), tiny.config(layers=4)).values()
+    assert all(isinstance(model, PackedModel) for model in models)
+    assert {(leaves_early(model), reads_texts(model)) for model in models} == {(early, texts)}
