@@ -18,101 +18,16 @@ from methods.errors import MethodError as MethodError
 from methods.errors import UndeclaredNeed as UndeclaredNeed
 from methods.models import TaskHead as TaskHead
 from methods.settings import Settings
+from methods.taps import NOTHING
+from methods.taps import Out as Out
+from methods.taps import Tap as Tap
+from methods.taps import Taps as Taps
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
     from methods.artefacts import Artefact
     from methods.packed import Layout
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a term reads of a model. Layers are 1-based; hidden 0 is the embedding output."""
-
-    logits: bool = False
-    hidden: frozenset[int] = frozenset()
-    scores: frozenset[int] = frozenset()
-    """Attention scores before the softmax."""
-    vectors: frozenset[int] = frozenset()
-    """Queries, keys and values."""
-    exits: frozenset[int] = frozenset()
-    """Logits of the classifiers that an early-exit model has after these layers."""
-
-    def __or__(self, other: Needs) -> Needs:
-        return Needs(
-            self.logits or other.logits,
-            self.hidden | other.hidden,
-            self.scores | other.scores,
-            self.vectors | other.vectors,
-            self.exits | other.exits,
-        )
-
-    def __bool__(self) -> bool:
-        return self.logits or bool(self.hidden | self.scores | self.vectors | self.exits)
-
-    @property
-    def layers(self) -> frozenset[int]:
-        """Every layer that something is read of; logits are not counted."""
-        return self.hidden | self.scores | self.vectors | self.exits
-
-
-class Out:
-    """One forward pass over a packed batch. Reading what nobody declared raises UndeclaredNeed."""
-
-    def __init__(
-        self,
-        layout: Layout,
-        logits: Tensor | None,
-        hidden: Mapping[int, Tensor],
-        scores: Mapping[int, tuple[Tensor, ...]],
-        vectors: Mapping[int, tuple[Tensor, Tensor, Tensor]] | None = None,
-        exits: Mapping[int, Tensor] | None = None,
-    ) -> None:
-        self.layout, self._logits, self._hidden, self._scores = layout, logits, hidden, scores
-        self._vectors, self._exits = vectors or {}, exits or {}
-
-    @property
-    def logits(self) -> Tensor:
-        """[B, C]; regression has C = 1."""
-        if self._logits is None:
-            raise UndeclaredNeed("a term read logits; add Needs(logits=True) to it")
-        return self._logits
-
-    def hidden(self, layer: int) -> Tensor:
-        """[T, W] states after encoder layer ``layer`` (0: embedding output)."""
-        if layer not in self._hidden:
-            raise UndeclaredNeed(f"a term read hidden {layer}; declared: {sorted(self._hidden)}")
-        return self._hidden[layer]
-
-    def scores(self, layer: int) -> tuple[Tensor, ...]:
-        """Scaled attention scores before the softmax: [n, H, L, L] for each of ``layout.chunks``; mask with its mask."""
-        if layer not in self._scores:
-            raise UndeclaredNeed(f"a term read scores {layer}; declared: {sorted(self._scores)}")
-        return self._scores[layer]
-
-    def vectors(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of a layer, each [T, H * D]: all heads side by side."""
-        if layer not in self._vectors:
-            raise UndeclaredNeed(f"a term read vectors {layer}; declared: {sorted(self._vectors)}")
-        return self._vectors[layer]
-
-    def exits(self, layer: int) -> Tensor:
-        """[B, C] logits of the classifier after encoder layer ``layer``."""
-        if layer not in self._exits:
-            raise UndeclaredNeed(f"a term read exits {layer}; declared: {sorted(self._exits)}")
-        return self._exits[layer]
-
-    def detached(self) -> Out:
-        """The same values cut from the graph: what a player other than ``main`` may see of the student."""
-        return Out(
-            self.layout,
-            None if self._logits is None else self._logits.detach(),
-            {layer: value.detach() for layer, value in self._hidden.items()},
-            {layer: tuple(value.detach() for value in chunks) for layer, chunks in self._scores.items()},
-            {layer: (q.detach(), k.detach(), v.detach()) for layer, (q, k, v) in self._vectors.items()},
-            {layer: value.detach() for layer, value in self._exits.items()},
-        )
 
 
 @dataclass(frozen=True)
@@ -159,8 +74,10 @@ class Term:
     fn: TermFunction
     weight: float | Callable[[float], float] = 1.0
     """A number, or a function of the stage's progress in [0, 1)."""
-    student: Needs = Needs()
-    teacher: Needs = Needs()
+    student: Taps = NOTHING
+    """What it reads of the student: ``taps.LOGITS | taps.hidden(4)``."""
+    teacher: Taps = NOTHING
+    """What it reads of the teacher."""
     player: str = "main"
     """Whose optimiser minimises it. Players other than ``main`` see a detached student."""
     across_batch: bool = False
@@ -168,6 +85,11 @@ class Term:
     examples do. Of every other term the gradient at one sequence depends on that sequence alone, but for a common factor."""
     unsupported: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
+
+    def __post_init__(self) -> None:
+        for taps in (self.student, self.teacher):
+            if not isinstance(taps, frozenset):
+                raise MethodError(f"a term declares taps, like methods.taps.hidden(3), not {taps!r}")
 
 
 PAPER_OVERRIDES = frozenset({"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "betas"})

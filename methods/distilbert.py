@@ -30,12 +30,13 @@ from torch import Tensor, nn
 from transformers import DistilBertConfig, DistilBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Masking, Method, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens, with_head
 from methods.parts import encoder_layers, evenly_spread, teacher_depth
 from methods.settings import Positive, later
+from methods.taps import hidden
 from methods.terms import hard, softened
 
 RENAMED = {
@@ -98,7 +99,7 @@ class TripleLoss:
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         last, top = self.layers, setup.teacher.num_hidden_layers
-        ours, theirs = Needs(hidden=frozenset({last})), Needs(hidden=frozenset({top}))
+        ours, theirs = hidden(last), hidden(top)
 
         def vocabulary(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             states = student.hidden(last), teacher.hidden(top)
@@ -131,8 +132,8 @@ def last_states(ours: int, theirs: int, weight: float) -> Term:
             student.hidden(ours), teacher.hidden(theirs)
         ),
         weight,
-        Needs(hidden=frozenset({ours})),
-        Needs(hidden=frozenset({theirs})),
+        hidden(ours),
+        hidden(theirs),
     )
 
 

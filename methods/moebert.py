@@ -31,12 +31,13 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Method, MethodError, Needs, Setup, Stage, Student
+from methods.api import Batch, Method, MethodError, Setup, Stage, Student
 from methods.artefacts import Artefact, TeacherWeights
 from methods.models import PackedModel, RoutedModule
 from methods.packed import forward
 from methods.parts import check_padding, opened_by_transformers, teacher_depth
 from methods.settings import Count, later
+from methods.taps import LOGITS
 from methods.terms import HIDDEN, hard, layerwise, plain, soft
 
 
@@ -78,7 +79,7 @@ class NeuronImportance:
                 ]
             try:
                 with torch.enable_grad():
-                    logits = forward(teacher, batch, Needs(logits=True)).logits
+                    logits = forward(teacher, batch, LOGITS).logits
                     loss = losses.hard(logits, batch.labels) * len(batch.example_ids)
                     gradients = torch.autograd.grad(loss, [*read, *written])
             finally:

@@ -26,7 +26,7 @@ from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, 
 from methods.artefacts import Artefact, TeacherWeights
 from methods.parts import cut_classifier, encoder_layers, nearest_layers, teacher_depth
 from methods.settings import Fraction, Positive
-from methods.terms import HIDDEN, hard, soft
+from methods.terms import hard, soft, with_pooled_teacher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +89,12 @@ class PKD(Method):
             """Equation 7, all layers at once: one mean over B, the K layers and W."""
             first = batch.layout.first
             ours = torch.stack([first(student.hidden(m)) for m in layer_map], 1)
-            theirs = torch.stack([first(teacher.hidden(n)) for n in layer_map.values()], 1)
+            theirs = torch.stack([teacher.pooled(n, "cls") for n in layer_map.values()], 1)
             return losses.patience_mse_elementmean(ours, theirs, self.normalise)
 
         terms = {
             "soft": soft(lambda ours, theirs: losses.soft_kl_elementmean(ours, theirs, self.temperature), self.alpha),
-            "patience": Term(patience, self.beta, *HIDDEN.needs(layer_map)),
+            "patience": Term(patience, self.beta, *with_pooled_teacher("cls").taps(layer_map)),
             "hard": hard(1 - self.alpha),
         }
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 5e-5}),)

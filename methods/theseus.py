@@ -23,7 +23,7 @@ import torch
 from torch import nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods.api import Batch, Method, MethodError, Needs, Out, Setup, Stage, Student
+from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import cost
 from methods.models import Cost, PackedModel
@@ -63,8 +63,8 @@ class Replacing(PackedModel):
             for layer in ([one] if new else module)
         ]
 
-    def packed_forward(self, batch: Batch, needs: Needs) -> Out:
-        return walk(self.successor, batch, needs, self.layers())
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        return walk(self.successor, batch, taps, self.layers())
 
     def cost(self) -> Cost:
         """Of the successor, which is shipped."""
