@@ -13,55 +13,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
 
-from methods.errors import EmptyAttention as EmptyAttention
-from methods.errors import MethodError as MethodError
-from methods.errors import UndeclaredNeed as UndeclaredNeed
-from methods.models import TaskHead as TaskHead
+from methods.batches import Batch, Masking
+from methods.errors import MethodError, UndeclaredNeed  # noqa: F401  one place to import the contract from
+from methods.models import PackedModel, RoutedModule, TaskHead  # noqa: F401
 from methods.settings import Settings
-from methods.taps import NOTHING
-from methods.taps import Out as Out
-from methods.taps import Tap as Tap
-from methods.taps import Taps as Taps
+from methods.taps import NOTHING, Out, Tap, Taps  # noqa: F401
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
     from methods.artefacts import Artefact
-    from methods.packed import Layout
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One packed mini-batch: tensors on the device, texts for methods with a vocabulary of their own."""
-
-    example_ids: Sequence[int]
-    token_ids: Tensor
-    """[T] int64"""
-    segment_ids: Tensor
-    """[T] int64: 0 in the first sentence, 1 in the second"""
-    layout: Layout
-    labels: Tensor | None
-    """[B] int64 classes, or float32 targets of a regression; None for unlabelled text"""
-    task: int = 0
-    """Position of this batch's task in Setup.tasks"""
-    texts: Sequence[tuple[str, str | None]] = ()
-    masked_positions: Tensor | None = None
-    """[K] int64: places in the packed row whose token a stage's ``masking`` has hidden"""
-    masked_ids: Tensor | None = None
-    """[K] int64: the tokens that stood there"""
-
-
-@dataclass(frozen=True)
-class Masking:
-    """Hide some tokens of every batch: of the chosen ones 80 % become [MASK], 10 % another token, 10 % stay.
-
-    Devlin et al. 2019, section 3.1; drawn anew at every visit. Student and teacher read the same hidden text.
-    """
-
-    share: float = 0.15
-    """Of the tokens that are not [CLS], [SEP] or [PAD]."""
-    smoothing: float = 0.0
-    """Tokens are chosen with weight count ** -smoothing: above 0, rare ones more often (DistilBERT's code: 0.7)."""
 
 
 TermFunction = Callable[[Batch, Out, Out, nn.ModuleDict], Tensor]

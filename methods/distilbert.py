@@ -34,7 +34,7 @@ from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, 
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens, with_head
-from methods.parts import encoder_layers, evenly_spread, teacher_depth
+from methods.parts import Depth, encoder_layers, evenly_spread, teacher_depth
 from methods.settings import Positive, later
 from methods.taps import hidden
 from methods.terms import hard, softened
@@ -183,7 +183,7 @@ class DistilBERT(Method):
     needs_teacher: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0, 4.0), "cosine_weight": (0.1, 0.5)}
 
-    layers: int = 0
+    layers: Depth = 0
     """0: half the teacher's."""
     start: Literal["teacher", "random"] = "teacher"
     temperature: Positive = 2.0
@@ -199,8 +199,6 @@ class DistilBERT(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.layers < 0:
-            raise MethodError(f"layers={self.layers} should be positive, or 0 for half the teacher's")
         if self.pretraining_without != "none" and self.pretraining == "none":
             raise MethodError(f"pretraining_without={self.pretraining_without} needs pretraining=masked")
 

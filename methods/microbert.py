@@ -22,7 +22,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ from methods import losses
 from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Taps, TaskHead, Term
 from methods.packed import Layout
 from methods.parts import OwnShape, averaged_layers, nearest_layers, unequal_heads
-from methods.settings import Count, Fraction, Positive, later
+from methods.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, later
 from methods.taps import LOGITS, Source
 from methods.terms import (
     HIDDEN,
@@ -243,11 +243,11 @@ class MicroBERT(OwnShape):
     discriminator_input: Literal["probabilities", "logits", "features"] = "probabilities"
     """``features``: the last layer's [CLS], the student's after projection. Logits would give the scale away."""
     discriminator_width: Count = 64
-    discriminator_steps: int = 500
+    discriminator_steps: Annotated[int, NOT_NEGATIVE] = 500
     """At most one epoch and so many steps on the discriminator alone ("trained first"); 0 for none."""
     gan: Literal["non_saturating", "saturating", "least_squares"] = "non_saturating"
     experts: Count = 4
-    expert_dropout: float = 0.1
+    expert_dropout: Annotated[float, Limit(lambda share: 0 <= share < 1, "be at least 0 and below 1")] = 0.1
     schedule: Literal["joint", "tinybert"] = "joint"
     """``tinybert``: features first, for two thirds of the examples, then predictions."""
     tasks: Literal["each", "together"] = later("each")
@@ -265,14 +265,10 @@ class MicroBERT(OwnShape):
             raise MethodError(
                 f"features={self.features} should join some of {', '.join(losses.POOLS)} with +, or be {TOKENS}"
             )
-        if not 0 <= self.expert_dropout < 1:
-            raise MethodError(f"expert_dropout={self.expert_dropout} should lie in [0, 1)")
         if self.discriminator_input == "features" and self.projection != "student":
             raise MethodError(
                 "discriminator_input=features compares at the teacher's width: it needs projection=student"
             )
-        if self.discriminator_steps < 0:
-            raise MethodError(f"discriminator_steps={self.discriminator_steps} should not be negative")
 
     @property
     def multitask(self) -> bool:

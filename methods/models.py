@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from methods.api import Batch, Out, Taps
+    from methods.batches import Batch
+    from methods.taps import Out, Taps
 
 
 @dataclass(frozen=True)

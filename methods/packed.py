@@ -20,10 +20,11 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from methods.api import Batch, EmptyAttention, Out, UndeclaredNeed
+from methods.batches import Batch
+from methods.errors import EmptyAttention, UndeclaredNeed
 from methods.families import family_of
 from methods.models import TaskHead, packed_model
-from methods.taps import LOGITS, Tap, Taps, layers_of
+from methods.taps import LOGITS, Out, Tap, Taps, layers_of
 
 TOLERATED_PADDING = 8192
 """Score places (query x key) of one head that a chunk may waste on padding before another chunk is cheaper."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +24,8 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
-from methods.parts import cut_classifier, encoder_layers, nearest_layers, teacher_depth
-from methods.settings import Fraction, Positive
+from methods.parts import Depth, cut_classifier, encoder_layers, nearest_layers, teacher_depth
+from methods.settings import NOT_NEGATIVE, Fraction, Positive
 from methods.terms import hard, soft, with_pooled_teacher
 
 
@@ -46,19 +46,14 @@ class PKD(Method):
         "beta": (10.0, 100.0, 500.0, 1000.0),
     }
 
-    layers: int = 0
+    layers: Depth = 0
     """0: half the teacher's."""
     map: Literal["skip", "last"] = "skip"
     alpha: Fraction = 0.5
     """Weight of the soft loss; the hard loss has 1 - alpha."""
-    beta: float = 100.0
+    beta: Annotated[float, NOT_NEGATIVE] = 100.0
     temperature: Positive = 10.0
     normalise: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.beta < 0:
-            raise MethodError(f"beta={self.beta} should not be negative")
 
     def depth(self, teacher: PretrainedConfig) -> int:
         depth = teacher_depth(teacher, self.layers, self.name)

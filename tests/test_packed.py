@@ -11,7 +11,7 @@ from transformers import BertForSequenceClassification
 
 from bench.data.padding import fill
 from methods import packed, taps
-from methods.api import EmptyAttention, UndeclaredNeed
+from methods.errors import EmptyAttention, UndeclaredNeed
 from methods.packed import Layout, forward
 from methods.taps import LOGITS, hidden
 
