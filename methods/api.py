@@ -13,140 +13,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
 
-from methods.errors import EmptyAttention as EmptyAttention
-from methods.errors import MethodError as MethodError
-from methods.errors import UndeclaredNeed as UndeclaredNeed
-from methods.models import TaskHead as TaskHead
+from methods.batches import Batch, Masking
+from methods.errors import MethodError, UndeclaredNeed  # noqa: F401  one place to import the contract from
+from methods.models import PackedModel, RoutedModule, TaskHead  # noqa: F401
 from methods.settings import Settings
+from methods.taps import NOTHING, Out, Tap, Taps  # noqa: F401
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
     from methods.artefacts import Artefact
-    from methods.packed import Layout
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a term reads of a model. Layers are 1-based; hidden 0 is the embedding output."""
-
-    logits: bool = False
-    hidden: frozenset[int] = frozenset()
-    scores: frozenset[int] = frozenset()
-    """Attention scores before the softmax."""
-    vectors: frozenset[int] = frozenset()
-    """Queries, keys and values."""
-    exits: frozenset[int] = frozenset()
-    """Logits of the classifiers that an early-exit model has after these layers."""
-
-    def __or__(self, other: Needs) -> Needs:
-        return Needs(
-            self.logits or other.logits,
-            self.hidden | other.hidden,
-            self.scores | other.scores,
-            self.vectors | other.vectors,
-            self.exits | other.exits,
-        )
-
-    def __bool__(self) -> bool:
-        return self.logits or bool(self.hidden | self.scores | self.vectors | self.exits)
-
-    @property
-    def layers(self) -> frozenset[int]:
-        """Every layer that something is read of; logits are not counted."""
-        return self.hidden | self.scores | self.vectors | self.exits
-
-
-class Out:
-    """One forward pass over a packed batch. Reading what nobody declared raises UndeclaredNeed."""
-
-    def __init__(
-        self,
-        layout: Layout,
-        logits: Tensor | None,
-        hidden: Mapping[int, Tensor],
-        scores: Mapping[int, tuple[Tensor, ...]],
-        vectors: Mapping[int, tuple[Tensor, Tensor, Tensor]] | None = None,
-        exits: Mapping[int, Tensor] | None = None,
-    ) -> None:
-        self.layout, self._logits, self._hidden, self._scores = layout, logits, hidden, scores
-        self._vectors, self._exits = vectors or {}, exits or {}
-
-    @property
-    def logits(self) -> Tensor:
-        """[B, C]; regression has C = 1."""
-        if self._logits is None:
-            raise UndeclaredNeed("a term read logits; add Needs(logits=True) to it")
-        return self._logits
-
-    def hidden(self, layer: int) -> Tensor:
-        """[T, W] states after encoder layer ``layer`` (0: embedding output)."""
-        if layer not in self._hidden:
-            raise UndeclaredNeed(f"a term read hidden {layer}; declared: {sorted(self._hidden)}")
-        return self._hidden[layer]
-
-    def scores(self, layer: int) -> tuple[Tensor, ...]:
-        """Scaled attention scores before the softmax: [n, H, L, L] for each of ``layout.chunks``; mask with its mask."""
-        if layer not in self._scores:
-            raise UndeclaredNeed(f"a term read scores {layer}; declared: {sorted(self._scores)}")
-        return self._scores[layer]
-
-    def vectors(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of a layer, each [T, H * D]: all heads side by side."""
-        if layer not in self._vectors:
-            raise UndeclaredNeed(f"a term read vectors {layer}; declared: {sorted(self._vectors)}")
-        return self._vectors[layer]
-
-    def exits(self, layer: int) -> Tensor:
-        """[B, C] logits of the classifier after encoder layer ``layer``."""
-        if layer not in self._exits:
-            raise UndeclaredNeed(f"a term read exits {layer}; declared: {sorted(self._exits)}")
-        return self._exits[layer]
-
-    def detached(self) -> Out:
-        """The same values cut from the graph: what a player other than ``main`` may see of the student."""
-        return Out(
-            self.layout,
-            None if self._logits is None else self._logits.detach(),
-            {layer: value.detach() for layer, value in self._hidden.items()},
-            {layer: tuple(value.detach() for value in chunks) for layer, chunks in self._scores.items()},
-            {layer: (q.detach(), k.detach(), v.detach()) for layer, (q, k, v) in self._vectors.items()},
-            {layer: value.detach() for layer, value in self._exits.items()},
-        )
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One packed mini-batch: tensors on the device, texts for methods with a vocabulary of their own."""
-
-    example_ids: Sequence[int]
-    token_ids: Tensor
-    """[T] int64"""
-    segment_ids: Tensor
-    """[T] int64: 0 in the first sentence, 1 in the second"""
-    layout: Layout
-    labels: Tensor | None
-    """[B] int64 classes, or float32 targets of a regression; None for unlabelled text"""
-    task: int = 0
-    """Position of this batch's task in Setup.tasks"""
-    texts: Sequence[tuple[str, str | None]] = ()
-    masked_positions: Tensor | None = None
-    """[K] int64: places in the packed row whose token a stage's ``masking`` has hidden"""
-    masked_ids: Tensor | None = None
-    """[K] int64: the tokens that stood there"""
-
-
-@dataclass(frozen=True)
-class Masking:
-    """Hide some tokens of every batch: of the chosen ones 80 % become [MASK], 10 % another token, 10 % stay.
-
-    Devlin et al. 2019, section 3.1; drawn anew at every visit. Student and teacher read the same hidden text.
-    """
-
-    share: float = 0.15
-    """Of the tokens that are not [CLS], [SEP] or [PAD]."""
-    smoothing: float = 0.0
-    """Tokens are chosen with weight count ** -smoothing: above 0, rare ones more often (DistilBERT's code: 0.7)."""
 
 
 TermFunction = Callable[[Batch, Out, Out, nn.ModuleDict], Tensor]
@@ -159,8 +35,10 @@ class Term:
     fn: TermFunction
     weight: float | Callable[[float], float] = 1.0
     """A number, or a function of the stage's progress in [0, 1)."""
-    student: Needs = Needs()
-    teacher: Needs = Needs()
+    student: Taps = NOTHING
+    """What it reads of the student: ``taps.LOGITS | taps.hidden(4)``."""
+    teacher: Taps = NOTHING
+    """What it reads of the teacher."""
     player: str = "main"
     """Whose optimiser minimises it. Players other than ``main`` see a detached student."""
     across_batch: bool = False
@@ -168,6 +46,11 @@ class Term:
     examples do. Of every other term the gradient at one sequence depends on that sequence alone, but for a common factor."""
     unsupported: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
+
+    def __post_init__(self) -> None:
+        for taps in (self.student, self.teacher):
+            if not isinstance(taps, frozenset):
+                raise MethodError(f"a term declares taps, like methods.taps.hidden(3), not {taps!r}")
 
 
 PAPER_OVERRIDES = frozenset(

@@ -32,7 +32,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods import losses
-from methods.api import Batch, Method, Needs, Out, Setup, Stage, Student, Term, UndeclaredNeed
+from methods.api import Batch, Method, Out, Setup, Stage, Student, Tap, Taps, Term, UndeclaredNeed
 from methods.artefacts import Artefact
 from methods.models import Cost, PackedModel
 from methods.parts import opened_by_transformers
@@ -145,10 +145,10 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
             self._ids = {word: number for number, word in enumerate(listed, start=2)}
         return self._ids
 
-    def packed_forward(self, batch: Batch, needs: Needs) -> Out:
-        if needs.layers:
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        if taps - LOGITS:
             raise UndeclaredNeed("a BiLSTM has no encoder layers that a term could read; only logits")
-        return Out(batch.layout, self.of_texts(batch.texts), {}, {})
+        return Out(batch.layout, {Tap("logits"): self.of_texts(batch.texts)})
 
     def of_texts(self, texts: Sequence[tuple[str, str | None]]) -> Tensor:
         """[B, C] logits of texts, or of pairs of texts, read with the vocabulary that is in the weights."""

@@ -29,12 +29,13 @@ from torch import Tensor, nn
 from transformers import DistilBertConfig, DistilBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Masking, Method, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens, with_head
-from methods.parts import encoder_layers, evenly_spread, teacher_depth
+from methods.parts import Depth, encoder_layers, evenly_spread, teacher_depth
 from methods.settings import Positive, later
+from methods.taps import hidden
 from methods.terms import hard, softened
 
 RENAMED = {
@@ -98,7 +99,7 @@ class TripleLoss:
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         last, top = self.layers, setup.teacher.num_hidden_layers
-        ours, theirs = Needs(hidden=frozenset({last})), Needs(hidden=frozenset({top}))
+        ours, theirs = hidden(last), hidden(top)
 
         def vocabulary(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             states = student.hidden(last), teacher.hidden(top)
@@ -131,8 +132,8 @@ def last_states(ours: int, theirs: int, weight: float) -> Term:
             student.hidden(ours), teacher.hidden(theirs)
         ),
         weight,
-        Needs(hidden=frozenset({ours})),
-        Needs(hidden=frozenset({theirs})),
+        hidden(ours),
+        hidden(theirs),
     )
 
 
@@ -182,7 +183,7 @@ class DistilBERT(Method):
     needs_teacher: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0, 4.0), "cosine_weight": (0.1, 0.5)}
 
-    layers: int = 0
+    layers: Depth = 0
     """0: half the teacher's."""
     start: Literal["teacher", "random"] = "teacher"
     temperature: Positive = 2.0
@@ -198,8 +199,6 @@ class DistilBERT(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.layers < 0:
-            raise MethodError(f"layers={self.layers} should be positive, or 0 for half the teacher's")
         if self.pretraining_without != "none" and self.pretraining == "none":
             raise MethodError(f"pretraining_without={self.pretraining_without} needs pretraining=masked")
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.api import Batch
+from methods.batches import Batch
 from methods.models import Cost as Cost
 from methods.models import packed_model, routed_modules
 

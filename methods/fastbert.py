@@ -31,14 +31,14 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods import losses
-from methods.api import Batch, Method, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import FAMILIES
 from methods.models import Cost, PackedModel
 from methods.packed import Layout, packed_attention, walk
 from methods.parts import opened_by_transformers, teacher_depth
 from methods.settings import Count
-from methods.terms import LOGITS
+from methods.taps import LOGITS, Tap, Taps, exits, hidden, layers_of
 
 BRANCH_DROPOUT = 0.1
 """Of the weights of a branch's attention, with ``dropout=true``: what the authors' configuration gives all dropouts."""
@@ -129,21 +129,18 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
             self.dropout.eval()
         return self
 
-    def packed_forward(self, batch: Batch, needs: Needs) -> Out:
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         """Trains at full depth; answers by leaving early."""
-        if needs == LOGITS and not self.training:
-            return Out(batch.layout, self._leaving(batch), {}, {})
-        plain = Needs(needs.logits, needs.hidden | needs.exits, needs.scores, needs.vectors)
-        out = walk(self, batch, plain)
-        exits = {number: self.branches[number - 1](out.hidden(number).detach(), batch.layout) for number in needs.exits}
-        return Out(
-            batch.layout,
-            out.logits if needs.logits else None,
-            {number: out.hidden(number) for number in needs.hidden},
-            {number: out.scores(number) for number in needs.scores},
-            {number: out.vectors(number) for number in needs.vectors},
-            exits,
-        )
+        if taps == LOGITS and not self.training:
+            return Out(batch.layout, {Tap("logits"): self._leaving(batch)})
+        leaving = sorted(layers_of(taps, "exits"))  # in order: a branch may draw its dropout
+        plain = taps - exits(*leaving)
+        out = walk(self, batch, plain | hidden(*leaving))
+        answers = {
+            Tap("exits", number): self.branches[number - 1](out.hidden(number).detach(), batch.layout)
+            for number in leaving
+        }
+        return Out(batch.layout, {tap: out[tap] for tap in plain} | answers)
 
     def _leaving(self, batch: Batch) -> Tensor:
         """[B, C]: each sequence goes only as deep as it has to; notes where each one left."""
@@ -287,7 +284,7 @@ class FastBERT(Method):
             """Ten times the tuning's rate; the authors' falls to 0 after three of five epochs."""
             return 10.0 if self.schedule == "whole" else 10.0 * max(0.0, (1 - progress / 0.6) / (1 - progress))
 
-        term = Term(branches, student=Needs(logits=True, exits=frozenset(layers)))
+        term = Term(branches, student=LOGITS | exits(*layers))
         return (Stage("branches", {"branches": term}, lr_scale=pace, paper={"epochs": 5.0, "learning_rate": 2e-5}),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:

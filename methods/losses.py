@@ -6,13 +6,13 @@ tuned with one is wrong for another, so none is implied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.packed import Chunk, Layout
+from methods.packed import POOLS, Chunk, Layout
 
 
 def hard(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:
@@ -260,19 +260,19 @@ DISTANCES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 """Distance of two [B, W] features, mean over B: ``mse`` also over W; ``normalised_mse`` sums W after scaling
 each row to length 1; ``kl`` takes softmax over W on both sides; ``cosine`` is 1 - cos."""
 
-POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {"cls": Layout.first, "mean": Layout.mean, "max": Layout.max}
-
 
 def feature_alignment(
     student_TW: Tensor, teacher_TW: Tensor, layout: Layout, features: tuple[str, ...], distance: str = "mse"
 ) -> Tensor:
     """MicroBERT's FAL: sum over the features (cls, mean, max over real tokens) of the distance of the two sides."""
+    pools = [POOLS[feature] for feature in features]
+    return pooled_alignment(((pool(layout, student_TW), pool(layout, teacher_TW)) for pool in pools), distance)
+
+
+def pooled_alignment(pairs: Iterable[tuple[Tensor, Tensor]], distance: str = "mse") -> Tensor:
+    """The same of features that are pooled already: student's and teacher's, [B, W] each, of every feature."""
     compare = DISTANCES[distance]
-    total = student_TW.new_zeros((), dtype=torch.float32)
-    for feature in features:
-        pool = POOLS[feature]
-        total = total + compare(pool(layout, student_TW).float(), pool(layout, teacher_TW).float())
-    return total
+    return sum(compare(ours_BW.float(), theirs_BW.float()) for ours_BW, theirs_BW in pairs)  # type: ignore[return-value]
 
 
 def discriminator_loss(real_B: Tensor, fake_B: Tensor, kind: str) -> Tensor:

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Shape, Stage, Student, Term
+from methods.api import Batch, Masking, MethodError, Out, Setup, Shape, Stage, Student, Taps, Term
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import cost
 from methods.models import Cost, PackedModel
 from methods.parts import bert_config, classifier
+from methods.taps import NOTHING, hidden
 
 WORDS = "bert.embeddings.word_embeddings.weight"
 
@@ -51,8 +52,8 @@ class MaskedLanguageHead(nn.Module):
 class NothingToRun(PackedModel):
     """Stands for a student's model where only its aux learns."""
 
-    def packed_forward(self, batch: Batch, needs: Needs) -> Out:
-        return Out(batch.layout, None, {}, {})
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        return Out(batch.layout)
 
     def cost(self) -> Cost:
         return Cost(0, 0, 0)
@@ -65,8 +66,8 @@ def masked_tokens(head: str, layer: int, weight: float = 1.0, of_teacher: bool =
         states_TW = (teacher if of_teacher else student).hidden(layer)
         return losses.hard(aux[head](states_TW[batch.masked_positions]), batch.masked_ids)
 
-    needs = Needs(hidden=frozenset({layer}))
-    return Term(term, weight, *((Needs(), needs) if of_teacher else (needs, Needs())))
+    states = hidden(layer)
+    return Term(term, weight, *((NOTHING, states) if of_teacher else (states, NOTHING)))
 
 
 @dataclass(frozen=True)

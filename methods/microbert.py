@@ -19,20 +19,33 @@ In this file: the experts, the feature alignment, the adversary, and the method 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import BertForSequenceClassification
 
 from methods import losses
-from methods.api import Batch, MethodError, Needs, Out, Setup, Stage, Student, TaskHead, Term
+from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Taps, TaskHead, Term
+from methods.packed import Layout
 from methods.parts import OwnShape, averaged_layers, nearest_layers, unequal_heads
-from methods.settings import Count, Fraction, Positive, later
-from methods.terms import HIDDEN, LOGITS, SCORES, LayerMap, Pair, Source, hard, layerwise, softened, with_layout
+from methods.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, later
+from methods.taps import LOGITS, Source
+from methods.terms import (
+    HIDDEN,
+    SCORES,
+    Kind,
+    LayerMap,
+    Pair,
+    hard,
+    layerwise,
+    softened,
+    with_layout,
+    with_pooled_teacher,
+)
 
 
 class TaskExperts(TaskHead):
@@ -117,19 +130,32 @@ class Alignment:
     features: tuple[str, ...]  # of losses.POOLS, or TOKENS alone
     distance: str  # of losses.DISTANCES, of two [B, W] features
     order: str
+    maps_teacher: bool  # whether the teacher's states have a map too
 
-    def __call__(self, pair: Pair[Tensor]) -> Tensor:
+    @property
+    def kind(self) -> Kind[Any]:
+        """What is read of both: the teacher's states come pooled, unless they are compared or mapped token by token."""
+        whole = self.features == (TOKENS,) or (self.order == "map_then_pool" and self.maps_teacher)
+        return HIDDEN if whole else with_pooled_teacher(*self.features)
+
+    def __call__(self, pair: Pair[Any]) -> Tensor:
         """A scalar, summed over the features. The orders differ for the maximum alone."""
         ours = partial(projected, STUDENT, pair.layer, pair.aux)
         theirs = partial(projected, TEACHER, pair.layer, pair.aux)
         if self.features == (TOKENS,):
             return losses.hidden_mse_tokenmean(ours(pair.student), theirs(pair.teacher))
-        if self.order == "map_then_pool":
-            mapped = ours(pair.student), theirs(pair.teacher)
-            return losses.feature_alignment(*mapped, pair.layout, self.features, self.distance)
-        pools, compare = [losses.POOLS[name] for name in self.features], losses.DISTANCES[self.distance]
-        pooled = ((pool(pair.layout, pair.student), pool(pair.layout, pair.teacher)) for pool in pools)
-        return sum(compare(ours(a_BW).float(), theirs(b_BW).float()) for a_BW, b_BW in pooled)  # type: ignore[return-value]
+        pooled = map(theirs, pair.teacher) if self.kind.pools else self._features(theirs, pair.teacher, pair.layout)
+        return losses.pooled_alignment(
+            zip(self._features(ours, pair.student, pair.layout), pooled, strict=True), self.distance
+        )
+
+    def _features(self, mapped: Callable[[Tensor], Tensor], states_TW: Tensor, layout: Layout) -> Iterator[Tensor]:
+        """[B, W] of each feature: of the mapped states, or mapped after pooling."""
+        pools = [losses.POOLS[name] for name in self.features]
+        if self.order == "pool_then_map":
+            return (mapped(pool(layout, states_TW)) for pool in pools)
+        wide_TW = mapped(states_TW)
+        return (pool(layout, wide_TW) for pool in pools)
 
 
 def discriminator(seen: int, width: int) -> nn.Sequential:
@@ -151,9 +177,10 @@ class Adversary:
     source: Source  # the teacher's layers that it learns from
 
     @property
-    def needs(self) -> tuple[Needs, Needs]:
+    def taps(self) -> tuple[Taps, Taps]:
         """What the discriminator reads of the student, and of the teacher."""
-        return HIDDEN.needs({self.layer: self.source}) if self.sees == "features" else (LOGITS, LOGITS)
+        states = with_pooled_teacher("cls").taps({self.layer: self.source})
+        return states if self.sees == "features" else (LOGITS, LOGITS)
 
     def imitate(self, batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
         """The student's side: to be taken for the teacher."""
@@ -173,8 +200,9 @@ class Adversary:
     def _seen(self, side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
         """[B, C] probabilities or logits, or [B, W] features at the teacher's width."""
         if self.sees == "features":
-            state_TW = out.hidden(self.layer) if side == STUDENT else HIDDEN.of_source(out, self.source)
-            return projected(side, self.layer, aux, out.layout.first(state_TW))
+            ours = side == STUDENT
+            first_BW = out.layout.first(out.hidden(self.layer)) if ours else out.pooled(self.source, "cls")
+            return projected(side, self.layer, aux, first_BW)
         if self.sees == "logits" or self.labels[batch.task] == 1:
             return out.logits
         return out.logits.float().softmax(-1)
@@ -215,11 +243,11 @@ class MicroBERT(OwnShape):
     discriminator_input: Literal["probabilities", "logits", "features"] = "probabilities"
     """``features``: the last layer's [CLS], the student's after projection. Logits would give the scale away."""
     discriminator_width: Count = 64
-    discriminator_steps: int = 500
+    discriminator_steps: Annotated[int, NOT_NEGATIVE] = 500
     """At most one epoch and so many steps on the discriminator alone ("trained first"); 0 for none."""
     gan: Literal["non_saturating", "saturating", "least_squares"] = "non_saturating"
     experts: Count = 4
-    expert_dropout: float = 0.1
+    expert_dropout: Annotated[float, Limit(lambda share: 0 <= share < 1, "be at least 0 and below 1")] = 0.1
     schedule: Literal["joint", "tinybert"] = "joint"
     """``tinybert``: features first, for two thirds of the examples, then predictions."""
     tasks: Literal["each", "together"] = later("each")
@@ -237,14 +265,10 @@ class MicroBERT(OwnShape):
             raise MethodError(
                 f"features={self.features} should join some of {', '.join(losses.POOLS)} with +, or be {TOKENS}"
             )
-        if not 0 <= self.expert_dropout < 1:
-            raise MethodError(f"expert_dropout={self.expert_dropout} should lie in [0, 1)")
         if self.discriminator_input == "features" and self.projection != "student":
             raise MethodError(
                 "discriminator_input=features compares at the teacher's width: it needs projection=student"
             )
-        if self.discriminator_steps < 0:
-            raise MethodError(f"discriminator_steps={self.discriminator_steps} should not be negative")
 
     @property
     def multitask(self) -> bool:
@@ -275,21 +299,22 @@ class MicroBERT(OwnShape):
         depth = setup.teacher.num_hidden_layers
         nearest = {m: n for m, n in nearest_layers(self.layers, depth).items() if m > 0}
         sources: LayerMap = averaged_layers(self.layers, depth) if self.teacher_layers == "average" else nearest
-        fal = Alignment(tuple(self.features.split("+")), self.distance, self.order)
+        features = tuple(self.features.split("+"))
+        fal = Alignment(features, self.distance, self.order, maps_teacher=self.projection != "student")
         alignment = {
-            "hidn": layerwise(HIDDEN, sources, fal, self.hidn_weight),
-            "embd": layerwise(HIDDEN, {0: 0}, fal, self.embd_weight),
+            "hidn": layerwise(fal.kind, sources, fal, self.hidn_weight),
+            "embd": layerwise(fal.kind, {0: 0}, fal, self.embd_weight),
         }
         if self.attention:
             unequal = unequal_heads(self.heads, setup.teacher)
             alignment["attn"] = layerwise(SCORES, nearest, with_layout(losses.scores_mse_realmean), unsupported=unequal)
         last = self.layers
         adversary = Adversary(self.discriminator_input, self.gan, setup.labels_of_tasks, last, sources[last])
-        discriminate = Term(adversary.discriminate, 1.0, *adversary.needs, player="disc")
+        discriminate = Term(adversary.discriminate, 1.0, *adversary.taps, player="disc")
         prediction = {
             "pred": softened(self.temperature, self.alpha),
             "hard": hard(1 - self.alpha),
-            "dis.adv": Term(adversary.imitate, self.gamma, adversary.needs[0]),
+            "dis.adv": Term(adversary.imitate, self.gamma, adversary.taps[0]),
             "dis.disc": discriminate,
         }
         # Nothing is stated: these are ours, for small and large tasks alike.

@@ -40,11 +40,12 @@ from torch import Tensor, nn
 from transformers import MobileBertConfig, MobileBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Masking, Method, MethodError, Needs, Out, Setup, Stage, Student, Term
+from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, masked_tokens, with_head
 from methods.settings import Count, Fraction, Positive, later
+from methods.taps import hidden
 from methods.terms import HIDDEN, SCORES, hard, layerwise, plain, softened, with_layout
 
 WORDS = "mobilebert.embeddings.word_embeddings.weight"
@@ -317,7 +318,7 @@ class Transfer:
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         s = self.student
-        layers, last = range(1, s.layers + 1), Needs(hidden=frozenset({s.layers}))
+        layers, last = range(1, s.layers + 1), hidden(s.layers)
 
         def vocabulary(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             ours = aux["head"](student.hidden(s.layers)[batch.masked_positions])

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from methods.api import Batch, Needs, Out
+    from methods.batches import Batch
+    from methods.taps import Out, Taps
 
 
 @dataclass(frozen=True)
@@ -45,15 +46,15 @@ class PackedModel(nn.Module):
     reads_texts: ClassVar[bool] = False
     """Whether it reads texts by a vocabulary in its weights, by ``of_texts``, and not the tokenizer's numbers."""
 
-    def packed_forward(self, batch: Batch, needs: Needs) -> Out:
-        """One pass over a packed batch: what ``needs`` names and nothing else.
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        """One pass over a packed batch: what ``taps`` name and nothing else.
 
         Raises:
             UndeclaredNeed: it has no such thing to read.
         """
         from methods.packed import walk  # which is made of this file
 
-        return walk(self, batch, needs)
+        return walk(self, batch, taps)
 
     def cost(self) -> Cost:
         """Of a forward pass as it is shipped."""

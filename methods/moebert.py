@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -31,12 +31,13 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Method, MethodError, Needs, Setup, Stage, Student
+from methods.api import Batch, Method, MethodError, Setup, Stage, Student
 from methods.artefacts import Artefact, TeacherWeights
 from methods.models import PackedModel, RoutedModule
 from methods.packed import forward
-from methods.parts import check_padding, opened_by_transformers, teacher_depth
-from methods.settings import Count, later
+from methods.parts import Padding, check_padding, opened_by_transformers, teacher_depth
+from methods.settings import NOT_NEGATIVE, Count, later
+from methods.taps import LOGITS
 from methods.terms import HIDDEN, hard, layerwise, plain, soft
 
 
@@ -78,7 +79,7 @@ class NeuronImportance:
                 ]
             try:
                 with torch.enable_grad():
-                    logits = forward(teacher, batch, Needs(logits=True)).logits
+                    logits = forward(teacher, batch, LOGITS).logits
                     loss = losses.hard(logits, batch.labels) * len(batch.example_ids)
                     gradients = torch.autograd.grad(loss, [*read, *written])
             finally:
@@ -240,7 +241,7 @@ class MoEBERT(Method):
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"distil_weight": (1.0, 2.0, 3.0, 4.0, 5.0)}
 
     experts: Count = 4
-    expert_size: int = 0
+    expert_size: Annotated[int, NOT_NEGATIVE] = 0
     """Neurons of one expert; 0: the teacher's divided by the number of experts."""
     shared_size: int = -1
     """Of these, neurons that all experts share; -1: a sixth of the teacher's, 512 of 3072."""
@@ -254,16 +255,15 @@ class MoEBERT(Method):
     """``copies``: every expert has its own copy of the important neurons, which drift apart, as in the code."""
     teacher_dropout: bool = later(False)
     """Whether the teacher's dropout is on, as in the code."""
-    padding: int = later(0)
+    padding: Padding = later(0)
     """128 (the code's): every sequence is filled with [PAD], and the layers' losses average over it."""
     distil_weight: float = 1.0
     """The paper's lambda."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.expert_size < 0 or self.shared_size < -1:
-            raise MethodError("expert_size should not be negative, shared_size not below -1")
-        check_padding(self.padding)
+        if self.shared_size < -1:
+            raise MethodError(f"shared_size={self.shared_size} should not be below -1")
 
     def sizes(self, teacher: PretrainedConfig) -> tuple[int, int]:
         """Neurons of one expert, and how many of them are shared.

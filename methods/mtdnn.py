@@ -19,17 +19,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, TaskHead, Term
+from methods.api import Batch, Method, Out, Setup, Stage, Student, TaskHead, Term
 from methods.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
 from methods.parts import cut_classifier, encoder_layers, teacher_depth
-from methods.settings import Count
+from methods.settings import NOT_NEGATIVE, Count
 from methods.terms import LOGITS, hard
 
 
@@ -56,14 +56,9 @@ class MTDNN(Method):
 
     members: Count = 3
     """Teachers of each task's ensemble."""
-    layers: int = 0
+    layers: Annotated[int, NOT_NEGATIVE] = 0
     """The teacher's first so many; 0: all of them, as in the paper."""
     loss: Literal["paper", "code"] = "paper"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.layers < 0:
-            raise MethodError(f"layers={self.layers} should not be negative (0: all of the teacher's)")
 
     def _depth(self, teacher: PretrainedConfig) -> int:
         return teacher_depth(teacher, self.layers or teacher.num_hidden_layers, self.name)

@@ -11,7 +11,7 @@ computation up to rounding. Shape legend used here and in every method file:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,9 +20,11 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from methods.api import Batch, EmptyAttention, Needs, Out, UndeclaredNeed
+from methods.batches import Batch
+from methods.errors import EmptyAttention, UndeclaredNeed
 from methods.families import family_of
 from methods.models import TaskHead, packed_model
+from methods.taps import LOGITS, Out, Tap, Taps, layers_of
 
 TOLERATED_PADDING = 8192
 """Score places (query x key) of one head that a chunk may waste on padding before another chunk is cheaper."""
@@ -168,6 +170,10 @@ class Layout:
         return self.padded(x_TW).masked_fill(~self.mask_BL[..., None], float("-inf")).amax(1)
 
 
+POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {"cls": Layout.first, "mean": Layout.mean, "max": Layout.max}
+"""[T, W] states -> one [B, W] state of each sequence."""
+
+
 def packed_attention(
     module: nn.Module,
     query: Tensor,
@@ -212,8 +218,8 @@ def packed_attention(
 AttentionInterface.register("packed", packed_attention)
 
 
-def forward(classifier: nn.Module, batch: Batch, needs: Needs) -> Out:
-    """One pass of a sequence classifier over a packed batch, returning only what ``needs`` names.
+def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
+    """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name.
 
     Hidden index 0 is the embedding output, i the output of encoder layer i (1-based). The head reads the first
     token of each sequence. A :class:`methods.models.PackedModel` answers for itself.
@@ -221,15 +227,16 @@ def forward(classifier: nn.Module, batch: Batch, needs: Needs) -> Out:
     Raises:
         EmptyAttention: the model uses another attention kernel, or a layer kept no scores.
         TypeError: an architecture that ``methods/families.py`` does not know.
+        UndeclaredNeed: the model has no such thing to read.
     """
     own = packed_model(classifier)
-    return walk(classifier, batch, needs) if own is None else own.packed_forward(batch, needs)
+    return walk(classifier, batch, taps) if own is None else own.packed_forward(batch, taps)
 
 
-def walk(classifier: nn.Module, batch: Batch, needs: Needs, layers: Sequence[nn.Module] | None = None) -> Out:
+def walk(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Module] | None = None) -> Out:
     """:func:`forward` for a class of ``methods/families.py``, through these ``layers`` in the place of its own."""
     model: Any = classifier
-    if needs.exits:
+    if layers_of(taps, "exits"):
         raise UndeclaredNeed(f"{type(model).__name__} has no classifier before its last layer: nothing to exit by")
     if model.config._attn_implementation != "packed":
         raise EmptyAttention(
@@ -239,36 +246,50 @@ def walk(classifier: nn.Module, batch: Batch, needs: Needs, layers: Sequence[nn.
     layout, family = batch.layout, family_of(model)
     body = getattr(model, model.base_model_prefix)
     layers = family.layers(body) if layers is None else layers
-    hidden: dict[int, Tensor] = {}
-    scores: dict[int, tuple[Tensor, ...]] = {}
-    vectors: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+    with_states = layers_of(taps, "hidden", "pooled")
+    states: dict[int, Tensor] = {}
+    read: dict[Tap, Any] = {}
     x_TW = family.embed(body, batch)
-    if 0 in needs.hidden:
-        hidden[0] = x_TW
-    last = len(layers) if needs.logits else max(needs.layers, default=0)
+    if 0 in with_states:
+        states[0] = x_TW
+    last = len(layers) if taps >= LOGITS else max(layers_of(taps), default=0)
     for number, layer in enumerate(layers[:last], start=1):
+        scores, vectors = Tap("scores", number), Tap("vectors", number)
         kept: list[tuple[Tensor, ...]] = []
         triples: list[tuple[Tensor, Tensor, Tensor]] = []
         x_1TW = layer(
             x_TW[None],
             layout=layout,
-            kept_scores=kept if number in needs.scores else None,
-            kept_vectors=triples if number in needs.vectors else None,
+            kept_scores=kept if scores in taps else None,
+            kept_vectors=triples if vectors in taps else None,
         )
         x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW)[0]
-        if number in needs.hidden:
-            hidden[number] = x_TW
-        if (number in needs.scores and not kept) or (number in needs.vectors and not triples):
+        if number in with_states:
+            states[number] = x_TW
+        if (scores in taps and not kept) or (vectors in taps and not triples):
             raise EmptyAttention(
                 f"attention scores came back empty: layer {number} did not run through the packed kernel"
             )
-        if number in needs.scores:
-            scores[number] = kept[0]
-        if number in needs.vectors:
-            vectors[number] = triples[0]
-    logits = None
-    if needs.logits:
+        if scores in taps:
+            read[scores] = kept[0]
+        if vectors in taps:
+            read[vectors] = triples[0]
+    if taps >= LOGITS:
         pooled_BW = family.pool(model, layout.first(x_TW))
         head = model.classifier
-        logits = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
-    return Out(layout, logits, hidden, scores, vectors)
+        read[Tap("logits")] = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
+    return Out(layout, read | of_states(layout, states, taps))
+
+
+def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[Tap, Tensor]:
+    """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W], weighted sums first."""
+    sums: dict[tuple[tuple[int, float], ...], Tensor] = {}
+    for weights in {tap.weights for tap in taps if tap.weights}:
+        sums[weights] = sum(weight * states[layer] for layer, weight in weights)  # type: ignore[assignment]
+    read: dict[Tap, Tensor] = {}
+    for tap in taps:
+        if tap.kind == "hidden":
+            read[tap] = states[tap.layer]
+        elif tap.kind == "pooled":
+            read[tap] = POOLS[tap.pool](layout, sums[tap.weights] if tap.weights else states[tap.layer])
+    return read

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ from methods.artefacts import (
     TruncatedTeacher,
     artefact_name,
 )
-from methods.settings import Count, later
+from methods.settings import Count, Limit, later
 
 Classifier = TypeVar("Classifier", bound=type[PreTrainedModel])
 
@@ -167,11 +167,15 @@ def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
     return layers or max(1, depth // 2)
 
 
-def check_padding(padding: int, teacher: PretrainedConfig | None = None) -> None:
-    """Raises MethodError for a length that sequences cannot be filled up to."""
-    if padding < 0:
-        raise MethodError(f"padding={padding} should be 0 for none, or a number of tokens, like 128")
-    if teacher is not None and padding > teacher.max_position_embeddings:
+Depth = Annotated[int, Limit(lambda layers: layers >= 0, "be positive, or 0 for half the teacher's")]
+"""Layers of a student made of a teacher's; see :func:`teacher_depth`."""
+Padding = Annotated[int, Limit(lambda tokens: tokens >= 0, "be 0 for none, or a number of tokens, like 128")]
+"""Tokens that sequences are filled up to with [PAD]."""
+
+
+def check_padding(padding: int, teacher: PretrainedConfig) -> None:
+    """Raises MethodError for a length beyond the teacher's positions."""
+    if padding > teacher.max_position_embeddings:
         raise MethodError(f"padding={padding}: the teacher has {teacher.max_position_embeddings} places")
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,9 +24,9 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
-from methods.parts import cut_classifier, encoder_layers, nearest_layers, teacher_depth
-from methods.settings import Fraction, Positive
-from methods.terms import HIDDEN, hard, soft
+from methods.parts import Depth, cut_classifier, encoder_layers, nearest_layers, teacher_depth
+from methods.settings import NOT_NEGATIVE, Fraction, Positive
+from methods.terms import hard, soft, with_pooled_teacher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,19 +46,14 @@ class PKD(Method):
         "beta": (10.0, 100.0, 500.0, 1000.0),
     }
 
-    layers: int = 0
+    layers: Depth = 0
     """0: half the teacher's."""
     map: Literal["skip", "last"] = "skip"
     alpha: Fraction = 0.5
     """Weight of the soft loss; the hard loss has 1 - alpha."""
-    beta: float = 100.0
+    beta: Annotated[float, NOT_NEGATIVE] = 100.0
     temperature: Positive = 10.0
     normalise: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.beta < 0:
-            raise MethodError(f"beta={self.beta} should not be negative")
 
     def depth(self, teacher: PretrainedConfig) -> int:
         depth = teacher_depth(teacher, self.layers, self.name)
@@ -89,12 +84,12 @@ class PKD(Method):
             """Equation 7, all layers at once: one mean over B, the K layers and W."""
             first = batch.layout.first
             ours = torch.stack([first(student.hidden(m)) for m in layer_map], 1)
-            theirs = torch.stack([first(teacher.hidden(n)) for n in layer_map.values()], 1)
+            theirs = torch.stack([teacher.pooled(n, "cls") for n in layer_map.values()], 1)
             return losses.patience_mse_elementmean(ours, theirs, self.normalise)
 
         terms = {
             "soft": soft(lambda ours, theirs: losses.soft_kl_elementmean(ours, theirs, self.temperature), self.alpha),
-            "patience": Term(patience, self.beta, *HIDDEN.needs(layer_map)),
+            "patience": Term(patience, self.beta, *with_pooled_teacher("cls").taps(layer_map)),
             "hard": hard(1 - self.alpha),
         }
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 5e-5}),)

@@ -12,7 +12,7 @@ from methods.errors import MethodError
 
 @dataclass(frozen=True)
 class Limit:
-    """Which numbers a setting may have: declared with its type, ``layers: Annotated[int, AT_LEAST_1] = 4``."""
+    """Which numbers a setting may have: declared with its type, ``steps: Annotated[int, NOT_NEGATIVE] = 500``."""
 
     allows: Callable[[Any], bool]
     words: str
@@ -25,6 +25,7 @@ Positive = Annotated[float, Limit(lambda value: value > 0, "be above 0")]
 """A number above 0, like a temperature."""
 Fraction = Annotated[float, Limit(lambda value: 0 <= value <= 1, "lie between 0 and 1")]
 """A number from 0 to 1, like the share of one of two losses."""
+NOT_NEGATIVE = Limit(lambda value: value >= 0, "not be negative")
 
 
 @dataclass(frozen=True, kw_only=True)

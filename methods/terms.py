@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from torch import Tensor, nn
 
 from methods import losses
-from methods.api import Batch, Needs, Out, Term
+from methods.api import Batch, Out, Term
 from methods.packed import Layout
+from methods.taps import LOGITS, Source, Taps, hidden, pooled, scores, vectors
 
-LOGITS = Needs(logits=True)
 Weight = float | Callable[[float], float]
 
 
@@ -34,10 +34,9 @@ def softened(temperature: float, weight: Weight) -> Term:
 Value = TypeVar("Value")
 
 
-Source = int | Mapping[int, float]
-"""The teacher layer that a student layer learns from, or several with their weights, for the weighted sum of their states."""
 LayerMap = Mapping[int, Source]
-"""Student layer -> its source. Layers are 1-based; hidden 0 is the embedding output."""
+"""Student layer -> the teacher layer that it learns from, or several with weights. Layers are 1-based; hidden 0 is the
+embedding output."""
 
 
 @dataclass(frozen=True)
@@ -45,26 +44,41 @@ class Kind(Generic[Value]):
     """Something that a model gives for each of its layers: how a term reads it, and how it declares that."""
 
     read: Callable[[Out, int], Value]
-    declare: Callable[[frozenset[int]], Needs]
+    declare: Callable[..., Taps]
+    """Layers -> their taps."""
+    pools: tuple[str, ...] = ()
+    """Of hidden states: the teacher's come pooled so, a tuple of [B, W], in the place of [T, W]."""
 
     def of_source(self, teacher: Out, source: Source) -> Value:
-        """What the teacher gives for one layer, or the weighted sum of its [T, W] states after several."""
+        """What the teacher gives for one layer, or for the weighted sum of its [T, W] states after several."""
+        if self.pools:
+            return tuple(teacher.pooled(source, pool) for pool in self.pools)  # type: ignore[return-value]
         if isinstance(source, int):
             return self.read(teacher, source)
         return sum(weight * teacher.hidden(n) for n, weight in source.items())  # type: ignore[return-value]
 
-    def needs(self, layers: LayerMap) -> tuple[Needs, Needs]:
+    def taps(self, layers: LayerMap) -> tuple[Taps, Taps]:
         """What a comparison of these layers reads of the student, and what of the teacher."""
-        sources = ({source} if isinstance(source, int) else source for source in layers.values())
-        return self.declare(frozenset(layers)), self.declare(frozenset(n for found in sources for n in found))
+        theirs = [self._of_teacher(source) for source in layers.values()]
+        return self.declare(*layers), frozenset().union(*theirs)
+
+    def _of_teacher(self, source: Source) -> Taps:
+        if self.pools:
+            return pooled(source, *self.pools)
+        return self.declare(*([source] if isinstance(source, int) else source))
 
 
-HIDDEN: Kind[Tensor] = Kind(Out.hidden, lambda layers: Needs(hidden=layers))
+HIDDEN: Kind[Tensor] = Kind(Out.hidden, hidden)
 """States after a layer, [T, W]."""
-SCORES: Kind[tuple[Tensor, ...]] = Kind(Out.scores, lambda layers: Needs(scores=layers))
+SCORES: Kind[tuple[Tensor, ...]] = Kind(Out.scores, scores)
 """Attention scores before the softmax, [n, H, L, L] for each chunk of the layout."""
-VECTORS: Kind[tuple[Tensor, Tensor, Tensor]] = Kind(Out.vectors, lambda layers: Needs(vectors=layers))
+VECTORS: Kind[tuple[Tensor, Tensor, Tensor]] = Kind(Out.vectors, vectors)
 """Queries, keys and values, each [T, H * D]."""
+
+
+def with_pooled_teacher(*pools: str) -> Kind[Any]:
+    """The student's [T, W] states with the teacher's pooled ones, a tuple of [B, W] in the order of ``pools``."""
+    return Kind(Out.hidden, hidden, pools)
 
 
 @dataclass(frozen=True)
@@ -101,10 +115,10 @@ def layerwise(
 ) -> Term:
     """``loss`` of every student layer and the teacher's layer (or average of layers) that it learns from, over all layers.
 
-    The term's needs are the layers of ``layers``: a loss that reads anything else of a model has to be a term of its own.
+    The term's taps are the layers of ``layers``: a loss that reads anything else of a model has to be a term of its own.
 
     Args:
-        kind: what is compared: HIDDEN, SCORES or VECTORS.
+        kind: what is compared: HIDDEN, SCORES or VECTORS, or what :func:`with_pooled_teacher` gives.
         layers: the pairs, in the order in which their losses are added.
         loss: a scalar of one pair; :func:`plain` and :func:`with_layout` make it of a function of ``methods.losses``. A
             projection is a part of it, out of ``pair.aux``.
@@ -114,7 +128,7 @@ def layerwise(
     Raises:
         ValueError: averages of something else than hidden states.
     """
-    if kind is not HIDDEN and not all(isinstance(source, int) for source in layers.values()):
+    if kind.declare is not hidden and not all(isinstance(source, int) for source in layers.values()):
         raise ValueError("only hidden states have a weighted sum over teacher layers; map each layer to one number")
 
     def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
@@ -124,4 +138,4 @@ def layerwise(
         )
         return total / len(layers) if reduction == "mean" else total  # type: ignore[return-value]
 
-    return Term(term, weight, *kind.needs(layers), unsupported=unsupported)
+    return Term(term, weight, *kind.taps(layers), unsupported=unsupported)

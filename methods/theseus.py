@@ -23,12 +23,12 @@ import torch
 from torch import nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods.api import Batch, Method, MethodError, Needs, Out, Setup, Stage, Student
+from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import cost
 from methods.models import Cost, PackedModel
 from methods.packed import walk
-from methods.parts import cut_classifier, encoder_layers, teacher_depth
+from methods.parts import Depth, cut_classifier, encoder_layers, teacher_depth
 from methods.terms import hard
 
 
@@ -63,8 +63,8 @@ class Replacing(PackedModel):
             for layer in ([one] if new else module)
         ]
 
-    def packed_forward(self, batch: Batch, needs: Needs) -> Out:
-        return walk(self.successor, batch, needs, self.layers())
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        return walk(self.successor, batch, taps, self.layers())
 
     def cost(self) -> Cost:
         """Of the successor, which is shipped."""
@@ -91,7 +91,7 @@ class Theseus(Method):
     same_init_across_seeds: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"rate": (0.1, 0.3), "until": (0.25, 0.5, 0.75)}
 
-    layers: int = 0
+    layers: Depth = 0
     """0: half the teacher's."""
     rate: float = 0.3
     """Probability of a successor at the beginning."""
@@ -101,8 +101,6 @@ class Theseus(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.layers < 0:
-            raise MethodError(f"layers={self.layers} should be positive, or 0 for half the teacher's")
         if not 0 < self.rate <= 1 or not 0 <= self.until < 1:
             raise MethodError("rate should be above 0 and at most 1, until at least 0 and below 1")
 

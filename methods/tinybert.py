@@ -32,6 +32,7 @@ from methods.api import Setup, Stage, Student, Term
 from methods.artefacts import Artefact
 from methods.parts import (
     OwnShape,
+    Padding,
     bert_config,
     check_padding,
     nearest_layers,
@@ -78,14 +79,10 @@ class TinyBERT(OwnShape):
     """``relu``: the code's, a relu in the place of the dropout before the classification layer."""
     teacher_dropout: bool = later(False)
     """Whether the teacher's dropout is on, as the code leaves it."""
-    padding: int = later(0)
+    padding: Padding = later(0)
     """128 (the code's; the paper: 64 for single sentences): the first stage fills every sequence with [PAD], averages over it."""
     prediction: Literal["soft", "labels"] = "soft"
     """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1: the row "w/o Pred"."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_padding(self.padding)
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         check_padding(self.padding, teacher)

@@ -11,10 +11,11 @@ import torch
 
 import methods
 from bench.measure.flops import macs
-from methods.api import Needs, Setup, UndeclaredNeed
+from methods.api import Setup, UndeclaredNeed
 from methods.bilstm import UNKNOWN, BiLstmForSequenceClassification, Vocabulary, words_of
 from methods.families import cost
 from methods.packed import forward
+from methods.taps import LOGITS, hidden
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def built(batch, **settings):
 
 def logits(model, batch):
     with torch.no_grad():
-        return forward(model, batch, Needs(logits=True)).logits
+        return forward(model, batch, LOGITS).logits
 
 
 def test_words_are_lower_case_and_signs_stand_alone():
@@ -88,7 +89,7 @@ def test_the_vocabulary_is_saved_with_the_weights(batch, tmp_path):
 
 def test_a_term_cannot_read_layers_it_does_not_have(batch):
     with pytest.raises(UndeclaredNeed, match="no encoder layers"):
-        forward(built(batch), batch, Needs(hidden=frozenset({1})))
+        forward(built(batch), batch, hidden(1))
 
 
 def test_the_count_sees_the_recurrent_layer(batch):

@@ -15,11 +15,12 @@ from transformers import BertConfig
 import methods
 from bench.train.conformance import CHECKS, Suite, check_method
 from bench.train.mixing import findings
-from methods import losses
-from methods.api import Method, MethodError, Needs, Out, Setup, Student, Term
+from methods import losses, taps
+from methods.api import Method, MethodError, Setup, Student, Term
 from methods.finetune import FineTune
 from methods.kd import KD
 from methods.models import RoutedModule
+from methods.taps import LOGITS
 
 QUICK = ("microbert",)
 """A general start, a discriminator, a router and two stages; the others are checked among the slow tests."""
@@ -56,7 +57,7 @@ class ClimbsInsteadOfDescending(FineTune):
             value = losses.hard(student.logits, batch.labels)
             return 2 * value.detach() - value
 
-        return with_terms(super().stages(setup), hard=Term(reversed_, student=Needs(logits=True)))
+        return with_terms(super().stages(setup), hard=Term(reversed_, student=LOGITS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ class TermLostInRounding(FineTune):
     terms: ClassVar[tuple[str, ...]] = ("hard", "decor")
 
     def stages(self, setup):
-        decor = Term(lambda b, student, t, aux: student.logits.square().mean(), 1e-13, Needs(logits=True))
+        decor = Term(lambda b, student, t, aux: student.logits.square().mean(), 1e-13, LOGITS)
         return with_terms(super().stages(setup), decor=decor)
 
 
@@ -74,9 +75,7 @@ class ReadsWhatOthersDeclared(FineTune):
 
     def stages(self, setup):
         square = lambda b, student, t, aux: student.logits.square().mean()  # noqa: E731
-        return with_terms(
-            super().stages(setup), more=Term(square, 0.1, Needs(logits=True)), undeclared=Term(square, 0.1)
-        )
+        return with_terms(super().stages(setup), more=Term(square, 0.1, LOGITS), undeclared=Term(square, 0.1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +104,7 @@ class CountsItsSteps(FineTune):
         def slower(batch, student, teacher, aux):
             return losses.hard(student.logits, batch.labels) / next(steps)
 
-        return with_terms(super().stages(setup), hard=Term(slower, student=Needs(logits=True)))
+        return with_terms(super().stages(setup), hard=Term(slower, student=LOGITS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +143,7 @@ class ChangesWhatOthersSee(FineTune):
             batch.labels.zero_()
             return loss
 
-        return with_terms(super().stages(setup), hard=Term(careless, student=Needs(logits=True)))
+        return with_terms(super().stages(setup), hard=Term(careless, student=LOGITS))
 
 
 class ClaimsTenThousand(RoutedModule):
@@ -354,8 +353,8 @@ def reads(loss, *, hidden=0, scores=0, across_batch=False, **stage):
             return student
 
         def stages(self, setup):
-            needs = Needs(not hidden and not scores, frozenset({hidden} - {0}), frozenset({scores} - {0}))
-            term = Term(loss, student=needs, teacher=needs, across_batch=across_batch)
+            read = taps.hidden(hidden) if hidden else taps.scores(scores) if scores else LOGITS
+            term = Term(loss, student=read, teacher=read, across_batch=across_batch)
             return [replace(one, **stage) for one in with_terms(super().stages(setup), planted=term)]
 
     return Reads
@@ -577,14 +576,7 @@ def centred(out):
     def less_mean(value):
         return value - value.mean(0)
 
-    return Out(
-        out.layout,
-        None if out._logits is None else less_mean(out._logits),
-        {layer: less_mean(value) for layer, value in out._hidden.items()},
-        {layer: tuple(map(less_mean, chunks)) for layer, chunks in out._scores.items()},
-        {layer: tuple(map(less_mean, three)) for layer, three in out._vectors.items()},
-        {layer: less_mean(value) for layer, value in out._exits.items()},
-    )
+    return out.each(less_mean)
 
 
 def over_centred(fn):

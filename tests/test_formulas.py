@@ -20,8 +20,9 @@ from bench.plan.spelling import parse_one
 from methods import losses
 from methods.api import Batch, Out, Setup
 from methods.artefacts import EnsembleTargets, PretrainingStage
-from methods.packed import Layout
+from methods.packed import Layout, of_states
 from methods.parts import blank_artefacts
+from methods.taps import Tap, Taps, hidden
 
 CLASSES, VOCABULARY, JUNK = 3, 40, 1e3
 LENGTHS = {"unpadded": (6, 6, 6), "padded": (3, 9, 1, 5), "in two chunks": (2, 100, 3, 95)}
@@ -58,20 +59,21 @@ class Model:
             logits,
         )
 
-    def out(self, layout: Layout) -> Out:
-        """The same, packed."""
+    def out(self, layout: Layout, taps: Taps) -> Out:
+        """The same, packed; pooled where ``taps`` say so."""
         longest = max(layout.lengths)
         real = torch.arange(longest)[None] < layout.lengths_B[:, None]
         packed = lambda x: torch.from_numpy(x)[real]  # noqa: E731
         cut = lambda x, c: torch.from_numpy(x)[list(c.sequences)][:, :, : c.longest, : c.longest]  # noqa: E731
         layers = range(1, len(self.hidden))
+        read = {Tap("logits"): torch.from_numpy(self.logits)}
+        for m in layers:
+            read[Tap("scores", m)] = tuple(cut(self.scores[m], chunk) for chunk in layout.chunks)
+            read[Tap("vectors", m)] = tuple(packed(x) for x in self.vectors[m])
+            read[Tap("exits", m)] = torch.from_numpy(self.exits[m])
+        states = {m: packed(self.hidden[m]) for m in (0, *layers)}
         return Out(
-            layout,
-            torch.from_numpy(self.logits),
-            {m: packed(self.hidden[m]) for m in (0, *layers)},
-            {m: tuple(cut(self.scores[m], chunk) for chunk in layout.chunks) for m in layers},
-            {m: tuple(packed(x) for x in self.vectors[m]) for m in layers},  # type: ignore[misc]
-            {m: torch.from_numpy(self.exits[m]) for m in layers},
+            layout, read | of_states(layout, states, hidden(*states) | {tap for tap in taps if tap.kind == "pooled"})
         )
 
 
@@ -540,8 +542,8 @@ def terms_of(spelling: str, kind: str, lengths: tuple[int, ...]):
         for stage in owner.stages(setup):
             if stage.padding:
                 layout = Layout([max(lengths)] * len(lengths), real=lengths)
-            ours, theirs = case.student.out(layout), case.teacher.out(layout)
             for name, term in stage.terms.items():
+                ours, theirs = case.student.out(layout, term.student), case.teacher.out(layout, term.teacher)
                 yield (
                     prefix + name,
                     term.weight,

@@ -11,11 +11,12 @@ import torch
 import methods
 from bench.record.store import Store
 from methods import losses
-from methods.api import Needs, Setup
+from methods.api import Setup
 from methods.families import cost
 from methods.fastbert import uncertainty
 from methods.packed import Layout, forward
 from methods.parts import blank_artefacts
+from methods.taps import LOGITS, NOTHING, exits, hidden, scores, vectors
 
 
 def built(name: str, layers: int = 4, num_labels: int = 2, **settings):
@@ -32,9 +33,9 @@ def batch(teacher_folder):
     return tiny.encoded(teacher_folder, rows=12).batch(range(12))
 
 
-def logits(model, batch, **needs):
+def logits(model, batch, also=NOTHING):
     with torch.no_grad():
-        return forward(model, batch, Needs(logits=True, **needs))
+        return forward(model, batch, LOGITS | also)
 
 
 # BERT-of-Theseus
@@ -113,7 +114,7 @@ def test_leaving_early_changes_no_answer(batch):
     with torch.no_grad():
         for parameter in model.branches.parameters():
             parameter.normal_()  # fresh branches are all unsure: make some sequences certain
-    whole = logits(model.train(), batch, exits=frozenset({1, 2, 3}), hidden=frozenset())
+    whole = logits(model.train(), batch, exits(1, 2, 3))
     model.eval()
     unsure = torch.stack([uncertainty(whole.exits(m)) for m in (1, 2, 3)])
     model.config.speed = float(unsure[0].median())  # half leave at the first branch
@@ -213,7 +214,7 @@ def test_divergences_of_a_few_sequences_at_a_time_are_those_of_all(lengths, monk
 
 def test_vectors_are_the_queries_keys_and_values_that_attention_uses(batch):
     model = tiny.classifier(layers=2).eval()
-    out = logits(model, batch, hidden=frozenset({1}), vectors=frozenset({2}), scores=frozenset({2}))
+    out = logits(model, batch, hidden(1) | vectors(2) | scores(2))
     attention = model.bert.encoder.layer[1].attention.self
     for got, layer in zip(out.vectors(2), (attention.query, attention.key, attention.value), strict=True):
         torch.testing.assert_close(got, layer(out.hidden(1)))

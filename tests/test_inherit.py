@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from bench.train.inherit import inherit, observe, regression
-from methods.api import Needs
 from methods.packed import forward
+from methods.taps import hidden
 
 
 def test_nothing_is_lost_when_nothing_is_cut(teacher_folder):
@@ -17,7 +17,7 @@ def test_nothing_is_lost_when_nothing_is_cut(teacher_folder):
     batch = tiny.encoded(teacher_folder, rows=60).batch(range(60))
     projection = nn.Linear(24, 24)
     assert inherit(teacher, student, projection, observe(teacher, batch))
-    everything = Needs(hidden=frozenset(range(4)))
+    everything = hidden(*range(4))
     ours, theirs = forward(student, batch, everything), forward(teacher, batch, everything)
     for layer in range(4):
         error = (projection(ours.hidden(layer)) - theirs.hidden(layer)).square().mean() / theirs.hidden(layer).var()
@@ -27,10 +27,10 @@ def test_nothing_is_lost_when_nothing_is_cut(teacher_folder):
 def test_a_cut_student_is_nearer_than_a_random_one(teacher_folder):
     teacher = tiny.classifier(seed=1).eval()
     batch = tiny.encoded(teacher_folder, rows=200).batch(range(200))
-    theirs = forward(teacher, batch, Needs(hidden=frozenset({3}))).hidden(3).detach().double()
+    theirs = forward(teacher, batch, hidden(3)).hidden(3).detach().double()
 
     def unexplained(student) -> float:
-        ours = forward(student.eval(), batch, Needs(hidden=frozenset({2}))).hidden(2).detach().double()
+        ours = forward(student.eval(), batch, hidden(2)).hidden(2).detach().double()
         best = regression(ours, theirs)
         return float((ours @ best[:-1] + best[-1] - theirs).square().mean() / theirs.var())
 

@@ -7,8 +7,8 @@ import tiny
 import torch
 from torch import nn
 
-from methods import losses
-from methods.api import Batch, Needs, UndeclaredNeed
+from methods import losses, taps
+from methods.api import Batch, Taps, UndeclaredNeed
 from methods.packed import Layout, forward
 from methods.terms import HIDDEN, SCORES, VECTORS, Pair, layerwise, plain, with_layout
 
@@ -44,8 +44,8 @@ TERMS = {
 }
 
 
-def of_layers(name: str, layers: frozenset[int]) -> Needs:
-    return Needs(**{name if name in ("scores", "vectors") else "hidden": layers})
+def of_layers(name: str, layers: frozenset[int]) -> Taps:
+    return {"scores": taps.scores, "vectors": taps.vectors}.get(name, taps.hidden)(*layers)
 
 
 @pytest.fixture(scope="module")
@@ -65,21 +65,21 @@ def test_it_declares_its_layers_and_nothing_else(name):
 def test_it_reads_all_that_it_declares_and_no_more(name, batch, models, aux):
     """With its own needs it has a value; without any one layer of them it reads what nobody declared."""
     term, *_ = TERMS[name]
-    student, teacher = (forward(m, batch, needs) for m, needs in zip(models, (term.student, term.teacher), strict=True))
+    student, teacher = (forward(m, batch, read) for m, read in zip(models, (term.student, term.teacher), strict=True))
     assert torch.isfinite(term.fn(batch, student, teacher, aux))
-    for layer in term.student.layers:
-        less = forward(models[0], batch, of_layers(name, term.student.layers - {layer}))
+    for layer in taps.layers_of(term.student):
+        less = forward(models[0], batch, of_layers(name, taps.layers_of(term.student) - {layer}))
         with pytest.raises(UndeclaredNeed, match=str(layer)):
             term.fn(batch, less, teacher, aux)
-    for layer in term.teacher.layers:
-        less = forward(models[1], batch, of_layers(name, term.teacher.layers - {layer}))
+    for layer in taps.layers_of(term.teacher):
+        less = forward(models[1], batch, of_layers(name, taps.layers_of(term.teacher) - {layer}))
         with pytest.raises(UndeclaredNeed, match=str(layer)):
             term.fn(batch, student, less, aux)
 
 
 def test_its_value_is_the_sum_written_by_hand(batch, models, aux):
     ours, theirs = (
-        forward(model, batch, Needs(hidden=frozenset(range(depth + 1)), scores=frozenset(range(1, depth + 1))))
+        forward(model, batch, taps.hidden(*range(depth + 1)) | taps.scores(*range(1, depth + 1)))
         for model, depth in zip(models, (3, 4), strict=True)
     )
 

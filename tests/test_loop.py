@@ -16,7 +16,8 @@ from bench.train.legs import legs_of
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee, thinned
-from methods.api import Needs, Setup, Stage, Student, Term
+from methods.api import Setup, Stage, Student, Term
+from methods.taps import LOGITS
 
 RECIPE = Recipe(epochs=3.0, batch_size=8, learning_rate=3e-3, max_length=64)
 CPU = torch.device("cpu")
@@ -102,8 +103,8 @@ def test_a_stage_without_terms_gives_its_share_to_the_others(teacher_folder):
 
 
 def planted(fn, player: str = "main", **more) -> list[Stage]:
-    hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=Needs(logits=True))
-    return [Stage("planted", {"hard": hard, "bug": Term(fn, student=Needs(logits=True), player=player, **more)})]
+    hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=LOGITS)
+    return [Stage("planted", {"hard": hard, "bug": Term(fn, student=LOGITS, player=player, **more)})]
 
 
 def run_planted(stages, teacher_folder):
@@ -154,8 +155,8 @@ def test_another_player_sees_a_detached_student(teacher_folder):
     model = tiny.classifier()
     before = weights_hash(model)
     student = Student(model, nn.ModuleDict({"disc": nn.Linear(2, 1)}), {"disc": ("disc",)})
-    term = Term(lambda b, s, t, aux: aux["disc"](s.logits).square().mean(), student=Needs(logits=True), player="disc")
-    hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=Needs(logits=True))
+    term = Term(lambda b, s, t, aux: aux["disc"](s.logits).square().mean(), student=LOGITS, player="disc")
+    hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=LOGITS)
     stages = [Stage("first", {"disc": term}, extra_steps=99), Stage("then", {"hard": hard})]
     one = Trainee("x", student, RandomState(0, CPU), *legs_of(stages, (), RECIPE, len(data)), Numerics())
     one.legs["counted"] = []

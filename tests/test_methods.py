@@ -10,6 +10,7 @@ from transformers import BertConfig
 import methods
 from methods.api import PAPER_OVERRIDES, Setup, Stage
 from methods.artefacts import GeneralDistillation
+from methods.taps import LOGITS, layers_of
 
 
 @pytest.fixture(params=sorted(methods.TABLE))
@@ -54,13 +55,10 @@ def test_dropping_terms_makes_the_teacher_do_less():
 
     made = methods.get("microbert")()
     stages = made.stages(Setup(tiny.config(layers=6), 2, ("x",)))
-    needs = {
-        drop: legs_of(stages, drop, Recipe(), 40)[1][0].needs("teacher") for drop in ((), ("hidn",), ("hidn", "embd"))
-    }
-    assert needs[()].hidden == frozenset(range(7))
-    assert needs["hidn",].hidden == {0}
-    assert needs["hidn", "embd"].hidden == frozenset()
-    assert needs["hidn", "embd"].logits
+    read = {drop: legs_of(stages, drop, Recipe(), 40)[1][0].teacher for drop in ((), ("hidn",), ("hidn", "embd"))}
+    assert layers_of(read[()]) == frozenset(range(7))
+    assert layers_of(read["hidn",]) == {0}
+    assert read["hidn", "embd"] == LOGITS
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from transformers import BertForSequenceClassification
 
 from bench.data.padding import fill
-from methods import packed
-from methods.api import EmptyAttention, Needs, UndeclaredNeed
+from methods import packed, taps
+from methods.errors import EmptyAttention, UndeclaredNeed
 from methods.packed import Layout, forward
+from methods.taps import LOGITS, hidden
 
-EVERYTHING = Needs(True, frozenset(range(4)), frozenset({1, 2, 3}))
+EVERYTHING = LOGITS | hidden(*range(4)) | taps.scores(1, 2, 3)
 
 
 def padded_run(model, batch):
@@ -106,20 +107,20 @@ def test_chunks_hold_every_token_once_and_waste_little(lengths):
 def test_an_example_does_not_see_its_neighbours(teacher_folder):
     data = tiny.encoded(teacher_folder)
     model = tiny.classifier().eval()
-    alone = forward(model, data.batch([7]), Needs(logits=True)).logits
-    together = forward(model, data.batch([2, 7, 30]), Needs(logits=True)).logits[1:2]
+    alone = forward(model, data.batch([7]), LOGITS).logits
+    together = forward(model, data.batch([2, 7, 30]), LOGITS).logits[1:2]
     torch.testing.assert_close(alone, together, atol=1e-6, rtol=1e-5)
 
 
 def test_asking_for_more_changes_no_answer(teacher_folder):
     data = tiny.encoded(teacher_folder)
     model = tiny.classifier().eval()
-    little = forward(model, data.batch([1, 2, 3]), Needs(logits=True)).logits
+    little = forward(model, data.batch([1, 2, 3]), LOGITS).logits
     assert torch.equal(little, forward(model, data.batch([1, 2, 3]), EVERYTHING).logits)
 
 
 def test_reading_what_nobody_declared_raises(teacher_folder):
-    out = forward(tiny.classifier(), tiny.encoded(teacher_folder).batch([0]), Needs(hidden=frozenset({1})))
+    out = forward(tiny.classifier(), tiny.encoded(teacher_folder).batch([0]), hidden(1))
     out.hidden(1)
     for read in (lambda: out.logits, lambda: out.hidden(2), lambda: out.scores(1)):
         with pytest.raises(UndeclaredNeed):
@@ -143,7 +144,9 @@ def test_a_layer_that_keeps_nothing_is_refused(teacher_folder, monkeypatch, what
     whole = layer.forward
     monkeypatch.setattr(layer, "forward", lambda x, layout, **kept: whole(x, layout=layout))
     with pytest.raises(EmptyAttention, match="layer 2"):
-        forward(model, tiny.encoded(teacher_folder).batch([0]), Needs(**{what: frozenset({1, 2})}))
+        forward(
+            model, tiny.encoded(teacher_folder).batch([0]), {"scores": taps.scores, "vectors": taps.vectors}[what](1, 2)
+        )
 
 
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=6), seed=st.integers(0, 99))

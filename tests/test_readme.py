@@ -15,14 +15,18 @@ import torch
 
 from bench.data.tasks import from_toml
 from bench.plan.recipe import START, TEACHER_LEARNING_RATES, Recipe
+from bench.train.conformance import check_method
 from bench.train.legs import legs_of
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
+from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
 
 ROOT = pages.ROOT
 README = (ROOT / "README.md").read_text()
-VERBS, METHODS, RESULTS = ((ROOT / "docs" / name).read_text() for name in ("verbs.md", "methods.md", "results.md"))
+VERBS, CONTRACT, METHODS, RESULTS = (
+    (ROOT / "docs" / name).read_text() for name in ("verbs.md", "contract.md", "methods.md", "results.md")
+)
 EVERY_PAGE = pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.name)
 
 
@@ -34,14 +38,12 @@ def test_the_readme_is_what_a_newcomer_needs():
 
 
 def test_the_method_in_one_file(teacher_folder, monkeypatch):
-    code = re.search(r"```python\n(.*?)```", METHODS, re.DOTALL)
+    code = re.search(r"```python\n(.*?)```", CONTRACT, re.DOTALL)
     assert code
     module = ModuleType("mine")
     monkeypatch.setitem(sys.modules, "mine", module)
     exec(code.group(1), module.__dict__)  # noqa: S102 the docs' own code
     method = module.Mine(layers=2, hidden=12, heads=4, ffn=24, start="random", temperature=4.0)
-    from methods.api import Setup
-
     setup = Setup(tiny.config(), 2, ("x",))
     data = tiny.encoded(teacher_folder)
     random = RandomState(0, torch.device("cpu"))
@@ -51,6 +53,18 @@ def test_the_method_in_one_file(teacher_folder, monkeypatch):
     train([one], data, 0, tiny.classifier(seed=3).eval(), Numerics(), 32)
     assert one.error is None
     assert set(one.log.terms["distil"]) == set(method.terms)
+    wrong = [
+        check.found for check in check_method(module.Mine, ("contract", "spellings parse", "needs")) if check.found
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("kind", [Method, Stage, Term, Setup, Student, Batch, PackedModel, RoutedModule])
+def test_the_page_of_the_contract_names_every_member(kind):
+    """A member that the page leaves out would be a hidden half."""
+    members = {*vars(kind), *vars(kind).get("__annotations__", {})}
+    missing = [name for name in members if not name.startswith("_") and not re.search(rf"\b{name}\b", CONTRACT)]
+    assert not missing
 
 
 def test_the_task_file(tmp_path):

@@ -17,11 +17,12 @@ from bench.train.loop import Course, train, train_on
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
 from methods import losses
-from methods.api import Batch, Needs, Out, Setup
+from methods.api import Batch, Out, Setup
 from methods.artefacts import EnsembleTargets, artefact_name
 from methods.microbert import TaskExperts
 from methods.packed import forward
 from methods.parts import blank_artefacts
+from methods.taps import LOGITS, Tap
 
 SMALL = "layers=2:hidden=12:heads=4:ffn=24:start=random"
 OPTIONS = ("--data", "{data}", "--teacher", "{teacher}", "--epochs", "1", "--yes")
@@ -74,8 +75,8 @@ def test_each_task_answers_in_its_own_form_and_its_fused_model_agrees(teacher_fo
     for task, (name, outputs) in enumerate(zip(setup.tasks, labels, strict=True)):
         batch = data.batch(range(12), task=task)
         with torch.no_grad():
-            trained = forward(student.model.eval(), batch, Needs(logits=True)).logits
-            fused = forward(shipped[name].eval(), data.batch(range(12)), Needs(logits=True)).logits
+            trained = forward(student.model.eval(), batch, LOGITS).logits
+            fused = forward(shipped[name].eval(), data.batch(range(12)), LOGITS).logits
         assert trained.shape == (12, outputs)
         torch.testing.assert_close(fused, trained, rtol=0, atol=1e-5)
         answers.append(trained[:, 0])
@@ -102,7 +103,7 @@ def test_the_router_learns_to_tell_tasks_apart(teacher_folder):
     assert one.error is None
     for task, labels in enumerate((data.labels, turned.labels)):
         with torch.no_grad():
-            answer = forward(student.model.eval(), data.batch(range(160), task=task), Needs(logits=True)).logits
+            answer = forward(student.model.eval(), data.batch(range(160), task=task), LOGITS).logits
         assert (answer.argmax(1) == labels).float().mean() > 0.9
 
 
@@ -142,13 +143,13 @@ def test_soft_targets_are_looked_up_by_example(teacher_folder):
     data = tiny.encoded(teacher_folder, rows=2).batch(range(2))
     batch = Batch([5, 7], data.token_ids, data.segment_ids, data.layout, data.labels)
     logits = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
-    value = stage.terms["soft"].fn(batch, Out(data.layout, logits, {}, {}), None, None)
+    value = stage.terms["soft"].fn(batch, Out(data.layout, {Tap("logits"): logits}), None, None)
     log = logits.log_softmax(-1)
     by_hand = -(0.5 * log[0].sum() + 0.9 * log[1, 0] + 0.1 * log[1, 1]) / 2
     torch.testing.assert_close(value, by_hand)
     assert stage.terms["soft"].weight == stage.terms["hard"].weight == 0.5
     code = methods.get("mtdnn")(loss="code").stages(setup)[0].terms
-    seen = code["soft"].fn(batch, Out(data.layout, logits, {}, {}), None, None)
+    seen = code["soft"].fn(batch, Out(data.layout, {Tap("logits"): logits}), None, None)
     torch.testing.assert_close(seen, ((logits - made["targets"][[2, 0]]) ** 2).mean())
     assert code["soft"].weight == code["hard"].weight == 1.0
 

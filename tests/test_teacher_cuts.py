@@ -12,10 +12,11 @@ from transformers import BertConfig, MobileBertConfig, MobileBertForSequenceClas
 
 import methods
 from methods import losses
-from methods.api import MethodError, Needs, Setup
+from methods.api import MethodError, Setup
 from methods.moebert import MoEBERT, NeuronImportance
 from methods.packed import forward
 from methods.pkd import PKD
+from methods.taps import LOGITS, hidden
 
 
 def setup_of(teacher, num_labels=2, **artefacts):
@@ -25,7 +26,7 @@ def setup_of(teacher, num_labels=2, **artefacts):
 
 
 def states(model, batch, layers):
-    return forward(model.eval(), batch, Needs(hidden=frozenset(layers)))
+    return forward(model.eval(), batch, hidden(*layers))
 
 
 def test_pkd_maps_are_the_papers():
@@ -75,7 +76,7 @@ def test_importance_is_that_of_each_example_alone(teacher_folder):
         expected = torch.zeros(w1.size(0))
         for i in range(8):
             batch = data.batch([i])
-            loss = losses.hard(forward(teacher, batch, Needs(logits=True)).logits, batch.labels)
+            loss = losses.hard(forward(teacher, batch, LOGITS).logits, batch.labels)
             g1, g2 = torch.autograd.grad(loss, (w1, w2))
             expected += ((w1 * g1).sum(1) + (w2 * g2).sum(0)).abs().detach()
         torch.testing.assert_close(found[f"layer.{number}"], expected, atol=1e-6, rtol=1e-4)
@@ -92,7 +93,7 @@ def test_one_expert_of_all_neurons_is_the_teacher(teacher_folder):
     teacher = tiny.classifier(layers=2)
     student, _ = moebert(teacher, experts=1, expert_size=48, shared_size=20)
     batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
-    logits = [forward(model.eval(), batch, Needs(logits=True)).logits for model in (student, teacher)]
+    logits = [forward(model.eval(), batch, LOGITS).logits for model in (student, teacher)]
     torch.testing.assert_close(*logits, atol=1e-6, rtol=1e-5)
 
 
@@ -121,7 +122,7 @@ def test_all_tokens_on_one_expert_is_the_truncated_network(teacher_folder):
         gone[kept] = False
         ffn.output.dense.weight[:, gone] = 0.0
     batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
-    logits = [forward(model.eval(), batch, Needs(logits=True)).logits for model in (student, teacher)]
+    logits = [forward(model.eval(), batch, LOGITS).logits for model in (student, teacher)]
     torch.testing.assert_close(*logits, atol=1e-6, rtol=1e-5)
 
 
@@ -140,10 +141,10 @@ def test_a_copy_routes_by_its_own_tokens(teacher_folder):
     """Planted before: the copy looked up the tokens that the original saw last."""
     student, _ = moebert(tiny.classifier(layers=2))
     data = tiny.encoded(teacher_folder)
-    expected = forward(student, data.batch([3, 4]), Needs(logits=True)).logits
-    forward(student, data.batch([0]), Needs(logits=True))
+    expected = forward(student, data.batch([3, 4]), LOGITS).logits
+    forward(student, data.batch([0]), LOGITS)
     twin = copy.deepcopy(student)
-    assert torch.equal(forward(twin, data.batch([3, 4]), Needs(logits=True)).logits, expected)
+    assert torch.equal(forward(twin, data.batch([3, 4]), LOGITS).logits, expected)
 
 
 def test_experts_that_do_not_come_out_are_refused():
@@ -226,7 +227,7 @@ def test_other_families_packed_equal_each_sequence_alone(teacher_folder, kind):
     model = teacher or methods.get(kind)().build(setup_of(tiny.classifier(layers=4))).model.eval()
     data = tiny.encoded(teacher_folder)
     rows = [3, 1, 4, 15, 9]
-    packed = forward(model, data.batch(rows), Needs(logits=True)).logits
+    packed = forward(model, data.batch(rows), LOGITS).logits
     model.set_attn_implementation("eager")
     for i, row in enumerate(rows):
         one = data.batch([row])

@@ -13,10 +13,11 @@ from bench.train.legs import legs_of
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
-from methods.api import MethodError, Needs, Setup
+from methods.api import MethodError, Setup
 from methods.moebert import Experts, MoEBertConfig, NeuronImportance, TokensSeen, fill
 from methods.packed import forward
 from methods.parts import blank_artefacts
+from methods.taps import LOGITS, hidden
 from methods.tinybert import ReluBertForSequenceClassification
 
 
@@ -86,7 +87,7 @@ def test_the_relu_head_reads_no_negative_feature(teacher_folder, tmp_path):
     model = trainee("tinybert", tiny.encoded(teacher_folder), head="relu").student.model.eval()
     assert isinstance(model, ReluBertForSequenceClassification)
     with torch.no_grad():
-        out = forward(model, batch, Needs(logits=True, hidden=frozenset({2})))
+        out = forward(model, batch, LOGITS | hidden(2))
         pooled = model.bert.pooler(batch.layout.first(out.hidden(2))[:, None])
         torch.testing.assert_close(out.logits, model.classifier(pooled.clamp(min=0)))
     usual = trainee("tinybert", tiny.encoded(teacher_folder)).student.model

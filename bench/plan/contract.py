@@ -39,6 +39,7 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
 }
 ATTRIBUTES: Mapping[str, str] = {"masked_places": "masked_positions"}
 NAMES: Mapping[str, str] = {
+    "Needs": "methods.taps (LOGITS | hidden(3))",
     "PAPER_SAYS": "PAPER_OVERRIDES",
     "Wish": "methods.artefacts.Artefact",
     "GeneralStart": "methods.artefacts.GeneralDistillation",

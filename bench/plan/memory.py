@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned
     from bench.plan.starts import StartPlan
     from bench.plan.tasks import TaskPlan
-    from methods.api import Needs, Setup, Shape, Stage, Student
+    from methods.api import Setup, Shape, Stage, Student, Taps
     from methods.artefacts import Artefact, PretrainingStage
 
 BASE_BYTES = 456_000_000
@@ -99,16 +99,22 @@ class Layers:
         """Bytes of a forward pass without a backward pass: its largest layer."""
         return round(FLOAT * (self.kept * batch.tokens + 4 * self.heads * batch.squares))
 
-    def read(self, needs: Needs, batch: Extent) -> int:
+    def read(self, taps: Taps, batch: Extent) -> int:
         """Bytes of what terms read of this pass."""
-        return round(
-            FLOAT
-            * (
-                len(needs.hidden) * self.width * batch.tokens
-                + len(needs.scores) * self.heads * batch.squares
-                + 3 * len(needs.vectors) * self.attended * batch.tokens
-            )
-        )
+        floats = {
+            "hidden": self.width * batch.tokens,
+            "scores": self.heads * batch.squares,
+            "vectors": 3 * self.attended * batch.tokens,
+            "pooled": self.width * batch.sequences,
+        }
+        return round(FLOAT * sum(floats.get(tap.kind, 0) for tap in taps))
+
+    def held_for_pooling(self, taps: Taps, batch: Extent) -> int:
+        """Bytes of states that such a pass holds until they are pooled, with a weighted sum and its next summand."""
+        from methods.taps import layers_of
+
+        states = len(layers_of(taps, "pooled") - layers_of(taps, "hidden")) + 2 * any(tap.weights for tap in taps)
+        return round(FLOAT * states * self.width * batch.tokens)
 
 
 def base_bytes() -> int:
@@ -374,39 +380,39 @@ def _text_bytes(start: StartPlan) -> int:
 # phases of the work
 
 
-def _needs(stages: Sequence[Stage], dropped: Sequence[str]) -> list[tuple[Stage, Needs, Needs]]:
+def _taps(stages: Sequence[Stage], dropped: Sequence[str]) -> list[tuple[Stage, Taps, Taps]]:
     """Each stage with what its terms read of the student and of the teacher."""
     from bench.train.legs import kept_terms
-    from methods.api import Needs
 
     found = []
     for stage in stages:
-        student = teacher = Needs()
+        student: Taps = frozenset()
+        teacher: Taps = frozenset()
         for term in kept_terms(stage, dropped).values():
             student, teacher = student | term.student, teacher | term.teacher
         found.append((stage, student, teacher))
     return found
 
 
-def _asked(rows: Sequence[Planned], task: TaskPlan) -> Needs:
+def _asked(rows: Sequence[Planned], task: TaskPlan) -> Taps:
     """All that the students of a group read of the teacher: one pass answers them together."""
     from bench.plan.tasks import setup_of
-    from methods.api import Needs
 
-    total, setup = Needs(), setup_of([task], {})
+    total: Taps = frozenset()
+    setup = setup_of([task], {})
     for planned in rows:
-        for _, _, theirs in _needs(_row(planned).method.stages(setup), planned.cell.dropped):
+        for _, _, theirs in _taps(_row(planned).method.stages(setup), planned.cell.dropped):
             total = total | theirs
     return total
 
 
 def _step_bytes(
-    planned: Planned, student: Student, task: TaskPlan, teacher: nn.Module | None, asked_by_all: Needs
+    planned: Planned, student: Student, task: TaskPlan, teacher: nn.Module | None, asked_by_all: Taps
 ) -> int:
     """Gradients and activations of a student's largest step, with the teacher's answer to its whole group."""
     from bench.plan.tasks import setup_of
 
-    stages = _needs(_row(planned).method.stages(setup_of([task], {})), planned.cell.dropped)
+    stages = _taps(_row(planned).method.stages(setup_of([task], {})), planned.cell.dropped)
     asked = None if teacher is None else layers_of(teacher)
     return _gradient_bytes(student) + max(
         _stage_bytes(student, asked, ours, asked_by_all if theirs else theirs, _batch(task, stage.padding))
@@ -414,14 +420,17 @@ def _step_bytes(
     )
 
 
-def _stage_bytes(student: Student, teacher: Layers | None, ours: Needs, theirs: Needs, batch: Extent) -> int:
+def _stage_bytes(student: Student, teacher: Layers | None, ours: Taps, theirs: Taps, batch: Extent) -> int:
     """Activations of one step: the teacher's answer stays while the student computes."""
     own = layers_of(student.model)
     read = own.read(ours, batch)
     answer = passing = 0
     if teacher is not None and theirs:
-        answer, passing = teacher.read(theirs, batch), teacher.answered(batch)
-        read = max(read, answer)  # a narrow student's states are compared in the teacher's width
+        answer = teacher.read(theirs, batch)
+        passing = teacher.answered(batch) + teacher.held_for_pooling(theirs, batch)
+        # a narrow student's states are compared in the teacher's width, also where the teacher's come pooled
+        pooled = any(tap.kind == "pooled" for tap in theirs)
+        read = max(read, answer, replace(own, width=teacher.width).read(ours, batch) if pooled else 0)
     step = own.trained(batch) + READ * read
     return answer + max(passing, step)
 
@@ -505,15 +514,16 @@ def _general_start_bytes(shape: Shape, start: StartPlan) -> int:
     import torch
     from torch import nn
 
-    from methods.api import Needs, Student
+    from methods.api import Student
     from methods.parts import bert_config, classifier
+    from methods.taps import hidden
 
     config = start.checkpoint.config
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         projection = nn.Linear(shape.hidden, config.hidden_size)
         student = Student(classifier(bert_config(shape, config)), nn.ModuleDict({"projection": projection}))
-    hidden = Needs(hidden=frozenset(range(shape.layers + 1)))
-    return _learning_bytes(student, _teacher(start.checkpoint, 2), [(hidden, hidden)], start)
+    states = hidden(*range(shape.layers + 1))
+    return _learning_bytes(student, _teacher(start.checkpoint, 2), [(states, states)], start)
 
 
 def _own_stage_bytes(wish: PretrainingStage, start: StartPlan) -> int:
@@ -528,19 +538,17 @@ def _own_stage_bytes(wish: PretrainingStage, start: StartPlan) -> int:
         setup = Setup(config, 2, (), blank_artefacts(wish.requires(config), config, 2))
         student = wish.build(setup)
         teacher = wish.teacher(setup) if isinstance(wish, OwnTeacher) else _teacher(start.checkpoint, 2)
-    stages = _needs(wish.stages(setup), ())
+    stages = _taps(wish.stages(setup), ())
     share = max((stage.masking.share for stage, _, _ in stages if stage.masking is not None), default=0.0)
     words = 4 * FLOAT * share * _text_batch(start).tokens * config.vocab_size  # logits, their softmax, both gradients
     built_from = sum(_summed(tensors.values()) for tensors in setup.artefacts.values())
     return built_from + round(words) + _learning_bytes(student, teacher, [pair[1:] for pair in stages], start)
 
 
-def _learning_bytes(
-    student: Student, teacher: nn.Module, needs: Sequence[tuple[Needs, Needs]], start: StartPlan
-) -> int:
+def _learning_bytes(student: Student, teacher: nn.Module, taps: Sequence[tuple[Taps, Taps]], start: StartPlan) -> int:
     """A student, its optimiser's state and gradients, its teacher, and its largest step on text."""
     batch, asked = _text_batch(start), layers_of(teacher)
-    step = max(_stage_bytes(student, asked, ours, theirs, batch) for ours, theirs in needs)
+    step = max(_stage_bytes(student, asked, ours, theirs, batch) for ours, theirs in taps)
     held = _bytes(student) + _state_bytes(student, start.recipe.as_dict()) + _gradient_bytes(student)
     return held + _bytes(teacher) + step
 

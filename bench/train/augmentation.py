@@ -20,7 +20,8 @@ from bench.train.evaluate import predict
 from bench.train.loop import OnStep
 from bench.train.numerics import Numerics
 from bench.train.teachers import base_model, own_weights
-from methods.api import Batch, Needs, Setup
+from methods import taps
+from methods.api import Batch, Setup
 from methods.masked import TeacherHead
 from methods.packed import Layout, forward
 
@@ -170,7 +171,7 @@ def teacher_candidates(
         )
         last = checkpoint.config.num_hidden_layers
         with numerics.autocast():
-            states = forward(model, batch, Needs(hidden=frozenset({last}))).hidden(last)
+            states = forward(model, batch, taps.hidden(last)).hidden(last)
             logits = answer(states[torch.tensor(places, device=device)]).float()
         return logits.topk(2 * CANDIDATES, -1).indices.cpu().tolist()  # twice as many: word ends and itself fall away
 

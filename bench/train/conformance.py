@@ -37,7 +37,7 @@ from bench.train.mixing import Finding, Scene, findings
 from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
 from methods import get
-from methods.api import Method, MethodError, Needs, Out, Setup, Stage, Student, lacking
+from methods.api import Method, MethodError, Out, Setup, Stage, Student, lacking
 from methods.artefacts import (
     Artefact,
     ComputedArtefact,
@@ -53,6 +53,7 @@ from methods.families import cost
 from methods.packed import forward
 from methods.parts import blank_artefacts, classifier, text_tensors
 from methods.settings import check_setting
+from methods.taps import LOGITS
 from methods.terms import hard
 
 WORDS, SPECIAL, MASK = 40, 4, 1
@@ -230,7 +231,7 @@ class Bench:
 
     def logits(self, model: nn.Module) -> Tensor:
         with torch.no_grad():
-            return forward(model.eval(), self.data.batch(range(8)), Needs(logits=True)).logits
+            return forward(model.eval(), self.data.batch(range(8)), LOGITS).logits
 
 
 def choices_of(method: Any) -> list[tuple[str, Any]]:
@@ -396,11 +397,11 @@ class Suite:
         return weights_hash(nn.ModuleDict({"model": trainee.student.model, "aux": trainee.student.aux}))
 
     def needs(self) -> None:
-        """Each term finds what it reads when nothing but its own needs were computed."""
+        """Each term finds what it reads when nothing but its own taps were computed."""
         bench = self.bench()
         student, random = bench.build()
         batch = bench.data.batch(range(4))
-        nothing = Out(batch.layout, None, {}, {})
+        nothing = Out(batch.layout)
         with random.current():
             for stage in self.stages():
                 for name, term in stage.terms.items():

@@ -14,8 +14,8 @@ from bench.data.encode import Encoded
 from bench.errors import CellError
 from bench.stats.metrics import Metric, metric_of
 from bench.train.numerics import Numerics
-from methods.api import Needs
 from methods.packed import forward
+from methods.taps import LOGITS
 
 TOKENS_A_BATCH = 4096
 
@@ -35,7 +35,7 @@ def predict(model: nn.Module, data: Encoded, numerics: Numerics) -> np.ndarray:
             stop += 1
         rows = order[start:stop]
         with torch.no_grad(), numerics.autocast():
-            answer = forward(model, data.batch(rows, numerics.device), Needs(logits=True)).logits.float().cpu().numpy()
+            answer = forward(model, data.batch(rows, numerics.device), LOGITS).logits.float().cpu().numpy()
         if logits is None:
             logits = np.empty((len(data), answer.shape[1]), dtype=np.float32)
         logits[rows] = answer

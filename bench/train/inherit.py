@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 from transformers import BertForSequenceClassification
 
-from methods.api import Batch, Needs
+from methods.api import Batch
 from methods.packed import forward
 from methods.parts import nearest_layers
+from methods.taps import hidden
 
 
 @dataclass
@@ -50,7 +51,7 @@ def observe(teacher: BertForSequenceClassification, batch: Batch) -> States:
         hooks += [layer.attention.register_forward_hook(middle), layer.intermediate.register_forward_hook(writing)]
     try:
         depth = len(layers)
-        out = forward(teacher.eval(), batch, Needs(hidden=frozenset(range(depth + 1))))
+        out = forward(teacher.eval(), batch, hidden(*range(depth + 1)))
     finally:
         for hook in hooks:
             hook.remove()

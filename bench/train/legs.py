@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bench.errors import CellError
 from bench.plan.recipe import Recipe
 from bench.train.optimizers import refusal
-from methods.api import Needs, Stage, Term
+from methods.api import Stage, Taps, Term
 
 MAIN = "main"
 """The player that moves the student itself."""
@@ -24,11 +24,15 @@ class Leg:
     recipe: Recipe
     steps: int
 
-    def needs(self, side: str) -> Needs:
-        total = Needs()
-        for term in self.terms.values():
-            total = total | (term.teacher if side == "teacher" else term.student)
-        return total
+    @property
+    def student(self) -> Taps:
+        """What its terms read of the student."""
+        return frozenset().union(*(term.student for term in self.terms.values()))
+
+    @property
+    def teacher(self) -> Taps:
+        """What its terms read of the teacher; empty where it has not to answer."""
+        return frozenset().union(*(term.teacher for term in self.terms.values()))
 
 
 def kept_terms(stage: Stage, dropped: Sequence[str]) -> dict[str, Term]:

@@ -24,7 +24,7 @@ from bench.train.halfway import Halfway
 from bench.train.legs import Leg
 from bench.train.numerics import Numerics, RandomState, Watch
 from bench.train.trainee import Trainee
-from methods.api import Batch, Masking, Needs, Out
+from methods.api import Batch, Masking, Out, Taps
 from methods.packed import forward
 
 SETTLE_EVERY = 16
@@ -133,7 +133,7 @@ def _seed_of(seed: int, series: str, step: int) -> int:
 
 def _view(leg: Leg) -> tuple[Masking | None, int, bool]:
     """What has to be alike for students to share a batch and a teacher pass."""
-    return leg.stage.masking, leg.stage.padding, leg.stage.teacher_dropout and bool(leg.needs("teacher"))
+    return leg.stage.masking, leg.stage.padding, leg.stage.teacher_dropout and bool(leg.teacher)
 
 
 def _lockstep(
@@ -144,20 +144,18 @@ def _lockstep(
     noise: RandomState | None,
     watch: Watch,
 ) -> None:
-    taught = [trainee for trainee, (leg, _) in moving if leg.needs("teacher")]
-    needs = Needs()
-    for _, (leg, _) in moving:
-        needs = needs | leg.needs("teacher")
-    answer = Out(batch.layout, None, {}, {})
-    if needs:
+    taught = [trainee for trainee, (leg, _) in moving if leg.teacher]
+    asked: Taps = frozenset().union(*(leg.teacher for _, (leg, _) in moving))
+    answer = Out(batch.layout)
+    if asked:
         if teacher is None:
             raise CellError("a term reads the teacher, but this training has none")
         with watch.timing(lambda seconds: _share(seconds, taught)), torch.no_grad(), numerics.autocast():
             if noise is None:
-                answer = forward(teacher, batch, needs)
+                answer = forward(teacher, batch, asked)
             else:
                 with noise.current():
-                    answer = forward(teacher.train(), batch, needs)
+                    answer = forward(teacher.train(), batch, asked)
                 teacher.eval()
     tokens, squared = batch.layout.total, sum(n**2 for n in batch.layout.lengths)
     for trainee, (leg, step) in moving:

@@ -11,7 +11,7 @@ between batches that differ in other sequences alone:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from bench.data.encode import Encoded
 from bench.data.padding import fill
-from methods.api import Batch, Needs, Out, Stage, Student, Term, UndeclaredNeed
+from methods.api import Batch, Out, Stage, Student, Tap, Taps, Term, UndeclaredNeed
 from methods.packed import Layout, forward
 
 KEPT = (7, 9)
@@ -104,11 +104,13 @@ class Look:
         self.drew = False
         """whether the last term drew random numbers: what it drew for a sequence then depends on all shapes"""
         self.batch = self._batch(stage)
-        needs = {side: Needs() for side in ("student", "teacher")}
-        for term in stage.terms.values():
-            needs = {"student": needs["student"] | term.student, "teacher": needs["teacher"] | term.teacher}
+        terms = stage.terms.values()
+        read = {
+            "student": frozenset[Tap]().union(*(term.student for term in terms)),
+            "teacher": frozenset[Tap]().union(*(term.teacher for term in terms)),
+        }
         self.said = {
-            side: _readings(model.eval(), self.batch, needs[side]) if needs[side] else {}
+            side: _readings(model.eval(), self.batch, read[side]) if read[side] else {}
             for side, model in (("student", scene.student.model), ("teacher", scene.teacher))
         }
         self.strewn = {side: {k: self._strewn(v, k, side) for k, v in said.items()} for side, said in self.said.items()}
@@ -156,11 +158,12 @@ class Look:
             side: {
                 name: Reading(reading.kind, tuple(value.clone().requires_grad_() for value in reading.values))
                 for name, reading in self.strewn[side].items()
-                if name in set(_names(needs))
+                if name in {name for tap in taps for name in _names(tap)}
             }
-            for side, needs in (("student", term.student), ("teacher", term.teacher))
+            for side, taps in (("student", term.student), ("teacher", term.teacher))
         }
-        ours, theirs = (_out(self.batch.layout, leaves[side]) for side in ("student", "teacher"))
+        layout = self.batch.layout
+        ours, theirs = _out(layout, term.student, leaves["student"]), _out(layout, term.teacher, leaves["teacher"])
         aux = self.scene.student.aux
         before = {name: value.clone() for name, value in aux.state_dict().items()}
         with torch.random.fork_rng(devices=[]):
@@ -182,47 +185,49 @@ class Look:
         )
 
 
-def _names(needs: Needs) -> Iterator[str]:
-    if needs.logits:
-        yield "logits"
-    for kind, layers in (("hidden", needs.hidden), ("scores", needs.scores), ("exits", needs.exits)):
-        yield from (f"{kind} {layer}" for layer in sorted(layers))
-    for layer in sorted(needs.vectors):
-        yield from (f"{what} {layer}" for what in ("queries", "keys", "values"))
+OF_TAPS: Mapping[str, str] = {
+    "logits": "sequences",
+    "hidden": "tokens",
+    "scores": "scores",
+    "vectors": "tokens",
+    "exits": "sequences",
+    "pooled": "sequences",
+}
+"""Kind of a tap -> kind of its readings."""
 
 
-def _readings(model: nn.Module, batch: Batch, needs: Needs) -> dict[str, Reading]:
+def _names(tap: Tap) -> tuple[str, ...]:
+    """What a tap gives, by name: three things for vectors, one for every other."""
+    if tap.kind == "vectors":
+        return tuple(f"{what} {tap.layer}" for what in ("queries", "keys", "values"))
+    return (str(tap),)
+
+
+def _readings(model: nn.Module, batch: Batch, taps: Taps) -> dict[str, Reading]:
     with torch.no_grad():
-        out = forward(model, batch, needs)
+        out = forward(model, batch, taps)
     made: dict[str, Reading] = {}
-    if needs.logits:
-        made["logits"] = Reading("sequences", (out.logits,))
-    made |= {f"hidden {layer}": Reading("tokens", (out.hidden(layer),)) for layer in needs.hidden}
-    made |= {f"scores {layer}": Reading("scores", out.scores(layer)) for layer in needs.scores}
-    made |= {f"exits {layer}": Reading("sequences", (out.exits(layer),)) for layer in needs.exits}
-    for layer in needs.vectors:
-        for what, value in zip(("queries", "keys", "values"), out.vectors(layer), strict=True):
-            made[f"{what} {layer}"] = Reading("tokens", (value,))
+    for tap in sorted(taps):
+        found = out[tap] if tap.kind == "vectors" else (out[tap],)
+        for name, value in zip(_names(tap), found, strict=True):
+            made[name] = Reading(OF_TAPS[tap.kind], value if isinstance(value, tuple) else (value,))
     return made
 
 
-def _out(layout: Layout, readings: Mapping[str, Reading]) -> Out:
-    def layers(kind: str) -> dict[int, Any]:
-        return {
-            int(name.removeprefix(f"{kind} ")): reading.values if kind == "scores" else reading.values[0]
-            for name, reading in readings.items()
-            if name.startswith(f"{kind} ")
-        }
-
-    queries, keys, values = (layers(what) for what in ("queries", "keys", "values"))
-    return Out(
-        layout,
-        readings["logits"].values[0] if "logits" in readings else None,
-        layers("hidden"),
-        layers("scores"),
-        {layer: (queries[layer], keys[layer], values[layer]) for layer in queries},
-        layers("exits"),
-    )
+def _out(layout: Layout, taps: Taps, readings: Mapping[str, Reading]) -> Out:
+    """What a term would be given, of the readings' own tensors."""
+    values: dict[Tap, Any] = {}
+    for tap in taps:
+        found = [readings[name].values for name in _names(tap) if name in readings]
+        if found:
+            values[tap] = (
+                found[0]
+                if tap.kind == "scores"
+                else tuple(v for (v,) in found)
+                if tap.kind == "vectors"
+                else found[0][0]
+            )
+    return Out(layout, values)
 
 
 @dataclass(frozen=True)

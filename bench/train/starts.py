@@ -27,9 +27,10 @@ from bench.train.numerics import Numerics, RandomState
 from bench.train.teachers import base_model, own_weights
 from bench.train.trainee import Trainee, TrainLog
 from methods import losses
-from methods.api import Needs, Setup, Shape, Stage, Student, Term
+from methods.api import Setup, Shape, Stage, Student, Term
 from methods.artefacts import GeneralDistillation, PretrainingStage, TruncatedTeacher
 from methods.parts import bert_config, classifier, nearest_layers, text_tensors
+from methods.taps import hidden
 
 OBSERVED_TOKENS = 16_384
 """Text that a start is fitted on before it is trained."""
@@ -194,8 +195,8 @@ def general_start(
             model, projection, teacher, cut = beginning(checkpoint, shape, encoded, config)
         term = Term(
             imitate,
-            student=Needs(hidden=frozenset(layer_map)),
-            teacher=Needs(hidden=frozenset(layer_map.values())),
+            student=hidden(*layer_map),
+            teacher=hidden(*layer_map.values()),
         )
         student = Student(model, nn.ModuleDict({"projection": projection}))
         stages = [Stage("general start", {"hidn": term}, paper=GeneralDistillation.paper)]

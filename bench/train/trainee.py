@@ -217,7 +217,7 @@ class Trainee:
         with self.random.current():
             main_moves = MAIN in self._optimisers
             with torch.set_grad_enabled(main_moves), self.numerics.autocast():
-                ours = forward(self.student.model, batch, leg.needs("student"))
+                ours = forward(self.student.model, batch, leg.student)
             values: dict[str, Tensor] = {}
             for player, optimiser_ in self._optimisers.items():
                 seen = ours if player == MAIN else ours.detached()

@@ -5,8 +5,9 @@ from typing import ClassVar
 
 import torch.nn.functional as F
 
-from methods.api import Needs, Stage, Student, Term
+from methods.api import Stage, Student, Term
 from methods.parts import OwnShape
+from methods.taps import LOGITS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,6 @@ class TeacherLogits(OwnShape):
         return Student(self.student_model(setup))
 
     def stages(self, setup):
-        both = Needs(logits=True)
+        both = LOGITS
         term = Term(lambda batch, student, teacher, aux: F.mse_loss(student.logits, teacher.logits), 1.0, both, both)
         return [Stage("distil", {"logits": term})]

@@ -1,0 +1,153 @@
+"""Taps: what a term reads of a model, named one by one; and the outcome of a forward pass that has these alone.
+
+Layers are 1-based; hidden 0 is the embedding output. Shape legend: see ``methods/packed.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from torch import Tensor
+
+from methods.errors import UndeclaredNeed
+
+if TYPE_CHECKING:
+    from methods.packed import Layout
+
+Kind = Literal["logits", "hidden", "scores", "vectors", "exits", "pooled"]
+Pool = str
+"""Of ``methods.packed.POOLS``: ``cls`` the first token's state, ``mean`` or ``max`` over a sequence's tokens."""
+Source = int | Mapping[int, float]
+"""A layer whose states are meant, or several with their weights: the weighted sum of their states, in this order."""
+
+
+class Tap(NamedTuple):
+    """One thing that is read of a model. Made by the functions below, which name what each kind gives."""
+
+    kind: Kind
+    layer: int = 0
+    pool: Pool = ""
+    weights: tuple[tuple[int, float], ...] = ()
+    """Of pooled states: the layers of a weighted sum, in the place of ``layer``."""
+
+    @property
+    def layers(self) -> frozenset[int]:
+        """Layers that have to run for it; none for logits, which need all."""
+        if self.kind == "logits":
+            return frozenset()
+        return frozenset(layer for layer, _ in self.weights) or frozenset({self.layer})
+
+    def __str__(self) -> str:
+        if self.kind == "logits":
+            return "logits"
+        if self.kind != "pooled":
+            return f"{self.kind} {self.layer}"
+        layers = "+".join(str(layer) for layer, _ in self.weights) or str(self.layer)
+        return f"{self.pool} of hidden {layers}"
+
+
+Taps = frozenset[Tap]
+"""What one or several terms read; their union is ``|``."""
+NOTHING: Taps = frozenset()
+LOGITS: Taps = frozenset({Tap("logits")})
+"""[B, C]; a regression has C = 1."""
+
+
+def hidden(*layers: int) -> Taps:
+    """States after these layers, [T, W] each."""
+    return frozenset(Tap("hidden", layer) for layer in layers)
+
+
+def scores(*layers: int) -> Taps:
+    """Scaled attention scores before the softmax, [n, H, L, L] for each of ``layout.chunks``; mask with its mask."""
+    return frozenset(Tap("scores", layer) for layer in layers)
+
+
+def vectors(*layers: int) -> Taps:
+    """Queries, keys and values, [T, H * D] each: all heads next to each other."""
+    return frozenset(Tap("vectors", layer) for layer in layers)
+
+
+def exits(*layers: int) -> Taps:
+    """[B, C] logits of the classifiers that an early-exit model has after these layers."""
+    return frozenset(Tap("exits", layer) for layer in layers)
+
+
+def pooled(source: Source, *pools: Pool) -> Taps:
+    """[B, W] of each pool over the states of a layer, or over the weighted sum of several layers' states.
+
+    Of a teacher that is L times less than the states themselves.
+    """
+    return frozenset(_pooled(source, pool) for pool in pools)
+
+
+def _pooled(source: Source, pool: Pool) -> Tap:
+    if isinstance(source, int):
+        return Tap("pooled", source, pool)
+    return Tap("pooled", 0, pool, tuple(source.items()))
+
+
+def layers_of(taps: Iterable[Tap], *kinds: Kind) -> frozenset[int]:
+    """Layers that taps of these kinds are of; of all kinds where none is named."""
+    return frozenset(layer for tap in taps if not kinds or tap.kind in kinds for layer in tap.layers)
+
+
+class Out:
+    """One forward pass over a packed batch: ``out[tap]``, or by the name of its kind.
+
+    Raises:
+        UndeclaredNeed: a term read what it had not declared.
+    """
+
+    def __init__(self, layout: Layout, values: Mapping[Tap, Any] | None = None) -> None:
+        self.layout = layout
+        self.values = dict(values or {})
+
+    def __getitem__(self, tap: Tap) -> Any:
+        """A tensor; of scores a tuple with one for each chunk, of vectors queries, keys and values."""
+        if tap not in self.values:
+            declared = ", ".join(sorted(map(str, self.values))) or "nothing"
+            raise UndeclaredNeed(
+                f"a term read {tap}, but declares {declared}; add it to the term's taps (methods.taps)"
+            )
+        return self.values[tap]
+
+    @property
+    def logits(self) -> Tensor:
+        """[B, C]; regression has C = 1."""
+        return self[Tap("logits")]  # type: ignore[no-any-return]
+
+    def hidden(self, layer: int) -> Tensor:
+        """[T, W] states after encoder layer ``layer`` (0: embedding output)."""
+        return self[Tap("hidden", layer)]  # type: ignore[no-any-return]
+
+    def scores(self, layer: int) -> tuple[Tensor, ...]:
+        """Scaled attention scores before the softmax: [n, H, L, L] for each of ``layout.chunks``; mask with its mask."""
+        return self[Tap("scores", layer)]  # type: ignore[no-any-return]
+
+    def vectors(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of a layer, each [T, H * D]: all heads next to each other."""
+        return self[Tap("vectors", layer)]  # type: ignore[no-any-return]
+
+    def exits(self, layer: int) -> Tensor:
+        """[B, C] logits of the classifier after encoder layer ``layer``."""
+        return self[Tap("exits", layer)]  # type: ignore[no-any-return]
+
+    def pooled(self, source: Source, pool: Pool) -> Tensor:
+        """[B, W] of the states after a layer, or of the weighted sum of several layers' states."""
+        return self[_pooled(source, pool)]  # type: ignore[no-any-return]
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Out:
+        """The same pass with every tensor changed."""
+        return Out(
+            self.layout,
+            {
+                tap: tuple(map(change, value)) if isinstance(value, tuple) else change(value)
+                for tap, value in self.values.items()
+            },
+        )
+
+    def detached(self) -> Out:
+        """The same values cut from the graph: what a player other than ``main`` may see of the student."""
+        return self.each(Tensor.detach)
