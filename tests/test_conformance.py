@@ -20,6 +20,7 @@ from methods.api import MethodError, Needs, Out, Student, Term
 from methods.finetune import FineTune
 from methods.kd import KD
 
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     """Students of a few thousand weights: a second thread would wait for the first more than it computes."""
