@@ -22,6 +22,13 @@ from methods.kd import KD
 from methods.models import RoutedModule
 from methods.taps import LOGITS
 
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Students of a few thousand weights: a second thread would wait for the first more than it computes."""
+    torch.set_num_threads(1)
+
+
 QUICK = ("microbert",)
 """A general start, a discriminator, a router and two stages; the others are checked among the slow tests."""
 

@@ -137,6 +137,7 @@ def test_every_method_has_a_statement(planned):
 
 
 @pytest.mark.slow
+@pytest.mark.memory
 @pytest.mark.skipif(sys.platform != "linux", reason="the proportional set size is Linux's")
 def test_measured_memory_is_near_what_is_stated(embedded, tmp_path):
     measured = memory_of_jobs.measure(tmp_path)

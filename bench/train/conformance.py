@@ -7,6 +7,7 @@ assert all(check.passed for check in check_method(MyMethod))
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import math
 import tempfile
@@ -108,31 +109,32 @@ def tiny_teacher_config() -> BertConfig:
     )
 
 
+@functools.cache
+def tiny_teacher(num_labels: int, threads: int) -> BertForSequenceClassification:
+    """The teacher of one form of task, tuned once for all methods of a process.
+
+    Args:
+        threads: of torch now; with another number its bits would be others.
+    """
+    config, data, numerics = tiny_teacher_config(), tiny_task(num_labels), Numerics()
+    config.num_labels = num_labels
+    random = RandomState(7, numerics.device)
+    with random.current():
+        model = classifier(config)
+    legs = legs_of([Stage("finetune", {"hard": hard()})], (), RECIPE, len(data))[1]
+    trainee = Trainee("teacher", Student(model), random, [], legs, numerics)
+    train([trainee], data, 7, None, numerics, RECIPE.batch_size)
+    return model.eval()
+
+
 class Bench:
     """One form of task with its teacher, and trainings of one method on it."""
 
     def __init__(self, method: Any, num_labels: int) -> None:
         self.method, self.num_labels = method, num_labels
         self.data, self.numerics = tiny_task(num_labels), Numerics()
-        self.teacher = self._teacher()
+        self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads()))  # a method may spoil its own
         self._artefacts: Mapping[str, Mapping[str, Tensor]] | None = None
-
-    def _teacher(self) -> BertForSequenceClassification:
-        config = tiny_teacher_config()
-        config.num_labels = self.num_labels
-        random = RandomState(7, self.numerics.device)
-        with random.current():
-            model = classifier(config)
-        legs = legs_of([Stage("finetune", {"hard": hard()})], (), RECIPE, len(self.data))[1]
-        train(
-            [Trainee("teacher", Student(model), random, [], legs, self.numerics)],
-            self.data,
-            7,
-            None,
-            self.numerics,
-            RECIPE.batch_size,
-        )
-        return model.eval()
 
     @property
     def setup(self) -> Setup:
@@ -544,13 +546,12 @@ class Suite:
 
     def alone_or_together(self) -> None:
         """Beside another student both end with the same weights as alone, to the bit."""
-        kind: Any = get("finetune")
-        floor = Bench(kind(**{**kind.tiny_settings, "start": "random"}), 2)
-        alone, beside, together = floor.trained(), floor.trainee(), self.bench().trainee()
+        other, alone = other_student(torch.get_num_threads())
+        beside, together = other.trainee(), self.bench().trainee()
         train([together, beside], self.bench().data, 0, self.bench().teacher, Numerics(), RECIPE.batch_size)
         if self._learned(together) != self._learned(self.whole):
             raise Broken("trained beside another student it ends with other weights: the two share some state")
-        if self._learned(beside) != self._learned(alone):
+        if self._learned(beside) != alone:
             raise Broken("another student trained beside it ends with other weights: it changes what others see")
 
     def cost(self) -> None:
@@ -564,6 +565,14 @@ class Suite:
                 model.set_attn_implementation(kernel)  # type: ignore[operator]
             if not math.isclose(traced, closed, rel_tol=0.01):
                 raise Broken(f"fvcore counts {traced:,} MACs at length 32, the closed form {closed:,}")
+
+
+@functools.cache
+def other_student(threads: int) -> tuple[Bench, str]:
+    """A plain student that others are trained beside, and what it learns alone: once for all methods of a process."""
+    kind: Any = get("finetune")
+    bench = Bench(kind(**{**kind.tiny_settings, "start": "random"}), 2)
+    return bench, Suite._learned(bench.trained())
 
 
 CHECKS: Mapping[str, Callable[[Suite], None]] = {
