@@ -40,7 +40,7 @@ from transformers import MobileBertConfig, MobileBertForSequenceClassification, 
 
 from methods import losses
 from methods.api import Batch, Masking, MethodError, Needs, Out, Setup, Stage, Student, Term
-from methods.artefacts import Artefact
+from methods.artefacts import Artefact, PretrainingStage
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, masked_tokens, with_head
 from methods.parts import Settings, later
@@ -210,7 +210,7 @@ def fill(model: MobileBertForSequenceClassification, weights: Mapping[str, Tenso
 
 
 @dataclass(frozen=True)
-class InvertedBottleneck:
+class InvertedBottleneck(PretrainingStage):
     """IB-BERT: as wide outside as the student, wider inside, with LayerNorm and gelu; pre-trained on hidden tokens."""
 
     student: MobileBERT
@@ -222,9 +222,6 @@ class InvertedBottleneck:
     def settings(self) -> Mapping[str, Any]:
         s = self.student
         return {"layers": s.layers, "hidden": s.hidden, "heads": s.heads, "embedding": s.embedding, "inner": s.inverted}
-
-    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        return ()
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
         s = self.student
@@ -281,7 +278,7 @@ PHASES = 240 / 740
 
 
 @dataclass(frozen=True)
-class Transfer:
+class Transfer(PretrainingStage):
     """The student's general stage on text, taught by the IB-BERT (sections 3.5 and 3.6)."""
 
     student: MobileBERT

@@ -19,7 +19,7 @@ from transformers import MobileBertConfig
 from bench.plan.spelling import parse_one
 from methods import losses
 from methods.api import Batch, Out, Setup
-from methods.artefacts import EnsembleTargets, PretrainingStage
+from methods.artefacts import EnsembleTargets, GeneralDistillation, PretrainingStage
 from methods.packed import Layout
 from methods.parts import blank_artefacts
 
@@ -480,7 +480,7 @@ def teacher_of(kind: str):
 def owners(method, teacher, prefix=""):
     """The method and every general stage that it asks for, with what their terms are called here."""
     for wish in method.requires(teacher):
-        if isinstance(wish, PretrainingStage):
+        if isinstance(wish, PretrainingStage) and not isinstance(wish, GeneralDistillation):
             yield from owners(wish, teacher, f"{wish.name} ")
     yield prefix, method
 

@@ -24,7 +24,7 @@ from bench.record.freshness import COMPUTED_BY
 from bench.record.schema import Failure, Record, TrainCost
 from bench.stats.guards import suspicions
 from bench.train.evaluate import predict, score
-from bench.train.materials import Materials
+from bench.train.task_data import TaskData
 from bench.train.trainee import TrainLog
 from methods.api import MethodError
 from methods.families import Cost, cost
@@ -37,7 +37,7 @@ def now() -> str:
 def scored(
     cell: Cell,
     model: nn.Module,
-    materials: Materials,
+    materials: TaskData,
     started: str,
     log: TrainLog | None,
     teacher: Any,
