@@ -516,7 +516,8 @@ def terms_of(spelling: str, kind: str, lengths: tuple[int, ...]):
             artefacts[f"{EnsembleTargets.name}.x"] = {"targets": torch.from_numpy(targets), "ids": ids}
         setup = Setup(teacher, CLASSES, ("x",), artefacts)
         student = owner.build(setup)
-        taught_by = owner.teacher(setup).config if hasattr(owner, "teacher") else teacher
+        own = owner.teacher(setup) if isinstance(owner, PretrainingStage) else None
+        taught_by = teacher if own is None else own.config
         layout = Layout(lengths)
         masked = [(b, n - 1, int(rng.integers(VOCABULARY))) for b, n in enumerate(lengths)]
         case = Case(

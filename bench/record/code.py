@@ -55,9 +55,16 @@ LOOP = (
     "bench.train.numerics:RandomState",
     "bench.train.trainee:Trainee",
 )
-ARTEFACT = ("bench.data.encode:encode", "bench.data.encode:pieces", "bench.train.given:made")
+ARTEFACT = (
+    "bench.data.encode:encode",
+    "bench.data.encode:pieces",
+    "bench.train.given:Making",
+    "bench.train.given:made",
+    "bench.train.teachers:base_model",
+    "methods.api:Setup",
+)
 """What hands an artefact its inputs."""
-TRAINED = (*LOOP, *ARTEFACT, "bench.train.given:trained")
+TRAINED = (*LOOP, *ARTEFACT, "bench.train.given:TrainedMaking")
 KINDS: Mapping[str, tuple[str, ...]] = {
     "student": (*LOOP, "bench.run.group:_trainee", "bench.train.evaluate:predict"),
     "scoring": ("bench.data.encode:encode", "bench.train.evaluate:predict", "bench.train.teachers:base_model"),

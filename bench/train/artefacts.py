@@ -18,7 +18,7 @@ from bench.plan.recipe import Recipe
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
 from bench.train.cache import WEIGHTS, keep
-from bench.train.given import Making, OnText, made
+from bench.train.given import Making, OnText, TrainedMaking, made
 from bench.train.halfway import Halfway
 from bench.train.numerics import Numerics
 from bench.train.task_data import TaskData, known
@@ -108,7 +108,8 @@ class ArtefactStore:
         batch_size = Recipe.batch_size
         if entry.task is not None:
             batch_size = entry.task.recipe.batch_size
-        return Making(entry.artefact, entry.setup, inputs, self.numerics, batch_size, on_text, update)
+        kind = TrainedMaking if entry.stages else Making
+        return kind(entry.artefact, entry.setup, inputs, self.numerics, batch_size, on_text, update)
 
 
 def _text_of(entry: ArtefactPlan) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from bench.measure.parameters import weights_hash
 from bench.measure.students import untrained
 from bench.plan.recipe import Recipe
 from bench.plan.spelling import grid_of, parse_of, settings_of
-from bench.train.given import Making, OnText, made
+from bench.train.given import Making, OnText, TrainedMaking, made
 from bench.train.halfway import Halfway
 from bench.train.legs import legs_of
 from bench.train.loop import train
@@ -150,8 +150,9 @@ class Bench:
             return blank  # a real checkpoint does not fit this teacher
         text = OnText(self.text.total_tokens, RECIPE)
         setup_of = functools.partial(self._setup_of, artefact)
+        making = TrainedMaking if artefact.stages(setup_of({})) else Making
         try:
-            tensors, _ = made(Making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
+            tensors, _ = made(making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
         except CellError as error:
             raise Broken(f"{artefact.name}: {error}") from error
         ours, said = ({n: (t.dtype, t.shape[1:]) for n, t in those.items()} for those in (tensors, blank))

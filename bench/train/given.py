@@ -23,6 +23,9 @@ from bench.train.trainee import Trainee, TrainLog
 from methods.api import Batch, Setup, Stage, Student
 from methods.artefacts import CORPUS, Artefact, Source
 
+Parts = Mapping[str, Mapping[str, Tensor]]
+"""Artefacts by name."""
+
 
 class UndeclaredInput(RuntimeError):
     """An artefact's ``make`` asked for something that its ``inputs`` do not name: its key would not depend on that."""
@@ -60,7 +63,7 @@ class Making:
     """One artefact that is being made: what its ``make`` is given (:class:`methods.artefacts.Given`)."""
 
     artefact: Artefact
-    setup_of: Callable[[Mapping[str, Mapping[str, Tensor]]], Setup]
+    setup_of: Callable[[Parts], Setup]
     """input artefacts -> what it is told"""
     inputs: Inputs
     numerics: Numerics
@@ -125,36 +128,33 @@ class Making:
         return self.inputs.examples(source)
 
     def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
-        if not self.artefact.stages(self.setup):
-            raise RuntimeError(f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan by")
-        if self.log is not None:
-            raise RuntimeError(f"{self.artefact.name}: its make trains twice")
-        self.log = trained(self, student, stages, teacher)
+        raise RuntimeError(f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan by")
 
     def note(self, beginning: str) -> None:
         self.beginning = beginning
 
 
-def trained(making: Making, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> TrainLog:
-    """Take a student through its stages on unlabelled text; text shorter than the budget is seen several times.
+@dataclass
+class TrainedMaking(Making):
+    """One artefact that is trained on text."""
 
-    Raises:
-        CellError: a guard stopped the training.
-    """
-    text, numerics, on_text = making.inputs.examples(CORPUS), making.numerics, making.on_text
-    assert on_text is not None, "artefacts with stages have text"
-    random = RandomState(0, numerics.device)
-    random.begin_here()
-    passes = max(1.0, on_text.budget / text.total_tokens)
-    legs = legs_of(stages, (), replace(on_text.recipe, epochs=passes), len(text))[1]
-    trainee = Trainee(making.artefact.words, student, random, [], legs, numerics)
-    halfway = making.inputs.halfway()
-    taught_by = teacher.to(numerics.device).eval()
-    train([trainee], text, 0, taught_by, numerics, on_text.recipe.batch_size, making.on_step, halfway)
-    if trainee.error:
-        raise trainee.error
-    random.hand_over()
-    return trainee.log
+    def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
+        if self.log is not None:
+            raise RuntimeError(f"{self.artefact.name}: its make trains twice")
+        text, numerics, on_text = self._examples(CORPUS), self.numerics, self.on_text
+        assert on_text is not None, "the corpus is among the inputs"
+        random = RandomState(0, numerics.device)
+        random.begin_here()
+        passes = max(1.0, on_text.budget / text.total_tokens)
+        legs = legs_of(stages, (), replace(on_text.recipe, epochs=passes), len(text))[1]
+        trainee = Trainee(self.artefact.words, student, random, [], legs, numerics)
+        halfway = self.inputs.halfway()
+        taught_by = teacher.to(numerics.device).eval()
+        train([trainee], text, 0, taught_by, numerics, on_text.recipe.batch_size, self.on_step, halfway)
+        if trainee.error:
+            raise trainee.error
+        random.hand_over()
+        self.log = trainee.log
 
 
 def made(making: Making, file: Path | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
