@@ -1,28 +1,30 @@
-"""General starts and methods' own general stages: loaded, or trained on unlabelled text when first wanted."""
+"""What all tasks share and is made from unlabelled text: loaded, or made when first asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.data.checkpoints import find, hash_of_tokenizer
 from bench.errors import InputError
+from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, Base
 from bench.plan.build import numeric_of
 from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, usable
-from bench.plan.starts import StartPlan, plan_start
 from bench.progress import Progress
 from bench.record.freshness import STALE, WHAT_TO_DO, Freshness
+from bench.train.artefacts import ArtefactStore
 from bench.train.cache import Slot
 from bench.train.numerics import Numerics
-from bench.train.starts import Starts
-from methods.artefacts import GeneralDistillation, PretrainingStage, TruncatedTeacher
+
+if TYPE_CHECKING:
+    from methods.artefacts import Artefact, Source
 
 
 @dataclass(frozen=True)
 class Made:
-    """One general stage: what it is, which rows use it, where it began and how its terms went."""
+    """One artefact: what it is, which rows use it, where it began and how its terms went."""
 
     title: str
     key: str
@@ -43,27 +45,37 @@ class Made:
         return f"{self.title} ({self.key[:12]}, {what}): {cost}{'; ' if curves else ''}{', '.join(curves)}; for {', '.join(self.rows)}"
 
 
-def plan_pretraining(request: Request) -> dict[str, tuple[StartPlan, tuple[str, ...]]]:
-    """Every general stage that the rows want from the corpus, with the rows that want it; what it is built from first.
+def plan_pretraining(request: Request) -> tuple[ArtefactPlans, dict[str, tuple[str, ...]]]:
+    """Every artefact that all tasks share and that the rows ask for, and key -> the rows that ask for it.
 
     Raises:
-        InputError: an unknown row, teacher or corpus, or rows without a general stage.
+        InputError: an unknown row, teacher or corpus, or rows that ask for nothing made from text.
     """
     wanted = parse_methods(request.methods)  # before a teacher is looked for: what was typed wrongly is named first
     checkpoint = find(request.teacher, None, request.offline)
-    numeric = numeric_of(request)
-    tokenizer = hash_of_tokenizer(checkpoint)
-    known: dict[str, StartPlan] = {}
+    base = Base(checkpoint, hash_of_tokenizer(checkpoint), numeric_of(request))
+    plans = ArtefactPlans(request)
     rows: dict[str, list[str]] = {}
     for row in usable(wanted, checkpoint.config)[0]:
-        for wish in row.method.requires(checkpoint.config):
-            if isinstance(wish, GeneralDistillation | TruncatedTeacher | PretrainingStage):
-                start = plan_start(wish, request, checkpoint, tokenizer, numeric, known)
-                for key in (*start.parts.values(), start.key):
-                    rows.setdefault(key, []).append(row.spelling)
-    if not known:
+        asked = [plans.add(one, base) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)]
+        for entry in plans.behind(asked):
+            rows.setdefault(entry.key, []).append(row.spelling)
+    if not plans.kept:
         raise InputError(f"--methods {request.methods}: none of these rows has a general stage on unlabelled text")
-    return {key: (start, tuple(dict.fromkeys(rows.get(key, ())))) for key, start in known.items()}
+    return plans, {key: tuple(dict.fromkeys(spellings)) for key, spellings in rows.items()}
+
+
+def _shared(artefacts: Iterable[Artefact | Source], teacher: Any) -> Iterator[Artefact]:
+    """What all tasks share and has a place in the cache; of a task's own what it is made from."""
+    from methods.artefacts import Source, is_of_task
+
+    for one in artefacts:
+        if isinstance(one, Source):
+            continue
+        if is_of_task(one, teacher):
+            yield from _shared(one.inputs(teacher), teacher)
+        elif one.is_kept:
+            yield one
 
 
 def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
@@ -79,19 +91,17 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
     from bench.train.cache import cache_root
     from bench.train.numerics import device_of
 
-    planned = plan_pretraining(request.checked())
+    plans, rows = plan_pretraining(request.checked())
     progress = progress or Progress()
     torch.set_num_threads(request.threads)
-    starts = Starts(
-        {key: start for key, (start, _) in planned.items()},
-        Numerics(device_of(request.device), request.precision),
-        progress,
-    )
-    _renew([start.slot for start, _ in planned.values()], request, progress)
-    there = {key for key, (start, _) in planned.items() if start.slot.is_made}
+    store = ArtefactStore(plans, Numerics(device_of(request.device), request.precision), progress)
+    entries: list[ArtefactPlan] = list(plans.kept.values())
+    _renew([entry.slot for entry in entries], request, progress)
+    there = {entry.key for entry in entries if entry.slot.is_made}
     with training_here(cache_root()):
         return [
-            Made(start.title, key, rows, key in there, starts.get(key)[1]) for key, (start, rows) in planned.items()
+            Made(entry.title, entry.key, rows[entry.key], entry.key in there, dict(store.get(entry).body))
+            for entry in entries
         ]
 
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import methods
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.again import request_of, spelling_of
+from bench.plan.artefacts import asked_by
 from bench.plan.build import Plan, Planned, build
 from bench.plan.cell import TEACHER, Cell, record_key
 from bench.plan.differences import ABSENT, Difference, differences, differing, identity
 from bench.plan.request import AUGMENTED, HELD_BACK, Request
 from bench.plan.show import state
 from bench.plan.spelling import CHECKPOINT, MethodRow, parse_rows
-from bench.plan.students import reads_validation
 from bench.record.code import KINDS, code_of
 from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, other_version
 from bench.record.schema import Record
 from bench.record.store import Store
 
 if TYPE_CHECKING:
-    from bench.plan.starts import StartPlan
+    from bench.plan.artefacts import ArtefactPlan
     from bench.plan.tasks import TaskPlan
 
 SHORT = 12
@@ -390,8 +390,7 @@ def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, pla
     name = one.field.removeprefix("artefacts.")
     if name == one.field or not isinstance(planned.row, MethodRow):
         return None
-    start = plan.starts.get(cell.artefacts[name])
-    return _of_start(name, record, cell, start) if start else _of_wish(name, record, cell, planned, plan, store)
+    return _of_artefact(name, record, cell, planned, plan, store)
 
 
 def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -> Inputs:
@@ -436,74 +435,81 @@ def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> Inputs:
     pairs = [one for one in zip(names, ours.groups(), today.groups(), strict=True) if one[1:] != (None, None)]
     pairs.append(("the teacher's checkpoint", record.cell.teacher.base, task.teacher.base))
     unknown = ["the training rows before they were augmented"]
-    start = next((start for start in plan.starts.values() if start.is_teacher_head), None)
-    if start is None:
+    if not task.masked_head:
         return _split(pairs, unknown)
-    made = record.artefacts.get(f"augmentation.{task.task.name}", {})
-    return _split([*pairs, *_text_pairs(made, start)], [*unknown, *_text_unknown(made, start)])
+    head, made = plan.artefacts.kept[task.masked_head], record.artefacts.get(f"augmentation.{task.task.name}", {})
+    return _split([*pairs, *_text_pairs(made, head)], [*unknown, *_text_unknown(made, head)])
 
 
-def _of_start(name: str, record: Record, cell: Cell, start: StartPlan) -> Inputs:
+def _of_text(name: str, record: Record, cell: Cell, entry: ArtefactPlan) -> Inputs:
     """Of something made from unlabelled text: the record has the names of its files and its budget, not its content."""
     ours, made = record.cell, record.artefacts.get(name, {})
     pairs = [
-        ("the teacher's checkpoint", ours.teacher.base, start.checkpoint.sha256),
+        ("the teacher's checkpoint", ours.teacher.base, entry.checkpoint.sha256),
         ("the tokenizer", ours.tokenizer, cell.tokenizer),
         *(
             (f"the {field}", value, cell.numeric.model_dump()[field])
             for field, value in ours.numeric.model_dump().items()
         ),
-        *_text_pairs(made, start),
+        *_text_pairs(made, entry),
     ]
-    return _split(pairs, _text_unknown(made, start))
+    return _split(pairs, _text_unknown(made, entry))
 
 
-def _text_pairs(made: Mapping[str, Any], start: StartPlan) -> list[tuple[str, Any, Any]]:
+def _text_pairs(made: Mapping[str, Any], entry: ArtefactPlan) -> list[tuple[str, Any, Any]]:
     """The text as far as a record names it; made from the sample suite's sentences, it names no files."""
-    if "text" not in made:
+    if "text" not in made or entry.text is None:
         return []
     text = made["text"]
     return [
-        ("the files of the text", text["files"] or [SUITE], list(start.corpus.files) or [SUITE]),
-        ("the tokens of the text", text["tokens"], start.budget),
+        ("the files of the text", text["files"] or [SUITE], list(entry.text.corpus.files) or [SUITE]),
+        ("the tokens of the text", text["tokens"], entry.text.budget),
     ]
 
 
-def _text_unknown(made: Mapping[str, Any], start: StartPlan) -> list[str]:
+def _text_unknown(made: Mapping[str, Any], entry: ArtefactPlan) -> list[str]:
     unknown = ["the content of the text", "its recipe and version"]
-    if "text" in made:
+    if "text" in made or entry.text is None:
         return unknown
     trained = made.get("train", {}).get("tokens")
-    so_many = f" (trained on {trained:,} tokens; the plan's budget is {start.budget:,})" if trained else ""
+    so_many = f" (trained on {trained:,} tokens; the plan's budget is {entry.text.budget:,})" if trained else ""
     return [f"the files and tokens of the text{so_many}", *unknown]
 
 
-def _of_wish(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> Inputs:
-    """Of something taken from the teacher, given from outside, or computed from the teacher and the rows of a task."""
-    from methods.artefacts import ComputedArtefact, EnsembleTargets, GivenEncoder, TeacherWeights, artefact_name
+def _of_artefact(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> Inputs:
+    """Of an artefact: of a view those of what it shows; else what its key depends on."""
+    from methods.artefacts import artefact_name
 
     assert isinstance(planned.row, MethodRow)
-    task, wish = next(
-        (task, wish)
+    task, entry = next(
+        (task, entry)
         for task in plan.tasks
-        for wish in planned.row.method.requires(task.checkpoint.config)
-        if artefact_name(wish, task.task.name, bool(cell.together)) == name
+        for entry in asked_by(planned.row.method, task, plan.artefacts)
+        if artefact_name(entry.artefact, task.checkpoint.config, task.task.name, bool(cell.together)) == name
     )
-    if isinstance(wish, TeacherWeights):
-        if not wish.tuned:
-            return _split([("the teacher's checkpoint", record.cell.teacher.base, task.checkpoint.sha256)])
-        return _of_teacher(task.task.name, record.cell.artefacts[name], record, plan, store)
-    if isinstance(wish, GivenEncoder):
-        return Inputs(differ=(f"the weights that {wish.path} holds",))
-    of_rows = "evaluation." if reads_validation(wish) else "data"
-    whole = isinstance(wish, EnsembleTargets)
-    further = () if whole else ("tokenizer", "recipe.batch_size", "numeric.")
-    made_from = ("teacher.key", of_rows, "recipe.max_length", f"together.{task.task.name}.", *further)
+    if not entry.is_kept:
+        (source,) = entry.sources
+        if source.kind == "fine_tuned":
+            return _of_teacher(task.task.name, record.cell.artefacts[name], record, plan, store)
+        if source.kind == "checkpoint":
+            return Inputs(differ=(f"the weights that {source.path} holds",))
+        return _split([("the teacher's checkpoint", record.cell.teacher.base, task.checkpoint.sha256)])
+    if entry.task is None:
+        return _of_text(name, record, cell, entry)
+    return _of_task(record, cell, entry)
+
+
+def _of_task(record: Record, cell: Cell, entry: ArtefactPlan) -> Inputs:
+    """Of something made for a task, from its teachers and rows, as far as cells have it."""
+    assert entry.task is not None
+    further = ("tokenizer", "recipe.batch_size", "numeric.") if "numeric" in entry.identity else ()
+    of_rows = "evaluation." if "evaluation" in {source.kind for source in entry.sources} else "data"
+    made_from = ("teacher.key", of_rows, "recipe.max_length", f"together.{entry.task.task.name}.", *further)
     first, second = identity(record.cell), identity(cell)
     fields = [field for field in dict.fromkeys([*first, *second]) if field.startswith(made_from)]
-    unknown = ("its teachers of other seeds",) if whole else ()
-    if isinstance(wish, ComputedArtefact):
-        unknown = ("its own version and settings",)
+    unknown = ["its teachers of other seeds"] if any(entry.seeds) else []
+    unknown += ["its own version and settings"] if isinstance(entry.identity["what"], list) else []
+    unknown += ["its text"] if entry.text is not None else []
     return _compared(fields, first, second, unknown)
 
 

@@ -33,7 +33,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, Tap, Taps, Term, UndeclaredNeed
-from methods.artefacts import Artefact
+from methods.artefacts import Artefact, ComputedArtefact
 from methods.models import Cost, PackedModel
 from methods.parts import opened_by_transformers
 from methods.settings import Count, Positive
@@ -51,7 +51,7 @@ def words_of(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(ComputedArtefact):
     """The most frequent words of the training rows, ties in alphabetical order, as text in a tensor of bytes."""
 
     size: int
@@ -59,11 +59,7 @@ class Vocabulary:
     name: ClassVar[str] = "vocabulary"
     version: ClassVar[int] = 2  # 1 read [MASK] as three words
 
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        return {"size": self.size}
-
-    def make(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
+    def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
         counts: Counter[str] = Counter()
         pairs = False
         for batch in batches:
@@ -73,7 +69,7 @@ class Vocabulary:
         common = sorted(counts, key=lambda word: (-counts[word], word))[: self.size]
         return {"words": _as_bytes(common), "pairs": torch.tensor([int(pairs)])}
 
-    def blank(self, teacher: PretrainedConfig) -> Mapping[str, Tensor]:
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         words = [f"w{number}" for number in range(self.size)]
         return {"words": _as_bytes(words), "pairs": torch.tensor([0], device="cpu")}
 

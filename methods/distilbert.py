@@ -22,7 +22,7 @@ no decay, gradients clipped at 5. Batches stay at 32 sequences of 128 tokens (th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -30,7 +30,7 @@ from transformers import DistilBertConfig, DistilBertForSequenceClassification, 
 
 from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
-from methods.artefacts import Artefact, TeacherWeights
+from methods.artefacts import Artefact, PretrainingStage, TeacherWeights
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens, with_head
 from methods.parts import Depth, encoder_layers, evenly_spread, teacher_depth
@@ -62,7 +62,7 @@ OF_THE_COMMAND: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class TripleLoss:
+class TripleLoss(PretrainingStage):
     """The first step: a general stage on text beside the un-tuned teacher (section 3; weights of the authors' command)."""
 
     layers: int
@@ -74,10 +74,6 @@ class TripleLoss:
     name: ClassVar[str] = "triple_loss"
     version: ClassVar[int] = 2  # 1 began the student's output bias at 0
     masking: ClassVar[Masking] = Masking(smoothing=0.7)
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        return asdict(self)
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return int(teacher.hidden_size)

@@ -12,7 +12,7 @@ from transformers import PretrainedConfig
 
 from methods import losses
 from methods.api import Batch, Masking, MethodError, Out, Setup, Shape, Stage, Student, Taps, Term
-from methods.artefacts import Artefact, TeacherWeights
+from methods.artefacts import Artefact, PretrainingStage, TeacherWeights
 from methods.families import cost
 from methods.models import Cost, PackedModel
 from methods.parts import bert_config, classifier
@@ -71,7 +71,7 @@ def masked_tokens(head: str, layer: int, weight: float = 1.0, of_teacher: bool =
 
 
 @dataclass(frozen=True)
-class TeacherHead:
+class TeacherHead(PretrainingStage):
     """The un-tuned teacher's masked-language head: its checkpoint's own, or trained on the corpus with the encoder fixed."""
 
     name: ClassVar[str] = "masked_head"
@@ -89,10 +89,6 @@ class TeacherHead:
         ),
         "aux.head.bias": ("cls.predictions.bias",),
     }
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        return {}
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if teacher.model_type != "bert":
@@ -122,7 +118,7 @@ class TeacherHead:
 
 
 @dataclass(frozen=True)
-class MaskedPretraining:
+class MaskedPretraining(PretrainingStage):
     """A BERT of this shape pre-trained on hidden tokens alone, from random weights; no teacher (Turc et al. 2019, section 3)."""
 
     shape: Shape
@@ -137,8 +133,8 @@ class MaskedPretraining:
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.shape.hidden
 
-    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        return ()
+    def title(self, key: str) -> str:
+        return f"{self.words} {self.shape} {key[:6]}"
 
     def build(self, setup: Setup) -> Student:
         model: Any = classifier(bert_config(self.shape, setup.teacher))

@@ -21,15 +21,15 @@ the papers': 5e-4, in version 2 6e-4 for students up to 384 wide and 4e-4 for wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from torch import Tensor
 from transformers import PretrainedConfig
 
 from methods import losses
 from methods.api import MethodError, Setup, Shape, Stage, Student, Term
-from methods.artefacts import Artefact, TruncatedTeacher
+from methods.artefacts import Artefact, PretrainingStage, TruncatedTeacher
 from methods.parts import OwnShape, bert_config, classifier, encoder_of
 from methods.terms import SCORES, VECTORS, Pair, hard, layerwise, with_layout
 
@@ -37,7 +37,7 @@ MOST_RELATION_HEADS, OF_LARGE_TEACHERS = 48, 64
 
 
 @dataclass(frozen=True)
-class Relations:
+class Relations(PretrainingStage):
     """The general stage: relations of the student's last layer against those of one teacher layer."""
 
     shape: Shape
@@ -51,12 +51,11 @@ class Relations:
     name: ClassVar[str] = "relations"
     version: ClassVar[int] = 1
 
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        return asdict(self)
-
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.shape.hidden
+
+    def title(self, key: str) -> str:
+        return f"{self.words} {self.shape} {key[:6]}"
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return (TruncatedTeacher(self.shape),) if self.start == "teacher" else ()

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -41,7 +41,7 @@ from transformers import MobileBertConfig, MobileBertForSequenceClassification, 
 
 from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
-from methods.artefacts import Artefact
+from methods.artefacts import Artefact, PretrainingStage
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, masked_tokens, with_head
 from methods.settings import Count, Fraction, Positive, later
@@ -204,7 +204,7 @@ def fill(model: MobileBertForSequenceClassification, weights: Mapping[str, Tenso
 
 
 @dataclass(frozen=True)
-class InvertedBottleneck:
+class InvertedBottleneck(PretrainingStage):
     """IB-BERT: as wide outside as the student, wider inside, with LayerNorm and gelu; pre-trained on hidden tokens."""
 
     student: MobileBERT
@@ -216,9 +216,6 @@ class InvertedBottleneck:
     def settings(self) -> Mapping[str, Any]:
         s = self.student
         return {"layers": s.layers, "hidden": s.hidden, "heads": s.heads, "embedding": s.embedding, "inner": s.inverted}
-
-    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        return ()
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
         s = self.student
@@ -275,7 +272,7 @@ PHASES = 240 / 740
 
 
 @dataclass(frozen=True)
-class Transfer:
+class Transfer(PretrainingStage):
     """The student's general stage on text, taught by the IB-BERT (sections 3.5 and 3.6)."""
 
     student: MobileBERT
@@ -286,7 +283,7 @@ class Transfer:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return {**{name: getattr(self.student, name) for name in SHAPE}, "kind": self.kind}
+        return {**{name: value for name, value in asdict(self.student).items() if name in SHAPE}, "kind": self.kind}
 
     @property
     def source(self) -> InvertedBottleneck:

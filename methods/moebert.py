@@ -32,7 +32,7 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 
 from methods import losses
 from methods.api import Batch, Method, MethodError, Setup, Stage, Student
-from methods.artefacts import Artefact, TeacherWeights
+from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
 from methods.models import PackedModel, RoutedModule
 from methods.packed import forward
 from methods.parts import Padding, check_padding, opened_by_transformers, teacher_depth
@@ -42,7 +42,7 @@ from methods.terms import HIDDEN, hard, layerwise, plain, soft
 
 
 @dataclass(frozen=True)
-class NeuronImportance:
+class NeuronImportance(ComputedArtefact):
     """Importance of every feed-forward neuron of the tuned teacher, from the first examples it is given: ``layer.<i>``, [F]."""
 
     name: ClassVar[str] = "neuron_importance"
@@ -54,10 +54,10 @@ class NeuronImportance:
     def settings(self) -> Mapping[str, Any]:
         return {"examples": self.examples} | ({"rows": self.rows} if self.rows != "train" else {})
 
-    def blank(self, teacher: PretrainedConfig) -> Mapping[str, Tensor]:
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         return {f"layer.{i}": torch.zeros(teacher.intermediate_size) for i in range(1, teacher.num_hidden_layers + 1)}
 
-    def make(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
+    def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
         """Sum of |w1_j . dL/dw1_j + w2_j . dL/dw2_j| over the first ``examples`` rows, biases ignored (section 3.2).
 
         The batch in which the last of them lies counts whole.

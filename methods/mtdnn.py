@@ -81,7 +81,8 @@ class MTDNN(Method):
         def of_batch(batch: Batch) -> Tensor:
             """[B, C] the ensemble's answers to these examples."""
             if batch.task not in targets:
-                name = artefact_name(EnsembleTargets(self.members), setup.tasks[batch.task], several=True)
+                ensemble = EnsembleTargets(self.members)
+                name = artefact_name(ensemble, setup.teacher, setup.tasks[batch.task], several=True)
                 made = setup.artefacts[name]
                 places = {example: row for row, example in enumerate(made["ids"].tolist())}
                 targets[batch.task] = places, made["targets"].to(batch.token_ids.device)

@@ -9,29 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-import torch
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
     BertConfig,
     BertForSequenceClassification,
-    BertModel,
     PretrainedConfig,
     PreTrainedModel,
 )
 
 from methods.api import Method, MethodError, Setup, Shape, Student
-from methods.artefacts import (
-    Artefact,
-    EnsembleTargets,
-    GeneralDistillation,
-    GivenEncoder,
-    PretrainingStage,
-    TeacherWeights,
-    TruncatedTeacher,
-    artefact_name,
-)
+from methods.artefacts import Artefact, GeneralDistillation, GivenEncoder, artefact_name
 from methods.settings import Count, Limit, later
 
 Classifier = TypeVar("Classifier", bound=type[PreTrainedModel])
@@ -109,33 +98,16 @@ def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) 
 
 
 def blank_artefacts(
-    wishes: Sequence[Artefact], teacher: PretrainedConfig, num_labels: int, of_several: str = ""
+    artefacts: Sequence[Artefact], teacher: PretrainedConfig, num_labels: int, of_several: str = ""
 ) -> dict[str, Mapping[str, Tensor]]:
     """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student.
 
     Args:
         of_several: for a student of several tasks, the name of the one task there is.
     """
-    made: dict[str, Mapping[str, Tensor]] = {}
-    for wish in wishes:
-        name = artefact_name(wish, of_several, bool(of_several))
-        if isinstance(wish, PretrainingStage):
-            own = Setup(teacher, num_labels, (), blank_artefacts(wish.requires(teacher), teacher, num_labels))
-            made[name] = text_tensors(wish.build(own))
-        elif isinstance(wish, EnsembleTargets):
-            made[name] = {"targets": torch.zeros(1, num_labels), "ids": torch.zeros(1, dtype=torch.int64)}
-        elif isinstance(wish, GeneralDistillation | GivenEncoder | TruncatedTeacher):
-            encoder = BertModel(bert_config(wish.shape, teacher), add_pooling_layer=False).state_dict()
-            projection = nn.Linear(wish.shape.hidden, teacher.hidden_size).state_dict()
-            made[name] = {**encoder, **{f"projection.{part}": value for part, value in projection.items()}}
-        elif isinstance(wish, TeacherWeights):
-            config = copy.deepcopy(teacher)
-            config.num_labels = num_labels
-            weights = AutoModelForSequenceClassification.from_config(config).state_dict()
-            made[name] = {n: w for n, w in weights.items() if wish.tuned or not n.startswith("classifier.")}
-        else:
-            made[name] = wish.blank(teacher)
-    return made
+    return {
+        artefact_name(one, teacher, of_several, bool(of_several)): one.blank(teacher, num_labels) for one in artefacts
+    }
 
 
 def encoder_of(classifier: Mapping[str, Tensor]) -> dict[str, Tensor]:

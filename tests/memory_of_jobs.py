@@ -99,7 +99,7 @@ def peak_of(words: tuple[str, ...], cache: Path, folder: Path) -> int:
 def works(folder: Path) -> list[Work]:
     """The four pieces of work, in an order in which each finds ready what it is made from."""
     from bench.plan.build import build
-    from bench.plan.memory import group_bytes, start_bytes, teacher_bytes
+    from bench.plan.memory import artefact_bytes, group_bytes, teacher_bytes
     from bench.plan.request import Request
 
     def plan_of(methods: str):
@@ -117,7 +117,7 @@ def works(folder: Path) -> list[Work]:
         return build(request)
 
     one, six = plan_of(ONE), plan_of(SIX)
-    (start,) = one.starts.values()
+    (general,) = one.artefacts.kept.values()
     text = ("--corpus-tokens", str(TOKENS))
     few = ("--threads", "1")
 
@@ -133,7 +133,7 @@ def works(folder: Path) -> list[Work]:
         Work(
             f"a general start, {TOKENS:,} tokens",
             ("pretrain", "--methods", ONE, "--teacher", "embedded", *text, *few),
-            start_bytes(one, start),
+            artefact_bytes(one, general),
         ),
         Work("a group of 1 student", run(ONE), of_group(one)),
         Work("a group of 6 students", run(SIX), of_group(six)),

@@ -94,14 +94,14 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     from bench.data.checkpoints import find, tokenizer_of
     from bench.train.augmentation import teacher_candidates
     from bench.train.cache import WEIGHTS
+    from bench.train.given import in_checkpoint
     from bench.train.numerics import Numerics
-    from bench.train.starts import _in_checkpoint
     from methods.masked import TeacherHead
 
     folder = tiny.save_teacher(tmp_path / "pretrained", BertForPreTraining)
     checkpoint = find(str(folder))
     assert (folder / WEIGHTS).is_file()
-    head = _in_checkpoint(checkpoint, TeacherHead.in_checkpoint)
+    head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
     sentences = [["the", "cat", "sings"], ["red", "fish", "swims", "?"], ["catdog", "runs"]]
     found = teacher_candidates(checkpoint, head, Numerics(), lambda done, total: None)(sentences)
     assert [sorted(places) for places in found[:2]] == [[1, 2], [0, 1, 2]]

@@ -26,7 +26,7 @@ def batch(teacher_folder):
 def built(batch, **settings):
     kind = methods.get("bilstm")
     method = kind(**{**kind.tiny_settings, **settings})
-    vocabulary = Vocabulary(method.words).make(tiny.classifier(), [batch])
+    vocabulary = Vocabulary(method.words).compute(tiny.classifier(), [batch])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return method.build(Setup(tiny.config(), 2, ("x",), {"vocabulary": vocabulary})).model.eval()
@@ -49,7 +49,7 @@ def test_the_mask_of_the_transfer_set_is_one_word():
 
 def test_the_vocabulary_is_the_most_frequent_words_ties_by_alphabet(batch):
     texts = [("b b c", None), ("a d", "b d")]
-    made = Vocabulary(3).make(tiny.classifier(), [replace(batch, texts=texts)])
+    made = Vocabulary(3).compute(tiny.classifier(), [replace(batch, texts=texts)])
     assert bytes(made["words"].tolist()).decode().split("\n") == ["b", "d", "a"]
     assert made["pairs"].item() == 1
 

@@ -198,11 +198,12 @@ def called() -> Iterator[set[tuple[str, str]]]:
         if event == "call" and (module := FILES.get(frame.f_code.co_filename)):
             found.add((module, frame.f_code.co_qualname.split(".")[0]))
 
+    outer = sys.getprofile()
     sys.setprofile(note)
     try:
         yield found
     finally:
-        sys.setprofile(None)
+        sys.setprofile(outer)
         found -= {(module, name) for module, name in found if name.startswith("<")}
 
 
@@ -232,23 +233,25 @@ def test_whatever_runs_in_a_training_is_hashed(name):
 @pytest.mark.slow
 def test_whatever_runs_when_something_is_prepared_is_hashed(tmp_path, teacher_folder, glue_folder, monkeypatch):
     from bench import api
-    from bench.train import augmentation, cache, starts, teachers
+    from bench.train import artefacts, augmentation, cache, teachers
 
     missed: dict[str, set[tuple[str, str]]] = {}
 
-    def keep(slot, write, parts=None):
+    def keep(slot, write, *further, **named):
         def watched(folder):
             with called() as ran:
                 body = write(folder)
-            inner = {names for kind in made for names in made[kind]}  # a teacher that is tuned for an ensemble
-            made[slot.code.kind] = hashed_names(*KINDS[slot.code.kind], *slot.code.of)
-            missed[slot.code.kind] = ran - made[slot.code.kind] - inner
+            inner = set().union(*made.values())  # a teacher that is tuned for an ensemble
+            made[slot.title] = hashed_names(*KINDS[slot.code.kind], *slot.code.of)
+            missed[slot.title] = ran - made[slot.title] - inner
+            kinds.add(slot.code.kind)
             return body
 
-        return cache.keep(slot, watched, parts)
+        return cache.keep(slot, watched, *further, **named)
 
     made: dict[str, set[tuple[str, str]]] = {}
-    for module in (augmentation, starts, teachers):
+    kinds: set[str] = set()
+    for module in (artefacts, augmentation, teachers):
         monkeypatch.setattr(module, "keep", keep)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
@@ -265,12 +268,11 @@ def test_whatever_runs_when_something_is_prepared_is_hashed(tmp_path, teacher_fo
     rows = f"tinybert:{tiny.SHAPE},pd:{tiny.SHAPE}:start=masked,minilm:{tiny.SHAPE},moebert,mtdnn"
     assert api.run(api.Request(methods=rows, **common)).exit_code == 0
     assert api.run(api.Request(methods=f"finetune:{tiny.SHAPE}", augment="masked", **common)).exit_code == 0
-    assert set(missed) == set(KINDS) - {"student", "scoring", "training state"}
+    assert kinds == {"teacher", "augmentation", "artefact", "trained artefact"}
     # what keeps states, hands text on and names keys computes none of the numbers
     others = {("bench.train.halfway", name) for name in ("Halfway", "StudentState", "_number")}
-    others |= {("bench.train.starts", "Starts")}
     others |= {("bench.plan.tasks", "TaskPlan"), ("bench.plan.tasks", "_teacher_key"), ("methods.api", "Shape")}
-    assert {kind: names - others for kind, names in missed.items()} == {kind: set() for kind in missed}
+    assert {title: names - others for title, names in missed.items()} == {title: set() for title in missed}
 
 
 def test_the_version_is_read_without_importing_the_method() -> None:

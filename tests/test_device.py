@@ -43,7 +43,7 @@ def on(monkeypatch, tmp_path, glue_folder, teacher_folder):
 
 
 def test_nothing_made_on_one_kind_of_device_is_taken_on_another(on):
-    """Records, teachers, starts, and what is computed from the training rows: no key is shared."""
+    """Records, teachers and artefacts: no key is shared."""
 
     def keys(kind: str) -> set[str]:
         plan = on(kind)
@@ -51,7 +51,9 @@ def test_nothing_made_on_one_kind_of_device_is_taken_on_another(on):
         made = {key for planned in plan.cells for key in planned.cell.artefacts.values()}
         # the teacher's checkpoint itself comes from outside, and is the same file everywhere
         outside = {plan.tasks[0].checkpoint.sha256}
-        return (cells | made | set(plan.starts) | {planned.cell.teacher.key for planned in plan.cells}) - outside
+        return (
+            cells | made | set(plan.artefacts.kept) | {planned.cell.teacher.key for planned in plan.cells}
+        ) - outside
 
     assert keys("cpu") == keys("cpu")
     assert not keys("cpu") & keys("cuda")

@@ -19,7 +19,7 @@ from transformers import MobileBertConfig
 from bench.plan.spelling import parse_one
 from methods import losses
 from methods.api import Batch, Out, Setup
-from methods.artefacts import EnsembleTargets, PretrainingStage
+from methods.artefacts import EnsembleTargets, GeneralDistillation, PretrainingStage
 from methods.packed import Layout, of_states
 from methods.parts import blank_artefacts
 from methods.taps import Tap, Taps, hidden
@@ -482,7 +482,7 @@ def teacher_of(kind: str):
 def owners(method, teacher, prefix=""):
     """The method and every general stage that it asks for, with what their terms are called here."""
     for wish in method.requires(teacher):
-        if isinstance(wish, PretrainingStage):
+        if isinstance(wish, PretrainingStage) and not isinstance(wish, GeneralDistillation):
             yield from owners(wish, teacher, f"{wish.name} ")
     yield prefix, method
 
@@ -518,7 +518,8 @@ def terms_of(spelling: str, kind: str, lengths: tuple[int, ...]):
             artefacts[f"{EnsembleTargets.name}.x"] = {"targets": torch.from_numpy(targets), "ids": ids}
         setup = Setup(teacher, CLASSES, ("x",), artefacts)
         student = owner.build(setup)
-        taught_by = owner.teacher(setup).config if hasattr(owner, "teacher") else teacher
+        own = owner.teacher(setup) if isinstance(owner, PretrainingStage) else None
+        taught_by = teacher if own is None else own.config
         layout = Layout(lengths)
         masked = [(b, n - 1, int(rng.integers(VOCABULARY))) for b, n in enumerate(lengths)]
         case = Case(

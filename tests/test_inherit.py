@@ -6,9 +6,9 @@ import tiny
 import torch
 from torch import nn
 
-from bench.train.inherit import inherit, observe, regression
 from methods.packed import forward
 from methods.taps import hidden
+from methods.truncation import collect_activations, init_from_teacher, regression
 
 
 def test_nothing_is_lost_when_nothing_is_cut(teacher_folder):
@@ -16,7 +16,7 @@ def test_nothing_is_lost_when_nothing_is_cut(teacher_folder):
     teacher, student = tiny.classifier(seed=1).eval(), tiny.classifier(seed=2).eval()
     batch = tiny.encoded(teacher_folder, rows=60).batch(range(60))
     projection = nn.Linear(24, 24)
-    assert inherit(teacher, student, projection, observe(teacher, batch))
+    assert init_from_teacher(teacher, student, projection, collect_activations(teacher, batch))
     everything = hidden(*range(4))
     ours, theirs = forward(student, batch, everything), forward(teacher, batch, everything)
     for layer in range(4):
@@ -35,7 +35,7 @@ def test_a_cut_student_is_nearer_than_a_random_one(teacher_folder):
         return float((ours @ best[:-1] + best[-1] - theirs).square().mean() / theirs.var())
 
     random, cut = (tiny.classifier(seed=2, layers=2, hidden=16) for _ in range(2))
-    assert inherit(teacher, cut, nn.Linear(16, 24), observe(teacher, batch))
+    assert init_from_teacher(teacher, cut, nn.Linear(16, 24), collect_activations(teacher, batch))
     assert unexplained(cut) < unexplained(random)
 
 
@@ -43,5 +43,5 @@ def test_a_wider_student_is_left_alone(teacher_folder):
     teacher, student = tiny.classifier(), tiny.classifier(seed=2, hidden=32)
     before = [p.clone() for p in student.parameters()]
     batch = tiny.encoded(teacher_folder).batch(range(40))
-    assert not inherit(teacher, student, nn.Linear(32, 24), observe(teacher, batch))
+    assert not init_from_teacher(teacher, student, nn.Linear(32, 24), collect_activations(teacher, batch))
     assert all(torch.equal(a, b) for a, b in zip(before, student.parameters(), strict=True))

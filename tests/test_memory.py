@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.plan.build import build
-from bench.plan.memory import BASE_BYTES, Extent, base_bytes, extent, group_bytes, layers_of, start_bytes, teacher_bytes
+from bench.plan.memory import (
+    BASE_BYTES,
+    Extent,
+    artefact_bytes,
+    base_bytes,
+    extent,
+    group_bytes,
+    layers_of,
+    teacher_bytes,
+)
 from bench.plan.request import Request
 
 LENGTHS = st.lists(st.integers(1, 200), min_size=1, max_size=40)
@@ -115,8 +124,8 @@ def test_a_chosen_epoch_keeps_the_weights_once_more(planned):
 def test_a_start_grows_with_its_text_until_it_was_looked_at(planned):
     def bytes_of(tokens):
         plan = planned(f"kd:{tiny.SHAPE}", corpus_tokens=tokens)
-        (start,) = plan.starts.values()
-        return start_bytes(plan, start)
+        (general,) = plan.artefacts.kept.values()
+        return artefact_bytes(plan, general)
 
     assert BASE_BYTES < bytes_of(1_000) < bytes_of(10_000) < bytes_of(100_000)
 
@@ -130,10 +139,10 @@ def test_every_method_has_a_statement(planned):
             assert group_bytes(plan, task, group) >= max(group_bytes(plan, task, [one]) for one in group) > BASE_BYTES
     for training in plan.together():
         assert group_bytes(plan, plan.tasks[0], training) > BASE_BYTES
-    for start in plan.starts.values():
-        assert start_bytes(plan, start) > BASE_BYTES
+    for entry in plan.artefacts.kept.values():
+        assert artefact_bytes(plan, entry) > BASE_BYTES
     assert plan.together()
-    assert len(plan.starts) > 2
+    assert len(plan.artefacts.kept) > 2
 
 
 @pytest.mark.slow

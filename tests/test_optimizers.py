@@ -313,7 +313,7 @@ def test_students_alone_have_the_chosen_optimiser(plan_of):
     """Rows of two optimisers share their teacher and their start; AdamW typed is the default."""
     usual, typed, other = plan_of(), plan_of(optimizer=ADAMW), plan_of(optimizer="adamax")
     assert [record_key(p.cell) for p in usual.cells] == [record_key(p.cell) for p in typed.cells]
-    assert usual.starts.keys() == other.starts.keys()
+    assert usual.artefacts.kept.keys() == other.artefacts.kept.keys()
     (teacher, student), (same, changed) = ([p.cell for p in plan.cells] for plan in (usual, other))
     assert record_key(teacher) == record_key(same)
     assert changed.recipe == student.recipe | {"optimizer": "adamax"}
@@ -339,7 +339,7 @@ def test_a_papers_optimiser_is_in_the_key_and_in_the_plan(plan_of):
 def test_a_start_by_its_papers_optimiser(plan_of):
     mobile = "mobilebert:layers=2:hidden=16:bottleneck=8:heads=2:ffn=8:embedding=8:inverted=16:pretraining=joint"
     by = {recipe: plan_of(mobile, recipe=recipe) for recipe in ("common", "paper")}
-    of = {recipe: [start.code.of for start in plan.starts.values()] for recipe, plan in by.items()}
+    of = {recipe: [entry.code.of for entry in plan.artefacts.kept.values()] for recipe, plan in by.items()}
     assert all("bench.train.optimizers:OPTIMIZERS[lamb]" in those for those in of["paper"])
     assert not any("optimizers" in one for those in of["common"] for one in those)
 
@@ -347,7 +347,7 @@ def test_a_start_by_its_papers_optimiser(plan_of):
 def test_a_stage_on_text_with_an_unknown_optimiser_is_bad_input(plan_of, monkeypatch):
     monkeypatch.setattr("methods.distilbert.OF_THE_COMMAND", {"optimizer": "nadam"})
     with pytest.raises(
-        InputError, match="triple_loss, stage triple loss: there is no optimizer nadam; choose one of adamw"
+        InputError, match="triple loss, stage triple loss: there is no optimizer nadam; choose one of adamw"
     ):
         plan_of("distilbert:layers=2:pretraining=masked", recipe="paper")
 

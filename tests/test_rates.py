@@ -25,7 +25,6 @@ from bench.plan.students import tuned_like_the_teacher
 from bench.train.legs import legs_of
 from bench.train.trainee import optimiser
 from methods.api import Setup, Shape, Stage
-from methods.artefacts import GivesEncoder
 from methods.minilm import Relations
 from methods.parts import blank_artefacts
 from methods.terms import hard
@@ -131,7 +130,7 @@ def test_what_a_method_declares_of_its_encoder_is_what_its_student_is_made_of(ro
     several = "x" if getattr(method, "multitask", False) else ""
     prepared = marked(blank_artefacts(wishes, teacher, 2, several))
     student = method.build(Setup(teacher, 2, ("x",), prepared))
-    declared = [wish.encoder_width(teacher) for wish in wishes if isinstance(wish, GivesEncoder)]
+    declared = [width for wish in wishes if (width := wish.encoder_width(teacher)) is not None]
     found = width_of_prepared_encoder(student.model)
     assert declared == ([] if found is None else [found])
 
@@ -163,7 +162,7 @@ def starts_of(rows, recipe, glue_folder, teacher, tmp_path):
         results=tmp_path / "r",
         reports=tmp_path / "p",
     )
-    return {start.wish.name: start for start in build(request).starts.values()}
+    return {entry.artefact.name: entry for entry in build(request).artefacts.kept.values()}
 
 
 ROWS_ON_TEXT = ",".join(
@@ -192,8 +191,8 @@ def test_each_papers_rate_of_a_general_stage_is_for_its_recipe_alone(glue_folder
     moved = {name for name in common if common[name].key != papers[name].key}
     assert moved == set(SAID)  # what names nothing is one start for both recipes, under its old key
     for name, start in common.items():
-        assert start.recipe == START
-        assert papers[name].recipe.name == (PAPER_START if name in SAID else START.name)
+        assert start.text.recipe == START
+        assert papers[name].text.recipe.name == (PAPER_START if name in SAID else START.name)
 
 
 def test_a_general_stage_runs_as_its_paper_says_and_as_long_as_its_text(teacher_folder) -> None:
@@ -271,4 +270,4 @@ def test_a_start_of_the_papers_recipe_trains_at_the_papers_rate(bench, glue_fold
             reports=tmp_path / "p",
         )
     )
-    assert [(start.key, start.slot.is_made) for start in plan.starts.values()] == [(made["paper"]["key"], True)]
+    assert [(entry.key, entry.slot.is_made) for entry in plan.artefacts.kept.values()] == [(made["paper"]["key"], True)]

@@ -55,7 +55,7 @@ def _student(method, labels):
     config = tiny.config()
     names = tuple(f"t{n}" for n in range(len(labels)))
     artefacts = blank_artefacts(
-        [wish for wish in method.requires(config) if artefact_name(wish, "x", True) == wish.name], config, 2
+        [wish for wish in method.requires(config) if artefact_name(wish, config, "x", True) == wish.name], config, 2
     )
     setup = Setup(config, max(labels), names, artefacts, labels)
     random = RandomState(0, torch.device("cpu"))
@@ -135,7 +135,7 @@ def test_experts_give_a_task_its_first_outputs():
 
 def test_soft_targets_are_looked_up_by_example(teacher_folder):
     method = methods.get("mtdnn")()
-    name = artefact_name(EnsembleTargets(3), "a", several=True)
+    name = artefact_name(EnsembleTargets(3), tiny.config(), "a", several=True)
     assert name == "ensemble_targets.a"
     made = {"ids": torch.tensor([7, 3, 5]), "targets": torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])}
     setup = Setup(tiny.config(), 2, ("a",), {name: made})

@@ -119,7 +119,7 @@ def test_new_records_and_what_is_cached_name_their_code(small_run, tmp_path):
         assert len(record.code["computed_by"]["hash"]) == 64
         assert all(len(made["code"]["hash"]) == 64 for made in record.artefacts.values())
     made = [json.loads(file.read_text()) for file in Path(os.environ["BERT_BENCH_CACHE"]).rglob("made.json")]
-    assert {body["code"]["kind"] for body in made} == {"teacher", "general start"}
+    assert {body["code"]["kind"] for body in made} == {"teacher", "trained artefact"}
 
 
 @pytest.mark.parametrize("change", [by_other_code, by_a_stale_start])

@@ -70,7 +70,7 @@ def test_importance_is_that_of_each_example_alone(teacher_folder):
     """Against the formula by a backward pass for each example: |w1 . dL/dw1 + w2 . dL/dw2|, summed."""
     teacher = tiny.classifier(layers=2).eval()
     data = tiny.encoded(teacher_folder)
-    found = NeuronImportance(8).make(teacher, (data.batch(range(s, s + 4)) for s in (0, 4, 8)))
+    found = NeuronImportance(8).compute(teacher, (data.batch(range(s, s + 4)) for s in (0, 4, 8)))
     for number, layer in enumerate(teacher.bert.encoder.layer, start=1):
         w1, w2 = layer.intermediate.dense.weight, layer.output.dense.weight
         expected = torch.zeros(w1.size(0))

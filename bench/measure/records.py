@@ -27,7 +27,7 @@ from bench.record.schema import Failure, Record, TrainCost
 from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.evaluate import predict, score
-from bench.train.materials import Materials
+from bench.train.task_data import TaskData
 from bench.train.trainee import TrainLog
 from methods.api import MethodError
 from methods.families import cost
@@ -41,7 +41,7 @@ def now() -> str:
 def scored(
     cell: Cell,
     model: nn.Module,
-    materials: Materials,
+    materials: TaskData,
     started: str,
     log: TrainLog | None,
     teacher: Any,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.tasks import expand
 from bench.errors import InputError
+from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, asked_by
 from bench.plan.cell import TEACHER, Cell, Numeric, record_key, train_key
 from bench.plan.jobs import TOGETHER
 from bench.plan.keys import digest
@@ -19,9 +20,8 @@ from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_
 from bench.plan.rows import CheckpointRow, Row, TeacherRow
 from bench.plan.spelling import CHECKPOINT, GivenCheckpoint, MethodRow, parse_rows, typed_order, usable
 from bench.plan.stale import said, stale_slots
-from bench.plan.starts import StartPlan
-from bench.plan.students import members_of, multitask, student_cells, with_stages
-from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augmented, mean_tokens, plan_tasks
+from bench.plan.students import asks_ensemble, multitask, student_cells, with_stages
+from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
 from bench.record.freshness import STALE
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -52,7 +52,7 @@ class Planned:
 class Plan:
     request: Request
     tasks: list[TaskPlan]
-    starts: dict[str, StartPlan]
+    artefacts: ArtefactPlans
     cells: list[Planned]
     notes: list[str] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
@@ -84,6 +84,13 @@ class Plan:
 
     def of_task(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]
+
+    def behind_todo(self, task: TaskPlan) -> list[ArtefactPlan]:
+        """All artefacts that the cells to do of one task are made from."""
+        todo = [planned for planned in self.of_task(task.task.name) if planned.todo]
+        rows = {planned.row.spelling: planned.row for planned in todo if isinstance(planned.row, MethodRow)}
+        asked = [entry for row in rows.values() for entry in asked_by(row.method, task, self.artefacts)]
+        return self.artefacts.behind(asked)
 
     def groups(self, task: str, together: int | None = None) -> list[list[Planned]]:
         """Students of one task that are to do, as they train: those of one seed at once, at most so many, or the plan's number."""
@@ -134,28 +141,27 @@ def build(request: Request, estimated: bool = True) -> Plan:
     real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
     notes += sorted({t.checkpoint.note for t in real if t.checkpoint.note})
     store = Store(request.results)
-    starts: dict[str, StartPlan] = {}
+    artefacts = ArtefactPlans(request)
     cells: list[Planned] = []
     rows, left_out = usable(rows, tasks[0].checkpoint.config)
     notes += left_out
     if any(task.teacher.origin == "given" for task in tasks):
-        ensembles = [row.spelling for row in rows if row.by_all and members_of(row, tasks[0])]
+        ensembles = [row.spelling for row in rows if row.by_all and asks_ensemble(row, tasks[0])]
         rows = [row for row in rows if row.spelling not in ensembles]
         notes += [f"{name} is left out of all: teachers that come tuned are no ensemble" for name in ensembles]
     rows, left_out = with_stages(rows, tasks)
     notes += left_out
     for task in tasks:
-        if task.augmentation:
-            task.data = augmented(task, task.augmentation, request, starts)
+        augment(task, artefacts)
         cells.append(_teacher_cell(task, request, store))
         cells += [_checkpoint_cell(row, task, request, store) for row in given]
         for row in rows:
             if not multitask(row):
-                made = student_cells(row, [task], request, starts)
+                made = student_cells(row, [task], request, artefacts)
                 cells += [_planned(cell, row, request, store) for cell in made]
     for row in filter(multitask, rows):
-        cells += [_planned(cell, row, request, store) for cell in student_cells(row, tasks, request, starts)]
-    plan = Plan(request, tasks, starts, cells, notes)
+        cells += [_planned(cell, row, request, store) for cell in student_cells(row, tasks, request, artefacts)]
+    plan = Plan(request, tasks, artefacts, cells, notes)
     plan.notes += said_of_threads(plan, store)
     plan.stale = stale_slots(plan, store.freshness)
     plan.said_of_code = said(plan, store.freshness)

@@ -6,16 +6,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.plan.recipe import Recipe
 from bench.plan.spelling import MethodRow
 
 if TYPE_CHECKING:
+    from bench.plan.artefacts import ArtefactPlan
     from bench.plan.build import Plan, Planned
     from bench.plan.request import Request
-    from bench.plan.starts import StartPlan
     from bench.plan.tasks import TaskPlan
+    from methods.artefacts import Training
     from methods.families import Cost
 
 EFFICIENCY = 0.6
@@ -68,24 +69,24 @@ class Part:
 
 
 def estimate(plan: Plan) -> list[Part]:
-    """What is still to do, in the order in which it is made: starts from text, teachers, students."""
+    """What is still to do, in the order in which it is made: what all tasks share, then task by task."""
     rate = rate_of(plan.request)
     parts, students = [], Students()
     for task in plan.tasks:
         if todo := _todo(plan, task):
             parts += _of_task(plan, task, todo, rate, students)
-    missing = [start for start in needed_starts(plan) if not plan.is_there(start.slot)]
-    return [*(part for start in missing for part in of_start(plan, start, rate)), *parts]
+    shared = [entry for entry in needed_artefacts(plan) if entry.task is None and not plan.is_there(entry.slot)]
+    return [*(of_artefact(plan, entry, rate) for entry in shared), *parts]
 
 
-def needed_starts(plan: Plan) -> list[StartPlan]:
-    """The starts from text that something to do is made from, there or not."""
-    needed: set[str] = set()
+def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
+    """The artefacts that something to do is made from, there or not; of views what they show."""
+    needed: list[ArtefactPlan] = []
     for task in plan.tasks:
-        if todo := _todo(plan, task):
-            needed |= _from_text(plan, task, todo)
-    needed |= {part for start in plan.starts.values() if start.key in needed for part in start.parts.values()}
-    return [start for start in plan.starts.values() if start.key in needed]
+        needed += plan.behind_todo(task)
+        if task.masked_head and _todo(plan, task) and not plan.is_there(task.augmentation_slot):
+            needed.append(plan.artefacts.kept[task.masked_head])
+    return [entry for entry in plan.artefacts.behind(needed) if entry.is_kept]
 
 
 def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
@@ -110,21 +111,21 @@ class Students:
 
 def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: Students) -> list[Part]:
     """The teachers of one task, its augmented rows, and its cells."""
-    from bench.plan.students import members_of
-
     config, name = task.checkpoint.config, task.task.name
     parts = []
     if task.teacher.origin == "fine-tuned" and not plan.is_there(task.teacher_slot(0)):
         weights = config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2
         parts.append(Part(f"teacher of {name}", teacher_flops(task) / rate, 4 * weights))
-    members = max((members_of(p.row, task) for p in todo if isinstance(p.row, MethodRow)), default=0)
+    asked = plan.behind_todo(task)
     parts += [
         Part(task.teacher_slot(seed).title, teacher_flops(task) / rate)
-        for seed in range(1, members)
+        for seed in sorted({seed for entry in asked for seed in entry.seeds} - {0})
         if not plan.is_there(task.teacher_slot(seed))
     ]
     if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
         parts.append(Part(task.augmentation_slot.title, augmentation_flops(task) / rate))
+    own = (entry for entry in asked if entry.is_kept and entry.task is not None)
+    parts += [of_artefact(plan, entry, rate) for entry in own if not plan.is_there(entry.slot)]
     return [*parts, _of_cells(plan, task, todo, rate, students)]
 
 
@@ -138,11 +139,6 @@ def augmentation_flops(task: TaskPlan) -> float:
     """Of masked augmentation: about every second token is a word that is asked for, next to its whole sentence."""
     questions = 0.5 * len(task.train) * task.mean_tokens
     return passes(_teacher_cost(task), questions, 2 * task.mean_tokens)
-
-
-def computed_flops(task: TaskPlan) -> float:
-    """Of one pass of the teacher over the training examples, backward too."""
-    return 3 * passes(_teacher_cost(task), len(task.train), task.mean_tokens)
 
 
 def _teacher_cost(task: TaskPlan) -> Cost:
@@ -178,41 +174,42 @@ def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, 
     return Part(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", flops / rate, disk)
 
 
-def _from_text(plan: Plan, task: TaskPlan, todo: Sequence[Planned]) -> set[str]:
-    """Keys of what the cells of one task are made from; some of them are starts."""
-    keys = {key for planned in todo if isinstance(planned.row, MethodRow) for key in planned.cell.artefacts.values()}
-    if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
-        keys |= {start.key for start in plan.starts.values() if start.is_teacher_head}
-    return keys
+def of_artefact(plan: Plan, entry: ArtefactPlan, rate: float) -> Part:
+    """One artefact: what it trains on text beside its teacher, and what it reads, forwards and backwards."""
+    flops, weights = 0.0, 0
+    if entry.text is not None:
+        training, teacher = training_of(entry), _cost_of_teacher(entry)
+        length = 64 if plan.request.corpus else 16
+        if training is not None:
+            examples = entry.text.budget / length
+            flops += passes(teacher, examples, length) + 3 * passes(training.cost, examples, length)
+            weights = sum(parameter.numel() for parameter in training.student.model.parameters())
+        else:
+            flops += 3 * passes(teacher, entry.own_tokens / length, length)
+    if entry.task is not None and entry.reads_rows:
+        flops += 3 * passes(_teacher_cost(entry.task), len(entry.task.train), entry.task.mean_tokens)
+    return Part(entry.title, flops / rate, 4 * weights, from_text=bool(entry.stages))
 
 
-def of_start(plan: Plan, start: StartPlan, rate: float) -> list[Part]:
-    """One start from text, with the teacher's passes over it; nothing where nothing is trained."""
+def training_of(entry: ArtefactPlan) -> Training | None:
+    """What an artefact trains on text, on the meta device: nothing is allocated; None where it trains nothing."""
     import torch
 
-    from bench.measure.students import teacher_cost
-    from methods.api import Setup
-    from methods.artefacts import PretrainingStage, TruncatedTeacher
-    from methods.families import cost
-    from methods.parts import bert_config, blank_artefacts, classifier
+    from methods.parts import blank_artefacts
 
-    if isinstance(start.wish, TruncatedTeacher):
-        return []
-    config, length = start.checkpoint.config, 64 if plan.request.corpus else 16
+    if not entry.stages:
+        return None
+    config, labels = entry.checkpoint.config, entry.setup({}).num_labels
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        if isinstance(start.wish, PretrainingStage):
-            parts = blank_artefacts(start.wish.requires(config), config, 2)
-            made = start.wish.build(Setup(config, 2, (), parts))
-            known = hasattr(start.wish, "training_cost")
-            price = start.wish.training_cost(made) if known else cost(made.model)  # type: ignore[attr-defined]
-            student: Any = made.model
-        else:
-            student = classifier(bert_config(start.wish.shape, config))
-            price = cost(student)
-    examples = start.budget / length
-    flops = passes(teacher_cost(config, 2), examples, length) + 3 * passes(price, examples, length)
-    weights = sum(parameter.numel() for parameter in student.parameters())
-    return [Part(start.title, flops / rate, 4 * weights, from_text=True)]
+        training = entry.artefact.training(entry.setup(blank_artefacts(entry.parts, config, labels)))
+    assert training is not None, f"{entry.artefact} has stages, so it has a training"
+    return training
+
+
+def _cost_of_teacher(entry: ArtefactPlan) -> Cost:
+    from bench.measure.students import teacher_cost
+
+    return teacher_cost(entry.checkpoint.config, entry.setup({}).num_labels)
 
 
 GLUE_TOKENS = 34e6

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bench.plan.artefacts import ArtefactPlan, asked_by
 from bench.plan.cell import record_key
 from bench.plan.keys import digest
 from bench.plan.rows import CheckpointRow, TeacherRow
 from bench.plan.spelling import MethodRow
-from bench.plan.students import computed_slots, members_of
 from bench.record.code import code_of, training_code
 from bench.train.cache import Slot
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned
     from bench.plan.tasks import TaskPlan
 
-START, TEACHER, AUGMENTATION, COMPUTED = "start", "teacher", "augmentation", "computed"
+TEACHER, AUGMENTATION, ARTEFACT = "teacher", "augmentation", "artefact"
 """Kinds of jobs that put one thing into the cache."""
 SCORES, STUDENTS = "scores", "students"
 """Kinds of jobs that make the records of cells: a model that is there is scored, or students are trained and scored."""
@@ -133,12 +133,8 @@ class _Jobs:
             if isinstance(row, TeacherRow):
                 continue
             found += self._augmentation(task, method)
-            for slot in computed_slots(row, planned.cell, task):
-                found += self._computed(slot, task, planned)
-            if task.teacher.key in planned.cell.artefacts.values():  # it is made of the tuned teacher's weights
-                found += self._teacher(task, 0, method)
-            for key in planned.cell.artefacts.values():
-                found += self._start(key, method)
+            for entry in asked_by(row.method, task, self.plan.artefacts):
+                found += self._artefact(entry, task, method)
         return tuple(dict.fromkeys(found))
 
     def _make(self, slot: Slot, job: Job) -> list[str]:
@@ -153,36 +149,30 @@ class _Jobs:
         slot = task.teacher_slot(seed)
         return self._make(slot, _job(slot, TEACHER, task.task.name, seed=seed, method=method))
 
-    def _start(self, key: str, method: str) -> list[str]:
-        if key not in self.plan.starts:
+    def _artefact(self, entry: ArtefactPlan, task: TaskPlan, method: str) -> list[str]:
+        """An artefact; of one that is a view of its input, what makes that input."""
+        if entry.is_kept and self.plan.is_there(entry.slot):
             return []
-        start = self.plan.starts[key]
-        if self.plan.is_there(start.slot):
-            return []
-        parts = [needed for part in start.parts.values() for needed in self._start(part, method)]
-        return self._make(start.slot, _job(start.slot, START, needs=parts, method=method))
+        needs = [key for seed in entry.seeds for key in self._teacher(task, seed, method)]
+        needs += self._augmentation(task, method) if entry.reads_training_rows else []
+        for part in self.plan.artefacts.parts_of(entry):
+            needs += self._artefact(part, task, method)
+        if not entry.is_kept:
+            return needs
+        of_task = "" if entry.task is None else task.task.name
+        return self._make(entry.slot, _job(entry.slot, ARTEFACT, of_task, needs=needs, method=method))
 
     def _augmentation(self, task: TaskPlan, method: str) -> list[str]:
         """The augmented rows; those made by rules are labelled by the teacher whenever they are read."""
         if task.augmentation is None:
             return []
         if task.augmentation.kind == "masked":
-            heads = [key for key, start in self.plan.starts.items() if start.is_teacher_head]
-            needs, read = [needed for key in heads for needed in self._start(key, method)], []
+            head = self.plan.artefacts.kept[task.masked_head]
+            needs, read = self._artefact(head, task, method), []
         else:
             needs = read = self._teacher(task, 0, method)
         slot = task.augmentation_slot
         return [*read, *self._make(slot, _job(slot, AUGMENTATION, task.task.name, needs=needs, method=method))]
-
-    def _computed(self, slot: Slot, task: TaskPlan, planned: Planned) -> list[str]:
-        if self.plan.is_there(slot):
-            return []
-        method = planned.cell.method
-        assert isinstance(planned.row, MethodRow)
-        seeds = range(max(1, members_of(planned.row, task)))
-        needs = [key for seed in seeds for key in self._teacher(task, seed, method)]
-        needs += self._augmentation(task, method)
-        return self._make(slot, _job(slot, COMPUTED, task.task.name, needs=needs, method=method))
 
 
 def _job(slot: Slot, kind: str, task: str = "", seed: int = 0, needs: Sequence[str] = (), method: str = "") -> Job:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from bench.plan.recipe import ADAMW, optimizers_of
 from bench.plan.spelling import MethodRow
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
     from bench.data.checkpoints import Checkpoint
     from bench.data.sources import Split
+    from bench.plan.artefacts import ArtefactPlan, Text
     from bench.plan.build import Plan, Planned
-    from bench.plan.starts import StartPlan
     from bench.plan.tasks import TaskPlan
-    from methods.api import Setup, Shape, Stage, Student, Taps
-    from methods.artefacts import Artefact, PretrainingStage
+    from methods.api import Stage, Student, Taps
+    from methods.artefacts import Artefact, Training
 
 BASE_BYTES = 456_000_000
 """A process with torch, transformers, datasets and the others that has trained and scored a student of two layers and width
 12: the peak of its proportional set size, measured alone on Linux with torch 2.13 (tests/memory_of_jobs.py --base)."""
-FLOAT, DOUBLE, INT64 = 4, 8, 8
+FLOAT, INT64 = 4, 8
 TOKENISING_BYTES = 240
 """Of each token: what a process has more after texts were encoded, measured with 2,031,986 tokens of 50,000 pairs of
 sentences. Most of it is free again inside the process; the C library does not give it back to the system."""
@@ -60,14 +60,6 @@ class Extent:
     sequences: int
     tokens: float
     squares: float
-
-
-@runtime_checkable
-class OwnTeacher(Protocol):
-    """A general stage that brings a teacher of its own, as :class:`methods.artefacts.PretrainingStage` allows."""
-
-    def teacher(self, setup: Setup) -> nn.Module:
-        """In the place of the un-tuned teacher."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +117,7 @@ def base_bytes() -> int:
 def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     """Of training and scoring students of one task and seed in lockstep, or one student of all tasks of the plan.
 
-    The teacher and the starts from text are made: what else the students wish for is made here where the cache has it not.
+    The teacher and what all tasks share are made: what is a task's own is made here where the cache has it not.
 
     Args:
         group: cells of students, as :meth:`Plan.groups` and :meth:`Plan.together` have them.
@@ -133,16 +125,16 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     tasks = plan.tasks if group[0].cell.together else [task]
     rows = list({planned.spelling: planned for planned in group}.values())  # of several tasks all cells are one student
     students = [_student_of(_row(planned), task, len(tasks) > 1) for planned in rows]
-    taught = any(_row(planned).method.needs_teacher or _asks_teacher(_row(planned), task) for planned in rows)
+    taught = any(_row(planned).method.needs_teacher or _asks_teacher(plan, _row(planned), task) for planned in rows)
     teacher = _teacher(task.checkpoint, task.task.num_labels) if taught else None
-    common = BASE_BYTES + sum(map(_data_bytes, tasks)) + _starts_bytes(plan, task, rows)
+    common = BASE_BYTES + sum(map(_data_bytes, tasks)) + _shared_bytes(plan, task, rows)
     common += len(tasks) * _bytes(teacher) if teacher is not None else 0
     weights = sum(map(_bytes, students))
     moments = sum(_state_bytes(student, one.cell.recipe) for one, student in zip(rows, students, strict=True))
     looking = [student for planned, student in zip(rows, students, strict=True) if planned.cell.selection is not None]
     best = sum(map(_bytes, looking))  # the weights of the best epoch so far
-    making = max(_making_bytes(plan, planned, one) for planned in rows for one in tasks)
-    building = weights + max(_wished_bytes(_row(planned), task) for planned in rows)
+    making = max(_making_of_row(plan, _row(planned), one) for planned in rows for one in tasks)
+    building = weights + max(_own_bytes(plan, _row(planned), task) for planned in rows)
     asked = _asked(rows, task)
     step = max(
         _step_bytes(planned, student, one, teacher, asked)
@@ -163,22 +155,15 @@ def teacher_bytes(plan: Plan, task: TaskPlan) -> int:
     return common + (scoring if task.teacher.origin == "given" else max(scoring, _tuning_bytes(teacher, task)))
 
 
-def start_bytes(plan: Plan, start: StartPlan) -> int:
-    """Of making one start from text, and what it is built from where the cache has it not."""
-    from methods.artefacts import PretrainingStage, TruncatedTeacher
-
-    parts = [plan.starts[key] for key in start.parts.values() if key in plan.starts]
-    before = max((start_bytes(plan, part) for part in parts if not plan.is_there(part.slot)), default=0)
-    wish = start.wish
-    base = BASE_BYTES + _text_bytes(start) + sum(_bytes_of_wish(part.wish, part.checkpoint.config) for part in parts)
-    made = _bytes_of_wish(wish, start.checkpoint.config)
-    if isinstance(wish, PretrainingStage):
-        return max(before, base + _own_stage_bytes(wish, start))
-    teacher = _teacher(start.checkpoint, 2)
-    cutting = _cutting_bytes(wish.shape, start) + _bytes(teacher) + made
-    if isinstance(wish, TruncatedTeacher):
-        return max(before, base + cutting)
-    return max(before, base + cutting, base + _general_start_bytes(wish.shape, start))
+def artefact_bytes(plan: Plan, entry: ArtefactPlan) -> int:
+    """Of making one artefact, and what it is made from where the cache has it not."""
+    parts = plan.artefacts.parts_of(entry)
+    missing = [part for part in parts if part.is_kept and not plan.is_there(part.slot)]
+    before = max((artefact_bytes(plan, part) for part in missing), default=0)
+    data = 0 if entry.task is None else _data_bytes(entry.task)
+    text = 0 if entry.text is None else _text_bytes(entry.text)
+    base = BASE_BYTES + data + text + sum(_bytes_of_artefact(part) for part in parts if part.is_kept)
+    return max(before, base + _making_bytes(entry))
 
 
 # models on the meta device
@@ -358,9 +343,9 @@ def _bytes_a_row(split: Split) -> float:
     return sum(50 + len(text) for text in texts) / max(1, len(some))  # 50 of a string, beside its letters
 
 
-def _lengths_of_text(start: StartPlan) -> list[float]:
+def _lengths_of_text(text: Text) -> list[float]:
     """Tokens of some pieces of the corpus: documents are cut at the recipe's length."""
-    documents, most = start.corpus.documents, start.recipe.max_length
+    documents, most = text.corpus.documents, text.recipe.max_length
     some = documents[:: max(1, len(documents) // LOOKED_AT)]
     found: list[float] = []
     for document in some:
@@ -369,12 +354,12 @@ def _lengths_of_text(start: StartPlan) -> list[float]:
     return found
 
 
-def _text_bytes(start: StartPlan) -> int:
+def _text_bytes(text: Text) -> int:
     """The corpus and its pieces, two arrays each."""
-    lengths = _lengths_of_text(start)
-    pieces = start.budget / (sum(lengths) / len(lengths))
-    texts = sum(50 + len(document) for document in start.corpus.documents)
-    return round(start.budget * 2 * INT64 + pieces * 2 * ARRAY_BYTES + texts)
+    lengths = _lengths_of_text(text)
+    pieces = text.budget / (sum(lengths) / len(lengths))
+    texts = sum(50 + len(document) for document in text.corpus.documents)
+    return round(text.budget * 2 * INT64 + pieces * 2 * ARRAY_BYTES + texts)
 
 
 # phases of the work
@@ -453,124 +438,98 @@ def _scoring_bytes(model: nn.Module, task: TaskPlan) -> int:
     return layers_of(model).answered(_scored_batch(task))
 
 
-def _asks_teacher(row: MethodRow, task: TaskPlan) -> bool:
-    """Whether something of the tuned teacher's own is needed to build a student."""
-    from methods.artefacts import ComputedArtefact, TeacherWeights
-
-    wishes = row.method.requires(task.checkpoint.config)
-    return any(isinstance(w, ComputedArtefact) or (isinstance(w, TeacherWeights) and w.tuned) for w in wishes)
+def _asks_teacher(plan: Plan, row: MethodRow, task: TaskPlan) -> bool:
+    """Whether something of a task's own that a student is built from is made of a teacher."""
+    return any(entry.task is not None and entry.asks_teachers for entry in _asked_by(plan, row, task))
 
 
-def _making_bytes(plan: Plan, planned: Planned, task: TaskPlan) -> int:
-    """What is computed from tuned teachers and training examples before a student is built, where the cache has it not."""
-    from bench.plan.students import computed_slots
-    from methods.artefacts import EnsembleTargets
+def _asked_by(plan: Plan, row: MethodRow, task: TaskPlan) -> list[ArtefactPlan]:
+    from bench.plan.artefacts import asked_by
 
-    if all(plan.is_there(slot) for slot in computed_slots(_row(planned), planned.cell, task)):
-        return 0
-    teacher = _teacher(task.checkpoint, task.task.num_labels)
-    tuning = _tuning_bytes(teacher, task)  # a teacher's gradients too, where they are asked for
-    wishes = _row(planned).method.requires(task.checkpoint.config)
-    others = max((wish.members for wish in wishes if isinstance(wish, EnsembleTargets)), default=1)
-    return tuning + (others - 1) * _bytes(teacher)
+    return list(asked_by(row.method, task, plan.artefacts))
 
 
-def _wished_bytes(row: MethodRow, task: TaskPlan) -> int:
+def _making_of_row(plan: Plan, row: MethodRow, task: TaskPlan) -> int:
+    """What is made for a task before a student is built, where the cache has it not; one teacher is held anyway."""
+    own = [entry for entry in _asked_by(plan, row, task) if entry.task is not None]
+    missing = [entry for entry in plan.artefacts.behind(own) if entry.is_kept and not plan.is_there(entry.slot)]
+    teacher = _bytes(_teacher(task.checkpoint, task.task.num_labels))
+    return max((_making_bytes(entry) - teacher for entry in missing), default=0)
+
+
+def _own_bytes(plan: Plan, row: MethodRow, task: TaskPlan) -> int:
     """Tensors that one student is built from and that are dropped afterwards; the teacher's own as its file is read."""
-    from methods.artefacts import GeneralDistillation, PretrainingStage, TruncatedTeacher
-
-    config = task.checkpoint.config
-    wishes = [
-        w
-        for w in row.method.requires(config)
-        if not isinstance(w, GeneralDistillation | TruncatedTeacher | PretrainingStage)
-    ]
-    return sum(_bytes_of_wish(wish, config) for wish in wishes)
+    asked = _asked_by(plan, row, task)
+    return sum(_bytes_of_artefact(entry) for entry in asked if entry.task is not None or not entry.is_kept)
 
 
-def _starts_bytes(plan: Plan, task: TaskPlan, rows: Iterable[Planned]) -> int:
-    """Starts from text stay in memory as long as the process works, each once, with what they were built from."""
-    keys = {key for planned in rows for key in planned.cell.artefacts.values() if key in plan.starts}
-    keys |= {part for key in keys for part in plan.starts[key].parts.values() if part in plan.starts}
-    return sum(_bytes_of_wish(plan.starts[key].wish, task.checkpoint.config) for key in keys)
+def _shared_bytes(plan: Plan, task: TaskPlan, rows: Iterable[Planned]) -> int:
+    """What all tasks share stays in memory as long as the process works, each once, with what it was made from."""
+    asked = [entry for planned in rows for entry in _asked_by(plan, _row(planned), task)]
+    shared = [entry for entry in asked if entry.task is None]
+    return sum(_bytes_of_artefact(entry) for entry in plan.artefacts.behind(shared) if entry.is_kept)
 
 
-def _bytes_of_wish(wish: Artefact, config: Any) -> int:
+def _bytes_of_artefact(entry: ArtefactPlan) -> int:
+    return _blank_bytes(entry, [entry.artefact])
+
+
+def _blank_bytes(entry: ArtefactPlan, artefacts: Sequence[Artefact]) -> int:
+    """Of these artefacts for the task of one of them."""
     import torch
 
-    from methods.parts import blank_artefacts
-
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        blank: Mapping[str, Mapping[str, Tensor]] = blank_artefacts([wish], config, 2)
-    return sum(_summed(tensors.values()) for tensors in blank.values())
+        blank = [one.blank(entry.checkpoint.config, entry.setup({}).num_labels) for one in artefacts]
+    return sum(_summed(tensors.values()) for tensors in blank)
 
 
-def _text_batch(start: StartPlan) -> Extent:
-    return extent(_lengths_of_text(start), start.recipe.batch_size, start.recipe.max_length)
+def _making_bytes(entry: ArtefactPlan) -> int:
+    """What an artefact's making holds, besides texts and the tensors that it is made from: teachers above all."""
+    from bench.plan.estimate import training_of
+
+    labels, config = entry.setup({}).num_labels, entry.checkpoint.config
+    teacher = _teacher(entry.checkpoint, labels)
+    held = [_bytes(teacher)] if entry.text is not None else []
+    if entry.text is not None:
+        reading = _reading_bytes(entry, entry.text, teacher)
+        held = [reading + _bytes(teacher) + _bytes_of_artefact(entry)] if reading else held
+        training = training_of(entry)
+        if training is not None:
+            built_from = _blank_bytes(entry, entry.parts)
+            held.append(built_from + _training_bytes(training, teacher, entry.text, config.vocab_size))
+    if entry.task is not None and entry.asks_teachers:
+        # a teacher's gradients too, where they are asked for
+        held.append(entry.asks_teachers * _bytes(teacher) + _tuning_bytes(teacher, entry.task))
+    return max(held, default=0)
 
 
-def _general_start_bytes(shape: Shape, start: StartPlan) -> int:
-    """A student of this shape that imitates the teacher's hidden states, with its projection; and the teacher."""
-    import torch
-    from torch import nn
-
-    from methods.api import Student
-    from methods.parts import bert_config, classifier
-    from methods.taps import hidden
-
-    config = start.checkpoint.config
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        projection = nn.Linear(shape.hidden, config.hidden_size)
-        student = Student(classifier(bert_config(shape, config)), nn.ModuleDict({"projection": projection}))
-    states = hidden(*range(shape.layers + 1))
-    return _learning_bytes(student, _teacher(start.checkpoint, 2), [(states, states)], start)
-
-
-def _own_stage_bytes(wish: PretrainingStage, start: StartPlan) -> int:
-    """A method's own general stage: its student, its teacher, and the head over the vocabulary where it hides tokens."""
-    import torch
-
-    from methods.api import Setup
-    from methods.parts import blank_artefacts
-
-    config = start.checkpoint.config
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        setup = Setup(config, 2, (), blank_artefacts(wish.requires(config), config, 2))
-        student = wish.build(setup)
-        teacher = wish.teacher(setup) if isinstance(wish, OwnTeacher) else _teacher(start.checkpoint, 2)
-    stages = _taps(wish.stages(setup), ())
-    share = max((stage.masking.share for stage, _, _ in stages if stage.masking is not None), default=0.0)
-    words = 4 * FLOAT * share * _text_batch(start).tokens * config.vocab_size  # logits, their softmax, both gradients
-    built_from = sum(_summed(tensors.values()) for tensors in setup.artefacts.values())
-    return built_from + round(words) + _learning_bytes(student, teacher, [pair[1:] for pair in stages], start)
-
-
-def _learning_bytes(student: Student, teacher: nn.Module, taps: Sequence[tuple[Taps, Taps]], start: StartPlan) -> int:
-    """A student, its optimiser's state and gradients, its teacher, and its largest step on text."""
-    batch, asked = _text_batch(start), layers_of(teacher)
-    step = max(_stage_bytes(student, asked, ours, theirs, batch) for ours, theirs in taps)
-    held = _bytes(student) + _state_bytes(student, start.recipe.as_dict()) + _gradient_bytes(student)
-    return held + _bytes(teacher) + step
-
-
-def _cutting_bytes(shape: Shape, start: StartPlan) -> int:
-    """What bench.train.inherit holds while it cuts the teacher: its states on some text, in double precision."""
-    from bench.train.starts import OBSERVED_TOKENS
-
-    config, batch = start.checkpoint.config, _text_batch(start)
-    tokens = min(OBSERVED_TOKENS, start.budget)
-    depth, wide = config.num_hidden_layers, config.hidden_size
+def _reading_bytes(entry: ArtefactPlan, text: Text, teacher: nn.Module) -> int:
+    """What it holds while it reads text by itself: what it says, or as for a step of the teacher."""
+    if not entry.own_tokens:
+        return 0
+    batch, tokens = _text_batch(text), entry.own_tokens
     times = tokens / batch.tokens
     whole = Extent(round(times * batch.sequences), tokens, times * batch.squares)
-    middle, hidden = depth * tokens * wide, (depth + 1) * tokens * wide
-    observed = DOUBLE * middle + layers_of(_teacher(start.checkpoint, 2)).answered(whole) + FLOAT * hidden
-    states = DOUBLE * (middle + hidden)
-    fits = (
-        shape.heads == config.num_attention_heads
-        and shape.hidden <= wide
-        and shape.ffn <= config.intermediate_size
-        and shape.layers <= depth
-    )
-    # the projection back is fitted on all states at once, and on the kept coordinates of them, copied twice
-    fitting = DOUBLE * (hidden + 2 * (depth + 1) * tokens * shape.hidden) if fits else 0
-    return round(max(observed, states + FLOAT * hidden + fitting))  # the process keeps the room of the single states
+    said = entry.artefact.making_bytes(entry.checkpoint.config, tokens, layers_of(teacher).answered(whole))
+    return said or layers_of(teacher).trained(batch)
+
+
+def _text_batch(text: Text) -> Extent:
+    return extent(_lengths_of_text(text), text.recipe.batch_size, text.recipe.max_length)
+
+
+def _training_bytes(training: Training, base: nn.Module, text: Text, words: int) -> int:
+    """A training on text: its student, its teacher, and the head over the vocabulary where it hides tokens."""
+    stages = _taps(training.stages, ())
+    share = max((stage.masking.share for stage, _, _ in stages if stage.masking is not None), default=0.0)
+    heads = 4 * FLOAT * share * _text_batch(text).tokens * words  # logits, their softmax, both gradients
+    teacher = base if training.teacher is None else training.teacher
+    return round(heads) + _learning_bytes(training.student, teacher, [pair[1:] for pair in stages], text)
+
+
+def _learning_bytes(student: Student, teacher: nn.Module, taps: Sequence[tuple[Taps, Taps]], text: Text) -> int:
+    """A student, its optimiser's state and gradients, its teacher, and its largest step on text."""
+    batch, asked = _text_batch(text), layers_of(teacher)
+    step = max(_stage_bytes(student, asked, ours, theirs, batch) for ours, theirs in taps)
+    held = _bytes(student) + _state_bytes(student, text.recipe.as_dict()) + _gradient_bytes(student)
+    return held + _bytes(teacher) + step

@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.errors import InputError
+from bench.plan.artefacts import ArtefactPlans
 from bench.plan.cell import Cell
 from bench.plan.spelling import MethodRow
 from bench.plan.students import student_cells
-from bench.plan.tasks import TaskPlan, augmented
+from bench.plan.tasks import TaskPlan, augment
 from bench.record.store import Store
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned
-    from bench.plan.starts import StartPlan
 
 
 def said_of_threads(plan: Plan, store: Store) -> list[str]:
@@ -75,7 +75,7 @@ class WithThreads:
 
     def __init__(self, plan: Plan, threads: int) -> None:
         self._request = replace(plan.request, threads=threads)
-        self._starts: dict[str, StartPlan] = {}
+        self._artefacts = ArtefactPlans(self._request)
         self._tasks = [self._task(task) for task in plan.tasks]
         self._students: dict[str, list[Cell]] = {}
 
@@ -88,7 +88,7 @@ class WithThreads:
             return cell.model_copy(update={"data": task.data, "teacher": task.teacher, "numeric": task.numeric})
         place = f"{planned.spelling} {[task.task.name for task in tasks]}"
         if place not in self._students:
-            self._students[place] = student_cells(planned.row, tasks, self._request, self._starts)
+            self._students[place] = student_cells(planned.row, tasks, self._request, self._artefacts)
         return next(c for c in self._students[place] if (c.seed, c.tasks) == (cell.seed, cell.tasks))
 
     def _task(self, task: TaskPlan) -> TaskPlan:
@@ -98,6 +98,5 @@ class WithThreads:
         if task.teacher.origin == "fine-tuned":
             key = other.teacher_slot(0).key
             other = replace(other, teacher=task.teacher.model_copy(update={"key": key}))
-        if task.augmentation is None:
-            return other
-        return replace(other, data=augmented(other, task.augmentation, self._request, self._starts))
+        augment(other, self._artefacts)
+        return other

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.cell import record_key
-from bench.plan.jobs import AUGMENTATION, COMPUTED, START, TEACHER, TOGETHER, Job, jobs_of
+from bench.plan.jobs import ARTEFACT, AUGMENTATION, TEACHER, TOGETHER, Job, jobs_of
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
 
@@ -101,14 +101,14 @@ def _places(plan: Plan) -> int:
 
 def _memory(plan: Plan, jobs: Sequence[Job], at_once: int) -> int:
     """Bytes of this process and of so many others that do the largest of these jobs at the same time."""
-    from bench.plan.memory import base_bytes, group_bytes, start_bytes, teacher_bytes
+    from bench.plan.memory import artefact_bytes, base_bytes, group_bytes, teacher_bytes
 
     cells = {record_key(planned.cell): planned for planned in plan.cells}
     tasks = {task.task.name: task for task in plan.tasks}
 
     def of(job: Job) -> int:
-        if job.kind == START:
-            return start_bytes(plan, plan.starts[job.key])
+        if job.kind == ARTEFACT:
+            return artefact_bytes(plan, plan.artefacts.kept[job.key])
         trained = [cells[key] for key in job.cells if isinstance(cells[key].row, MethodRow)]
         task = tasks[job.task] if job.task else plan.tasks[0]
         return group_bytes(plan, task, trained) if trained else teacher_bytes(plan, task)
@@ -128,11 +128,11 @@ class Lengths:
         self._cells = {record_key(planned.cell): planned for planned in plan.cells}
 
     def of(self, job: Job) -> float:
-        from bench.plan.estimate import augmentation_flops, computed_flops, of_start, teacher_flops
+        from bench.plan.estimate import augmentation_flops, of_artefact, teacher_flops
 
-        if job.kind == START:
-            return sum(part.seconds for part in of_start(self.plan, self.plan.starts[job.key], self._rate))
-        made = {TEACHER: teacher_flops, AUGMENTATION: augmentation_flops, COMPUTED: computed_flops}
+        if job.kind == ARTEFACT:
+            return of_artefact(self.plan, self.plan.artefacts.kept[job.key], self._rate).seconds
+        made = {TEACHER: teacher_flops, AUGMENTATION: augmentation_flops}
         if job.kind in made:
             return made[job.kind](self._tasks[job.task]) / self._rate
         return self._of_cells(job)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from bench.plan.estimate import needed_starts
+from bench.plan.estimate import needed_artefacts
 from bench.plan.recipe import ADAMW
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
 from bench.record.freshness import STALE
 
 if TYPE_CHECKING:
+    from bench.plan.artefacts import ArtefactPlan
     from bench.plan.build import Plan, Planned
-    from bench.plan.starts import StartPlan
 
 
 MOST_PARTS = 8
@@ -48,8 +48,7 @@ def describe(plan: Plan) -> str:
     ]
     if plan.said_of_jobs and plan.todo:
         lines.append(f"  jobs: {plan.said_of_jobs}")
-    needed = {start.key for start in needed_starts(plan)}
-    lines += [f"  {start.title}: {_state_of_start(plan, start, needed)}" for start in plan.starts.values()]
+    lines += [f"  {line}" for line in _said_of_artefacts(plan)]
     for task in tasks:
         todo = [p for p in plan.of_task(task.task.name) if p.todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
@@ -79,13 +78,32 @@ def _recipe(plan: Plan) -> list[str]:
     return [plan.request.recipe, *chosen, *of_papers, plan.request.precision]
 
 
-def _state_of_start(plan: Plan, start: StartPlan, needed: set[str]) -> str:
-    """Whether a start is there, is made, or is left alone because all records made from it are there."""
-    if plan.is_there(start.slot):
-        return "there; shared by tasks, seeds and methods"
-    if start.key not in needed:
+def _said_of_artefacts(plan: Plan) -> list[str]:
+    """What the rows ask for: a line for each thing that all tasks share, and one for those of one name that are a task's own."""
+    needed = {entry.key for entry in needed_artefacts(plan)}
+    kept = plan.artefacts.kept.values()
+    own: dict[str, dict[str, list[str]]] = {}
+    for entry in kept:
+        if entry.task is not None:
+            states = own.setdefault(entry.artefact.words, {})
+            states.setdefault(_state_of(plan, entry, needed), []).append(entry.task.task.name)
+    lines = [f"{entry.title}: {_state_of(plan, entry, needed)}" for entry in kept if entry.task is None]
+    for name, states in own.items():
+        said = "; ".join(f"{state} for {', '.join(dict.fromkeys(tasks))}" for state, tasks in states.items())
+        lines.append(f"{name}: {said}; shared by seeds and methods")
+    return lines
+
+
+def _state_of(plan: Plan, entry: ArtefactPlan, needed: set[str]) -> str:
+    """Whether an artefact is there, is made, or is left alone because all records made from it are there."""
+    shared = "; shared by tasks, seeds and methods" if entry.task is None else ""
+    if plan.is_there(entry.slot):
+        return f"there{shared}"
+    if entry.key not in needed:
         return "not in the cache, and nothing to do needs it"
-    return f"to make from {start.budget:,} tokens of {start.corpus.name}; shared by tasks, seeds and methods"
+    if entry.text is None:
+        return f"to make{shared}"
+    return f"to make from {entry.text.budget:,} tokens of {entry.text.corpus.name}{shared}"
 
 
 def shares(plan: Plan) -> list[str]:
@@ -105,7 +123,8 @@ def shares(plan: Plan) -> list[str]:
 
 def shorter(plan: Plan) -> list[str]:
     """How a first look is had sooner, where training on unlabelled text takes most of the time."""
-    budgets = [start.budget for start in needed_starts(plan) if not plan.is_there(start.slot)]
+    missing = [entry for entry in needed_artefacts(plan) if not plan.is_there(entry.slot)]
+    budgets = [entry.text.budget for entry in missing if entry.text is not None]
     on_text = sum(part.seconds for part in plan.parts if part.from_text)
     if not budgets or max(budgets) <= FIRST_LOOK_TOKENS or on_text < max(0.5 * plan.seconds, WORTH_A_TIP_SECONDS):
         return []

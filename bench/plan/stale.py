@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.plan.spelling import MethodRow
-from bench.plan.students import computed_slots, members_of
+from bench.plan.artefacts import ArtefactPlan
 from bench.record.freshness import STALE, WHAT_TO_DO, Freshness, of_code
 from bench.train.cache import Slot
 
@@ -14,26 +13,27 @@ if TYPE_CHECKING:
 
 
 def wanted(plan: Plan) -> list[Slot]:
-    """The places in the cache of everything that the cells which are to do are made from, each once."""
+    """The places in the cache of everything that the cells which are to do are made from, each once.
+
+    What is one task's own comes first: its teachers, its augmented rows, its artefacts; then what all tasks share, each
+    before what it is made from.
+    """
     found: dict[str, Slot] = {}
-    starts: set[str] = set()
+    shared: list[ArtefactPlan] = []
     for task in plan.tasks:
-        todo = [planned for planned in plan.of_task(task.task.name) if planned.todo]
-        rows = {planned.row.spelling: planned.row for planned in todo if isinstance(planned.row, MethodRow)}
-        if todo and task.teacher.origin == "fine-tuned":
-            teachers = max([1, *(members_of(row, task) for row in rows.values())])
-            found |= {slot.key: slot for slot in map(task.teacher_slot, range(teachers))}
-        if todo and task.augmentation:
+        if not any(planned.todo for planned in plan.of_task(task.task.name)):
+            continue
+        asked = plan.behind_todo(task)
+        if task.teacher.origin == "fine-tuned":
+            seeds = range(1 + max((seed for entry in asked for seed in entry.seeds), default=0))
+            found |= {slot.key: slot for slot in map(task.teacher_slot, seeds)}
+        if task.augmentation:
             found[task.augmentation_slot.key] = task.augmentation_slot
-            starts |= {key for key, start in plan.starts.items() if start.is_teacher_head}
-        for planned in todo:
-            if isinstance(planned.row, MethodRow):
-                found |= {slot.key: slot for slot in computed_slots(planned.row, planned.cell, task)}
-                starts |= set(planned.cell.artefacts.values())
-    for start in reversed(plan.starts.values()):  # a start is planned after what it is made from
-        if start.key in starts:
-            starts |= set(start.parts.values())
-            found[start.key] = start.slot
+            shared += [plan.artefacts.kept[task.masked_head]] if task.masked_head else []
+        found |= {entry.key: entry.slot for entry in asked if entry.is_kept and entry.task is not None}
+        shared += [entry for entry in asked if entry.is_kept and entry.task is None]
+    for entry in reversed(plan.artefacts.behind(shared)):
+        found |= {entry.key: entry.slot} if entry.is_kept else {}
     return list(found.values())
 
 

@@ -7,28 +7,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError
+from bench.plan.artefacts import ArtefactPlan, ArtefactPlans
 from bench.plan.cell import Cell, Partner, Selection
-from bench.plan.keys import SCHEMA, digest
+from bench.plan.keys import digest
 from bench.plan.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
 from bench.plan.request import CHECKPOINTS, Request
 from bench.plan.spelling import MethodRow
-from bench.plan.starts import StartPlan, plan_start
 from bench.plan.tasks import TaskPlan, setup_of
-from bench.record.code import class_code, code_of
-from bench.train.cache import Slot
 
 if TYPE_CHECKING:
-    from methods.artefacts import Artefact, ComputedArtefact, EnsembleTargets
+    from methods.artefacts import Artefact
 
 BEST_EPOCH = " (best epoch)"
 """Ends the label of a row whose epoch was chosen."""
 
 
-def members_of(row: MethodRow, task: TaskPlan) -> int:
-    """How many tuned teachers of each task a row wants as an ensemble; 0 for most."""
-    from methods.artefacts import EnsembleTargets
+def asks_ensemble(row: MethodRow, task: TaskPlan) -> bool:
+    """Whether a row wants several tuned teachers of a task, not just the one that students learn from."""
+    from methods.artefacts import sources
 
-    return max((w.members for w in _wishes(row, task) if isinstance(w, EnsembleTargets)), default=0)
+    config = task.checkpoint.config
+    return any(source.seed for artefact in _artefacts(row, task) for source in sources(artefact, config))
 
 
 def multitask(row: MethodRow) -> bool:
@@ -36,9 +35,7 @@ def multitask(row: MethodRow) -> bool:
     return bool(row.method.multitask)
 
 
-def student_cells(
-    row: MethodRow, tasks: Sequence[TaskPlan], request: Request, starts: dict[str, StartPlan]
-) -> list[Cell]:
+def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, plans: ArtefactPlans) -> list[Cell]:
     """The cells of one row, one for each seed and task; of several tasks they are one training a seed.
 
     Raises:
@@ -50,11 +47,11 @@ def student_cells(
     artefacts, recipes = {}, []
     by_stages = _stage_optimizers(row, tasks) if request.recipe == PAPER else ()
     for task in tasks:
-        wishes = _wishes(row, task)
-        for wish in wishes:
-            name = artefact_name(wish, task.task.name, several)
-            artefacts[name] = _key_of(wish, request, task, starts)
-        recipes.append(replace(_recipe(task, wishes, row.pace), stage_optimizers=by_stages))
+        wanted = _artefacts(row, task)
+        for artefact in wanted:
+            name = artefact_name(artefact, task.checkpoint.config, task.task.name, several)
+            artefacts[name] = _planned(artefact, row, task, plans).key
+        recipes.append(replace(_recipe(task, wanted, row.pace), stage_optimizers=by_stages))
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     chosen = BEST_EPOCH if CHECKPOINTS[request.checkpoint] else ""
@@ -107,22 +104,29 @@ def _name(row: MethodRow) -> str:
     return row.spelling.split(":")[0]
 
 
-def _wishes(row: MethodRow, task: TaskPlan) -> Sequence[Artefact]:
+def _artefacts(row: MethodRow, task: TaskPlan) -> Sequence[Artefact]:
     try:
         return tuple(row.method.requires(task.checkpoint.config))
     except ValueError as error:
         raise InputError(f"{row.spelling}: {error}") from None
 
 
-def _recipe(task: TaskPlan, wishes: Sequence[Artefact], pace: float) -> Recipe:
+def _planned(artefact: Artefact, row: MethodRow, task: TaskPlan, plans: ArtefactPlans) -> ArtefactPlan:
+    try:
+        return plans.add(artefact, task.base)
+    except ValueError as error:
+        raise InputError(f"{row.spelling}: {error}") from None
+
+
+def _recipe(task: TaskPlan, wanted: Sequence[Artefact], pace: float) -> Recipe:
     """The students' recipe at a row's own pace, at the teacher's learning rate where its start asks for it."""
-    as_teacher = tuned_like_the_teacher(wishes, task.checkpoint.config)
+    as_teacher = tuned_like_the_teacher(wanted, task.checkpoint.config)
     rate = task.teacher_recipe.learning_rate if as_teacher else task.recipe.learning_rate
     return replace(task.recipe, learning_rate=rate * pace)
 
 
-def tuned_like_the_teacher(wishes: Sequence[Artefact], teacher: Any) -> bool:
-    """Whether a student that starts from these wishes takes its teacher's learning rate.
+def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
+    """Whether a student that starts from these artefacts takes its teacher's learning rate.
 
     It does where its encoder begins pre-trained and is WIDE: from the teacher, from a given checkpoint or by a general
     stage, steps that suit a small encoder would destroy what is there. One cut out of a narrow teacher takes that
@@ -131,83 +135,9 @@ def tuned_like_the_teacher(wishes: Sequence[Artefact], teacher: Any) -> bool:
     Args:
         teacher: the teacher's configuration.
     """
-    from methods.artefacts import GivesEncoder, TeacherWeights
-
-    cut = any(isinstance(wish, TeacherWeights) for wish in wishes)
-    return cut or any(wish.encoder_width(teacher) >= WIDE for wish in wishes if isinstance(wish, GivesEncoder))
-
-
-def _key_of(wish: Artefact, request: Request, task: TaskPlan, starts: dict[str, StartPlan]) -> str:
-    """The key of what a method wants prepared, known before it is made."""
-    from bench.data.checkpoints import given_start
-    from methods.artefacts import (
-        EnsembleTargets,
-        GeneralDistillation,
-        GivenEncoder,
-        PretrainingStage,
-        TeacherWeights,
-        TruncatedTeacher,
-    )
-
-    if isinstance(wish, GivenEncoder):
-        return given_start(wish.path, wish.shape, task.checkpoint, request.offline).sha256
-    if isinstance(wish, GeneralDistillation | TruncatedTeacher | PretrainingStage):
-        return plan_start(wish, request, task.checkpoint, task.tokenizer, task.numeric, starts).key
-    if isinstance(wish, TeacherWeights):
-        return task.teacher.key if wish.tuned else task.checkpoint.sha256
-    if isinstance(wish, EnsembleTargets):
-        if task.teacher.origin == "given":
-            raise InputError(
-                f"{wish.name.replace('_', ' ')}: teachers that come tuned are one a task, no ensemble of {wish.members}; "
-                f"name a checkpoint without a head as --teacher"
-            )
-        members = [task.teacher_slot(seed).key for seed in range(wish.members)]
-        read = {} if _reads_as_the_teacher(task) else {"max_length": task.recipe.max_length}
-        return digest({"schema": SCHEMA, "what": wish.name, "teachers": members, "data": task.data.train, **read})
-    # sums over batches of another size are rounded differently
-    batches = {} if task.recipe.batch_size == Recipe.batch_size else {"batch_size": task.recipe.batch_size}
-    return digest(
-        {
-            "schema": SCHEMA,
-            "what": [wish.name, wish.version, dict(wish.settings)],
-            "teacher": task.teacher.key,
-            "data": task.data.evaluation if reads_validation(wish) else task.data.train,
-            "tokenizer": task.tokenizer,
-            "max_length": task.recipe.max_length,
-            "numeric": task.numeric.identity(),
-            **batches,
-        }
-    )
-
-
-def reads_validation(wish: Artefact) -> bool:
-    """Whether something is computed from the first evaluation set in the place of training rows."""
-    return getattr(wish, "rows", "train") == "validation"
-
-
-def _reads_as_the_teacher(task: TaskPlan) -> bool:
-    """Whether students read sequences of the length that their teacher was tuned on."""
-    return task.recipe.max_length == task.teacher_recipe.max_length
-
-
-def computed_slot(wish: EnsembleTargets | ComputedArtefact, key: str, task: str) -> Slot:
-    """Where something that is computed from the tuned teacher and training examples is kept."""
-    from methods.artefacts import EnsembleTargets
-
-    code = code_of("ensemble") if isinstance(wish, EnsembleTargets) else class_code("computed", wish)
-    return Slot("computed", key, code, f"{wish.name.replace('_', ' ')} of {task}")
-
-
-def computed_slots(row: MethodRow, cell: Cell, task: TaskPlan) -> list[Slot]:
-    """Those of one cell's artefacts that are computed from a tuned teacher and training examples."""
-    from methods.artefacts import ComputedArtefact, EnsembleTargets, artefact_name
-
-    several = bool(cell.together)
-    return [
-        computed_slot(wish, cell.artefacts[artefact_name(wish, task.task.name, several)], task.task.name)
-        for wish in _wishes(row, task)
-        if isinstance(wish, EnsembleTargets | ComputedArtefact)
-    ]
+    widths = [artefact.encoder_width(teacher) for artefact in artefacts]
+    cut = any(artefact.cut_from_teacher for artefact in artefacts)
+    return cut or any(width >= WIDE for width in widths if width is not None)
 
 
 def with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[MethodRow], list[str]]:

@@ -10,6 +10,7 @@ from bench.data.augment import Augmentation
 from bench.data.checkpoints import hash_of_tokenizer, sha256_of
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
+from bench.plan.artefacts import ArtefactPlans, Base
 from bench.plan.cell import (
     DataIdentity,
     Numeric,
@@ -18,7 +19,6 @@ from bench.plan.cell import (
 from bench.plan.keys import SCHEMA, digest
 from bench.plan.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
 from bench.plan.request import CHECKPOINTS, Request, recipe_of
-from bench.plan.starts import StartPlan, plan_start
 from bench.record.code import code_of
 from bench.train.cache import Slot
 
@@ -54,6 +54,13 @@ class TaskPlan:
     augmentation: Augmentation | None = None
     choosing: Split | None = None
     """the rows that choose which epoch of a student is shipped; None for the last"""
+    masked_head: str = ""
+    """key of the masked-language head that augmentation asks; "" where it asks none"""
+
+    @property
+    def base(self) -> Base:
+        """What artefacts are planned for: this task with its teacher's checkpoint."""
+        return Base(self.checkpoint, self.tokenizer, self.numeric, self)
 
     @property
     def tokenizer(self) -> str:
@@ -182,20 +189,22 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
         raise InputError(str(error) if str(error).startswith(asked) else f"{asked} on {task.name}: {error}") from None
 
 
-def augmented(
-    task: TaskPlan,
-    augmentation: Augmentation,
-    request: Request,
-    starts: dict[str, StartPlan],
-) -> DataIdentity:
-    """The identity of the augmented rows: of what they are made from and how, known before they are made."""
+def augment(task: TaskPlan, plans: ArtefactPlans) -> None:
+    """Give a task the identity of its augmented rows: of what they are made from and how, known before they are made.
+
+    Raises:
+        InputError: the teacher is of a form that cannot be asked.
+    """
     from methods.api import MethodError
     from methods.masked import TeacherHead
 
+    augmentation = task.augmentation
+    if augmentation is None:
+        return
     head = ""
     if augmentation.kind == "masked":
         try:
-            head = plan_start(TeacherHead(), request, task.checkpoint, task.tokenizer, task.numeric, starts).key
+            head = plans.add(TeacherHead(), task.base).key
         except MethodError as error:
             raise InputError(f"--augment masked: {error}; --augment rules needs none") from None
     made = {
@@ -208,7 +217,8 @@ def augmented(
     if augmentation.vectors is not None:
         made["vectors"] = sha256_of(augmentation.vectors)
         words = f"-with-{augmentation.vectors.name}"
-    return task.given.model_copy(
+    task.masked_head = head
+    task.data = task.given.model_copy(
         update={
             "name": f"{task.given.name}, augmented {augmentation.times} times by {augmentation.kind}"
             + (f" with {augmentation.vectors.name}" if augmentation.vectors else ""),

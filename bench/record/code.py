@@ -42,14 +42,13 @@ COMPUTING = frozenset(
         "bench.train.augmentation",
         "bench.train.choice",
         "bench.train.evaluate",
+        "bench.train.given",
         "bench.train.halfway",
-        "bench.train.inherit",
         "bench.train.lamb",
         "bench.train.legs",
         "bench.train.loop",
         "bench.train.numerics",
         "bench.train.optimizers",
-        "bench.train.starts",
         "bench.train.teachers",
         "bench.train.trainee",
     }
@@ -80,22 +79,34 @@ LOOP = (
     "bench.train.trainee:Trainee",
     f"{OPTIMIZERS}[{ADAMW}]",
 )
-TEXT = ("bench.data.encode:pieces", "bench.train.starts:own_weights")
+ARTEFACT = (
+    "bench.data.encode:encode",
+    "bench.data.encode:pieces",
+    "bench.train.given:Making",
+    "bench.train.given:made",
+    "bench.train.teachers:base_model",
+    "methods.api:Setup",
+)
+"""What hands an artefact its inputs."""
+TRAINED = (*LOOP, *ARTEFACT, "bench.train.given:TrainedMaking")
 KINDS: Mapping[str, tuple[str, ...]] = {
     "student": (*LOOP, "bench.run.group:_trainee", "bench.train.evaluate:predict"),
     "scoring": ("bench.data.encode:encode", "bench.train.evaluate:predict", "bench.train.teachers:base_model"),
     "teacher": (*LOOP, "bench.train.teachers:finetuned_teacher"),
-    "general start": (*LOOP, *TEXT, "bench.train.starts:general_start"),
-    "cut teacher": (*TEXT, "bench.train.starts:cut_teacher"),
-    "general stage": (*LOOP, *TEXT, "bench.train.starts:from_text"),
-    "computed": ("bench.data.encode:encode", "bench.train.teachers:from_training"),
-    "ensemble": ("bench.data.encode:encode", "bench.train.teachers:ensemble_targets"),
+    "artefact": ARTEFACT,
+    "trained artefact": TRAINED,
     "augmentation": (
         "bench.data.encode:encode",
         "bench.train.augmentation:augmented_rows",
         "bench.train.augmentation:relabelled",
     ),
     "training state": ("bench.train.halfway:Halfway",),
+    # what older records and caches call their artefacts
+    "general start": (*TRAINED, "methods.artefacts:GeneralDistillation"),
+    "cut teacher": (*ARTEFACT, "methods.artefacts:TruncatedTeacher"),
+    "general stage": TRAINED,
+    "computed": ARTEFACT,
+    "ensemble": (*ARTEFACT, "methods.artefacts:EnsembleTargets"),
 }
 """What is made -> the definitions of the harness that make it; what it is made of is named apart, in ``Code.of``."""
 BEST_EPOCH = ("bench.train.choice:BestEpoch", "bench.stats.form:FORMS")
@@ -113,6 +124,10 @@ DESCRIBING = frozenset(
     }
 )
 """Members of a method's class (and its bases) that say what it is, and compute nothing."""
+COUNTING = frozenset(
+    {"title", "words", "identity", "encoder_width", "blank", "making_bytes", "training", "training_cost"}
+)
+"""Members of an artefact's class that name it or count it, and compute nothing of it."""
 IN_NO_DUMP = frozenset({"annotation", "returns", "ctx", "type_comment", "type_params", "kind"})
 """Fields of syntax nodes that compute nothing, or that another version of Python writes otherwise."""
 
@@ -208,6 +223,30 @@ def _stated_version(module: str, name: str) -> int | None:
                 return line.value.value if isinstance(line.value, ast.Constant) else None  # type: ignore[return-value]
         of_bases = (_stated_version(module, base.id) for base in statement.bases if isinstance(base, ast.Name))
         return next((version for version in of_bases if version is not None), None)
+    return None
+
+
+@cache
+def _is_artefact(module: str, name: str) -> bool:
+    """Whether a name is a class of artefacts, by its bases as they are written."""
+    if (module, name) == ("methods.artefacts", "Artefact"):
+        return True
+    found = read_module(module)
+    if found is None:
+        return False
+    if name in found.imports:
+        return _is_artefact(*found.imports[name])
+    classes = (s for s in found.bindings.get(name, ()) if isinstance(s, ast.ClassDef))
+    return any(_is_artefact(*at) for one in classes for base in one.bases if (at := _place_of(found, base)))
+
+
+def _place_of(module: Module, base: ast.expr) -> tuple[str, str] | None:
+    """Module and name of a base that is written ``Base`` or ``module.Base``."""
+    if isinstance(base, ast.Name):
+        return module.name, base.id
+    if isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name):
+        there, attribute = module.imports.get(base.value.id, ("", ""))
+        return (f"{there}.{attribute}" if attribute else there), base.attr
     return None
 
 
@@ -360,6 +399,8 @@ class Closure:
         self.packages = packages | {"methods"}
         self.dumps: set[str] = set()
         self._seen: set[tuple[str, str]] = set()
+        self._described: set[tuple[str, str]] = set()
+        """those of them that were taken as what makes something, and not as what is only used"""
 
     def enter(self, root: str) -> None:
         """Follow one definition, as :func:`code_of` names it.
@@ -400,10 +441,12 @@ class Closure:
         """Take the definition of a name and what it uses; whether there is one."""
         if not self._follows(module) or (found := read_module(module)) is None:
             return False
-        if (module, name) in self._seen or f"{module}:{name}" in ONE_BY_ONE:
+        if (module, name) in (self._described if described else self._seen) or f"{module}:{name}" in ONE_BY_ONE:
             return True
         if name in found.bindings:
             self._seen.add((module, name))
+            if described:
+                self._described.add((module, name))
             self._load(found)
             for statement in found.bindings[name]:
                 self._take(found, statement, described)
@@ -467,10 +510,13 @@ def _syntax(
         described: whether it is a method's class, or one of its bases.
     """
     reading = Reading(module)
-    members = DESCRIBING if described and isinstance(node, ast.ClassDef) else frozenset()
+    members = DESCRIBING if described and isinstance(node, ast.ClassDef) else frozenset[str]()
+    if isinstance(node, ast.ClassDef) and _is_artefact(module, node.name):
+        # of an artefact that is only asked for, how it is made is hashed where it is made
+        members |= COUNTING if described else COUNTING | {"make"}
     text = reading.dump(node, members)
     of_bases = Reading(module)
-    for base in node.bases if members and isinstance(node, ast.ClassDef) else ():
+    for base in node.bases if described and isinstance(node, ast.ClassDef) else ():
         of_bases.dump(base)
     used = [(names, True) for names in of_bases.used] + [(names, False) for names in reading.used - of_bases.used]
     return text, sorted(used), reading.imports

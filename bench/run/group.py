@@ -20,14 +20,14 @@ from bench.plan.tasks import setup_of
 from bench.record.code import training_code
 from bench.record.schema import Record
 from bench.run.outcome import Answer
+from bench.train.artefacts import ArtefactStore
 from bench.train.choice import BestEpoch
 from bench.train.halfway import Halfway, equally_far
 from bench.train.legs import legs_of
 from bench.train.loop import Course, train_on
-from bench.train.materials import Materials, known, prepared
 from bench.train.numerics import RandomState
 from bench.train.ship import ship
-from bench.train.starts import Starts
+from bench.train.task_data import TaskData, known
 from bench.train.trainee import Trainee
 from methods.artefacts import artefact_name
 
@@ -56,8 +56,8 @@ class Group:
     def __init__(
         self,
         students: Sequence[Sequence[Planned]],
-        materials: Sequence[Materials],
-        starts: Starts,
+        materials: Sequence[TaskData],
+        artefacts: ArtefactStore,
         again: bool = False,
         save_to: Path | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class Group:
             again: begin anew even where an earlier run broke off.
             save_to: the folder in which students are kept; None where they are not.
         """
-        self.students, self.materials, self.starts = students, materials, starts
+        self.students, self.materials, self.artefacts = students, materials, artefacts
         self.again, self.save_to = again, save_to
         self.started = now()
         self.answer = Answer()
@@ -108,7 +108,7 @@ class Group:
             row = cells[0].row
             assert isinstance(row, MethodRow)
             try:
-                trainee, made = _trainee(cells, self.materials, self.starts)
+                trainee, made = _trainee(cells, self.materials, self.artefacts)
                 if cells[0].cell.selection is not None:
                     exams = [of_task.exam for of_task in self.materials if of_task.exam is not None]
                     trainee.choice = BestEpoch(row.method.deploy, exams, self.materials[0].numerics)
@@ -214,7 +214,7 @@ class Group:
                     self._save(self.save_to, model, record, of_task)
         self.answer.records += checked(found)
 
-    def _save(self, root: Path, model: nn.Module, record: Record, of_task: Materials) -> None:
+    def _save(self, root: Path, model: nn.Module, record: Record, of_task: TaskData) -> None:
         """Keep a student; its record stays even where the student cannot be kept."""
         try:
             folder = ship(root, model, tokenizer_of(of_task.task.checkpoint), record, of_task.task.task)
@@ -230,17 +230,19 @@ class Group:
 
 
 def _trainee(
-    cells: Sequence[Planned], materials: Sequence[Materials], starts: Starts
+    cells: Sequence[Planned], materials: Sequence[TaskData], artefacts: ArtefactStore
 ) -> tuple[Trainee, dict[str, dict[str, Any]]]:
     row, cell = cells[0].row, cells[0].cell
     assert isinstance(row, MethodRow)
     method, several = row.method, bool(cell.together)
     tensors, made = {}, {}
     for of_task in materials:
-        for wish in method.requires(of_task.task.checkpoint.config):
-            name = artefact_name(wish, of_task.name, several)
+        config = of_task.task.checkpoint.config
+        for artefact in method.requires(config):
+            name = artefact_name(artefact, config, of_task.name, several)
             if name not in tensors:
-                tensors[name], made[name] = prepared(wish, cell.artefacts[name], of_task, starts)
+                found = artefacts.of(artefact, of_task)
+                tensors[name], made[name] = found.tensors, dict(found.said)
     setup = setup_of([of_task.task for of_task in materials], tensors)
     random = RandomState(cell.seed, materials[0].numerics.device)
     with random.current():
@@ -249,8 +251,7 @@ def _trainee(
     preparation, legs = legs_of(method.stages(setup), cell.dropped, Recipe(**cell.recipe), *examples)
     for of_task in materials:
         if of_task.task.augmentation:
-            text = {"text": starts.text_of()} if of_task.task.augmentation.kind == "masked" else {}
-            made[f"augmentation.{of_task.name}"] = {**of_task.augmentation[1], **text}
+            made[f"augmentation.{of_task.name}"] = of_task.augmentation[1]
     if method.needs_teacher:
         for of_task in materials:
             name = f"teacher.{of_task.name}" if several else "teacher"

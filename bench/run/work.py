@@ -10,19 +10,17 @@ from bench.errors import InputError
 from bench.measure.records import failed, failure_of, now, scored
 from bench.plan.build import Plan, Planned
 from bench.plan.cell import record_key
-from bench.plan.jobs import AUGMENTATION, COMPUTED, START, STUDENTS, TEACHER, Job, code_of_student
+from bench.plan.jobs import ARTEFACT, AUGMENTATION, STUDENTS, TEACHER, Job, code_of_student
 from bench.plan.rows import CheckpointRow
-from bench.plan.spelling import MethodRow
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
 from bench.run.group import Group, checked
 from bench.run.outcome import Answer
-from bench.train.materials import Materials, known, prepared
+from bench.train.artefacts import ArtefactStore
 from bench.train.numerics import Numerics
-from bench.train.starts import Starts
+from bench.train.task_data import TaskData, known
 from bench.train.teachers import base_model
 from bench.train.trainee import TrainLog
-from methods.artefacts import artefact_name
 
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
 
@@ -32,10 +30,10 @@ class Workplace:
 
     def __init__(self, plan: Plan, numerics: Numerics, progress: Progress) -> None:
         self.plan, self.numerics, self.progress = plan, numerics, progress
-        self.starts = Starts(plan.starts, numerics, progress, plan.request.offline)
+        self.artefacts = ArtefactStore(plan.artefacts, numerics, progress)
         self._tasks = {task.task.name: task for task in plan.tasks}
         self._cells = {record_key(planned.cell): planned for planned in plan.cells}
-        self._at_hand: dict[str, Materials] = {}
+        self._at_hand: dict[str, TaskData] = {}
 
     def do(self, job: Job) -> Answer:
         """Make one thing of the cache, or the records of some cells. What fails is part of the answer.
@@ -56,19 +54,24 @@ class Workplace:
         if any(one.code != code_of_student([self._cells[key] for key in one.cells]) for one in job.students):
             raise InputError(f"{job.title}: the code was edited since this run began; start it again")
 
-    def _materials(self, task: TaskPlan) -> Materials:
+    def _materials(self, task: TaskPlan) -> TaskData:
         """The examples and the teacher of a task; those of the task before are let go."""
         name = task.task.name
         if name not in self._at_hand:
-            self._at_hand = {name: Materials(task, self.numerics, self.progress, self.starts.masked_head)}
+            self._at_hand = {name: self._task_data(task)}
         return self._at_hand[name]
+
+    def _task_data(self, task: TaskPlan) -> TaskData:
+        return TaskData(task, self.numerics, self.progress, self.artefacts.masked_head)
 
     def _made(self, job: Job) -> Answer:
         try:
-            if job.kind == START:
-                self.starts.get(job.key)
-            else:
-                self._make_for_task(job, self._tasks[job.task])
+            task = self._tasks[job.task] if job.task else None
+            if job.kind == ARTEFACT:
+                entry = self.plan.artefacts.kept[job.key]
+                self.artefacts.get(entry, None if task is None else self._materials(task))
+            elif task is not None:
+                self._make_for_task(job, task)
         except Exception as error:
             return Answer(error=failure_of(error, job.method))
         return Answer()
@@ -76,33 +79,16 @@ class Workplace:
     def _make_for_task(self, job: Job, task: TaskPlan) -> None:
         materials = self._materials(task)
         if job.kind == TEACHER:
-            _ = materials.tuned(job.seed) if job.seed else materials.teacher
+            _ = materials.tuned(job.seed)
         elif job.kind == AUGMENTATION:
             _ = materials.augmentation
-        elif job.kind == COMPUTED:
-            self._compute(job.key, materials)
-
-    def _compute(self, key: str, materials: Materials) -> None:
-        """Find the row that wishes for it, and make it."""
-        for planned in self.plan.of_task(materials.name):
-            if not isinstance(planned.row, MethodRow):
-                continue
-            for wish in planned.row.method.requires(materials.task.checkpoint.config):
-                name = artefact_name(wish, materials.name, bool(planned.cell.together))
-                if planned.cell.artefacts.get(name) == key:
-                    prepared(wish, key, materials, self.starts)
-                    return
-        raise InputError(f"{materials.name}: this process plans nothing with the key {key[:12]}")
 
     def _answered(self, job: Job) -> Answer:
         students = [[self._cells[key] for key in student.cells] for student in job.students]
         if job.kind == STUDENTS:
             tasks = [self._tasks[planned.cell.tasks[0]] for planned in students[0]]
-            if len(tasks) == 1:
-                materials = [self._materials(tasks[0])]
-            else:
-                materials = [Materials(task, self.numerics, self.progress, self.starts.masked_head) for task in tasks]
-            return Group(students, materials, self.starts, job.anew, self.plan.request.save_students).answered()
+            materials = [self._materials(tasks[0])] if len(tasks) == 1 else [self._task_data(task) for task in tasks]
+            return Group(students, materials, self.artefacts, job.anew, self.plan.request.save_students).answered()
         return self._scored(students)
 
     def _scored(self, students: Sequence[Sequence[Planned]]) -> Answer:
@@ -121,7 +107,7 @@ class Workplace:
         return answer
 
     @staticmethod
-    def _score_teacher(planned: Planned, materials: Materials, started: str, answer: Answer) -> None:
+    def _score_teacher(planned: Planned, materials: TaskData, started: str, answer: Answer) -> None:
         model, made = materials.teacher
         log = TrainLog(**made["train"]) if "train" in made else None
         record, arrays = scored(planned.cell, model, _read_as_tuned(materials), started, log, None)
@@ -134,20 +120,20 @@ class Workplace:
 
     @staticmethod
     def _score_checkpoint(
-        planned: Planned, checkpoint: Checkpoint, materials: Materials, started: str, answer: Answer
+        planned: Planned, checkpoint: Checkpoint, materials: TaskData, started: str, answer: Answer
     ) -> None:
         """Read with its own tokenizer."""
-        own = Materials(replace(materials.task, checkpoint=checkpoint), materials.numerics, materials.progress)
+        own = TaskData(replace(materials.task, checkpoint=checkpoint), materials.numerics, materials.progress)
         model = base_model(checkpoint, materials.task.task.num_labels)
         record, arrays = scored(planned.cell, model, own, started, None, None)
         answer.records.append((record.model_copy(update={"notes": (NOT_OURS,)}), arrays))
 
 
-def _read_as_tuned(of_task: Materials) -> Materials:
+def _read_as_tuned(of_task: TaskData) -> TaskData:
     """The task with sequences of the length that its teacher was tuned on, where students read others."""
     plan = of_task.task
     length = plan.teacher_recipe.max_length
     if length == plan.recipe.max_length:
         return of_task
     plan = replace(plan, recipe=replace(plan.recipe, max_length=length))
-    return Materials(plan, of_task.numerics, of_task.progress, of_task.head)
+    return TaskData(plan, of_task.numerics, of_task.progress, of_task.masked_head)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,47 +10,44 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench.data.augment import CANDIDATES, Augmentation, Candidates, augmented, replaceable
+from bench.data.augment import CANDIDATES, Candidates, augmented, replaceable
 from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
 from bench.data.encode import Encoded
 from bench.data.sources import Split
 from bench.data.vectors import WordVectors, read
-from bench.train.cache import Slot, keep
+from bench.plan.tasks import TaskPlan
+from bench.train.cache import keep
 from bench.train.evaluate import predict
 from bench.train.loop import OnStep
 from bench.train.numerics import Numerics
-from bench.train.teachers import base_model, own_weights
+from bench.train.teachers import Work, base_model
 from methods import taps
 from methods.api import Batch, Setup
 from methods.masked import TeacherHead
 from methods.packed import Layout, forward
 
+Head = tuple[Mapping[str, Tensor], Mapping[str, Any], Mapping[str, Any]]
+"""The un-tuned teacher's masked-language head; how it was made; and from which text."""
 TOKENS_A_BATCH = 8192
 LONGEST = 126
 """Tokens of a sentence and its hidden twin together, without the special ones."""
 TEXTS = "texts.parquet"
 
 
-def augmented_rows(
-    split: Split,
-    augmentation: Augmentation,
-    slot: Slot,
-    checkpoint: Checkpoint,
-    head: Callable[[], tuple[dict[str, Tensor], dict[str, Any]]],
-    numerics: Numerics,
-    on_step: OnStep,
-) -> tuple[Split, np.ndarray, dict[str, Any]]:
+def augmented_rows(plan: TaskPlan, head: Callable[[], Head], work: Work) -> tuple[Split, np.ndarray, dict[str, Any]]:
     """The rows with their variants, the row each was made of, and what the record says of them: from the cache or made now."""
     import pandas
 
-    parts: dict[str, dict[str, Any]] = {}
+    split, augmentation, slot = plan.train, plan.augmentation, plan.augmentation_slot
+    assert augmentation is not None
+    parts: dict[str, Mapping[str, Any]] = {}
 
     def write(folder: Path) -> dict[str, Any]:
         candidates = None
         if augmentation.kind == "masked":
             vectors = None if augmentation.vectors is None else read(augmentation.vectors)
-            tensors, parts["masked head"] = head()
-            candidates = teacher_candidates(checkpoint, tensors, numerics, on_step, vectors)
+            tensors, parts["masked head"], _ = head()
+            candidates = teacher_candidates(plan.checkpoint, tensors, work.numerics, work.on_step, vectors)
         made, origins = augmented(split, augmentation, candidates)
         columns: dict[str, Any] = {"first": list(made.first), "origin": origins}
         if made.second is not None:
@@ -58,7 +55,7 @@ def augmented_rows(
         pandas.DataFrame(columns).to_parquet(folder / TEXTS, index=False)
         return {"weights": sha256_of(folder / TEXTS), "rows": len(made)}
 
-    body = keep(slot, write, parts)
+    body = keep(slot, write, parts, TEXTS, work.say)
     table = pandas.read_parquet(slot.folder / TEXTS)
     origins = table["origin"].to_numpy()
     rows = Split(
@@ -85,7 +82,7 @@ def relabelled(encoded: Encoded, origins: np.ndarray, teacher: nn.Module, numeri
 
 def teacher_candidates(
     checkpoint: Checkpoint,
-    head: dict[str, Tensor],
+    head: Mapping[str, Tensor],
     numerics: Numerics,
     on_step: OnStep,
     vectors: WordVectors | None = None,
@@ -98,8 +95,10 @@ def teacher_candidates(
     word vectors (the authors': GloVe's), none where they lack it; without vectors, by that of the teacher's own embeddings.
     A word that the vocabulary cannot spell is treated as one of several pieces.
     """
-    tokenizer, weights = tokenizer_of(checkpoint), own_weights(checkpoint)
-    model = base_model(checkpoint, 2).to(numerics.device).eval()
+    tokenizer = tokenizer_of(checkpoint)
+    with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not asked
+        model = base_model(checkpoint, 2).to(numerics.device).eval()
+    weights = {name: value.cpu() for name, value in model.state_dict().items()}
     setup = Setup(checkpoint.config, 2, (), {"teacher_weights": weights, TeacherHead.name: head})
     answer = TeacherHead().filled(setup).to(numerics.device).eval()
     pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))

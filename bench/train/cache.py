@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -67,11 +68,18 @@ class Slot:
 
     @property
     def is_made(self) -> bool:
-        return (self.folder / MADE).is_file()
+        """Whether it is there, with what is known of how it was made; its files are looked at when they are read."""
+        try:
+            return isinstance(self._body(), dict)
+        except (OSError, ValueError):
+            return False
 
     def made(self) -> dict[str, Any]:
         """What is known of how it was made; raises FileNotFoundError where it was not."""
-        return dict(json.loads((self.folder / MADE).read_text()))
+        return dict(self._body())
+
+    def _body(self) -> Any:
+        return json.loads((self.folder / MADE).read_text(encoding="utf-8"))
 
     def forget(self) -> None:
         """Remove it, so that it is made again when it is next wanted."""
@@ -79,14 +87,42 @@ class Slot:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
+_CHECKED: set[Path] = set()
+"""Files of the cache whose content this process has compared with its hash, or has written: none is read twice for that."""
+
+
+def damage(slot: Slot, file: str) -> str:
+    """Why what the cache has of a thing cannot be used; "" where it can, or where there is nothing."""
+    path = slot.folder.resolve() / file
+    if not slot.is_made:
+        return f"{MADE} cannot be read" if (slot.folder / MADE).exists() else ""
+    if path in _CHECKED:
+        return ""
+    try:
+        with path.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        return f"{file} cannot be read: {error.strerror}"
+    if found != slot.made().get("weights", found):
+        return f"{file} is not the file that was written: another sha256"
+    _CHECKED.add(path)
+    return ""
+
+
 def keep(
-    slot: Slot, write: Callable[[Path], dict[str, Any]], parts: Mapping[str, Mapping[str, Any]] | None = None
+    slot: Slot,
+    write: Callable[[Path], dict[str, Any]],
+    parts: Mapping[str, Mapping[str, Any]] | None = None,
+    file: str = WEIGHTS,
+    say: Callable[[str], Any] = lambda text: None,
 ) -> dict[str, Any]:
     """Run ``write`` in a temporary folder and move it into place; other processes wait and find it made.
 
     Args:
         parts: what it is made from, as :func:`keep` returned it: the code behind that counts too. Looked at after
             ``write``, which may fill it.
+        file: the one whose hash ``write`` returns as ``weights``; a thing whose file has another hash is made again.
+        say: told where that is so.
 
     Returns:
         What ``write`` says of it, with its key and the code that made it.
@@ -94,14 +130,24 @@ def keep(
     final = slot.folder
     final.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(final.with_suffix(".lock")):
-        if not slot.is_made:
-            shutil.rmtree(final, ignore_errors=True)
+        if found := damage(slot, file):
+            say(f"  {slot.title}, in the cache, is damaged and made again: {found}")
+        if found or not slot.is_made:
+            _remove(final)
             with tempfile.TemporaryDirectory(dir=final.parent, prefix=".tmp-") as temporary:
                 folder = Path(temporary) / "new"
                 folder.mkdir()
                 said = write(folder)
                 used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
                 made = {"key": slot.key, "code": replace(slot.code, parts=used).as_dict(), **said}
-                (folder / MADE).write_text(json.dumps(made, indent=1))
+                (folder / MADE).write_text(json.dumps(made, indent=1), encoding="utf-8")
                 os.replace(folder, final)
+            _CHECKED.add(final.resolve() / file)
         return slot.made()
+
+
+def _remove(folder: Path) -> None:
+    """A folder of the cache, or what :func:`only` put in its place: the original stays."""
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -30,7 +30,7 @@ from bench.measure.students import untrained
 from bench.plan.contract import refuse_other_classes
 from bench.plan.recipe import Recipe
 from bench.plan.spelling import grid_of, parse_of, settings_of
-from bench.train.evaluate import predict
+from bench.train.given import Making, OnText, TrainedMaking, made
 from bench.train.halfway import Halfway
 from bench.train.legs import kept_terms, legs_of
 from bench.train.loop import train
@@ -39,20 +39,10 @@ from bench.train.numerics import Numerics, RandomState
 from bench.train.trainee import Trainee
 from methods import get
 from methods.api import Method, MethodError, Out, Setup, Stage, Student, lacking
-from methods.artefacts import (
-    Artefact,
-    ComputedArtefact,
-    EnsembleTargets,
-    GeneralDistillation,
-    GivenEncoder,
-    PretrainingStage,
-    TeacherWeights,
-    TruncatedTeacher,
-    artefact_name,
-)
+from methods.artefacts import Artefact, Source, artefact_name, is_of_task, sources
 from methods.families import cost
 from methods.packed import forward
-from methods.parts import blank_artefacts, classifier, text_tensors
+from methods.parts import classifier
 from methods.settings import check_setting
 from methods.taps import LOGITS
 from methods.terms import hard
@@ -135,73 +125,78 @@ class Bench:
         self.data, self.numerics = tiny_task(num_labels), Numerics()
         self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads()))  # a method may spoil its own
         self._artefacts: Mapping[str, Mapping[str, Tensor]] | None = None
+        self._made: list[tuple[Artefact, Mapping[str, Tensor]]] = []
 
     @property
     def setup(self) -> Setup:
         if self._artefacts is None:
-            config = self.teacher.config
-            made: dict[str, Mapping[str, Tensor]] = {}
-            for wish in self.method.requires(config):
-                name = artefact_name(wish, TASK, self.method.multitask)
-                if isinstance(wish, GeneralDistillation | GivenEncoder | TruncatedTeacher):
-                    with torch.random.fork_rng(devices=[]):
-                        torch.manual_seed(3)
-                        made |= blank_artefacts([wish], config, self.num_labels)
-                elif isinstance(wish, PretrainingStage):
-                    made[name] = self._from_text(wish)
-                elif isinstance(wish, EnsembleTargets):
-                    answers = torch.from_numpy(predict(self.teacher, self.data, self.numerics))
-                    targets = answers if self.num_labels == 1 else answers.softmax(-1)
-                    made[name] = {"targets": targets, "ids": torch.tensor(list(self.data.ids))}
-                elif isinstance(wish, ComputedArtefact):
-                    starts = range(0, len(self.data), 32)
-                    made[name] = wish.make(self.teacher, (self.data.batch(range(s, s + 32)) for s in starts))
-                else:
-                    weights = self.teacher.state_dict()
-                    made[name] = {
-                        n: w.clone() for n, w in weights.items() if wish.tuned or not n.startswith("classifier.")
-                    }
-            self._artefacts = made
+            config, several = self.teacher.config, self.method.multitask
+            self._artefacts = {
+                artefact_name(one, config, TASK, several): self.made(one) for one in self.method.requires(config)
+            }
         return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts)
 
-    def _text_stage(self, wish: PretrainingStage) -> tuple[Setup, Student, nn.Module, RandomState]:
-        """The setup, the student, its teacher and its random state at the beginning of a general stage."""
-        random = RandomState(3, self.numerics.device)
-        with random.current():
-            parts = blank_artefacts(wish.requires(self.teacher.config), self.teacher.config, 2)
-            setup = Setup(self.teacher.config, 2, (), parts)
-            student = wish.build(setup)
-        return setup, student, wish.teacher(setup).eval() if hasattr(wish, "teacher") else self.teacher, random
+    def made(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        """An artefact, made once of the tiny teacher, the tiny task and its sentences.
+
+        Raises:
+            Broken: its training fails, or its tensors are not those that ``blank`` says.
+        """
+        found = next((tensors for one, tensors in self._made if one == artefact), None)
+        if found is None:
+            found = self._make(artefact)
+            self._made.append((artefact, found))
+        return found
+
+    def _make(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        blank = self._blank(artefact)
+        if any(source.kind == "checkpoint" for source in sources(artefact, self.teacher.config)):
+            return blank  # a real checkpoint does not fit this teacher
+        text = OnText(self.text.total_tokens, RECIPE)
+        setup_of = functools.partial(self._setup_of, artefact)
+        making = TrainedMaking if artefact.stages(setup_of({})) else Making
+        try:
+            tensors, _ = made(making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
+        except CellError as error:
+            raise Broken(f"{artefact.name}: {error}") from error
+        ours, said = ({n: (t.dtype, t.shape[1:]) for n, t in those.items()} for those in (tensors, blank))
+        if ours != said:
+            differing = sorted(n for n in {*ours, *said} if ours.get(n) != said.get(n))
+            raise Broken(f"{artefact.name}: make gives other tensors than blank says: {', '.join(differing)}")
+        return tensors
+
+    def _blank(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        with RandomState(3, self.numerics.device).current():
+            return artefact.blank(self.teacher.config, self._setup_of(artefact, {}).num_labels)
+
+    def _setup_of(self, artefact: Artefact, parts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
+        if is_of_task(artefact, self.teacher.config):
+            return Setup(self.teacher.config, self.num_labels, (TASK,), parts)
+        return Setup(self.teacher.config, 2, (), parts)
 
     @property
-    def _text(self) -> Encoded:
+    def text(self) -> Encoded:
         """The same sentences without their labels."""
         vocabulary = Vocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
         return replace(self.data, labels=None, vocabulary=vocabulary)
 
     def scenes(self) -> list[Scene]:
-        """Where terms are looked at: the method's own stages, and those of every general stage that it wishes for."""
+        """Where terms are looked at: the method's own stages, and those of every artefact behind it that is trained."""
         setup = self.setup
-        own = Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)
-        wishes = [wish for wish in self.method.requires(self.teacher.config) if isinstance(wish, PretrainingStage)]
-        found = [own]
-        while wishes:
-            wish = wishes.pop(0)
-            wishes += [part for part in wish.requires(self.teacher.config) if isinstance(part, PretrainingStage)]
-            of_text, student, teacher, _ = self._text_stage(wish)
-            stages = functools.partial(wish.stages, of_text)
-            found.append(Scene(wish.name, student, teacher, stages, self._text, MASK))
+        found = [Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)]
+        artefacts = list(self.method.requires(self.teacher.config))
+        while artefacts:
+            artefact = artefacts.pop(0)
+            parts = [one for one in artefact.inputs(self.teacher.config) if not isinstance(one, Source)]
+            artefacts += parts
+            with RandomState(3, self.numerics.device).current():
+                of_text = self._setup_of(artefact, {part.name: self._blank(part) for part in parts})
+                training = artefact.training(of_text)
+            if training is not None:
+                teacher = self.teacher if training.teacher is None else training.teacher.eval()
+                stages = functools.partial(artefact.stages, of_text)
+                found.append(Scene(artefact.name, training.student, teacher, stages, self.text, MASK))
         return found
-
-    def _from_text(self, wish: PretrainingStage) -> Mapping[str, Tensor]:
-        """A general stage of one epoch on the same sentences without their labels."""
-        (setup, student, teacher, random), text = self._text_stage(wish), self._text
-        legs = legs_of(wish.stages(setup), (), replace(RECIPE, epochs=1.0), len(text))[1]
-        trainee = Trainee(wish.name, student, random, [], legs, self.numerics)
-        train([trainee], text, 0, teacher, self.numerics, RECIPE.batch_size)
-        if trainee.error is not None:
-            raise Broken(f"{wish.name}: {trainee.error}") from trainee.error
-        return text_tensors(student)
 
     def build(self, seed: int = 0) -> tuple[Student, RandomState]:
         random = RandomState(seed, self.numerics.device)
@@ -236,6 +231,28 @@ class Bench:
             return forward(model.eval(), self.data.batch(range(8)), LOGITS).logits
 
 
+class _TinyInputs:
+    """The inputs of an artefact on a bench (:class:`bench.train.given.Inputs`): one teacher, tuned, in the place of all."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def tensors(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        return self._bench.made(artefact)
+
+    def teacher(self, source: Source) -> nn.Module:
+        return self._bench.teacher
+
+    def examples(self, source: Source) -> Encoded:
+        return self._bench.text if source.kind == "corpus" else self._bench.data
+
+    def folder(self, source: Source) -> Path:
+        raise Broken(f"no checkpoint of others fits this teacher: {source.path}")
+
+    def halfway(self) -> None:
+        return None
+
+
 def choices_of(method: Any) -> list[tuple[str, Any]]:
     """Every other value of the settings that are a choice: of type bool or Literal."""
     found = []
@@ -250,9 +267,9 @@ def _annotated(kind: type) -> set[str]:
     return {name for name, hint in vars(kind).get("__annotations__", {}).items() if "ClassVar" not in str(hint)}
 
 
-def _is_of_tuned_teacher(wish: Artefact) -> bool:
+def _is_of_tuned_teacher(artefact: Artefact) -> bool:
     """Whether the teacher that is tuned on the task, or several of them, are needed to make it."""
-    return isinstance(wish, EnsembleTargets | ComputedArtefact) or (isinstance(wish, TeacherWeights) and wish.tuned)
+    return any(source.kind == "fine_tuned" for source in sources(artefact, tiny_teacher_config()))
 
 
 class Suite:

@@ -131,6 +131,14 @@ class RandomState:
             raise ValueError(f"a random state of {' and '.join(sorted(state))} cannot go on on {self._device.type}")
         self._state = dict(state)
 
+    def begin_here(self) -> None:
+        """Stand where torch's own state stands now."""
+        self._state = self._read()
+
+    def hand_over(self) -> None:
+        """Let torch's own state stand where this one does."""
+        self._write(self._state)
+
     @contextmanager
     def current(self) -> Iterator[None]:
         with self._saved():

@@ -1,4 +1,4 @@
-"""Where a general start begins: the teacher itself, cut down to the student's shape.
+"""Where general distillation begins: the teacher itself, cut down to the student's shape.
 
 Learning attention from nothing takes far more text than a small corpus has; a student that begins with the
 teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is lost is regressed on what
@@ -10,20 +10,67 @@ random. Our choice, measured in reports/LOG.md; ``start=random`` is the row with
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from transformers import BertForSequenceClassification
 
-from methods.api import Batch
+from methods.api import Batch, Shape
+from methods.artefacts import BASE, CORPUS, OBSERVED_TOKENS, Given
 from methods.packed import forward
 from methods.parts import nearest_layers
 from methods.taps import hidden
 
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+FLOAT, DOUBLE = 4, 8
+
+
+def truncated(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
+    """Fill a classifier's encoder and the way back to the teacher's width, where the shapes allow; they lie on the CPU.
+
+    Returns:
+        The un-tuned teacher, on the CPU.
+    """
+    teacher: Any = given.teacher(BASE).cpu()
+    fits = given.setup.teacher.model_type == "bert" and init_from_teacher(
+        teacher, model, projection, collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS))
+    )
+    given.note("the cut-down teacher" if fits else "random weights: the shape does not fit into the teacher's")
+    return teacher  # type: ignore[no-any-return]
+
+
+def encoder_tensors(model: Any, projection: nn.Linear) -> dict[str, Tensor]:
+    """A classifier's encoder without its pooler, by name as in a ``BertModel``, and the way up to the teacher's width."""
+    encoder = {name: value for name, value in model.bert.state_dict().items() if not name.startswith("pooler.")}
+    return {**encoder, "projection.weight": projection.weight, "projection.bias": projection.bias}
+
+
+def held_bytes(teacher: PretrainedConfig, shape: Shape, tokens: int, pass_bytes: int) -> int:
+    """What :func:`truncated` holds besides the models: the teacher's activations on some text, in double precision.
+
+    Args:
+        pass_bytes: of the teacher's largest layer on this text.
+    """
+    depth, wide = teacher.num_hidden_layers, teacher.hidden_size
+    middle, hidden = depth * tokens * wide, (depth + 1) * tokens * wide
+    observed = DOUBLE * middle + pass_bytes + FLOAT * hidden
+    states = DOUBLE * (middle + hidden)
+    fits = (
+        shape.heads == teacher.num_attention_heads
+        and shape.hidden <= wide
+        and shape.ffn <= teacher.intermediate_size
+        and shape.layers <= depth
+    )
+    # the projection back is fitted on all states at once, and on the kept coordinates of them, copied twice
+    fitting = DOUBLE * (hidden + 2 * (depth + 1) * tokens * shape.hidden) if fits else 0
+    return max(observed, states + FLOAT * hidden + fitting)  # the process keeps the room of the single states
+
 
 @dataclass
-class States:
+class Activations:
     """What the teacher computes on some text: float64, tokens in rows."""
 
     hidden: dict[int, Tensor] = field(default_factory=dict)
@@ -35,9 +82,9 @@ class States:
 
 
 @torch.no_grad()
-def observe(teacher: BertForSequenceClassification, batch: Batch) -> States:
-    """Run the teacher once and keep what :func:`inherit` fits on."""
-    states = States()
+def collect_activations(teacher: BertForSequenceClassification, batch: Batch) -> Activations:
+    """Run the teacher once and keep what :func:`init_from_teacher` fits on."""
+    states = Activations()
     hooks = []
     layers: Any = teacher.bert.encoder.layer
     for number, layer in enumerate(layers, start=1):
@@ -76,11 +123,11 @@ def _root(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def inherit(
+def init_from_teacher(
     teacher: BertForSequenceClassification,
     student: BertForSequenceClassification,
     projection: nn.Linear,
-    states: States,
+    states: Activations,
 ) -> bool:
     """Fill the student's encoder (pooler excepted) and the projection back to the teacher's width.
 

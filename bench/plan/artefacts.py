@@ -1,0 +1,353 @@
+"""What the rows of a plan ask for: each artefact with its key, and what it is made from, known before it is made.
+
+This file and ``bench/train/given.py`` are the two that know where inputs come from; nothing else in ``bench/`` tells one
+kind of artefact from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from bench.errors import InputError
+from bench.plan.cell import Numeric
+from bench.plan.keys import SCHEMA, digest
+from bench.plan.recipe import (
+    PAPER,
+    PAPER_START,
+    START,
+    Recipe,
+    optimizers_of,
+    optimizers_of_stages,
+    without_epochs,
+)
+from bench.plan.request import Request
+from bench.record.code import Code, class_code
+from bench.train.cache import Slot
+from bench.train.optimizers import refusal
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bench.data.checkpoints import Checkpoint
+    from bench.data.corpus import Corpus
+    from bench.plan.tasks import TaskPlan
+    from methods.api import Setup, Stage
+    from methods.artefacts import Artefact, Identity, Source
+
+CORPUS_VERSION = 1
+SAMPLE_TOKENS, CORPUS_TOKENS = 200_000, 4_000_000
+"""Text that is read of the sample suite's sentences and of a corpus, unless --corpus-tokens says else."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """The teacher's checkpoint, and the task that something is asked for; None where no task is known."""
+
+    checkpoint: Checkpoint
+    tokenizer: str
+    """sha256 of what decides its token ids"""
+    numeric: Numeric
+    task: TaskPlan | None = None
+
+
+@dataclass(frozen=True)
+class Text:
+    """The unlabelled text of an artefact, and how a student is trained on it."""
+
+    corpus: Corpus
+    budget: int
+    recipe: Recipe
+
+
+@dataclass(frozen=True)
+class Input:
+    """One thing that an artefact is made from."""
+
+    what: Artefact | Source
+    label: str
+    key: Any
+    """plain values that identify it: a hash, or several by name"""
+
+
+@dataclass
+class ArtefactPlan:
+    """One artefact of a plan."""
+
+    artefact: Artefact
+    key: str
+    checkpoint: Checkpoint
+    task: TaskPlan | None
+    """None for what all tasks share"""
+    inputs: tuple[Input, ...]
+    text: Text | None = None
+    """where the corpus is among the inputs"""
+    stages: tuple[Stage, ...] = ()
+    """through which a student is trained on that text"""
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    """what its key is the hash of"""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it has a place in the cache; else it is a view of its one input."""
+        return self.artefact.is_kept
+
+    @cached_property
+    def code(self) -> Code:
+        if self.text is None or not self.stages:
+            return class_code("artefact", self.artefact)
+        return class_code("trained artefact", self.artefact, optimizers_of(self.text.recipe.as_dict()))
+
+    @property
+    def slot(self) -> Slot:
+        """Its place in the cache."""
+        return Slot("starts" if self.task is None else "computed", self.key, self.code, self.title)
+
+    @property
+    def title(self) -> str:
+        if self.task is None:
+            return self.artefact.title(self.key)
+        return f"{self.artefact.words} of {self.task.task.name}"
+
+    @property
+    def at_work(self) -> str:
+        """What is said while it is made."""
+        if self.task is not None:
+            return f"{self.task.task.name}: {self.artefact.words}"
+        return f"{self.title} from {self.text.corpus.name}" if self.text else self.title
+
+    @property
+    def own_tokens(self) -> int:
+        """Tokens of the corpus that it reads, not counting those that it trains on."""
+        assert self.text is not None
+        most = self.artefact.corpus_tokens
+        return self.text.budget if most is None else min(most, self.text.budget)
+
+    @property
+    def sources(self) -> list[Source]:
+        """What it is made from directly, but for other artefacts."""
+        from methods.artefacts import Source
+
+        return [one.what for one in self.inputs if isinstance(one.what, Source)]
+
+    @property
+    def parts(self) -> list[Artefact]:
+        """The artefacts that it is made from directly."""
+        from methods.artefacts import Source
+
+        return [one.what for one in self.inputs if not isinstance(one.what, Source)]
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of the fine-tuned teachers that it is made from directly."""
+        return [source.seed for source in self.sources if source.kind == "fine_tuned"]
+
+    @property
+    def reads_training_rows(self) -> bool:
+        return any(source.kind == "train" for source in self.sources)
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it is made from a task's examples."""
+        return any(source.is_rows for source in self.sources)
+
+    @property
+    def asks_teachers(self) -> int:
+        """How many teachers it is made from directly."""
+        return sum(source.is_teacher for source in self.sources)
+
+    def setup(self, artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
+        """What it is told: the task's form, or two labels and no task for what all tasks share."""
+        from methods.api import Setup
+
+        if self.task is None:
+            return Setup(self.checkpoint.config, 2, (), artefacts)
+        return Setup(self.checkpoint.config, self.task.task.num_labels, (self.task.task.name,), artefacts)
+
+
+class ArtefactPlans:
+    """Every artefact that the rows of a request ask for; what one is made from is entered before it."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.entries: list[ArtefactPlan] = []
+
+    @property
+    def kept(self) -> dict[str, ArtefactPlan]:
+        """Those that have a place in the cache, by their keys."""
+        return {entry.key: entry for entry in self.entries if entry.is_kept}
+
+    def find(self, artefact: Artefact, base: Base) -> ArtefactPlan | None:
+        """The plan of an artefact for a task; None where nobody asked for it."""
+        for entry in self.entries:
+            of_this_task = entry.task is None or (base.task is not None and entry.task.task.name == base.task.task.name)
+            if entry.artefact == artefact and entry.checkpoint == base.checkpoint and of_this_task:
+                return entry
+        return None
+
+    def parts_of(self, entry: ArtefactPlan) -> list[ArtefactPlan]:
+        """The plans of the artefacts that it is made from directly."""
+        base = self._base_of(entry)
+        found = [self.find(part, base) for part in entry.parts]
+        return [part for part in found if part is not None]
+
+    def behind(self, entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
+        """These and all that they are made from, each once, in the order in which they were planned."""
+        taken = {id(one) for entry in entries for one in (entry, *self.behind(self.parts_of(entry)))}
+        return [entry for entry in self.entries if id(entry) in taken]
+
+    def add(self, artefact: Artefact, base: Base) -> ArtefactPlan:
+        """The plan of an artefact; it and what it is made from are entered where they are not there.
+
+        Raises:
+            InputError: the corpus or a checkpoint cannot be read, or there are no such teachers.
+            MethodError: a teacher of this form cannot be used.
+        """
+        from methods.artefacts import is_of_task
+
+        config = base.checkpoint.config
+        if not is_of_task(artefact, config):
+            base = replace(base, task=None)
+        elif base.task is None:
+            raise InputError(f"{artefact.words}: it is made for a task, and none is given here")
+        found = self.find(artefact, base)
+        if found is None:
+            found = self._planned(artefact, base)
+            self.entries.append(found)
+        return found
+
+    def _planned(self, artefact: Artefact, base: Base) -> ArtefactPlan:
+        inputs = tuple(self._input(one, artefact, base) for one in artefact.inputs(base.checkpoint.config))
+        entry = ArtefactPlan(artefact, "", base.checkpoint, base.task, inputs)
+        if "corpus" in {source.kind for source in entry.sources}:
+            entry.stages = tuple(artefact.stages(entry.setup({})))
+            entry.text = self._text(artefact, entry.stages)
+        if not artefact.is_kept:
+            entry.key = inputs[0].key
+            return entry
+        entry.identity = artefact.identity(self._identity(entry, base))
+        entry.key = digest(entry.identity)
+        return entry
+
+    def _base_of(self, entry: ArtefactPlan) -> Base:
+        return Base(entry.checkpoint, "", Numeric(), entry.task)
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The text of the request."""
+        from bench.data.corpus import read_corpus, sample_corpus
+
+        return read_corpus(self.request.corpus) if self.request.corpus else sample_corpus()
+
+    def _text(self, artefact: Artefact, stages: Collection[Stage]) -> Text:
+        """Where no stage says anything of its paper's recipe, there is one artefact for both recipes."""
+        budget = self.request.corpus_tokens or (CORPUS_TOKENS if self.request.corpus else SAMPLE_TOKENS)
+        said = self.request.recipe == PAPER and any(without_epochs(stage.paper) for stage in stages)
+        return Text(self.corpus, budget, _by_papers(artefact, stages) if said else START)
+
+    def _input(self, what: Artefact | Source, of: Artefact, base: Base) -> Input:
+        from methods.artefacts import Source
+
+        if not isinstance(what, Source):
+            return Input(what, what.name, self.add(what, base).key)
+        return Input(what, what.label, self._key_of(what, of, base))
+
+    def _key_of(self, source: Source, of: Artefact, base: Base) -> Any:
+        """What identifies something that is there before any artefact."""
+        from bench.data.checkpoints import given_start
+
+        task = base.task
+        if source.kind == "base":
+            return base.checkpoint.sha256
+        if source.kind == "checkpoint":
+            assert source.shape is not None
+            return given_start(source.path, source.shape, base.checkpoint, self.request.offline).sha256
+        if source.kind == "corpus":
+            return self.corpus.fingerprint()
+        assert task is not None, "the other sources are of a task"
+        if source.kind == "train":
+            return task.data.train
+        if source.kind == "evaluation":
+            return task.data.evaluation
+        if source.seed and task.teacher.origin == "given":
+            members = sum(one.kind == "fine_tuned" for one in _sources(of, base))
+            raise InputError(
+                f"{of.words}: teachers that come tuned are one a task, no ensemble of {members}; "
+                f"name a checkpoint without a head as --teacher"
+            )
+        return task.teacher_slot(source.seed).key if source.seed else task.teacher.key
+
+    def _identity(self, entry: ArtefactPlan, base: Base) -> Identity:
+        from methods.artefacts import Identity
+
+        artefact, task = entry.artefact, entry.task
+        generic: dict[str, Any] = {
+            "schema": SCHEMA,
+            "what": [artefact.name, artefact.version, dict(artefact.settings)],
+            "numeric": base.numeric.identity(),
+            **{one.label: one.key for one in entry.inputs if one.what in entry.sources},
+        }
+        parts = {one.label: one.key for one in entry.inputs if one.what in entry.parts}
+        if len(parts) < len(entry.parts):
+            raise InputError(f"{artefact.words}: two of the artefacts that it is made from have one name")
+        if parts:
+            generic["parts"] = parts
+        if entry.text is not None:
+            generic |= _of_text(entry, base)
+        if task is not None and entry.reads_rows:
+            generic |= _of_rows(task)
+        reads_as_teacher = task is None or task.recipe.max_length == task.teacher_recipe.max_length
+        teachers = (str(one.key) for one in entry.inputs if one.what in entry.sources and one.what.kind == "fine_tuned")
+        return Identity(generic, tuple(teachers), reads_as_teacher)
+
+
+def _by_papers(artefact: Artefact, stages: Collection[Stage]) -> Recipe:
+    """The recipe by which each stage says its own numbers.
+
+    Raises:
+        InputError: a stage names an optimiser that is not there, or that cannot do what the stage asks.
+    """
+    named = optimizers_of_stages((stage.name, stage.paper) for stage in stages)
+    recipe = replace(START, name=PAPER_START, stage_optimizers=named)
+    for stage in stages:
+        if refused := refusal(recipe.for_stage(stage.paper)):
+            raise InputError(f"{artefact.words}, stage {stage.name}: {refused}")
+    return recipe
+
+
+def _sources(artefact: Artefact, base: Base) -> list[Source]:
+    from methods.artefacts import sources
+
+    return sources(artefact, base.checkpoint.config)
+
+
+def _of_text(entry: ArtefactPlan, base: Base) -> dict[str, Any]:
+    """What identity holds of a training on text."""
+    assert entry.text is not None
+    text, recipe = entry.text, entry.text.recipe.as_dict()
+    if text.recipe.name == PAPER_START:
+        recipe |= {"stages": [without_epochs(stage.paper) for stage in entry.stages]}
+    return {
+        "version": CORPUS_VERSION,
+        "base": base.checkpoint.sha256,
+        "tokenizer": base.tokenizer,
+        "tokens": text.budget,
+        "recipe": recipe,
+        "seed": 0,
+    }
+
+
+def _of_rows(task: TaskPlan) -> dict[str, Any]:
+    """What identity holds of a task's examples as they are read; sums over batches of another size are rounded differently."""
+    batches = {} if task.recipe.batch_size == Recipe.batch_size else {"batch_size": task.recipe.batch_size}
+    return {"tokenizer": task.tokenizer, "max_length": task.recipe.max_length, **batches}
+
+
+def asked_by(method: Any, task: TaskPlan, plans: ArtefactPlans) -> Iterator[ArtefactPlan]:
+    """The artefacts that a method asks for on a task, as they are planned."""
+    for artefact in method.requires(task.checkpoint.config):
+        entry = plans.find(artefact, task.base)
+        assert entry is not None, f"{artefact} is planned before it is asked for"
+        yield entry
