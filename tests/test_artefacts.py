@@ -19,7 +19,7 @@ import torch
 from bench.data import checkpoints
 from bench.plan.build import build
 from bench.plan.request import Request
-from bench.record.code import Code
+from bench.record.code import Code, code_of
 from bench.record.store import Store
 from bench.train import cache
 from bench.train.cache import Slot
@@ -375,3 +375,55 @@ def test_workers_make_artefacts_of_a_third_party(words, tmp_path):
         weights[jobs] = weights_in(tmp_path / jobs)
     assert weights["1"] == weights["2"]
     assert len(weights["1"]) == 5
+
+
+THING = """
+from methods.artefacts import Artefact
+
+
+def scale(x):
+    return x * 2
+
+
+class Means(Artefact):
+    name = "means"
+
+    def make(self, given):
+        return {"mean": scale(given["x"])}
+
+    def blank(self, teacher, num_labels):
+        return {"mean": 1}
+
+
+class Finer(Means):
+    def inputs(self, teacher):
+        return (1,)
+
+
+class Method:
+    def requires(self, teacher):
+        return (Finer(),)
+"""
+
+
+@pytest.mark.parametrize(
+    ("edit", "moved"),
+    [
+        (("x * 2", "x * 3"), {"Means", "Finer"}),
+        (('given["x"]', 'given["y"]'), {"Means", "Finer"}),
+        (('{"mean": 1}', '{"mean": 2}'), set()),
+        (('name = "means"', 'name = "mean"'), {"Method"}),
+        (("return (1,)", "return (2,)"), {"Finer", "Method"}),
+    ],
+    ids=lambda one: one[0] if isinstance(one, tuple) else "",
+)
+def test_how_an_artefact_is_made_is_hashed_where_it_is_made(tmp_path, monkeypatch, edit, moved):
+    """Not with the method that asks for it; what only counts it is hashed nowhere."""
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for number, text in enumerate((THING, THING.replace(*edit))):
+        package = f"thing{tmp_path.name.replace('-', '_')}{number}"
+        (tmp_path / f"{package}.py").write_text(text)
+        found.append({name: code_of("artefact", (f"{package}:{name}",)).hash for name in ("Means", "Finer", "Method")})
+    assert all(found[0].values())
+    assert {name for name in found[0] if found[0][name] != found[1][name]} == moved
