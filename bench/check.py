@@ -174,7 +174,7 @@ def check(
     there = [r for r in old_store.records() if data in (None, slug(r.cell.data.slug))]
     _check_names(tasks, rows, there, baseline)
     olds = [record for record in there if wanted(record)]
-    sessions = list(speed_records(root)) if data is None else []
+    sessions = list(speed_records(root, old_store.note)) if data is None else []
     if not olds and not sessions:
         raise InputError(
             f"--baseline {baseline} has no finished record of what was asked for; is it a folder of records?"
@@ -186,7 +186,7 @@ def check(
     for group in _rows(olds):
         findings += _row(group, news, seeds, old_store, new_store, limits)
     if sessions:
-        findings += _speeds(sessions, list(speed_records(results)), limits)
+        findings += _speeds(sessions, list(speed_records(results, new_store.note)), limits)
     return findings
 
 

@@ -31,6 +31,7 @@ from bench.options import (
     Threads,
     takes,
 )
+from bench.record.aside import heard_by
 
 if TYPE_CHECKING:
     from bench.run import Outcome
@@ -72,6 +73,11 @@ INTERRUPTION = (
 
 def main() -> NoReturn:
     """Run the command line; never shows a traceback for something a person can mend."""
+    with heard_by(lambda note: print(f"bench: {note.said()}", file=sys.stderr)):
+        _run()
+
+
+def _run() -> NoReturn:
     try:
         code = app(standalone_mode=False)
     except BenchError as error:
@@ -352,13 +358,7 @@ def show(
     """Print one record as JSON."""
     from bench.record.store import Store
 
-    found = [r for r in Store(results).records() if r.key.startswith(key) or r.train_key.startswith(key)]
-    if not found:
-        raise InputError(f"no record in {results} has a key that begins with {key}; `report` lists what is there")
-    if len(found) > 1:
-        lines = "".join(f"\n  {r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in found)
-        raise InputError(f"{len(found)} records begin with {key}; type more of one:{lines}")
-    print(found[0].model_dump_json(indent=1))
+    print(Store(results).one(key, trained=True).model_dump_json(indent=1))
 
 
 @app.command(epilog="Example: python -m bench profile --methods tinybert,microbert --teacher bert-base-uncased")

@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.plan.cell import TEACHER, Cell, record_key, train_key
 from bench.plan.recipe import PAPER
 from bench.plan.request import AUGMENTED
+from bench.record.aside import said_of
 from bench.record.schema import Record
 from bench.record.store import Store, slug, write_atomically
 from bench.report.forms import grid, write_table
@@ -86,6 +87,7 @@ def write_experiment(
             if any(r.cell.method != TEACHER for r in group.records):
                 group.suspicions = suspicions_of(group, store)
                 located(group, store, records)
+                group.aside = said_of(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
                 files.setdefault(group.identity, {})[number] = group
     return [_write(title, sections, files[key], store, folder, latex, asked) for key in sorted(files, key=str)]
 

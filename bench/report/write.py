@@ -13,11 +13,12 @@ from pathlib import Path
 from bench.data.checkpoints import EMBEDDED_SHA256
 from bench.errors import NothingMeasured
 from bench.plan.cell import TEACHER, Cell, record_key
+from bench.record.aside import said_of
 from bench.record.freshness import Freshness, stale_lines, unknown_line
 from bench.record.newest import left_out_lines
 from bench.record.schema import Record
 from bench.record.speed import SpeedRecord, speed_records
-from bench.record.store import Store, slug, write_atomically
+from bench.record.store import CELLS, Store, slug, write_atomically
 from bench.report.forms import Paper, grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.names import name_of, table_names
@@ -71,7 +72,7 @@ def write_reports(
     """
     written = [one.path for one in write_groups(store, folder, cells, kept, latex, order)]
     if cells is None:
-        written += [write_speed_report(session, folder, latex) for session in speed_records(store.root)]
+        written += [write_speed_report(session, folder, latex) for session in speed_records(store.root, store.note)]
     return written
 
 
@@ -84,7 +85,7 @@ def write_groups(
     order: Sequence[str] = (),
 ) -> list[Written]:
     """As :func:`write_reports`, without the reports of speed sessions; returns the tables too."""
-    records, sessions = list(store.records()), list(speed_records(store.root))
+    records, sessions = list(store.records()), list(speed_records(store.root, store.note))
     if not records and not sessions:
         raise NothingMeasured(nothing_in(store.root))
     touched = None if cells is None else {record_key(cell) for cell in cells}
@@ -94,6 +95,7 @@ def write_groups(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
             located(group, store, records)
+            group.aside = said_of(store.notes, store.root, {slug(group.slug)})
             group.order = list(order)
             add_speed(group, latest(sessions, group.teacher))
             written.append(write_group(group, folder, store, kept, latex))
@@ -102,6 +104,8 @@ def write_groups(
 
 def nothing_in(root: Path) -> str:
     """What is wrong with a folder without records, and what to type."""
+    if any(root.glob(CELLS)):
+        return f"no record in {root} can be used; `bench store verify --results {root}` says why"
     if root.is_dir():
         return f"no records in {root}; type: python -m bench run --methods all --tasks glue"
     return f"no records in {root}: there is no such folder; name the folder of records with --results"
@@ -269,6 +273,7 @@ def warnings(group: Group) -> list[str]:
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: read mnli and qqp with that in mind.",
             "",
         ]
+    lines += [line for text in group.aside for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
     lines += [line for text in left_out_lines(group.left_out) for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
     if group.freshness is not None:
         lines += [line for text in stale_lines(group.records, group.freshness) for line in (f"**{text}**", "")]
