@@ -35,6 +35,7 @@ from bench.record.aside import heard_by
 
 if TYPE_CHECKING:
     from bench.run import Outcome
+    from bench.upkeep import Survey
 
 app = typer.Typer(
     name="bench",
@@ -63,6 +64,10 @@ def _program(
     ] = False,
 ) -> None:
     """Options of the program itself."""
+
+
+store = typer.Typer(help="Upkeep of a folder of records and of the cache: verify, repair, gc.", no_args_is_help=True)
+app.add_typer(store, name="store")
 
 
 INTERRUPTION = (
@@ -897,3 +902,68 @@ def teacher(given: dict[str, Any]) -> int:
 
     outcome = carry_out(_request(methods="", **given), confirm=_asking())
     return _ended(outcome)
+
+
+@store.command("verify", epilog="Example: python -m bench store verify --results results/reference")
+def store_verify(results: Results = Path("results/runs"), json_file: Json = None) -> int:
+    """Read every record, its answers and the cache, and name what is broken; exit code 1 if something is."""
+    from bench.train.cache import users_cache
+    from bench.upkeep import verify as carry_out
+
+    with heard_by(lambda note: None):  # said below
+        survey = carry_out(results, users_cache())
+    return _surveyed(survey, json_file)
+
+
+@store.command("repair", epilog="Example: python -m bench store repair --results results/runs")
+def store_repair(results: Results = Path("results/runs"), json_file: Json = None) -> int:
+    """Write the pointers that are missing, and rename what is broken to NAME.broken; removes nothing. Exit code 1 if something is left."""
+    from bench.train.cache import users_cache
+    from bench.upkeep import repair as carry_out
+
+    with heard_by(lambda note: None):
+        survey = carry_out(results, users_cache(), print)
+    return _surveyed(survey, json_file)
+
+
+def _surveyed(survey: Survey, json_file: Path | None) -> int:
+    from bench.upkeep import counted
+
+    print(f"holds\n{survey.describe()}" if survey.holds else "holds nothing")
+    for one in survey.found:
+        print(one.said())
+    print(counted(survey.found) if survey.found else "nothing is broken")
+    body = {"holds": survey.holds, "bytes": survey.sizes, "found": [one.as_json() for one in survey.found]}
+    _write_json(json_file, body)
+    return CHECK_FAILED if survey.found else OK
+
+
+@store.command("gc", epilog="Example: python -m bench store gc --results results/runs --yes")
+def store_gc(
+    results: Results = Path("results/runs"),
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Also what is made and kept, and that no record of these results names.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it; without, it is only named.")] = False,
+    json_file: Json = None,
+) -> int:
+    """Name what nothing needs any more and how much it frees; removes it with --yes. Exit code 1 if something is there and stays."""
+    from bench.train.cache import users_cache
+    from bench.upkeep import UNNAMED, megabytes, remove, unneeded
+
+    with heard_by(lambda note: None):
+        found = unneeded(results, users_cache())
+    asked = [one for one in found if cache or one.kind != UNNAMED]
+    for one in asked:
+        print(f"{one.said()} ({megabytes(one.size)})")
+    if others := [one for one in found if one not in asked]:
+        size = megabytes(sum(one.size for one in others))
+        print(f"the cache has {len(others)} more things that no record of these results names ({size}); --cache names them")
+    if asked and yes:
+        print(f"removed: {len(asked)}, {megabytes(remove(asked, users_cache()))}")
+    elif asked:
+        print(f"{len(asked)} can go, {megabytes(sum(one.size for one in asked))}; --yes removes them")
+    else:
+        print("nothing to remove")
+    _write_json(json_file, {"found": [one.as_json() for one in asked], "removed": bool(asked and yes)})
+    return CHECK_FAILED if asked and not yes else OK

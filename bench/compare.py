@@ -119,6 +119,13 @@ def compare(
     printed = {r.called: r.row for r in everything if r.called not in rows}
     first, second = printed.get(first, first), printed.get(second, second)
     of_rows = [r for r in everything if r.row in (first, second) and r.status == "ok"]
+    mute = [r for r in of_rows if not store.has_predictions(r)]
+    for record in mute:
+        (progress or Progress()).say(
+            f"left out: {record.row} on {'+'.join(record.cell.tasks)}, seed {record.cell.seed} ({record.key[:12]}): "
+            f"its answers are not stored; run it again with --rerun"
+        )
+    of_rows = [record for record in of_rows if record not in mute]
     met = [r for r in of_rows if (not tasks or r.cell.tasks[0] in tasks) and (not seeds or r.cell.seed in seeds)]
     for row in (first, second):
         if row not in rows:

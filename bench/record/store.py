@@ -101,7 +101,7 @@ class Store:
 
     def _current(self, folder: Path) -> Record | None:
         file = self.counted(folder)
-        return None if file is None else self._record(file)
+        return None if file is None else self.opened(file)
 
     def counted(self, folder: Path) -> Path | None:
         """The attempt that counts in a cell's folder: the one that ``current`` names.
@@ -111,11 +111,11 @@ class Store:
         """
         pointer = folder / POINTER
         named = self._named(pointer)
-        if named is not None and self._record(named) is not None:
+        if named is not None and self.opened(named) is not None:
             return named
         whole = not os.path.lexists(pointer)
-        for file in self._attempts(folder):
-            record = self._record(file)
+        for file in self.attempts_in(folder):
+            record = self.opened(file)
             if record is not None and (record.status == "ok" or (whole and record.status == "failed")):
                 why = "no `current` names it" if whole else "what `current` names was set aside"
                 self.note(Note(ADOPTED, file, f"{why}; `bench store repair` writes `current` anew"))
@@ -140,20 +140,20 @@ class Store:
             return pointer.parent / said
         return None
 
-    def _attempts(self, folder: Path) -> list[Path]:
+    def attempts_in(self, folder: Path) -> list[Path]:
         """The attempts of a cell, the newest first."""
         found = ((match, file) for file in folder.glob("attempt-*.json") if (match := ATTEMPT.fullmatch(file.name)))
         return [file for _, file in sorted(((int(match[1]), file) for match, file in found), reverse=True)]
 
-    def _record(self, file: Path) -> Record | None:
+    def opened(self, file: Path) -> Record | None:
         """One attempt, if it can be used; else it is set aside. Read again only where a file changed."""
         stamp = (_stamp(file), _stamp(file.with_suffix(".npz")))
         known = self._read.get(file)
         if known is None or known[0] != stamp:
-            known = self._read[file] = stamp, self._opened(file)
+            known = self._read[file] = stamp, self._checked(file)
         return known[1]
 
-    def _opened(self, file: Path) -> Record | None:
+    def _checked(self, file: Path) -> Record | None:
         try:
             record = load(file.read_bytes(), "it")
             wrong = self._misplaced(record, file.parent) or self._fault_of_answers(record, file)
@@ -214,8 +214,8 @@ class Store:
     def attempts(self, record: Record) -> dict[str, Record]:
         """Every finished attempt of this record's question whose raw answers are there, by its name."""
         folder = self.folder(record.cell, record.point)
-        files = [file for file in self._attempts(folder)[::-1] if file.with_suffix(".npz").is_file()]
-        found = {file.stem: self._record(file) for file in files}
+        files = [file for file in self.attempts_in(folder)[::-1] if file.with_suffix(".npz").is_file()]
+        found = {file.stem: self.opened(file) for file in files}
         return {name: one for name, one in found.items() if one is not None and one.status == "ok"}
 
     def has_predictions(self, record: Record) -> bool:
