@@ -8,7 +8,6 @@ ratio to the teacher timed in the same session.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from bench.errors import (
     unknown,
     unknown_row,
 )
+from bench.given import table_at, toml_of
 from bench.plan.cell import TEACHER
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.question import differing, question
@@ -100,7 +100,7 @@ def budgets_of(texts: Sequence[str]) -> dict[str, float]:
             found[metric] = float(points)
         except ValueError:
             raise InputError(f"--budget {text}: expected points after the metric, like {metric}=2") from None
-        if not 0 <= found[metric] <= 100:
+        if not 0 <= found[metric] <= 100:  # NaN neither
             raise InputError(f"--budget {text}: should lie between 0 and 100 points")
     return found
 
@@ -111,17 +111,18 @@ def read_acceptances(path: Path) -> list[Acceptance]:
     Raises:
         InputError: a file that is missing, is not TOML, or lacks a field.
     """
-    try:
-        body = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"--accept {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"--accept {path}: not TOML ({error})") from None
-    found = []
-    for number, entry in enumerate(body.get("accepted", []), start=1):
+    said = f"--accept {path}"
+    body, found = toml_of(path, said), []
+    for name in body:
+        if name != "accepted":
+            raise InputError(f"{said}: {unknown('table', name, ['accepted'])}")
+    for number, entry in enumerate(table_at(body, "accepted", said), start=1):
         lacking = [name for name in ("row", "what", "reason") if not str(entry.get(name, "")).strip()]
         if lacking:
-            raise InputError(f"--accept {path}, [[accepted]] {number}: {', '.join(lacking)} is missing")
+            raise InputError(f"{said}, [[accepted]] {number}: {', '.join(lacking)} is missing")
+        wrong = [name for name in ("row", "what", "reason") if not isinstance(entry[name], str)]
+        if wrong:
+            raise InputError(f"{said}, [[accepted]] {number}: {', '.join(wrong)} should be text in quotation marks")
         found.append(Acceptance(entry["row"], entry["what"], entry["reason"]))
     return found
 

@@ -76,7 +76,12 @@ def read(file: Path) -> WordVectors:
     """
     head_of(file)
     found = file.stat()
-    return _read(file, found.st_mtime_ns, found.st_size)
+    try:
+        return _read(file, found.st_mtime_ns, found.st_size)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"--word-vectors {file}: not UTF-8 text ({error.reason}) behind its first lines; save it as UTF-8"
+        ) from None
 
 
 @lru_cache(maxsize=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -15,6 +16,8 @@ from bench.plan import schedule
 ALL = "all"
 CHECKPOINT = "checkpoint"
 PACE = "pace"
+MOST = 2**31
+"""Above every whole number that a setting can mean."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +257,12 @@ def convert(name: str, text: str, hint: Any) -> Any:
             return text.lower() == "true"
         raise InputError(f"{name}={text}: expected true or false")
     try:
-        return hint(text)
-    except ValueError:
+        value = hint(text)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError
+        if isinstance(value, int) and abs(value) >= MOST:
+            raise ValueError
+        return value
+    except (ValueError, OverflowError):
         kind = {int: "a whole number", float: "a number"}.get(hint, hint.__name__)
         raise InputError(f"{name}={text}: expected {kind}") from None
