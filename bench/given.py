@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import InputError
-from bench.record.aside import one_line
 
 MOST_BYTES = 16 * 2**20
 """Of a file that somebody types: tables, settings, configurations."""
@@ -47,11 +46,11 @@ def toml_of(path: Path, said: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{said} is not TOML: {one_line(str(error))}") from None
+        raise InputError(f"{said} is not TOML: {error}") from None
     except RecursionError:
         raise InputError(f"{said} is not TOML: nested too deeply") from None
     except ValueError as error:  # a number or a date that Python has not
-        raise InputError(f"{said} is not TOML: {one_line(str(error))}") from None
+        raise InputError(f"{said} is not TOML: {error}") from None
 
 
 def json_of(path: Path, said: str, most: int = MOST_BYTES) -> Any:
@@ -75,7 +74,7 @@ def refused_as_json(said: str) -> Iterator[None]:
     except RecursionError:
         raise InputError(f"{said} is not JSON: nested too deeply") from None
     except ValueError as error:
-        raise InputError(f"{said} is not JSON: {one_line(str(error))}") from None
+        raise InputError(f"{said} is not JSON: {error}") from None
 
 
 def table_at(body: Mapping[str, Any], name: str, said: str) -> list[Mapping[str, Any]]:

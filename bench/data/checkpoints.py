@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
@@ -10,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.tasks import Task
-from bench.errors import InputError
+from bench.errors import InputError, one_line
 from bench.given import json_of
-from bench.record.aside import one_line
 
 if TYPE_CHECKING:
     from methods.api import Shape
@@ -182,9 +182,9 @@ def _open(folder: Path, name: str, asked: str, note: str = "", ours: bool = Fals
         raise InputError(f"{asked}: config.json does not describe a model; save one there with save_pretrained")
     own = body.get(OURS)
     maker = own.get("method") if isinstance(own, dict) else None
-    if ours and maker in methods.names():
+    if ours and isinstance(maker, str) and maker in methods.names():
         methods.get(maker)  # its module makes its architecture known to transformers
-    elif body.get("model_type") not in FAMILIES:
+    elif str(body.get("model_type")) not in FAMILIES:
         raise InputError(
             f"{asked}: model_type is {body.get('model_type')!r}; it has to be one of: {', '.join(FAMILIES)}"
         )
@@ -198,8 +198,9 @@ def _open(folder: Path, name: str, asked: str, note: str = "", ours: bool = Fals
     kinds = body.get("architectures")
     finetuned = isinstance(kinds, list) and any("ForSequenceClassification" in str(kind) for kind in kinds)
     try:
-        config = AutoConfig.for_model(**body)
-        wrong = _wrong_in(config)
+        wrong = _too_large(body)  # before transformers makes a name for each of so many labels
+        config = None if wrong else AutoConfig.for_model(**body)
+        wrong = wrong or _wrong_in(config)
     except Exception as error:  # configurations check themselves, each in its own way
         wrong = one_line(str(error).strip())[:300] or type(error).__name__
     if wrong:
@@ -226,10 +227,18 @@ SIZES = {"hidden_size": 2**16, "num_hidden_layers": 2**10, "num_attention_heads"
 """Numbers of a configuration that plans count with, and what none is above."""
 
 
+def _too_large(body: Mapping[str, Any]) -> str:
+    """Which number of a configuration no model can have; "" for none."""
+    most = {**SIZES, **dict.fromkeys(set(body) - set(SIZES), max(SIZES.values()))}
+    large = (name for name, value in body.items() if isinstance(value, int) and abs(value) > most[name])
+    return next((f"{one_line(name)[:40]} is too large" for name in large), "")
+
+
 def _wrong_in(config: Any) -> str:
     """What no model can have; "" for a configuration that can be planned with."""
+    numbers = {**config.to_dict(), "num_labels": config.num_labels}
     for name, most in SIZES.items():
-        value = getattr(config, name, 1)
+        value = numbers.get(config.attribute_map.get(name, name), 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             return f"{name} is {one_line(repr(value))[:40]}; it should be a whole number from 1 to {most:,}"
     labels = config.id2label

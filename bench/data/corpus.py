@@ -10,7 +10,6 @@ from pathlib import Path
 from bench.data import sample
 from bench.errors import InputError
 from bench.given import is_file
-from bench.record.aside import one_line
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,12 @@ def _parquet(path: Path) -> list[str]:
         table = pyarrow.parquet.ParquetFile(path)
         names = table.schema_arrow.names
         if names.count("text") != 1:
-            raise InputError(f"--corpus {path}: no column 'text', or several; it has: {one_line(', '.join(names))}")
+            what = "several columns" if "text" in names else "no column"
+            raise InputError(f"--corpus {path}: {what} 'text'; it has: {', '.join(names)}")
         found = table.read(columns=["text"])["text"].to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise InputError(f"--corpus {path}: not a parquet file ({one_line(str(error))})") from None
+        raise InputError(f"--corpus {path}: not a parquet file ({error})") from None
     for row, text in enumerate(found):
         if text is not None and not isinstance(text, str):
-            raise InputError(f"--corpus {path}, row {row}: text should be text, found {one_line(repr(text)[:80])}")
+            raise InputError(f"--corpus {path}, row {row}: text should be text, found {repr(text)[:80]}")
     return [text for text in found if text]

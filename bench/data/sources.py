@@ -18,9 +18,8 @@ import numpy as np
 
 from bench.data import sample
 from bench.data.tasks import EvaluationSet, Task
-from bench.errors import InputError
+from bench.errors import InputError, one_line
 from bench.given import json_of, refused_as_json
-from bench.record.aside import one_line
 from bench.train.cache import users_cache
 
 HUB_REPOSITORY = "nyu-mll/glue"

@@ -258,11 +258,11 @@ def convert(name: str, text: str, hint: Any) -> Any:
         raise InputError(f"{name}={text}: expected true or false")
     try:
         value = hint(text)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError
         if isinstance(value, int) and abs(value) >= MOST:
             raise ValueError
-        return value
     except (ValueError, OverflowError):
         kind = {int: "a whole number", float: "a number"}.get(hint, hint.__name__)
         raise InputError(f"{name}={text}: expected {kind}") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{name}={text}: expected a finite number")
+    return value

@@ -8,6 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.errors import one_line
+
 SET_ASIDE, ADOPTED, WITHOUT_ANSWERS = "set aside", "adopted", "without answers"
 DEPTH = 5
 """Names in the path of a record's file below its root: data, tasks, method, key, file."""
@@ -75,8 +77,3 @@ def tell(note: Note) -> None:
     listener = _listener.get()
     if listener is not None:
         listener(note)
-
-
-def one_line(text: str) -> str:
-    """The text without line ends and control characters: files may name anything."""
-    return "".join(character if character.isprintable() else " " for character in text)

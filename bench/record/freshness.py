@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import InputError
-from bench.record.aside import SET_ASIDE, Note, one_line, tell
+from bench.record.aside import SET_ASIDE, Note, tell
 from bench.record.code import code_of, is_given, version_of
 from bench.record.schema import Record
 
@@ -58,7 +58,7 @@ def read_entries(root: Path) -> list[Entry]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError, ValidationError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {one_line(str(error).partition(chr(10))[0])}") from None
+        raise InputError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from None
 
 
 def join(root: Path, entries: Sequence[Entry]) -> Path:

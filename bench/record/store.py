@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
-from bench.errors import InputError
+from bench.errors import LISTED, InputError
 from bench.plan.cell import Cell, record_key
 from bench.record import answers
 from bench.record.aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, tell
@@ -255,8 +255,9 @@ class Store:
                 f"no record in {self.root} has a key that begins with {key}; `report` lists what is there"
             )
         if len(found) > 1:
-            lines = [f"\n  {r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in found]
-            raise InputError(f"{len(found)} records in {self.root} begin with {key}; type more of one:{''.join(lines)}")
+            listed = [f"{r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in found[:LISTED]]
+            listed += ["..."] if len(found) > LISTED else []
+            raise InputError(f"{len(found)} records in {self.root} begin with {key}; type more of one: {', '.join(listed)}")
         return found[0]
 
     def like(self, cell: Cell) -> Iterator[Record]:
