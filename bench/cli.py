@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from bench.errors import BAD_INPUT, CHECK_FAILED, INTERRUPTED, OK, BenchError, InputError, what_to_install
+from bench.errors import BAD_INPUT, CHECK_FAILED, INTERRUPTED, OK, BenchError, InputError, one_line, what_to_install
 from bench.options import (
     AS_RECORDED,
     REQUEST,
@@ -326,11 +326,8 @@ def list_(
     import methods as registry
     from bench.data.tasks import GLUE, GROUPS
 
-    try:
-        known = registry.names()
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    wrong = {}
+    known, refused = registry.names(), registry.refused()
+    wrong = dict(refused) if check else {}
     print("methods")
     for name, summary in known.items():
         state = ""
@@ -338,10 +335,12 @@ def list_(
             try:
                 registry.get(name)
                 state = "  ok"
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 wrong[name] = f"{type(error).__name__}: {error}"
                 state = f"  FAILS: {wrong[name]}"
         print(f"  {name:12} {summary}{state}")
+    for why in refused.values():
+        print(f"  cannot be used: {one_line(why)}")
     print("tasks")
     for task in GLUE.values():
         kind = "regression" if task.regression else ", ".join(task.labels)
@@ -350,7 +349,7 @@ def list_(
         print(f"  {group:12} {', '.join(members)}")
     _write_json(
         json_file,
-        {"methods": known, "tasks": list(GLUE), "groups": {k: list(v) for k, v in GROUPS.items()}, "failing": wrong},
+        {"methods": known, "tasks": list(GLUE), "groups": {k: list(v) for k, v in GROUPS.items()}, "failing": wrong, "refused": refused},
     )
     return 1 if wrong else 0
 

@@ -206,9 +206,10 @@ def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
     """
     survey = verify(results, cache)
     _refuse_while_training(cache)
-    for one in survey.found:
-        if one.kind == BROKEN and os.path.lexists(one.path):
+    while broken := [one for one in survey.found if one.kind == BROKEN and os.path.lexists(one.path)]:
+        for one in broken:
             say(f"put aside: {_put_aside(one.path)}")
+        survey = verify(results, cache)  # a pointer to what was put aside is broken now
     store = Store(results)
     for folder in store.cells():
         counted = store.counted(folder)

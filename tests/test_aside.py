@@ -279,3 +279,122 @@ def test_notes_are_told_once_a_command(store):
     assert len(heard) == 1
     with pytest.raises(InputError, match="no record"):
         api.Store(store.root).one("zzz")
+
+
+def test_failures_name_no_folder_of_the_machine(tmp_path, monkeypatch):
+    """Neither the working folder, nor home, Python, the cache or where data lie; addresses stay as they are."""
+    from bench.measure.records import failure_of
+
+    monkeypatch.chdir(tmp_path)
+    files = [tmp_path / "data.csv", Path.home() / "secret" / "notes.txt", Path("/srv/somebody/project/x.bin"), Path(os.__file__)]
+    try:
+        raise OSError(f"{', '.join(map(str, files))}: see https://example.org/a/b and 3/4 of and/or")
+    except OSError as error:
+        failure = failure_of(error, "kd")
+    for text in (failure.message, failure.traceback):
+        for place in (str(tmp_path), str(Path.home()), "/srv/somebody", str(Path(os.__file__).parent), str(REFERENCE.parents[1])):
+            assert place not in text
+        assert "https://example.org/a/b and 3/4 of and/or" in text
+        assert "data.csv" in text
+        assert "x.bin" in text
+    assert 'File "tests/test_aside.py", line' in failure.traceback
+
+
+def test_own_data_are_copied_nowhere(tmp_path, teacher_folder):
+    """Neither into the hub's cache nor for good into ours."""
+    import subprocess
+    import sys
+
+    (tmp_path / "dev.csv").write_text("sentence,label\nfine,positive\nbad,negative\n")
+    task = 'name = "t"\ntrain = "dev.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\nlabels = ["negative", "positive"]\nmetrics = ["accuracy"]\n'
+    (tmp_path / "t.toml").write_text(task)
+    env = {**os.environ, "HOME": str(tmp_path / "home"), "HF_HOME": str(tmp_path / "hub"), "BERT_BENCH_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "data", "--tasks", str(tmp_path / "t.toml")],
+        env=env, capture_output=True, text=True, cwd=REFERENCE.parents[1], check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    held = [path for name in ("home", "hub", "cache") for path in (tmp_path / name).rglob("*") if path.is_file()]
+    assert not held
+
+
+def test_what_killed_processes_left_is_named_and_removed_when_asked(bench, store, monkeypatch):
+    cache = Path(os.environ["BERT_BENCH_CACHE"])
+    left = victim(store) / ".tmp-abc"
+    left.write_bytes(b"x" * 1000)
+    thing = cache / "teachers" / ".tmp-xyz"
+    (thing / "new").mkdir(parents=True)
+    (thing / "new" / "model.safetensors").write_bytes(b"y" * 5000)
+    young = victim(store) / ".tmp-young"
+    young.write_bytes(b"in use")
+    orphan = victim(store) / "attempt-2.npz"
+    orphan.write_bytes(b"z")
+    record = store.one(VICTIM[3:])
+    failed = record.model_copy(update={"status": "interrupted"})
+    (victim(store) / "attempt-3.json").write_text(failed.model_dump_json())
+    for path in (left, thing, orphan):
+        os.utime(path, (1, 1))
+    asked = ["store", "gc", "--results", store.root]
+    named = bench(*asked)
+    assert named.returncode == 1, named.stderr
+    assert "4 can go" in named.stdout
+    assert left.exists()
+    done = bench(*asked, "--yes")
+    assert done.returncode == 0
+    assert not any(path.exists() for path in (left, thing, orphan, victim(store) / "attempt-3.json"))
+    assert young.exists()
+    assert bench(*asked).stdout == "nothing to remove\n"
+    assert len(list(Store(store.root).records())) == 7
+
+
+def test_what_is_broken_is_put_aside_and_pointers_are_written(bench, store):
+    folders = sorted((store.root / "folder-glue" / "rte" / "tinybert").iterdir())
+    damage.RECORD["truncated"][0](folders[0])
+    damage.ANSWERS["garbage"][0](folders[1])
+    (folders[2] / "current").unlink()
+    (victim(store) / "current").write_text("attempt-9.json")
+    cache = Path(os.environ["BERT_BENCH_CACHE"])
+    (cache / "teachers" / "0").mkdir(parents=True)
+    (cache / "teachers" / "0" / "made.json").write_text("{")
+    words = ["store", "verify", "--results", store.root]
+    before = {path: path.read_bytes() for path in store.root.rglob("*") if path.is_file()}
+    found = bench(*words)
+    assert found.returncode == 1
+    assert found.stdout.splitlines()[-1] == "4 broken, 2 no pointer"
+    assert {path: path.read_bytes() for path in store.root.rglob("*") if path.is_file()} == before, "verify writes nothing"
+    mended = bench("store", "repair", "--results", store.root)
+    assert mended.returncode == 0, mended.stdout
+    assert mended.stdout.count("put aside: ") == 6
+    assert mended.stdout.count("written: ") == 2
+    assert bench(*words).returncode == 0
+    assert len(list(Store(store.root).records())) == 5
+    kept = {path.read_bytes() for path in store.root.rglob("*") if path.is_file()}
+    assert set(before.values()) - {b"attempt-9.json"} <= kept | {b"attempt-1.json\n"}, "nothing is lost"
+    gone = bench("store", "gc", "--results", store.root, "--yes")
+    assert gone.returncode == 0, gone.stdout
+    assert not list(store.root.rglob("*.broken"))
+
+
+def test_weights_of_the_cache_are_held_against_their_sum(bench, store):
+    import hashlib
+
+    folder = Path(os.environ["BERT_BENCH_CACHE"]) / "teachers" / ("a" * 24)
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    body = {"key": "a" * 64, "weights": hashlib.sha256(b"weights").hexdigest()}
+    (folder / "made.json").write_text(json.dumps(body))
+    words = ["store", "verify", "--results", store.root]
+    assert bench(*words).returncode == 0
+    (folder / "model.safetensors").write_bytes(b"other weights")
+    answer = bench(*words)
+    assert answer.returncode == 1
+    assert "is not the file that was written (sha256)" in answer.stdout
+    unnamed = bench("store", "gc", "--results", store.root, "--cache")
+    assert "named by no record" in unnamed.stdout
+
+
+def test_a_folder_that_is_not_there_is_no_folder_of_results(bench, tmp_path):
+    for verb in ("verify", "repair", "gc"):
+        answer = bench("store", verb, "--results", tmp_path / "nowhere")
+        assert answer.returncode == 2
+        assert "no such folder" in answer.stderr

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import methods
@@ -150,11 +150,15 @@ def parse_one(text: str) -> MethodRow:
         parts = re.split(r"[;\s]+", name)
         if len(parts) > 1 and all(part in methods.names() for part in parts):
             raise InputError(f"{name!r}: rows are separated by commas: {','.join(parts)}")
+        if name in methods.refused():
+            raise InputError(f"the method {name!r} cannot be used: {methods.refused()[name]}")
         raise unknown("method", name, [*methods.names(), ALL])
     try:
         method = methods.get(name)
     except ImportError as error:
         raise InputError(f"the method {name} cannot be imported: {what_to_install(error) or error}") from None
+    except (Exception, SystemExit) as error:  # the module of a third party runs as it is imported
+        raise InputError(f"the method {name} cannot be imported: {type(error).__name__}: {error}") from None
     return parse_of(method, text)
 
 
@@ -165,6 +169,8 @@ def parse_of(method: type, text: str) -> MethodRow:
         InputError: as :func:`parse_methods`.
     """
     name, *parts = text.split(":")
+    if not isinstance(method, type) or not is_dataclass(method):
+        raise InputError(f"{name}: {_what(method)} is no dataclass; write @dataclass(frozen=True) above the class of the method")
     offered = settings_of(method)
     settings: dict[str, Any] = {}
     dropped: set[str] = set()
@@ -199,6 +205,10 @@ def parse_of(method: type, text: str) -> MethodRow:
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)
+
+
+def _what(method: object) -> str:
+    return f"the class {method.__name__}" if isinstance(method, type) else f"{method!r:.60}"
 
 
 def _pace(text: str, value: str) -> float:
