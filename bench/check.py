@@ -35,6 +35,8 @@ from bench.record.question import differing, question
 from bench.record.schema import Record
 from bench.record.speed import Conditions, SpeedRecord, speed_records
 from bench.record.store import Store, slug
+from bench.report.escape import flat
+from bench.report.forms import github
 from bench.report.speed import conditions_of, described, speed_up
 from bench.stats.paired import RESAMPLES, Pairs, answers, interval, mcnemar, seed_half_width
 
@@ -355,8 +357,6 @@ def _speed(
 
 def summary(findings: Sequence[Finding]) -> str:
     """Markdown for a pull request: the verdict, the counts, and every comparison, the worst first."""
-    from tabulate import tabulate
-
     counts = Counter(finding.verdict for finding in findings)
     ordered = sorted(findings, key=lambda f: WORST_FIRST.index(f.verdict))
     rows = [[f.verdict, f.subject, f.what, f.why] for f in ordered]
@@ -365,7 +365,7 @@ def summary(findings: Sequence[Finding]) -> str:
         "",
         ", ".join(f"{counts[verdict]} {verdict}" for verdict in WORST_FIRST if counts[verdict]) or "nothing to compare",
         "",
-        tabulate(rows, headers=["verdict", "row", "what", "why"], tablefmt="github", disable_numparse=True),
+        github(rows, ["verdict", "row", "what", "why"], "left"),
     ]
     return "\n".join(lines) + "\n"
 
@@ -375,13 +375,13 @@ def junit(findings: Sequence[Finding]) -> bytes:
     suite = ElementTree.Element("testsuite", name="bench check", tests=str(len(findings)))
     failures = skipped = 0
     for finding in findings:
-        case = ElementTree.SubElement(suite, "testcase", classname=finding.subject, name=finding.what)
+        case = ElementTree.SubElement(suite, "testcase", classname=flat(finding.subject), name=flat(finding.what))
         if finding.verdict in (REGRESSED, OTHER):
             failures += 1
-            ElementTree.SubElement(case, "failure", message=f"{finding.verdict}: {finding.why}")
+            ElementTree.SubElement(case, "failure", message=flat(f"{finding.verdict}: {finding.why}"))
         elif finding.verdict not in (PASSED, ACCEPTED):
             skipped += 1
-            ElementTree.SubElement(case, "skipped", message=f"{finding.verdict}: {finding.why}")
+            ElementTree.SubElement(case, "skipped", message=flat(f"{finding.verdict}: {finding.why}"))
     suite.set("failures", str(failures))
     suite.set("skipped", str(skipped))
     return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)

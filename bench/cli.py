@@ -349,7 +349,13 @@ def list_(
         print(f"  {group:12} {', '.join(members)}")
     _write_json(
         json_file,
-        {"methods": known, "tasks": list(GLUE), "groups": {k: list(v) for k, v in GROUPS.items()}, "failing": wrong, "refused": refused},
+        {
+            "methods": known,
+            "tasks": list(GLUE),
+            "groups": {k: list(v) for k, v in GROUPS.items()},
+            "failing": wrong,
+            "refused": refused,
+        },
     )
     return 1 if wrong else 0
 
@@ -957,7 +963,9 @@ def store_gc(
         print(f"{one.said()} ({megabytes(one.size)})")
     if others := [one for one in found if one not in asked]:
         size = megabytes(sum(one.size for one in others))
-        print(f"the cache has {len(others)} more things that no record of these results names ({size}); --cache names them")
+        print(
+            f"the cache has {len(others)} more things that no record of these results names ({size}); --cache names them"
+        )
     if asked and yes:
         print(f"removed: {len(asked)}, {megabytes(remove(asked, users_cache()))}")
     elif asked:

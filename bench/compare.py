@@ -17,6 +17,7 @@ from bench.record.freshness import of_code
 from bench.record.newest import left_out_lines, newest_of
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.forms import github
 from bench.report.groups import Column
 from bench.report.resampled import Resampled, chance, resampled
 from bench.stats.metrics import largest_difference, possible_differences
@@ -334,8 +335,6 @@ def _seeds(line: Comparison) -> str:
 
 def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
     """Markdown."""
-    from tabulate import tabulate
-
     rows = [
         [
             line.task,
@@ -356,4 +355,4 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
     called = next((line.names for line in lines), (first, second))
     header = ["task", "metric", "examples", "seeds", *called, "difference", "95 % interval"]
     header += ["least detectable", "p", "p, Holm", "the first is"]
-    return tabulate(rows, header, tablefmt="github", disable_numparse=True, stralign="right")
+    return github(rows, header, "right")

@@ -151,9 +151,13 @@ def _things(cache: Path) -> Iterator[Path]:
     kinds = (kind for kind in _files(cache) if kind.is_dir() and kind.name not in (STATES, MARKS, PROGRESS))
     for kind in kinds:
         for folder in _files(kind):
-            if folder.is_dir() and not folder.name.startswith(TEMPORARY) and folder.suffix != ASIDE:
-                if (folder / MADE).is_file() or (folder / WEIGHTS).is_file() or not any(folder.iterdir()):
-                    yield folder
+            named = not folder.name.startswith(TEMPORARY) and folder.suffix != ASIDE
+            if folder.is_dir() and named and (_is_there(folder) or not any(folder.iterdir())):
+                yield folder
+
+
+def _is_there(folder: Path) -> bool:
+    return (folder / MADE).is_file() or (folder / WEIGHTS).is_file()
 
 
 def _files(folder: Path) -> list[Path]:
@@ -344,11 +348,12 @@ def _refuse_while_training(cache: Path) -> None:
     """Raises InputError where a run is under way: what it writes looks like a leftover."""
     busy = trainings(cache)
     if busy:
-        raise InputError(f"cells are training on this machine (process {', '.join(map(str, busy))}); wait for them to end")
+        raise InputError(
+            f"cells are training on this machine (process {', '.join(map(str, busy))}); wait for them to end"
+        )
 
 
 def counted(found: Iterable[Found]) -> str:
     """``3 broken, 1 leftover``"""
     kinds = Counter(one.kind for one in found)
     return ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-

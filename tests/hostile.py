@@ -100,11 +100,11 @@ def refuses(read: Callable[[], object], said: object, what: str = "") -> bool:
 
 def assault(file: Path, read: Callable[[], object], sound: Iterable[bytes], count: int) -> None:
     """Give a reader so many versions of a file; it must answer each, and write nothing beside it."""
-    beside = {path for path in file.parent.rglob("*")} | {file}
+    beside = set(file.parent.rglob("*")) | {file}
     refused = 0
     for data in inputs(sound, count):
         file.write_bytes(data)
         refused += refuses(read, data, file.name)
-    assert {path for path in file.parent.rglob("*")} == beside, "a reader wrote something"
+    assert set(file.parent.rglob("*")) == beside, "a reader wrote something"
     print(f"seed {SEED}: {count} inputs, {refused} refused, 0 tracebacks, 0 hangs, 0 writes")
     assert refused, "nothing was wrong with any of them"

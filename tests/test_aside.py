@@ -286,13 +286,24 @@ def test_failures_name_no_folder_of_the_machine(tmp_path, monkeypatch):
     from bench.measure.records import failure_of
 
     monkeypatch.chdir(tmp_path)
-    files = [tmp_path / "data.csv", Path.home() / "secret" / "notes.txt", Path("/srv/somebody/project/x.bin"), Path(os.__file__)]
+    files = [
+        tmp_path / "data.csv",
+        Path.home() / "secret" / "notes.txt",
+        Path("/srv/somebody/project/x.bin"),
+        Path(os.__file__),
+    ]
     try:
         raise OSError(f"{', '.join(map(str, files))}: see https://example.org/a/b and 3/4 of and/or")
     except OSError as error:
         failure = failure_of(error, "kd")
     for text in (failure.message, failure.traceback):
-        for place in (str(tmp_path), str(Path.home()), "/srv/somebody", str(Path(os.__file__).parent), str(REFERENCE.parents[1])):
+        for place in (
+            str(tmp_path),
+            str(Path.home()),
+            "/srv/somebody",
+            str(Path(os.__file__).parent),
+            str(REFERENCE.parents[1]),
+        ):
             assert place not in text
         assert "https://example.org/a/b and 3/4 of and/or" in text
         assert "data.csv" in text
@@ -308,7 +319,12 @@ def test_own_data_are_copied_nowhere(tmp_path, teacher_folder):
     (tmp_path / "dev.csv").write_text("sentence,label\nfine,positive\nbad,negative\n")
     task = 'name = "t"\ntrain = "dev.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\nlabels = ["negative", "positive"]\nmetrics = ["accuracy"]\n'
     (tmp_path / "t.toml").write_text(task)
-    env = {**os.environ, "HOME": str(tmp_path / "home"), "HF_HOME": str(tmp_path / "hub"), "BERT_BENCH_CACHE": str(tmp_path / "cache")}
+    env = {
+        **os.environ,
+        "HOME": str(tmp_path / "home"),
+        "HF_HOME": str(tmp_path / "hub"),
+        "BERT_BENCH_CACHE": str(tmp_path / "cache"),
+    }
     done = subprocess.run(
         [sys.executable, "-m", "bench", "data", "--tasks", str(tmp_path / "t.toml")],
         env=env, capture_output=True, text=True, cwd=REFERENCE.parents[1], check=False,
@@ -361,7 +377,9 @@ def test_what_is_broken_is_put_aside_and_pointers_are_written(bench, store):
     found = bench(*words)
     assert found.returncode == 1
     assert found.stdout.splitlines()[-1] == "4 broken, 2 no pointer"
-    assert {path: path.read_bytes() for path in store.root.rglob("*") if path.is_file()} == before, "verify writes nothing"
+    assert {path: path.read_bytes() for path in store.root.rglob("*") if path.is_file()} == before, (
+        "verify writes nothing"
+    )
     mended = bench("store", "repair", "--results", store.root)
     assert mended.returncode == 0, mended.stdout
     assert mended.stdout.count("put aside: ") == 6

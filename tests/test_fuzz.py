@@ -60,8 +60,14 @@ def check_spelling(text: str) -> None:
         assert parse_rows(row.spelling)[0][0].spelling == row.spelling
 
 
+@pytest.fixture(scope="module")
+def imported() -> None:
+    """Every method: what an import takes is not a reader's time."""
+    parse_rows("all")
+
+
 @hostile.counts(300)
-def test_spellings(count):
+def test_spellings(count, imported):
     for data in hostile.inputs(SPELLINGS, count):
         text = data.decode("utf-8", "replace")
         hostile.refuses(lambda text=text: check_spelling(text), text)
@@ -69,7 +75,7 @@ def test_spellings(count):
 
 @RELAXED
 @given(WORDS)
-def test_any_spelling(text):
+def test_any_spelling(imported, text):
     hostile.refuses(lambda: check_spelling(text), text)
 
 
@@ -88,7 +94,9 @@ def check_options(text: str) -> None:
 
 @hostile.counts(200)
 def test_options_of_words_and_numbers(count):
-    for data in hostile.inputs([b"0,1,2", b"auto", b"batch_size=16", b"matthews=5", b"3", b"+4.5", b"2.03x", b"rte,mrpc", b"glue"], count):
+    for data in hostile.inputs(
+        [b"0,1,2", b"auto", b"batch_size=16", b"matthews=5", b"3", b"+4.5", b"2.03x", b"rte,mrpc", b"glue"], count
+    ):
         check_options(data.decode("utf-8", "replace"))
 
 
@@ -99,7 +107,7 @@ def test_any_option(text):
 
 
 @hostile.counts(150)
-def test_experiment_files(count, tmp_path):
+def test_experiment_files(count, tmp_path, imported):
     sound = [path.read_bytes() for path in sorted((ROOT / "methods" / "experiments").glob("*.toml"))]
     sound.append(
         b'title = "t"\nrecipe = "paper"\n[[table]]\nname = "a"\nmethods = ["kd"]\ntasks = ["rte"]\nlabels = { "kd" = "KD" }\n'
@@ -126,7 +134,12 @@ def test_task_files(count, tmp_path):
 def test_acceptance_files(count, tmp_path):
     file = tmp_path / "accepted.toml"
     sound = b'[[accepted]]\nrow = "rte kd"\nwhat = "validation accuracy"\nreason = "seen"\n[[accepted]]\nrow = "a"\nwhat = "b"\nreason = "c"\n'
-    others = [b"accepted = 3", b'accepted = ["a"]', b"[accepted]\nrow = 1", b"[[accepted]]\nrow = 1\nwhat = true\nreason = [2]\n"]
+    others = [
+        b"accepted = 3",
+        b'accepted = ["a"]',
+        b"[accepted]\nrow = 1",
+        b"[[accepted]]\nrow = 1\nwhat = true\nreason = [2]\n",
+    ]
     hostile.assault(file, lambda: read_acceptances(file), [sound, *others], count)
 
 
@@ -153,7 +166,9 @@ class Counted:
 def test_published_sizes(count, tmp_path):
     sound = (ROOT / "bench" / "report" / "printed" / "sizes" / "printed.csv").read_bytes()[:1500]
     file = tmp_path / "printed.csv"
-    hostile.assault(file, lambda: beside_counts([(one, Counted) for one in printed_sizes.__wrapped__(file)]), [sound], count)
+    hostile.assault(
+        file, lambda: beside_counts([(one, Counted) for one in printed_sizes.__wrapped__(file)]), [sound], count
+    )
 
 
 @hostile.counts(300)
@@ -179,16 +194,31 @@ def parquet(columns: dict[str, object]) -> bytes:
 @hostile.counts(150)
 def test_corpora_of_parquet(count, tmp_path):
     file = tmp_path / "corpus.parquet"
-    sound = [parquet({"text": ["one", None, "two"] * 9}), parquet({"text": [1, 2]}), parquet({"text": [["a"], ["b"]]}), parquet({"x": ["a"]})]
+    sound = [
+        parquet({"text": ["one", None, "two"] * 9}),
+        parquet({"text": [1, 2]}),
+        parquet({"text": [["a"], ["b"]]}),
+        parquet({"x": ["a"]}),
+    ]
     hostile.assault(file, lambda: read_corpus([str(file)]).fingerprint(), sound, count)
 
 
-ROWS = {"s": ["fine words", "bad, \"words\""], "label": [1, 0], "idx": [0, 1]}
+ROWS = {"s": ["fine words", 'bad, "words"'], "label": [1, 0], "idx": [0, 1]}
 DATA = {
     ".csv": [b's,label\nfine words,1\n"bad, ""words""",no\n', b"idx,s,label\n0,x,yes\n1,y,0\n"],
     ".tsv": [b"s\tlabel\nfine words\t1\nbad 'words'\t0\n"],
-    ".jsonl": [b'{"s": "fine", "label": 1}\n{"s": "bad", "label": "no"}\n', b'{"s": "x", "label": 0, "idx": 3}\n', b"null\n", b"null"],
-    ".json": [b'[{"s": "fine", "label": 1}, {"s": "bad", "label": 0}]', b"null", b'{"s": "x",\n "label": 0}', b'{"s": ["a"], "label": [0]}'],
+    ".jsonl": [
+        b'{"s": "fine", "label": 1}\n{"s": "bad", "label": "no"}\n',
+        b'{"s": "x", "label": 0, "idx": 3}\n',
+        b"null\n",
+        b"null",
+    ],
+    ".json": [
+        b'[{"s": "fine", "label": 1}, {"s": "bad", "label": 0}]',
+        b"null",
+        b'{"s": "x",\n "label": 0}',
+        b'{"s": ["a"], "label": [0]}',
+    ],
     ".parquet": [parquet(ROWS), parquet({"s": [1, 2], "label": [0.5, None]})],
 }
 
@@ -231,7 +261,9 @@ def test_configurations_of_checkpoints(count, checkpoint):
     sound, rng = json.loads(file.read_text()), random.Random(hostile.SEED)
     values = [None, True, 0, -1, 10**12, 0.5, "", "x", [], {}, ["BertForSequenceClassification"], {"0": 1}, "9" * 50]
     others = []
-    for key in rng.choices([*sound, "num_labels", "id2label", "label2id", "auto_map", "bert_bench", "torch_dtype"], k=min(count, 500)):
+    for key in rng.choices(
+        [*sound, "num_labels", "id2label", "label2id", "auto_map", "bert_bench", "torch_dtype"], k=min(count, 500)
+    ):
         others.append(json.dumps({**sound, key: rng.choice(values)}).encode())
     for data in (*others, b"[]", b"null", b"3"):
         file.write_bytes(data)

@@ -115,7 +115,10 @@ BAD = {
 def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(text, bench, monkeypatch, tmp_path):
     from importlib.metadata import EntryPoint
 
-    offered = [EntryPoint("bad/plain", "badplain:Plain", methods.GROUP), EntryPoint("nameless", "badplain:Plain", methods.GROUP)]
+    offered = [
+        EntryPoint("bad/plain", "badplain:Plain", methods.GROUP),
+        EntryPoint("nameless", "badplain:Plain", methods.GROUP),
+    ]
     monkeypatch.setattr("methods.entry_points", lambda group: offered)
     (tmp_path / "badplain.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)

@@ -23,7 +23,10 @@ def record():
 
 def test_what_is_written_is_found(tmp_path, record):
     store = Store(tmp_path)
-    arrays = {"logits.validation": np.arange(6, dtype=np.float32).reshape(3, 2), "labels.validation": np.array([0, 1, 1])}
+    arrays = {
+        "logits.validation": np.arange(6, dtype=np.float32).reshape(3, 2),
+        "labels.validation": np.array([0, 1, 1]),
+    }
     record, arrays = made.consistent(record, arrays)
     file = store.write(record, arrays)
     kept = record.model_copy(update={"answers": hashlib.sha256(file.with_suffix(".npz").read_bytes()).hexdigest()})

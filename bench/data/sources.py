@@ -355,7 +355,9 @@ def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             expected = "a number" if task.regression else f"one of 0..{task.num_labels - 1} or {', '.join(task.labels)}"
-            raise InputError(f"{where}, row {row}: the label of {task.name} should be {expected}, found {_shown(value)}")
+            raise InputError(
+                f"{where}, row {row}: the label of {task.name} should be {expected}, found {_shown(value)}"
+            )
         if not task.regression and value == -1:
             raise InputError(
                 f"{where}, row {row}: label -1 marks a test split whose labels are not public; scores on it would "

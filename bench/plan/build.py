@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.tasks import expand
 from bench.errors import InputError
-from bench.plan.cell import TEACHER, Cell, Numeric, record_key, train_key
+from bench.plan.cell import TEACHER, Cell, Numeric, train_key
 from bench.plan.jobs import TOGETHER
 from bench.plan.keys import digest
 from bench.plan.other_threads import said_of_threads

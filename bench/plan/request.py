@@ -95,7 +95,11 @@ class Request:
             raise InputError(f"--precision {self.precision}: choose one of {', '.join(PRECISIONS)}")
         if self.checkpoint not in CHECKPOINTS:
             raise InputError(f"--checkpoint {self.checkpoint}: choose one of {', '.join(CHECKPOINTS)}")
-        if not self.seeds or len(set(self.seeds)) != len(self.seeds) or not 0 <= min(self.seeds) <= max(self.seeds) < 2**63:
+        if (
+            not self.seeds
+            or len(set(self.seeds)) != len(self.seeds)
+            or not 0 <= min(self.seeds) <= max(self.seeds) < 2**63
+        ):
             raise InputError("--seeds: give different whole numbers from 0 on, like 0,1,2")
         for name, value in (
             ("max-train-rows", self.max_train_rows),

@@ -170,7 +170,9 @@ def parse_of(method: type, text: str) -> MethodRow:
     """
     name, *parts = text.split(":")
     if not isinstance(method, type) or not is_dataclass(method):
-        raise InputError(f"{name}: {_what(method)} is no dataclass; write @dataclass(frozen=True) above the class of the method")
+        raise InputError(
+            f"{name}: {_what(method)} is no dataclass; write @dataclass(frozen=True) above the class of the method"
+        )
     offered = settings_of(method)
     settings: dict[str, Any] = {}
     dropped: set[str] = set()

@@ -97,7 +97,9 @@ def _shapes(name: str, arrays: Mapping[str, np.ndarray], labelled: bool) -> str:
         if array.dtype.kind not in kinds or array.ndim != axes or not array.size:
             return f"its {what} of {name} are not of the form that is written"
         if len(array) != len(arrays[f"logits.{name}"]):
-            return f"its logits and its {what} of {name} are of {len(arrays[f'logits.{name}'])} and {len(array)} examples"
+            return (
+                f"its logits and its {what} of {name} are of {len(arrays[f'logits.{name}'])} and {len(array)} examples"
+            )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             return f"its {what} of {name} are not all numbers"
     if labelled and (classes := arrays[f"logits.{name}"].shape[1]) > 1:

@@ -123,4 +123,6 @@ def _check_rounds(record: SpeedRecord, timing: Timing) -> None:
     """Raises InputError: a system was not timed, or in other rounds than the others of its conditions."""
     rounds = {len(t.seconds) for t in record.timings if t.conditions == timing.conditions and t.status == "ok"}
     if len(rounds) > 1 or not timing.seconds:
-        raise InputError(f"{timing.system} has {len(timing.seconds)} rounds, others of its conditions have more or fewer")
+        raise InputError(
+            f"{timing.system} has {len(timing.seconds)} rounds, others of its conditions have more or fewer"
+        )

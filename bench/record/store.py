@@ -251,13 +251,15 @@ class Store:
         if not found and key and (aside := [n for n in self.notes if n.path.parent.name.startswith(key[:KEY_DIGITS])]):
             raise InputError(f"no record of {key} can be used; {aside[0].said()}")
         if not found:
-            raise InputError(
-                f"no record in {self.root} has a key that begins with {key}; `report` lists what is there"
-            )
+            raise InputError(f"no record in {self.root} has a key that begins with {key}; `report` lists what is there")
         if len(found) > 1:
-            listed = [f"{r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in found[:LISTED]]
+            listed = [
+                f"{r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in found[:LISTED]
+            ]
             listed += ["..."] if len(found) > LISTED else []
-            raise InputError(f"{len(found)} records in {self.root} begin with {key}; type more of one: {', '.join(listed)}")
+            raise InputError(
+                f"{len(found)} records in {self.root} begin with {key}; type more of one: {', '.join(listed)}"
+            )
         return found[0]
 
     def like(self, cell: Cell) -> Iterator[Record]:

@@ -19,6 +19,7 @@ from bench.record.newest import left_out_lines
 from bench.record.schema import Record
 from bench.record.speed import SpeedRecord, speed_records
 from bench.record.store import CELLS, Store, slug, write_atomically
+from bench.report import escape
 from bench.report.forms import Paper, grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.names import name_of, table_names
@@ -136,18 +137,18 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
     made_on = f"{where}, {env.get('cores')} cores; torch {env.get('torch')}, transformers {env.get('transformers')}; code {commit}."
     paper = Paper(f"Beside {session.teacher}", sources=[made_on]) if latex else None
     lines = [
-        f"# Speed beside {session.teacher}",
+        f"# Speed beside {escape.markdown(session.teacher)}",
         "",
         "Teacher and students in turns, so that each speed-up is a ratio of one moment: the median over rounds, with the interval "
         "of a median by order statistics. Models from configurations with random weights: speed does not depend on them.",
         "",
     ]
     for table in speed_tables(session):
-        lines += [f"## {table.title}", "", grid(table), ""]
+        lines += [f"## {escape.markdown(table.title)}", "", grid(table), ""]
         for note in table.notes:
-            lines += [note, ""]
+            lines += [escape.markdown(note), ""]
         write_table(folder, f"{name}-{slug(table.title).lower()}", table, paper=paper)
-    lines += [made_on]
+    lines += [escape.markdown(made_on)]
     write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
     return folder / f"{name}.md"
 
@@ -211,19 +212,19 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: 
         "",
         *paragraph(rates_line(group)),
     ]
-    lines += warnings(group)
+    lines = [escape.markdown(line) for line in (*lines, *warnings(group))]
     for table in tables:
-        lines += [f"## {table.title}", "", grid(table), ""]
+        lines += [f"## {escape.markdown(table.title)}", "", grid(table), ""]
         for note in table.notes:
-            lines += [note, ""]
+            lines += [escape.markdown(note), ""]
         for file, caption in pictures.items():
             if table.title == ("Cost of training" if file.endswith("-curves.svg") else "Accuracy"):
                 lines += [f"![{caption}]({file})", ""]
     lines += [
-        *footnotes(notes),
+        *map(escape.markdown, footnotes(notes)),
         "## Where these numbers come from",
         "",
-        *provenance(group.records, group.freshness),
+        *map(escape.markdown, provenance(group.records, group.freshness)),
         *made_again(commands(group), group),
     ]
     return "\n".join(lines).rstrip() + "\n"
@@ -282,9 +283,10 @@ def warnings(group: Group) -> list[str]:
 
 def made_again(made: Sequence[str], group: Group) -> list[str]:
     """The commands that make records again, and what they leave open."""
-    lines = [f"- made again by: `{command}`" for command in made]
+    lines = [f"- made again by: {escape.code(command)}" for command in made]
     if named := places(made):
-        lines.append(f"- only the names of files and folders are known: type where you have {', '.join(named)}")
+        known = escape.markdown(", ".join(named))
+        lines.append(f"- only the names of files and folders are known: type where you have {known}")
     if unknown := starts_without_text(group):
         lines.append(f"- no record names the --corpus and --corpus-tokens of the general start {', '.join(unknown)}")
     return lines
