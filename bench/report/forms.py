@@ -139,9 +139,14 @@ MARK = re.compile(r"(?: ?\[\d+\])+")
 
 def tex(text: str) -> str:
     """Our Markdown as LaTeX: bold, code, and a minus where a number is negative; the rest is escaped."""
-    parts = re.split(r"(\*\*.+?\*\*|`[^`]+`)", flat(text))
+    return _tex(flat(text))
+
+
+def _tex(text: str) -> str:
+    """Of text on one line."""
+    parts = re.split(r"(\*\*.+?\*\*|`[^`]+`)", text)
     return "".join(
-        rf"\textbf{{{tex(part[2:-2])}}}"
+        rf"\textbf{{{_tex(part[2:-2])}}}"
         if part.startswith("**") and len(part) > 4
         else rf"\texttt{{{part[1:-1].translate(SPECIAL)}}}"
         if part.startswith("`") and len(part) > 2
@@ -166,7 +171,7 @@ def latex_of(table: Table, title: str, paper: Paper, label: str) -> str:
     def inside(text: str) -> str:
         text = flat(text)
         if paper.footnotes is None:
-            return tex(text)
+            return _tex(text)
         shown, last = [], 0
         for found in MARK.finditer(text):
             numbers = [int(number) for number in re.findall(r"\d+", found.group(0))]
@@ -176,7 +181,7 @@ def latex_of(table: Table, title: str, paper: Paper, label: str) -> str:
             own.extend(note for note in dict.fromkeys(notes) if note not in own)
             shown += [text[last : found.start()], f"\0{','.join(str(own.index(note) + 1) for note in notes)}\1"]
             last = found.end()
-        marked = tex("".join([*shown, text[last:]]))
+        marked = _tex("".join([*shown, text[last:]]))  # the marks of footnotes are control characters
         return marked.replace("\0", r"\textsuperscript{").replace("\1", "}")
 
     rows = [_row(map(inside, row)) for row in [table.header, *table.rows]]
