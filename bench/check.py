@@ -8,7 +8,6 @@ ratio to the teacher timed in the same session.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,12 +28,15 @@ from bench.errors import (
     unknown,
     unknown_row,
 )
+from bench.given import table_at, toml_of
 from bench.plan.cell import TEACHER
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.question import differing, question
 from bench.record.schema import Record
 from bench.record.speed import Conditions, SpeedRecord, speed_records
 from bench.record.store import Store, slug
+from bench.report.escape import flat
+from bench.report.forms import github
 from bench.report.speed import conditions_of, described, speed_up
 from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import RESAMPLES, Pairs, interval, mcnemar, seed_half_width
@@ -101,7 +103,7 @@ def budgets_of(texts: Sequence[str]) -> dict[str, float]:
             found[metric] = float(points)
         except ValueError:
             raise InputError(f"--budget {text}: expected points after the metric, like {metric}=2") from None
-        if not 0 <= found[metric] <= 100:
+        if not 0 <= found[metric] <= 100:  # NaN neither
             raise InputError(f"--budget {text}: should lie between 0 and 100 points")
     return found
 
@@ -112,17 +114,18 @@ def read_acceptances(path: Path) -> list[Acceptance]:
     Raises:
         InputError: a file that is missing, is not TOML, or lacks a field.
     """
-    try:
-        body = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"--accept {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"--accept {path}: not TOML ({error})") from None
-    found = []
-    for number, entry in enumerate(body.get("accepted", []), start=1):
+    said = f"--accept {path}"
+    body, found = toml_of(path, said), []
+    for name in body:
+        if name != "accepted":
+            raise InputError(f"{said}: {unknown('table', name, ['accepted'])}")
+    for number, entry in enumerate(table_at(body, "accepted", said), start=1):
         lacking = [name for name in ("row", "what", "reason") if not str(entry.get(name, "")).strip()]
         if lacking:
-            raise InputError(f"--accept {path}, [[accepted]] {number}: {', '.join(lacking)} is missing")
+            raise InputError(f"{said}, [[accepted]] {number}: {', '.join(lacking)} is missing")
+        wrong = [name for name in ("row", "what", "reason") if not isinstance(entry[name], str)]
+        if wrong:
+            raise InputError(f"{said}, [[accepted]] {number}: {', '.join(wrong)} should be text in quotation marks")
         found.append(Acceptance(entry["row"], entry["what"], entry["reason"]))
     return found
 
@@ -175,7 +178,7 @@ def check(
     there = [r for r in old_store.records() if data in (None, slug(r.cell.data.slug))]
     _check_names(tasks, rows, there, baseline)
     olds = [record for record in there if wanted(record)]
-    sessions = list(speed_records(root)) if data is None else []
+    sessions = list(speed_records(root, old_store.note)) if data is None else []
     if not olds and not sessions:
         raise InputError(
             f"--baseline {baseline} has no finished record of what was asked for; is it a folder of records?"
@@ -187,7 +190,7 @@ def check(
     for group in _rows(olds):
         findings += _row(group, news, seeds, old_store, new_store, limits)
     if sessions:
-        findings += _speeds(sessions, list(speed_records(results)), limits)
+        findings += _speeds(sessions, list(speed_records(results, new_store.note)), limits)
     return findings
 
 
@@ -356,8 +359,6 @@ def _speed(
 
 def summary(findings: Sequence[Finding]) -> str:
     """Markdown for a pull request: the verdict, the counts, and every comparison, the worst first."""
-    from tabulate import tabulate
-
     counts = Counter(finding.verdict for finding in findings)
     ordered = sorted(findings, key=lambda f: WORST_FIRST.index(f.verdict))
     rows = [[f.verdict, f.subject, f.what, f.why] for f in ordered]
@@ -366,7 +367,7 @@ def summary(findings: Sequence[Finding]) -> str:
         "",
         ", ".join(f"{counts[verdict]} {verdict}" for verdict in WORST_FIRST if counts[verdict]) or "nothing to compare",
         "",
-        tabulate(rows, headers=["verdict", "row", "what", "why"], tablefmt="github", disable_numparse=True),
+        github(rows, ["verdict", "row", "what", "why"], "left"),
     ]
     return "\n".join(lines) + "\n"
 
@@ -376,13 +377,13 @@ def junit(findings: Sequence[Finding]) -> bytes:
     suite = ElementTree.Element("testsuite", name="bench check", tests=str(len(findings)))
     failures = skipped = 0
     for finding in findings:
-        case = ElementTree.SubElement(suite, "testcase", classname=finding.subject, name=finding.what)
+        case = ElementTree.SubElement(suite, "testcase", classname=flat(finding.subject), name=flat(finding.what))
         if finding.verdict in (REGRESSED, OTHER):
             failures += 1
-            ElementTree.SubElement(case, "failure", message=f"{finding.verdict}: {finding.why}")
+            ElementTree.SubElement(case, "failure", message=flat(f"{finding.verdict}: {finding.why}"))
         elif finding.verdict not in (PASSED, ACCEPTED):
             skipped += 1
-            ElementTree.SubElement(case, "skipped", message=f"{finding.verdict}: {finding.why}")
+            ElementTree.SubElement(case, "skipped", message=flat(f"{finding.verdict}: {finding.why}"))
     suite.set("failures", str(failures))
     suite.set("skipped", str(skipped))
     return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)

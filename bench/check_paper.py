@@ -14,6 +14,7 @@ from bench.audit.sheets import Row, Sheet, read
 from bench.errors import InputError, unknown_row
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.store import Store
+from bench.report.forms import github
 from bench.report.groups import Group, groups
 from bench.stats.metrics import named_in
 from bench.stats.summary import summarise
@@ -114,12 +115,10 @@ def _measured(found: Sequence[Group], label: str, column: str) -> Iterator[tuple
 
 def describe(checked: Sequence[Checked]) -> str:
     """What differs and what has no record, then the counts."""
-    from tabulate import tabulate
-
     counts = Counter(c.verdict for c in checked)
     rows = [[c.where, c.row, c.column, c.printed, c.measured or "–", c.verdict] for c in checked if c.verdict != SAME]
     header = ["where", "row", "column", "printed", "measured", "verdict"]
-    shown = tabulate(rows, header, tablefmt="github", disable_numparse=True) + "\n\n" if rows else ""
+    shown = github(rows, header, "left") + "\n\n" if rows else ""
     stale = sum(c.stale for c in checked)
     said = f"\n{stale} of them against records that other code than this made. {WHAT_TO_DO}." if stale else ""
     return shown + ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT)) + said

@@ -139,7 +139,7 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
         NothingMeasured: no table has all of them.
     """
     store = Store(results)
-    sessions, made = list(speed_records(store.root)), []
+    sessions, made = list(speed_records(store.root, store.note)), []
     for group in groups(store.records(), store.freshness):
         columns = [c for c in group.columns if not tasks or c.task in tasks]
         if columns and set(tasks) <= {c.task for c in columns}:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from bench.errors import BAD_INPUT, CHECK_FAILED, INTERRUPTED, OK, BenchError, InputError, what_to_install
+from bench.errors import BAD_INPUT, CHECK_FAILED, INTERRUPTED, OK, BenchError, InputError, one_line, what_to_install
 from bench.options import (
     AS_RECORDED,
     REQUEST,
@@ -31,9 +31,11 @@ from bench.options import (
     Threads,
     takes,
 )
+from bench.record.aside import heard_by
 
 if TYPE_CHECKING:
     from bench.run import Outcome
+    from bench.upkeep import Survey
 
 app = typer.Typer(
     name="bench",
@@ -64,6 +66,10 @@ def _program(
     """Options of the program itself."""
 
 
+store = typer.Typer(help="Upkeep of a folder of records and of the cache: verify, repair, gc.", no_args_is_help=True)
+app.add_typer(store, name="store")
+
+
 INTERRUPTION = (
     "interrupted; what was finished is kept. Run the same command again: it resumes with what is missing, "
     "a long training at its last saved state"
@@ -72,6 +78,11 @@ INTERRUPTION = (
 
 def main() -> NoReturn:
     """Run the command line; never shows a traceback for something a person can mend."""
+    with heard_by(lambda note: print(f"bench: {note.said()}", file=sys.stderr)):
+        _run()
+
+
+def _run() -> NoReturn:
     try:
         code = app(standalone_mode=False)
     except BenchError as error:
@@ -323,11 +334,8 @@ def list_(
     from bench.data.tasks import GLUE, GROUPS
     from bench.plan.contract import method_class
 
-    try:
-        known = registry.names()
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    wrong = {}
+    known, refused = registry.names(), registry.refused()
+    wrong = dict(refused) if check else {}
     print("methods")
     for name, summary in known.items():
         state = ""
@@ -335,10 +343,12 @@ def list_(
             try:
                 method_class(name)
                 state = "  ok"
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 wrong[name] = f"{type(error).__name__}: {error}"
                 state = f"  FAILS: {wrong[name]}"
         print(f"  {name:12} {summary}{state}")
+    for why in refused.values():
+        print(f"  cannot be used: {one_line(why)}")
     print("tasks")
     for task in GLUE.values():
         kind = "regression" if task.regression else ", ".join(task.labels)
@@ -347,7 +357,13 @@ def list_(
         print(f"  {group:12} {', '.join(members)}")
     _write_json(
         json_file,
-        {"methods": known, "tasks": list(GLUE), "groups": {k: list(v) for k, v in GROUPS.items()}, "failing": wrong},
+        {
+            "methods": known,
+            "tasks": list(GLUE),
+            "groups": {k: list(v) for k, v in GROUPS.items()},
+            "failing": wrong,
+            "refused": refused,
+        },
     )
     return 1 if wrong else 0
 
@@ -360,13 +376,7 @@ def show(
     """Print one record as JSON."""
     from bench.record.store import Store
 
-    found = [r for r in Store(results).records() if r.key.startswith(key) or r.train_key.startswith(key)]
-    if not found:
-        raise InputError(f"no record in {results} has a key that begins with {key}; `report` lists what is there")
-    if len(found) > 1:
-        lines = "".join(f"\n  {r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in found)
-        raise InputError(f"{len(found)} records begin with {key}; type more of one:{lines}")
-    print(found[0].model_dump_json(indent=1))
+    print(Store(results).one(key, trained=True).model_dump_json(indent=1))
 
 
 @app.command(epilog="Example: python -m bench profile --methods tinybert,microbert --teacher bert-base-uncased")
@@ -427,7 +437,7 @@ def speed(
     from bench.speed import SpeedRequest, measure
 
     parts = [part.strip() for part in batches.split(",") if part.strip()]
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise InputError(f"--batches {batches}: give whole numbers, like 1,32")
     request = SpeedRequest(
         methods=methods,
@@ -894,3 +904,70 @@ def teacher(given: dict[str, Any]) -> int:
 
     outcome = carry_out(_request(methods="", **given), confirm=_asking())
     return _ended(outcome)
+
+
+@store.command("verify", epilog="Example: python -m bench store verify --results results/reference")
+def store_verify(results: Results = Path("results/runs"), json_file: Json = None) -> int:
+    """Read every record, its answers and the cache, and name what is broken; exit code 1 if something is."""
+    from bench.train.cache import users_cache
+    from bench.upkeep import verify as carry_out
+
+    with heard_by(lambda note: None):  # said below
+        survey = carry_out(results, users_cache())
+    return _surveyed(survey, json_file)
+
+
+@store.command("repair", epilog="Example: python -m bench store repair --results results/runs")
+def store_repair(results: Results = Path("results/runs"), json_file: Json = None) -> int:
+    """Write the pointers that are missing, and rename what is broken to NAME.broken; removes nothing. Exit code 1 if something is left."""
+    from bench.train.cache import users_cache
+    from bench.upkeep import repair as carry_out
+
+    with heard_by(lambda note: None):
+        survey = carry_out(results, users_cache(), print)
+    return _surveyed(survey, json_file)
+
+
+def _surveyed(survey: Survey, json_file: Path | None) -> int:
+    from bench.upkeep import counted
+
+    print(f"holds\n{survey.describe()}" if survey.holds else "holds nothing")
+    for one in survey.found:
+        print(one.said())
+    print(counted(survey.found) if survey.found else "nothing is broken")
+    body = {"holds": survey.holds, "bytes": survey.sizes, "found": [one.as_json() for one in survey.found]}
+    _write_json(json_file, body)
+    return CHECK_FAILED if survey.found else OK
+
+
+@store.command("gc", epilog="Example: python -m bench store gc --results results/runs --yes")
+def store_gc(
+    results: Results = Path("results/runs"),
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Also what is made and kept, and that no record of these results names.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it; without, it is only named.")] = False,
+    json_file: Json = None,
+) -> int:
+    """Name what nothing needs any more and how much it frees; removes it with --yes. Exit code 1 if something is there and stays."""
+    from bench.train.cache import users_cache
+    from bench.upkeep import UNNAMED, megabytes, remove, unneeded
+
+    with heard_by(lambda note: None):
+        found = unneeded(results, users_cache())
+    asked = [one for one in found if cache or one.kind != UNNAMED]
+    for one in asked:
+        print(f"{one.said()} ({megabytes(one.size)})")
+    if others := [one for one in found if one not in asked]:
+        size = megabytes(sum(one.size for one in others))
+        print(
+            f"the cache has {len(others)} more things that no record of these results names ({size}); --cache names them"
+        )
+    if asked and yes:
+        print(f"removed: {len(asked)}, {megabytes(remove(asked, users_cache()))}")
+    elif asked:
+        print(f"{len(asked)} can go, {megabytes(sum(one.size for one in asked))}; --yes removes them")
+    else:
+        print("nothing to remove")
+    _write_json(json_file, {"found": [one.as_json() for one in asked], "removed": bool(asked and yes)})
+    return CHECK_FAILED if asked and not yes else OK

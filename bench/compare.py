@@ -18,6 +18,7 @@ from bench.record.freshness import of_code
 from bench.record.newest import left_out_lines, newest_of
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.forms import github
 from bench.report.groups import Column
 from bench.report.resampled import Resampled, chance, resampled
 from bench.stats.metrics import metric_of
@@ -121,6 +122,13 @@ def compare(
     printed = {r.called: r.row for r in everything if r.called not in rows}
     first, second = printed.get(first, first), printed.get(second, second)
     of_rows = [r for r in everything if r.row in (first, second) and r.status == "ok"]
+    mute = [r for r in of_rows if not store.has_predictions(r)]
+    for record in mute:
+        (progress or Progress()).say(
+            f"left out: {record.row} on {'+'.join(record.cell.tasks)}, seed {record.cell.seed} ({record.key[:12]}): "
+            f"its answers are not stored; run it again with --rerun"
+        )
+    of_rows = [record for record in of_rows if record not in mute]
     met = [r for r in of_rows if (not tasks or r.cell.tasks[0] in tasks) and (not seeds or r.cell.seed in seeds)]
     for row in (first, second):
         if row not in rows:
@@ -335,8 +343,6 @@ def _seeds(line: Comparison) -> str:
 
 def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
     """Markdown."""
-    from tabulate import tabulate
-
     rows = [
         [
             line.task,
@@ -357,4 +363,4 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
     called = next((line.names for line in lines), (first, second))
     header = ["task", "metric", "examples", "seeds", *called, "difference", "95 % interval"]
     header += ["least detectable", "p", "p, Holm", "the first is"]
-    return tabulate(rows, header, tablefmt="github", disable_numparse=True, stralign="right")
+    return github(rows, header, "right")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench.plan.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
+from bench.report.escape import flat
 from bench.report.forms import TERMINAL, plain
 from bench.report.groups import Group
 from bench.report.write import Written, warnings
@@ -36,7 +37,7 @@ def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
     of_rows = {label: {r.cell.label for r in group.of(label)} for label in group.systems}
     kept = [i for i, label in enumerate(group.systems) if label == TEACHER or of_rows[label] & named]
     said = [group.title, *(line.replace("**", "") for line in warnings(group) if line)]
-    lines = [*(textwrap.fill(line, TERMINAL) for line in said), ""]
+    lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
     lines += [plain(replace(table, rows=[table.rows[i] for i in kept])), ""]
     lines.append("Percent, development sets. * is the best student of a column. The report has the footnotes.")
     if further := len(table.rows) - len(kept):
@@ -66,7 +67,7 @@ def said_of_failures(failures: Sequence[Failure], results: Path) -> list[str]:
     by_reason: dict[str, list[Failure]] = {}
     for one in failures:
         by_reason.setdefault(one.why, []).append(one)
-    lines = [f"failed: {', '.join(_cells(same))}: {why}" for why, same in by_reason.items()]
+    lines = [flat(f"failed: {', '.join(_cells(same))}: {why}") for why, same in by_reason.items()]
     recorded = [one for one in failures if one.key]
     if recorded:
         command = ["python", "-m", "bench", "show", recorded[0].key[:KEY_DIGITS], "--results", str(results)]

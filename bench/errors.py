@@ -26,6 +26,11 @@ OK, CHECK_FAILED, BAD_INPUT, INCONCLUSIVE, NOTHING_MEASURED, NOT_COMPARABLE, CEL
 )
 
 
+def one_line(text: str) -> str:
+    """The text without line ends and control characters: files, and what somebody types, may hold anything."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 class BenchError(Exception):
     """Says what happened, what was expected and what to type next."""
 
@@ -34,6 +39,9 @@ class BenchError(Exception):
 
 class InputError(BenchError):
     exit_code = BAD_INPUT
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class NothingMeasured(BenchError):

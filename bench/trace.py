@@ -59,7 +59,7 @@ def trace(text: str, results: Path) -> list[Origin]:
     if number is None:
         raise InputError(f"{text!r} is not a number, like 86.6, +4.5 or 2.03x")
     store, kind = Store(results), _kind(text)
-    records, sessions = list(store.records()), list(speed_records(results))
+    records, sessions = list(store.records()), list(speed_records(results, store.note))
     if not records and not sessions:
         raise InputError(f"no records in {results}")
     found: dict[tuple[str, tuple[str, ...]], Origin] = {}

@@ -7,6 +7,7 @@ Third parties add methods through the entry-point group ``bert_bench.methods``; 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -15,6 +16,8 @@ from typing import Any
 CONTRACT = 2
 """Number of the contract in methods/api.py. Of number 1 were methods without a base class, with ``prepare`` for ``requires``."""
 GROUP = "bert_bench.methods"
+NAME = re.compile(r"[\w.-]+(/[\w.-]+)+")
+"""How a third party's method is called. Other signs have a meaning where rows are typed, or in the names of folders."""
 
 TABLE: dict[str, tuple[str, str]] = {
     "finetune": ("methods.finetune:FineTune", "a small BERT on the labels alone, from the shared general start"),
@@ -51,19 +54,26 @@ RATES: dict[str, tuple[str, float]] = {"bilstm": ("rate", 10.0), "fastbert": (""
 
 
 def names() -> dict[str, str]:
-    """Every known method and one line about it, in a fixed order. Imports no method.
-
-    Raises:
-        ValueError: two packages claim one name, or a name lacks its package prefix.
-    """
+    """Every known method and one line about it, in a fixed order. Imports no method, and leaves out what is :func:`refused`."""
     found = {name: summary for name, (_, summary) in TABLE.items()}
+    wrong = refused()
     for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
-        if "/" not in point.name:
-            raise ValueError(f"the method name {point.name!r} of {point.value} needs the form package/method")
-        if point.name in found:
-            raise ValueError(f"two packages provide a method called {point.name!r}; uninstall one of them")
-        found[point.name] = f"from {point.value}"
+        if point.name not in wrong:
+            found[point.name] = f"from {point.value}"
     return found
+
+
+def refused() -> dict[str, str]:
+    """Names under which packages offer methods and that nobody can use, each with the reason. They stop no other method."""
+    wrong: dict[str, str] = {}
+    seen: set[str] = set(TABLE)
+    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
+        if not NAME.fullmatch(point.name):
+            wrong[point.name] = f"the method name {point.name!r} of {point.value} needs the form package/method"
+        elif point.name in seen:
+            wrong[point.name] = f"two packages provide a method called {point.name!r}; uninstall one of them"
+        seen.add(point.name)
+    return wrong
 
 
 def reference(name: str) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from bench.plan.cell import record_key, train_key
 from bench.record.facts import lifted
 from bench.record.schema import Failure, Record, load
+from bench.stats.metrics import metric_of
 
 FROZEN = Path(__file__).parent / "records" / "v1"
 EVALUATIONS = {"mnli": ("matched", "mismatched")}
@@ -73,7 +76,22 @@ def limited(record: Record, limit: int, rows: int) -> Record:
         update={"train": "4" * 64, "max_train_rows": limit, "rows": {**record.cell.data.rows, "train": rows}}
     )
     cell = record.cell.model_copy(update={"data": data})
-    return record.model_copy(update={"cell": cell, "key": record_key(cell)})
+    return record.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)})
+
+
+def consistent(record: Record, arrays: dict[str, np.ndarray]) -> tuple[Record, dict[str, np.ndarray]]:
+    """The record with the keys that follow from its cell and the scores that follow from these answers; and both for a store.
+
+    Examples that are not given are numbered.
+    """
+    scores = {}
+    for name, metrics in record.scores.items():
+        logits, labels = arrays[f"logits.{name}"], arrays[f"labels.{name}"]
+        found = [metric_of(metric) for metric in metrics]
+        scores[name] = {metric.name: metric.score(metric.form.predicted(logits), labels) for metric in found}
+        arrays = {f"examples.{name}": np.arange(len(labels), dtype=np.uint64), **arrays}
+    keys = {"key": record_key(record.cell, record.point), "train_key": train_key(record.cell)}
+    return record.model_copy(update={**keys, "scores": scores}), arrays
 
 
 def paper() -> list[Record]:

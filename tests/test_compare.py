@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import made
 import numpy as np
@@ -70,7 +71,7 @@ def test_rows_that_are_not_there_or_not_alike_are_refused(store):
     other = other.model_copy(
         update={"cell": other.cell.model_copy(update={"data": other.cell.data.model_copy(update={"train": "1" * 64})})}
     )
-    store.write(other, {"logits.validation": wrong(0.1, 0)})
+    store.write(*made.consistent(other, {"logits.validation": wrong(0.1, 0), "labels.validation": LABELS}))
     with pytest.raises(InputError, match="in common"):
         compare(store.root, "pkd", "kd")
 
@@ -96,7 +97,7 @@ def test_a_misspelt_task_is_named(store):
 
 def test_a_row_is_found_by_the_name_that_tables_print(store):
     """``distilbert (second step only)`` is what a reader copies from a report."""
-    store.write(made.record("distilbert", "rte", 0, 0.5), store.predictions(next(store.records())))
+    store.write(*made.consistent(made.record("distilbert", "rte", 0), store.predictions(next(store.records()))))
     (record,) = (r for r in store.records() if r.row == "distilbert")
     assert record.called != record.row
     (lines,) = compare(store.root, record.called, "kd", tasks=["rte"]).values()
@@ -111,7 +112,8 @@ def test_a_row_is_not_compared_with_itself(store):
 
 
 def test_a_row_without_a_record_of_what_was_asked_says_what_it_has(store):
-    store.write(made.record("pkd", "sst2", 3, 0.5), {"logits.validation": wrong(0.1, 0)})
+    answers = {"logits.validation": wrong(0.1, 0), "labels.validation": LABELS}
+    store.write(*made.consistent(made.record("pkd", "sst2", 3), answers))
     with pytest.raises(InputError, match=r"'pkd' in .* on these tasks and seeds; it has: sst2, seed 3"):
         compare(store.root, "pkd", "kd", tasks=["rte"])
     with pytest.raises(InputError, match="it has: rte, seed 0 1 2; sst2, seed 0 1 2"):
@@ -162,14 +164,8 @@ def test_a_task_trained_on_fewer_rows_too_counts_once_in_the_mean(store):
         fewer = one.cell.data.model_copy(
             update={"train": "4" * 64, "max_train_rows": 10, "rows": {"train": 10, "validation": 300}}
         )
-        store.write(
-            one.model_copy(update={"key": row, "cell": one.cell.model_copy(update={"data": fewer})}),
-            {
-                "logits.validation": wrong(0.4, 5),
-                "labels.validation": LABELS,
-                "examples.validation": np.arange(300, dtype=np.uint64),
-            },
-        )
+        other = one.model_copy(update={"cell": one.cell.model_copy(update={"data": fewer})})
+        store.write(*made.consistent(other, {"logits.validation": wrong(0.4, 5), "labels.validation": LABELS}))
     (lines,) = compare(store.root, "microbert", "kd").values()
     assert [line.task for line in lines] == ["rte", "rte, 10 rows", "sst2", "mean"]
     assert lines[-1].metric == "2 columns"
@@ -180,7 +176,7 @@ def test_all_seeds_of_both_count_where_one_row_has_fewer(store):
     """A row of one seed stands beside the other's mean, not beside the one training that has its seed."""
     for record in list(store.records()):
         if record.row == "tinybert" and record.cell.seed != 1:
-            (store.folder(record.cell) / "current").unlink()
+            shutil.rmtree(store.folder(record.cell))
     (lines,) = compare(store.root, "kd", "tinybert").values()
     rte = lines[0]
     scores = {
@@ -212,7 +208,7 @@ def test_a_teacher_of_all_seeds_is_not_taken_to_scatter(store):
 def test_a_mean_over_columns_of_other_seeds_names_none(store):
     for record in list(store.records()):
         if record.cell.tasks == ("sst2",) and record.cell.seed != 0:
-            (store.folder(record.cell) / "current").unlink()
+            shutil.rmtree(store.folder(record.cell))
     (lines,) = compare(store.root, "kd", "microbert").values()
     assert [(line.seeds, line.second_seeds) for line in lines] == [((0, 1, 2), (0, 1, 2)), ((0,), (0,)), ((), ())]
     assert [row.split("|")[4].strip() for row in table("kd", "microbert", lines).splitlines()[2:]] == [

@@ -97,7 +97,7 @@ def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
     assert one.error is None
 
 
-def test_two_packages_may_not_share_a_name(monkeypatch):
+def test_a_badly_named_method_is_refused_and_the_others_stay(monkeypatch):
     from importlib.metadata import EntryPoint
 
     def points(names):
@@ -106,11 +106,12 @@ def test_two_packages_may_not_share_a_name(monkeypatch):
     monkeypatch.setattr("methods.entry_points", points(["mine/new"]))
     assert methods.names()["mine/new"] == "from some.where:Thing"
     monkeypatch.setattr("methods.entry_points", points(["mine/new", "mine/new"]))
-    with pytest.raises(ValueError, match="uninstall one"):
-        methods.names()
-    monkeypatch.setattr("methods.entry_points", points(["new"]))
-    with pytest.raises(ValueError, match="package/method"):
-        methods.names()
+    assert "uninstall one" in methods.refused()["mine/new"]
+    assert list(methods.names()) == list(methods.TABLE)
+    for name in ("new", "kd", "mine/new:x", "mine/a,b", "/", "mine/", "mine/n\nw"):
+        monkeypatch.setattr("methods.entry_points", points([name, "mine/good"]))
+        assert list(methods.refused()) == [name]
+        assert list(methods.names()) == [*methods.TABLE, "mine/good"]
 
 
 def test_what_no_stage_can_change_is_refused_and_not_ignored():

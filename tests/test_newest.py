@@ -75,15 +75,10 @@ def test_a_column_has_one_teacher():
 def test_what_is_left_out_is_said_in_the_report_and_can_be_traced(tmp_path):
     store = Store(tmp_path / "r")
     labels = np.arange(40) % 2
-    for record in (trained("kd", version=1, score=0.9), trained("kd", version=2, score=0.6)):
-        store.write(
-            record,
-            {
-                "logits.validation": np.eye(2, dtype=np.float32)[labels],
-                "labels.validation": labels,
-                "examples.validation": np.arange(40, dtype=np.uint64),
-            },
-        )
+    for record, share in ((trained("kd", version=1), 4), (trained("kd", version=2), 16)):
+        said = np.where(np.arange(40) < share, 1 - labels, labels)
+        arrays = {"logits.validation": np.eye(2, dtype=np.float32)[said], "labels.validation": labels}
+        store.write(*made.consistent(record, arrays))
     (report,) = write_reports(store, tmp_path / "p")
     assert "**Left out: kd on rte, seed 0" in report.read_text()
     assert "left out" in trace("90.0", store.root)[0].what

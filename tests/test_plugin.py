@@ -12,6 +12,7 @@ import pytest
 import tiny
 
 import methods
+from bench.plan.spelling import parse_methods
 
 PLUGIN = Path(__file__).parent / "plugin"
 ROOT = PLUGIN.parents[1]
@@ -97,6 +98,46 @@ def test_a_method_without_a_paper_has_no_row_by_the_papers_recipe(bench, monkeyp
     assert rows == ["teacher", "finetune", "kd"], "the baselines name theirs"
     common = bench("plan", "--methods", "kd,mine", *words)
     assert common.returncode == 0, common.stderr
+
+
+BAD = {
+    "class Plain:\n    terms, ablations = (), {}\n": "subclass methods.api.Method",
+    "Plain = 3\n": "bad/plain is not a class",
+    "import sys\nsys.exit(3)\n": "cannot be imported: SystemExit: 3",
+    "1 / 0\n": "cannot be imported: ZeroDivisionError",
+    "def (\n": "cannot be imported: SyntaxError",
+    "from nowhere_at_all import Plain\n": "cannot be imported",
+    "": "cannot be imported: AttributeError",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(text, bench, monkeypatch, tmp_path):
+    from importlib.metadata import EntryPoint
+
+    offered = [
+        EntryPoint("bad/plain", "badplain:Plain", methods.GROUP),
+        EntryPoint("nameless", "badplain:Plain", methods.GROUP),
+    ]
+    monkeypatch.setattr("methods.entry_points", lambda group: offered)
+    (tmp_path / "badplain.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("badplain", None)
+    named = bench("plan", "--methods", "bad/plain", "--tasks", "rte", "--data", "sample", "--teacher", "embedded")
+    assert named.returncode == 2
+    assert BAD[text] in named.stderr
+    assert len(named.stderr.splitlines()) == 1
+    unnamed = bench("plan", "--methods", "kd,nameless", "--tasks", "rte", "--data", "sample", "--teacher", "embedded")
+    assert unnamed.stderr.startswith("bench: the method 'nameless' cannot be used: the method name 'nameless' of")
+    assert parse_methods("kd")[0].spelling == "kd"
+    listed = bench("list")
+    assert listed.returncode == 0
+    assert "  bad/plain    from badplain:Plain" in listed.stdout
+    assert "cannot be used: the method name 'nameless' of badplain:Plain needs the form package/method" in listed.stdout
+    monkeypatch.setattr(methods, "TABLE", {"kd": methods.TABLE["kd"]})
+    checked = bench("list", "--check")
+    assert checked.returncode == 1
+    assert "  kd           soft labels of the teacher (Hinton et al. 2015)  ok" in checked.stdout
 
 
 def test_what_a_new_method_owes_the_tests_is_said_with_an_example(monkeypatch):

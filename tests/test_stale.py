@@ -290,9 +290,13 @@ def test_a_teacher_is_verified_by_tuning_it_again(bench, small_run):
 
 
 def test_the_file_of_equivalent_codes_is_read_with_care(tmp_path):
+    """It stops no command; and nothing is added to a file that cannot be read."""
     (tmp_path / EQUIVALENT).write_text("[{}]")
+    store = Store(tmp_path)
+    assert store.freshness.of_code(None) == UNKNOWN
+    assert "cannot be read" in store.notes[0].said(tmp_path)
     with pytest.raises(InputError, match="cannot be read"):
-        Freshness(tmp_path)
+        join(tmp_path, [])
 
 
 def test_equivalent_codes_are_a_chain_without_a_circle(small_run, tmp_path):

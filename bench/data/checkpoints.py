@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.tasks import Task
-from bench.errors import InputError
+from bench.errors import InputError, one_line
+from bench.given import json_of
 
 if TYPE_CHECKING:
     from methods.api import Shape
@@ -176,14 +177,14 @@ def _open(folder: Path, name: str, asked: str, note: str = "", ours: bool = Fals
     import methods
     from methods.families import FAMILIES
 
-    try:
-        body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise InputError(f"{asked}: config.json cannot be read ({error})") from None
-    maker = (body.get(OURS) or {}).get("method")
-    if ours and maker in methods.names():
+    body = json_of(folder / "config.json", f"{asked}: {folder / 'config.json'}")
+    if not isinstance(body, dict):
+        raise InputError(f"{asked}: config.json does not describe a model; save one there with save_pretrained")
+    own = body.get(OURS)
+    maker = own.get("method") if isinstance(own, dict) else None
+    if ours and isinstance(maker, str) and maker in methods.names():
         methods.get(maker)  # its module makes its architecture known to transformers
-    elif body.get("model_type") not in FAMILIES:
+    elif str(body.get("model_type")) not in FAMILIES:
         raise InputError(
             f"{asked}: model_type is {body.get('model_type')!r}; it has to be one of: {', '.join(FAMILIES)}"
         )
@@ -193,8 +194,57 @@ def _open(folder: Path, name: str, asked: str, note: str = "", ours: bool = Fals
             f"{asked}: no model.safetensors; other formats are not read because they can run code. "
             f"With a pytorch_model.bin: python -m bench convert {source or folder} NEW-FOLDER"
         )
-    finetuned = any("ForSequenceClassification" in kind for kind in body.get("architectures") or [])
-    return Checkpoint(name, folder, sha256_of(weights), AutoConfig.for_model(**body), finetuned, note, asked)
+    _check_header(weights, asked)
+    kinds = body.get("architectures")
+    finetuned = isinstance(kinds, list) and any("ForSequenceClassification" in str(kind) for kind in kinds)
+    try:
+        wrong = _too_large(body)  # before transformers makes a name for each of so many labels
+        config = None if wrong else AutoConfig.for_model(**body)
+        wrong = wrong or _wrong_in(config)
+    except Exception as error:  # configurations check themselves, each in its own way
+        wrong = one_line(str(error).strip())[:300] or type(error).__name__
+    if wrong:
+        raise InputError(f"{asked}: config.json does not describe a model: {wrong}")
+    return Checkpoint(name, folder, sha256_of(weights), config, finetuned, note, asked)
+
+
+def _check_header(weights: Path, asked: str) -> None:
+    """Raises InputError: the file of weights is not what safetensors wrote, or is cut."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(weights, framework="np") as file:
+            named = list(file.keys())
+    except (SafetensorError, OSError, ValueError) as error:
+        why = one_line(str(error).strip())[:300]
+        raise InputError(f"{asked}: model.safetensors cannot be read ({why}); copy or save it again") from None
+    if not named:
+        raise InputError(f"{asked}: model.safetensors has no weights; save the model again")
+
+
+SIZES = {"hidden_size": 2**16, "num_hidden_layers": 2**10, "num_attention_heads": 2**10, "intermediate_size": 2**18,
+         "vocab_size": 2**24, "max_position_embeddings": 2**20, "num_labels": 2**16}  # fmt: skip
+"""Numbers of a configuration that plans count with, and what none is above."""
+
+
+def _too_large(body: Mapping[str, Any]) -> str:
+    """Which number of a configuration no model can have; "" for none."""
+    most = {**SIZES, **dict.fromkeys(set(body) - set(SIZES), max(SIZES.values()))}
+    large = (name for name, value in body.items() if isinstance(value, int) and abs(value) > most[name])
+    return next((f"{one_line(name)[:40]} is too large" for name in large), "")
+
+
+def _wrong_in(config: Any) -> str:
+    """What no model can have; "" for a configuration that can be planned with."""
+    numbers = {**config.to_dict(), "num_labels": config.num_labels}
+    for name, most in SIZES.items():
+        value = numbers.get(config.attribute_map.get(name, name), 1)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            return f"{name} is {one_line(repr(value))[:40]}; it should be a whole number from 1 to {most:,}"
+    labels = config.id2label
+    if not isinstance(labels, dict) or any(number not in labels for number in range(config.num_labels)):
+        return f"id2label does not name the {config.num_labels} labels"
+    return ""
 
 
 def config_from_name(teacher: str) -> Any:
@@ -257,9 +307,10 @@ def _tokenizer(folder: Path, asked: str) -> Any:
 
     lacking = f"{asked}: no tokenizer in {folder}; put its tokenizer.json or vocab.txt there"
     try:
-        found = AutoTokenizer.from_pretrained(folder, use_fast=True)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{lacking} ({str(error).splitlines()[0]})") from None
+        found = AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
+    except Exception as error:  # readers of tokenizers raise many kinds
+        why = one_line(str(error).strip())[:300] or type(error).__name__
+        raise InputError(f"{lacking} ({why})") from None
     # without any file transformers makes one of special tokens alone, which reads every word as unknown
     if set(found.get_vocab()) <= set(found.all_special_tokens):
         raise InputError(lacking)

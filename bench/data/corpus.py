@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench.data import sample
 from bench.errors import InputError
+from bench.given import is_file
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def read_corpus(files: Sequence[str]) -> Corpus:
     documents: list[str] = []
     for name in files:
         path = Path(name).expanduser()
-        if not path.is_file():
+        if not is_file(path):
             raise InputError(
                 f"--corpus {name}: no such file; give text with one document a line, or parquet with a text column"
             )
@@ -56,6 +57,8 @@ def _lines(path: Path) -> list[str]:
         return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
         raise InputError(f"--corpus {path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+    except OSError as error:
+        raise InputError(f"--corpus {path}: {error.strerror}; name a file that can be read") from None
 
 
 def _parquet(path: Path) -> list[str]:
@@ -64,8 +67,14 @@ def _parquet(path: Path) -> list[str]:
 
     try:
         table = pyarrow.parquet.ParquetFile(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
+        names = table.schema_arrow.names
+        if names.count("text") != 1:
+            what = "several columns" if "text" in names else "no column"
+            raise InputError(f"--corpus {path}: {what} 'text'; it has: {', '.join(names)}")
+        found = table.read(columns=["text"])["text"].to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise InputError(f"--corpus {path}: not a parquet file ({error})") from None
-    if "text" not in table.schema_arrow.names:
-        raise InputError(f"--corpus {path}: no column 'text'; it has: {', '.join(table.schema_arrow.names)}")
-    return [text for text in table.read(columns=["text"])["text"].to_pylist() if text]
+    for row, text in enumerate(found):
+        if text is not None and not isinstance(text, str):
+            raise InputError(f"--corpus {path}, row {row}: text should be text, found {repr(text)[:80]}")
+    return [text for text in found if text]

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import difflib
+import glob
 import hashlib
-from collections.abc import Sequence
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from bench.data import sample
 from bench.data.tasks import EvaluationSet, Task
-from bench.errors import InputError
+from bench.errors import InputError, one_line
+from bench.given import json_of, refused_as_json
+from bench.train.cache import users_cache
 
 HUB_REPOSITORY = "nyu-mll/glue"
+DATA_BYTES = 4 * 2**30
+"""Of a JSON file that is one list: it is read as a whole."""
 READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json"}
 
 
@@ -186,31 +193,13 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
         InputError: unreadable file (with the parser's row), missing column, no rows, a text that is not
             text, a label outside the task's codes (-1 marks labels that are not public).
     """
-    import datasets
-
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it says of bad files is said below, once
-    kind = READERS.get(files[0].suffix)
-    if kind is None:
-        raise InputError(f"{files[0]} has no ending that can be read; known: {', '.join(READERS)}")
-    options = {"sep": "\t", "quoting": 3} if files[0].suffix == ".tsv" else {}
-    try:
-        table = datasets.load_dataset(
-            kind, data_files=[str(file) for file in files], split="train", keep_in_memory=True, **options
-        )
-    except Exception as error:  # datasets raises many kinds; the innermost one names the row
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        if "BatchSize must be greater than 0" in str(cause):  # how an empty parquet file shows itself
-            raise InputError(f"{files[0]} has no rows; {task.name} needs at least one") from None
-        raise InputError(f"{files[0]} cannot be read as {kind}: {str(cause).strip() or type(cause).__name__}") from None
+    table = _table(files, task)
     where = str(files[0])
     wanted = [*task.columns, *([task.label_column] if labelled else [])]
     for column in wanted:
         if column not in table.column_names:
             raise InputError(
-                f"{where} has no column {column!r} for {task.name}; it has: {', '.join(table.column_names)}"
+                f"{where} has no column {column!r} for {task.name}; it has: {one_line(', '.join(table.column_names))[:400]}"
             )
     if len(table) == 0:
         raise InputError(f"{where} has no rows; {task.name} needs at least one")
@@ -218,10 +207,139 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
     for column, values in zip(task.columns, texts, strict=True):
         for row, value in enumerate(values):
             if not isinstance(value, str):
-                raise InputError(f"{where}, row {row}: {column} should be text, found {value!r}")
-    ids = list(table["idx"]) if "idx" in table.column_names else list(range(len(table)))
+                raise InputError(f"{where}, row {row}: {column} should be text, found {_shown(value)}")
+            if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+                raise InputError(f"{where}, row {row}: {column} has half a character (a lone surrogate)")
+    ids = _ids(table, where)
     labels = labels_of(list(table[task.label_column]), task, where) if labelled else None
     return Split(texts[0], texts[1] if len(texts) == 2 else None, labels, ids)
+
+
+def _table(files: Sequence[Path], task: Task) -> Any:
+    """The rows of one split as ``datasets`` reads them.
+
+    Raises:
+        InputError: a file that cannot be read.
+    """
+    import datasets
+
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it says of bad files is said below, once
+    kind = READERS.get(files[0].suffix)
+    if kind is None:
+        raise InputError(f"{files[0]} has no ending that can be read; known: {', '.join(READERS)}")
+    for file in files:
+        _check_bytes(file, kind)
+    options = {"sep": "\t", "quoting": 3} if files[0].suffix == ".tsv" else {}
+    users_cache().mkdir(parents=True, exist_ok=True)
+    try:
+        # `datasets` copies what it reads, by default into the hub's cache for ever: nobody asked for that
+        with tempfile.TemporaryDirectory(dir=users_cache(), prefix=".tmp-data-") as copies:
+            return datasets.load_dataset(
+                kind,
+                data_files=[glob.escape(str(file)) for file in files],
+                split="train",
+                keep_in_memory=True,
+                cache_dir=copies,
+                **options,
+            )
+    except Exception as error:  # datasets raises many kinds; the innermost one names the row
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if "BatchSize must be greater than 0" in str(cause):  # how an empty parquet file shows itself
+            raise InputError(f"{files[0]} has no rows; {task.name} needs at least one") from None
+        why = one_line(str(cause).strip())[:400] or type(cause).__name__
+        raise InputError(f"{files[0]} cannot be read as {kind}: {why}") from None
+
+
+PACKED = {b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"Rar!": "rar",
+          b"7z\xbc\xaf": "7z", b"\x04\x22\x4d\x18": "lz4"}  # fmt: skip
+"""How archives begin: ``datasets`` would unpack them, whatever size they claim."""
+
+
+def _check_bytes(file: Path, kind: str) -> None:
+    """Look at a file before a library does that ends the process, or unpacks what it should not.
+
+    Raises:
+        InputError: it is not there, is an archive, or is JSON that holds no rows.
+    """
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(6)
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}; name a file that can be read") from None
+    packed = next((name for begins, name in PACKED.items() if head.startswith(begins)), "")
+    if packed:
+        raise InputError(f"{file} is a {packed} archive; unpack it first")
+    if not head:
+        raise InputError(f"{file} has no rows: it is empty")
+    if kind == "json":
+        _check_json(file)
+
+
+def _check_json(file: Path) -> None:
+    """Every line has to be an object, or the whole file a list of objects: of ``null`` the parquet library's reader dies.
+
+    Raises:
+        InputError: naming the line.
+    """
+    try:
+        with file.open(encoding="utf-8-sig") as stream:
+            wrong = _wrong_line(file, stream)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from None
+    if wrong is None:
+        return
+    try:
+        body = json_of(file, str(file), most=DATA_BYTES)
+    except InputError:
+        raise wrong from None
+    rows = body if isinstance(body, list) else [body]
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise InputError(f"{file}, row {number}: a row should be an object {{...}}, found {_shown(row)}")
+    if not rows:
+        raise InputError(f"{file} has no rows: it is an empty list")
+
+
+def _wrong_line(file: Path, lines: Iterable[str]) -> InputError | None:
+    """What is wrong with the first line that is no object; None where all are."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                with refused_as_json(f"{file}, line {number}"):
+                    row = json.loads(line, parse_constant=_no_number)
+            except InputError as error:
+                return error
+            if not isinstance(row, dict):
+                return InputError(f"{file}, line {number}: a row should be an object {{...}}, found {_shown(row)}")
+    return None
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"the number {word}, which is none")
+
+
+def _shown(value: object) -> str:
+    """A value in a message: short, on one line."""
+    text = one_line(repr(value))
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _ids(table: Any, where: str) -> list[int]:
+    """The column ``idx``, or the numbers of the rows.
+
+    Raises:
+        InputError: an id that is no whole number.
+    """
+    if "idx" not in table.column_names:
+        return list(range(len(table)))
+    ids = list(table["idx"])
+    for row, value in enumerate(ids):
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            raise InputError(f"{where}, row {row}: idx should be a whole number, found {_shown(value)}")
+    return ids
 
 
 def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:

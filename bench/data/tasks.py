@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import InputError, unknown
+from bench.given import is_file, toml_of
 
 if TYPE_CHECKING:
     from bench.stats.form import Form
@@ -137,14 +137,9 @@ def from_toml(path: Path) -> Task:
     Raises:
         InputError: naming the key that is missing, unknown or wrong.
     """
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(
-            f"no file {path}; a task file is TOML with name, train, validation, text, labels, metrics"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not TOML: {error}") from None
+    if not is_file(path):
+        raise InputError(f"no file {path}; a task file is TOML with name, train, validation, text, labels, metrics")
+    given = toml_of(path, str(path))
     known = {"name", "train", "validation", "text", "label", "labels", "metrics"}
     for key in given:
         if key not in known:
@@ -168,7 +163,7 @@ def from_toml(path: Path) -> Task:
     files = []
     for split in ("train", "validation"):
         file = path.parent / str(given[split])
-        if not file.is_file():
+        if not is_file(file):
             raise InputError(f"{path}: {split} = {given[split]!r}, but there is no file {file}")
         files.append((split, str(file)))
     task = Task(

@@ -76,7 +76,13 @@ def read(file: Path) -> WordVectors:
     """
     head_of(file)
     found = file.stat()
-    return _read(file, found.st_mtime_ns, found.st_size)
+    try:
+        with np.errstate(over="ignore"):  # a number that float32 has not is refused with its line
+            return _read(file, found.st_mtime_ns, found.st_size)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"--word-vectors {file}: not UTF-8 text ({error.reason}) behind its first lines; save it as UTF-8"
+        ) from None
 
 
 @lru_cache(maxsize=1)

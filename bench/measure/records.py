@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+import sysconfig
+import tempfile
 import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -26,6 +30,7 @@ from bench.record.freshness import COMPUTED_BY
 from bench.record.schema import Failure, Record, TrainCost
 from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
+from bench.train.cache import users_cache
 from bench.train.evaluate import predict, score
 from bench.train.task_data import TaskData
 from bench.train.trainee import TrainLog
@@ -172,14 +177,35 @@ def failure_of(error: BaseException, method: str) -> Failure:
     Args:
         method: the registered name of the row's method, whose line is named.
     """
-    trace = "".join(traceback.format_exception(error))
-    root = str(Path(__file__).resolve().parents[2])
     place = place_of(error, method)
     return Failure(
         type=type(error).__name__,
-        message=f"{error} ({place})" if place else str(error),
-        traceback=trace.replace(root + "/", "").replace(sys.prefix, "<python>"),
+        message=without_places(f"{error} ({place})" if place else str(error)),
+        traceback=without_places("".join(traceback.format_exception(error))),
     )
+
+
+ABSOLUTE = re.compile(r"(?<![\w.:/>~-])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:,;()]+[/\\])+(?=[^\s/\\'\"<>|:,;()])")
+"""The folders of a path that begins at the root of a disk; not of an address."""
+
+
+def without_places(text: str) -> str:
+    """The text without folders of this machine: records are shared, and where somebody works is nobody's business."""
+    named = {
+        str(Path(__file__).resolve().parents[2]) + os.sep: "",
+        str(users_cache()): "<cache>",
+        sysconfig.get_paths()["purelib"]: "<packages>",
+        sysconfig.get_paths()["stdlib"]: "<python>",
+        sys.prefix: "<python>",
+        sys.base_prefix: "<python>",
+        str(Path.cwd()) + os.sep: "",
+        tempfile.gettempdir(): "<temporary>",
+        str(Path.home()): "~",
+    }
+    for place in sorted(named, key=len, reverse=True):
+        if len(place) > 1:
+            text = text.replace(place, named[place])
+    return ABSOLUTE.sub("<elsewhere>/", text)
 
 
 def failed(cell: Cell, started: str, failure: Failure, task: Task | None = None) -> Record:

@@ -12,7 +12,7 @@ from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, asked_by
-from bench.plan.cell import TEACHER, Cell, Numeric, record_key, train_key
+from bench.plan.cell import TEACHER, Cell, Numeric, train_key
 from bench.plan.jobs import TOGETHER
 from bench.plan.keys import digest
 from bench.plan.other_threads import said_of_threads
@@ -162,7 +162,7 @@ def build(request: Request, estimated: bool = True) -> Plan:
     for row in filter(multitask, rows):
         cells += [_planned(cell, row, request, store) for cell in student_cells(row, tasks, request, artefacts)]
     plan = Plan(request, tasks, artefacts, cells, notes)
-    plan.notes += said_of_threads(plan, store)
+    plan.notes += [*_made_anew(plan, store), *said_of_threads(plan, store)]
     plan.stale = stale_slots(plan, store.freshness)
     plan.said_of_code = said(plan, store.freshness)
     if estimated:
@@ -275,10 +275,18 @@ def _telling(config: Any) -> dict[str, Any]:
     return {k: v for k, v in config.to_dict().items() if k not in (OURS, "transformers_version", "_name_or_path")}
 
 
+def _made_anew(plan: Plan, store: Store) -> list[str]:
+    """Why cells are trained again although something lies in their folders."""
+    return [
+        f"{planned.cell.label} on {'+'.join(planned.cell.tasks)}, seed {planned.cell.seed}, is trained again, because its record "
+        f"was set aside: {why}"
+        for planned in plan.todo
+        if planned.record is None and (why := store.why_not(planned.cell))
+    ]
+
+
 def _planned(cell: Cell, row: Row, request: Request, store: Store) -> Planned:
     record = store.find(cell)
-    if record is not None and record.key != record_key(cell):
-        raise InputError(f"the record in {store.folder(cell)} belongs to another cell; remove that folder")
     done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
     code = store.freshness.of(record) if record is not None and record.status == "ok" else ""
     again = request.rerun or (request.rerun_stale and code == STALE)

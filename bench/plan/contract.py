@@ -92,6 +92,10 @@ def _loaded(name: str, reference: str, load: Callable[[], Any]) -> type[Method]:
     except ImportError as error:
         hint = "; name a module as Python imports it, like mine:Mine, not a file" if "/" in reference else ""
         raise InputError(f"the method {name} cannot be imported: {what_to_install(error) or error}{hint}") from None
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # the module of a third party runs as it is imported
+        raise InputError(f"the method {name} cannot be imported: {type(error).__name__}: {error}") from None
     refuse_other_classes(name, found)
     return found  # type: ignore[no-any-return]
 

@@ -26,7 +26,6 @@ stages.distil = { epochs = 10, learning_rate = 1e-5, schedule = "linear", warmup
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -37,6 +36,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.data.tasks import expand
 from bench.errors import InputError, unknown
+from bench.given import toml_of
 from bench.plan.request import NUMBERS
 from bench.plan.spelling import ALL, CHECKPOINT, MethodRow, parse_methods, parse_one
 
@@ -337,12 +337,7 @@ def _concerns(settings: Settings, table: TableSpec) -> bool:
 
 def read_experiment(path: Path) -> Experiment:
     """Raises InputError: no such file, not TOML, or a field that does not fit."""
-    try:
-        body = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"--experiment {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"--experiment {path} is not TOML: {error}") from None
+    body = toml_of(path, f"--experiment {path}")
     try:
         experiment = Experiment.model_validate(body)
         _check(experiment)

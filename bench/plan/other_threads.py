@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlans
 from bench.plan.cell import Cell
 from bench.plan.spelling import MethodRow
@@ -57,12 +56,9 @@ def _candidates(plan: Plan, store: Store) -> Iterator[tuple[int, Planned]]:
 def _threads_in(store: Store, like: Cell) -> dict[str, set[int]]:
     """Row and seed -> numbers of threads of the finished records of these data, tasks and method."""
     found: dict[str, set[int]] = defaultdict(set)
-    try:
-        for record in store.like(like):
-            if record.status == "ok":
-                found[_row(record.cell)].add(record.cell.numeric.threads)
-    except InputError:  # a record of another cell that cannot be read stops no plan: whoever needs it names it
-        return {}
+    for record in store.like(like):
+        if record.status == "ok":
+            found[_row(record.cell)].add(record.cell.numeric.threads)
     return found
 
 

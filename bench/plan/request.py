@@ -26,6 +26,8 @@ AUGMENTED = re.compile(r"-(masked|rules)-augmented-(\d+)(?:-with-(.+))?$")
 """What a data source's short name ends with when its training rows were augmented."""
 HELD_BACK, HALF_DEV = "-held-back", "-half-dev"
 """What it has where rows held back are scored, and where half of the development rows choose the epoch."""
+DIGITS = 9
+"""Of a whole number that somebody types, at most."""
 AUTO, EMBEDDED, HUB, SAMPLE = "auto", "embedded", "hub", "sample"
 HUB_TEACHER = "bert-base-uncased"
 
@@ -103,7 +105,11 @@ class Request:
             )
         if self.checkpoint not in CHECKPOINTS:
             raise InputError(f"--checkpoint {self.checkpoint}: choose one of {', '.join(CHECKPOINTS)}")
-        if not self.seeds or len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
+        if (
+            not self.seeds
+            or len(set(self.seeds)) != len(self.seeds)
+            or not 0 <= min(self.seeds) <= max(self.seeds) < 2**63
+        ):
             raise InputError("--seeds: give different whole numbers from 0 on, like 0,1,2")
         for name, value in (
             ("max-train-rows", self.max_train_rows),
@@ -142,7 +148,7 @@ def parse_jobs(text: str) -> int:
     """``auto`` is 0."""
     if text == "auto":
         return 0
-    if not text.isdecimal() or int(text) == 0:
+    if not text.isdecimal() or len(text) > DIGITS or int(text) == 0:
         raise InputError(f"--jobs {text}: give a whole number from 1 on, or auto")
     return int(text)
 
@@ -163,7 +169,7 @@ def parse_numbers(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
     found: dict[str, int] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or not value.strip().isdecimal():
+        if not equals or not value.strip().isdecimal() or len(value.strip()) > DIGITS:
             raise InputError(f"--set {text}: give NAME=NUMBER, like batch_size=16")
         if name not in NUMBERS:
             raise unknown("number of the recipe", name, list(NUMBERS))

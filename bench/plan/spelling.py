@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import methods
@@ -16,6 +17,8 @@ from bench.plan.contract import method_class
 ALL = "all"
 CHECKPOINT = "checkpoint"
 PACE = "pace"
+MOST = 2**31
+"""Above every whole number that a setting can mean."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,8 @@ def parse_one(text: str) -> MethodRow:
         parts = re.split(r"[;\s]+", name)
         if len(parts) > 1 and all(part in methods.names() for part in parts):
             raise InputError(f"{name!r}: rows are separated by commas: {','.join(parts)}")
+        if name in methods.refused():
+            raise InputError(f"the method {name!r} cannot be used: {methods.refused()[name]}")
         raise unknown("method", name, [*methods.names(), ALL])
     return parse_of(method_class(name), text)
 
@@ -159,6 +164,10 @@ def parse_of(method: type, text: str) -> MethodRow:
         InputError: as :func:`parse_methods`.
     """
     name, *parts = text.split(":")
+    if not isinstance(method, type) or not is_dataclass(method):
+        raise InputError(
+            f"{name}: {_what(method)} is no dataclass; write @dataclass(frozen=True) above the class of the method"
+        )
     offered = settings_of(method)
     settings: dict[str, Any] = {}
     dropped: set[str] = set()
@@ -193,6 +202,10 @@ def parse_of(method: type, text: str) -> MethodRow:
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)
+
+
+def _what(method: object) -> str:
+    return f"the class {method.__name__}" if isinstance(method, type) else f"{method!r:.60}"
 
 
 def _pace(text: str, value: str) -> float:
@@ -251,7 +264,12 @@ def convert(name: str, text: str, hint: Any) -> Any:
             return text.lower() == "true"
         raise InputError(f"{name}={text}: expected true or false")
     try:
-        return hint(text)
-    except ValueError:
+        value = hint(text)
+        if isinstance(value, int) and abs(value) >= MOST:
+            raise ValueError
+    except (ValueError, OverflowError):
         kind = {int: "a whole number", float: "a number"}.get(hint, hint.__name__)
         raise InputError(f"{name}={text}: expected {kind}") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{name}={text}: expected a finite number")
+    return value

@@ -206,7 +206,7 @@ def version_of(method: str) -> int | None:
     module, _, name = methods.reference(method).partition(":")
     try:
         return _stated_version(module, name) if name else None
-    except (SyntaxError, UnicodeDecodeError):
+    except (SyntaxError, ValueError, OSError, RecursionError):  # a third party's file may hold anything
         return None
 
 
@@ -263,7 +263,7 @@ def _hash(roots: tuple[str, ...]) -> str:
     try:
         for root in roots:
             found.enter(root)
-    except (LookupError, SyntaxError, UnicodeDecodeError):
+    except (LookupError, SyntaxError, ValueError, OSError, RecursionError):
         return ""
     return hashlib.sha256("\n".join(sorted(found.dumps)).encode()).hexdigest()
 

@@ -8,7 +8,7 @@ with the same bits adds to that file; people review it like any other change.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import InputError
+from bench.record.aside import SET_ASIDE, Note, tell
 from bench.record.code import code_of, is_given, version_of
 from bench.record.schema import Record
 
@@ -56,8 +57,8 @@ def read_entries(root: Path) -> list[Entry]:
         return [Entry.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError, ValidationError) as error:
-        raise InputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    except (OSError, ValueError, TypeError, ValidationError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from None
 
 
 def join(root: Path, entries: Sequence[Entry]) -> Path:
@@ -85,8 +86,18 @@ class Judged:
 class Freshness:
     """Judges what one folder of records says of its code."""
 
-    def __init__(self, root: Path) -> None:
-        self._joined = {one.old: one for one in read_entries(root)}
+    def __init__(self, root: Path, note: Callable[[Note], None] = tell) -> None:
+        """
+        Args:
+            note: told that the reviewed file cannot be read. Then no two codes are known to be equivalent.
+        """
+        try:
+            entries = read_entries(root)
+        except InputError as error:
+            why = str(error).removeprefix(f"{root / EQUIVALENT} ")
+            note(Note(SET_ASIDE, root / EQUIVALENT, f"{why}; what other code made counts as stale"))
+            entries = []
+        self._joined = {one.old: one for one in entries}
 
     def of_code(self, said: Mapping[str, Any] | None) -> str:
         """Of one code as a record or a cache names it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -62,6 +63,9 @@ class TrainCost(Part):
     parts of it by the wall seconds of their own steps"""
 
 
+Score = Annotated[float, Field(ge=-1, le=1)]
+
+
 class Failure(Part):
     type: str
     message: str
@@ -101,6 +105,8 @@ class Record(Part):
     """what was prepared by the harness: key, hash of the weights, cost"""
     weights: str | None = None
     """sha256 of the deployed weights"""
+    answers: str | None = None
+    """sha256 of the file with its raw answers; None in older records, and where there are none"""
     code: dict[str, Any] = Field(default_factory=dict)
     env: dict[str, Any] = Field(default_factory=dict)
     started: str
@@ -124,18 +130,20 @@ def with_facts(record: Record) -> Record:
     return record.model_copy(update={"task": lifted(record.cell.tasks, record.scores)})
 
 
-def load(text: str, where: str) -> Record:
+MOST_BYTES = 64 * 2**20
+"""Of one record: what is larger is none."""
+
+
+def load(text: str | bytes, where: str) -> Record:
     """Parse one record, lifting older schemas one step at a time.
+
+    Args:
+        where: what the message calls it.
 
     Raises:
         InputError: not JSON, written by a newer schema, or a field that does not fit.
     """
-    import json
-
-    try:
-        body = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where} is not JSON (line {error.lineno}: {error.msg})") from None
+    body = read_json(text, where)
     found = body.get("schema_version") if isinstance(body, dict) else None
     if not isinstance(found, int):
         raise InputError(f"{where} is not a record: it has no schema_version")
@@ -143,7 +151,6 @@ def load(text: str, where: str) -> Record:
         raise InputError(f"{where} has schema {found}, this version reads up to {SCHEMA}; update the package")
     try:
         record = Record.model_validate(body)
-        return record if record.task.metrics else with_facts(record)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
@@ -152,3 +159,127 @@ def load(text: str, where: str) -> Record:
                 f"{where} has the field {place}, which this version does not know; it was written by a newer one: update the package"
             ) from None
         raise InputError(f"{where}: {place}: {first['msg']}") from None
+    except RecursionError:
+        raise InputError(f"{where} is nested too deeply") from None
+    wrong = fault(record)
+    if wrong:
+        raise InputError(f"{where}: {wrong}")
+    return record if record.task.metrics else with_facts(record)
+
+
+def read_json(text: str | bytes, where: str) -> Any:
+    """What a JSON file of ours holds: every number in it is finite.
+
+    Raises:
+        InputError: bytes that are no text, text that is no JSON, an infinity or NaN, or too deep a nesting.
+    """
+    import json
+
+    def no_number(word: str) -> NoReturn:
+        raise InputError(f"{where} has the number {word}, which is none")
+
+    def finite(word: str) -> float:
+        return value if math.isfinite(value := float(word)) else no_number(word)
+
+    if len(text) > MOST_BYTES:
+        raise InputError(f"{where} is larger than {MOST_BYTES // 2**20} MiB, as no record is")
+    try:
+        text = text.decode("utf-8") if isinstance(text, bytes) else text
+        return json.loads(text, parse_constant=no_number, parse_float=finite)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} is not JSON (line {error.lineno}: {error.msg})") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where} is not text ({error.reason} at byte {error.start})") from None
+    except RecursionError:
+        raise InputError(f"{where} is nested too deeply") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise InputError(f"{where} is not JSON ({error})") from None
+
+
+class _Recipe(BaseModel):
+    """What readers of a record need of its recipe."""
+
+    name: str
+    epochs: float
+    learning_rate: float
+    batch_size: int
+    max_length: int
+
+
+class _Code(BaseModel):
+    """What readers need of a code that is named."""
+
+    hash: str
+    kind: str = ""
+    of: list[str] = Field(default_factory=list)
+    parts: dict[str, _Code | None] = Field(default_factory=dict)
+
+
+class _Text(BaseModel):
+    files: list[str]
+    tokens: int
+
+
+class _Trained(BaseModel):
+    tokens: int
+    seconds_own: float
+
+
+class _Artefact(BaseModel):
+    """What readers need of a thing that was prepared."""
+
+    key: str
+    weights: str | None = None
+    beginning: str = ""
+    seconds: float = 0.0
+    code: _Code | None = None
+    text: _Text | None = None
+    train: _Trained | None = None
+
+
+class _Body(BaseModel):
+    """The parts of a record that its schema leaves open, as far as readers look into them."""
+
+    tasks: tuple[str, ...] = Field(min_length=1)
+    recipe: _Recipe
+    rows: dict[str, int]
+    scores: dict[str, dict[str, Score]]
+    artefacts: dict[str, _Artefact]
+    computed_by: _Code | None
+    jobs: int
+
+
+def fault(record: Record) -> str:
+    """What no reader of this record could go on with; "" for a sound one."""
+    cell = record.cell
+    if record.status == "ok" and not (record.scores or record.predicted):
+        return "it is finished and has neither scores nor predictions"
+    if "train" not in cell.data.rows:
+        return "cell.data.rows does not say how many training rows there were"
+    if not all(record.scores.values()):
+        return "scores: a set of examples without a score"
+    try:
+        _Body.model_validate(
+            {
+                "tasks": cell.tasks,
+                "recipe": cell.recipe,
+                "rows": cell.data.rows,
+                "scores": record.scores,
+                "artefacts": record.artefacts,
+                "computed_by": record.code.get("computed_by"),
+                "jobs": record.env.get("jobs", 1),
+            }
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ""
+
+
+def not_finite(value: Any, where: str = "") -> str:
+    """The first place below a value, ``terms.joint.hard.3``, that is NaN or infinite; "" where there is none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return where or "it"
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    found = (not_finite(part, f"{where}.{name}" if where else str(name)) for name, part in parts)
+    return next(filter(None, found), "")

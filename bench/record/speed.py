@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
 from bench.errors import InputError
-from bench.record.schema import Part
+from bench.record.aside import SET_ASIDE, Note, tell
+from bench.record.schema import Part, read_json
 from bench.record.store import slug, write_atomically
 
 SPEED_SCHEMA = 1
 FOLDER = "speed"
+
+
+Seconds = Annotated[float, Field(gt=0)]
 
 
 class Conditions(Part):
@@ -38,7 +41,7 @@ class Timing(Part):
     status: Literal["ok", "failed"] = "ok"
     warmup: int = 0
     """calls until two windows of five agreed"""
-    seconds: list[float] = Field(default_factory=list)
+    seconds: list[Seconds] = Field(default_factory=list)
     """of each round; round i of every system ran right after round i of the one before"""
     largest_difference: float | None = None
     """of its logits to those of eager attention in fp32"""
@@ -80,16 +83,46 @@ def write_speed(root: Path, record: SpeedRecord) -> tuple[SpeedRecord, Path]:
     return record, path
 
 
-def speed_records(root: Path) -> Iterator[SpeedRecord]:
+def speed_records(root: Path, note: Callable[[Note], None] = tell) -> Iterator[SpeedRecord]:
     """All sessions below a folder of records, the oldest first.
 
-    Raises:
-        InputError: a file that cannot be read as one.
+    Args:
+        note: told of each file that cannot be used; the others are read.
     """
     found = []
     for path in sorted((root / FOLDER).glob("*/*.json")):
         try:
-            found.append(SpeedRecord.model_validate(json.loads(path.read_text(encoding="utf-8"))))
-        except (json.JSONDecodeError, ValidationError) as error:
-            raise InputError(f"{path} is not a record of speed: {str(error).splitlines()[0]}") from None
+            found.append(_read(path))
+        except InputError as error:
+            note(Note(SET_ASIDE, path, str(error)))
     yield from sorted(found, key=lambda record: (record.started, record.key))
+
+
+def _read(path: Path) -> SpeedRecord:
+    """Raises InputError: what is wrong with it."""
+    try:
+        record = SpeedRecord.model_validate(read_json(path.read_bytes(), "it"))
+    except OSError as error:
+        raise InputError(f"it cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"it is not a record of speed: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except RecursionError:
+        raise InputError("it is nested too deeply") from None
+    if record.schema_version > SPEED_SCHEMA:
+        raise InputError(f"it has schema {record.schema_version}, this version reads up to {SPEED_SCHEMA}")
+    if record.key[:16] != path.stem:
+        raise InputError("its key is not that of its name")
+    for one in record.timings:
+        if one.status == "ok":
+            _check_rounds(record, one)
+    return record
+
+
+def _check_rounds(record: SpeedRecord, timing: Timing) -> None:
+    """Raises InputError: a system was not timed, or in other rounds than the others of its conditions."""
+    rounds = {len(t.seconds) for t in record.timings if t.conditions == timing.conditions and t.status == "ok"}
+    if len(rounds) > 1 or not timing.seconds:
+        raise InputError(
+            f"{timing.system} has {len(timing.seconds)} rounds, others of its conditions have more or fewer"
+        )

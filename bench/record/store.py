@@ -3,6 +3,8 @@
 <root>/<data>/<tasks>/<method>/<key>/attempt-1.json   the record
                                      attempt-1.npz    logits, labels, example hashes (no text)
                                      current          the name of the attempt that counts
+
+A file that cannot be used is set aside: it is named once (:mod:`bench.record.aside`), and readers go on without it.
 """
 
 from __future__ import annotations
@@ -10,22 +12,28 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
-from bench.errors import InputError
+from bench.errors import LISTED, InputError
 from bench.plan.cell import Cell, record_key
+from bench.record import answers
+from bench.record.aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, tell
 from bench.record.freshness import Freshness
-from bench.record.schema import Record, load
+from bench.record.schema import Record, load, not_finite
 
 if TYPE_CHECKING:
     import numpy as np
 
 KEY_DIGITS = 16
+POINTER = "current"
+ATTEMPT = re.compile(r"attempt-([0-9]{1,9})\.json")
+CELLS = "*/*/*/*"
+"""The folders of cells, from the root of a store."""
 
 
 def slug(text: str) -> str:
@@ -49,16 +57,32 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
+Stamp = tuple[tuple[int, int] | None, ...]
+"""By what a file is known to be unchanged: time and size of a record and of its answers; None for what is not there."""
+
+
 class Store:
-    """Records below one folder."""
+    """Records below one folder.
+
+    Attributes:
+        notes: what of the folder was not used as it is, in the order in which it was met.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.notes: list[Note] = []
+        self._read: dict[Path, tuple[Stamp, Record | None]] = {}
 
     @cached_property
     def freshness(self) -> Freshness:
         """Judges which of the records today's code made."""
-        return Freshness(self.root)
+        return Freshness(self.root, self.note)
+
+    def note(self, note: Note) -> None:
+        """Remember what is not used as it is, and tell whoever listens."""
+        if note not in self.notes:
+            self.notes.append(note)
+            tell(note)
 
     def folder(self, cell: Cell, point: str = "") -> Path:
         name = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))
@@ -70,83 +94,202 @@ class Store:
         """The current record of this cell, or None."""
         return self._current(self.folder(cell, point))
 
+    def why_not(self, cell: Cell, point: str = "") -> str:
+        """Why what lies in a cell's folder was set aside; "" where nothing was."""
+        folder = self.folder(cell, point)
+        return "; ".join(note.why for note in self.notes if note.kind == SET_ASIDE and note.path.parent == folder)
+
     def _current(self, folder: Path) -> Record | None:
-        pointer = folder / "current"
-        if not pointer.is_file():
+        file = self.counted(folder)
+        return None if file is None else self.opened(file)
+
+    def counted(self, folder: Path) -> Path | None:
+        """The attempt that counts in a cell's folder: the one that ``current`` names.
+
+        Where that cannot be used, it is the newest finished one that can; it is adopted, and said to be. A run that is
+        killed between the two writings leaves a finished attempt that no ``current`` names.
+        """
+        pointer = folder / POINTER
+        named = self._named(pointer)
+        if named is not None and self.opened(named) is not None:
+            return named
+        whole = not os.path.lexists(pointer)
+        for file in self.attempts_in(folder):
+            record = self.opened(file)
+            if record is not None and (record.status == "ok" or (whole and record.status == "failed")):
+                why = "no `current` names it" if whole else "what `current` names was set aside"
+                self.note(Note(ADOPTED, file, f"{why}; `bench store repair` writes `current` anew"))
+                return file
+        return None
+
+    def _named(self, pointer: Path) -> Path | None:
+        """The attempt that a ``current`` names; None where there is none, or what it says is set aside."""
+        try:
+            said = pointer.read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
             return None
-        file = folder / pointer.read_text(encoding="utf-8").strip()
-        if file.parent != folder or not file.is_file():
-            raise InputError(
-                f"{pointer} points to {file.name}, which is not there; remove the folder {folder} to run the cell again"
-            )
-        return load(file.read_text(encoding="utf-8"), str(file))
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            self.note(Note(SET_ASIDE, pointer, f"it cannot be read: {why}"))
+            return None
+        if not ATTEMPT.fullmatch(said):
+            self.note(Note(SET_ASIDE, pointer, f"it does not name an attempt, but {said[:40]!r}"))
+        elif not (pointer.parent / said).is_file():
+            self.note(Note(SET_ASIDE, pointer, f"it points to {said}, which is not there"))
+        else:
+            return pointer.parent / said
+        return None
+
+    def attempts_in(self, folder: Path) -> list[Path]:
+        """The attempts of a cell, the newest first."""
+        found = ((match, file) for file in folder.glob("attempt-*.json") if (match := ATTEMPT.fullmatch(file.name)))
+        return [file for _, file in sorted(((int(match[1]), file) for match, file in found), reverse=True)]
+
+    def opened(self, file: Path) -> Record | None:
+        """One attempt, if it can be used; else it is set aside. Read again only where a file changed."""
+        stamp = (_stamp(file), _stamp(file.with_suffix(".npz")))
+        known = self._read.get(file)
+        if known is None or known[0] != stamp:
+            known = self._read[file] = stamp, self._checked(file)
+        return known[1]
+
+    def _checked(self, file: Path) -> Record | None:
+        try:
+            record = load(file.read_bytes(), "it")
+            wrong = self._misplaced(record, file.parent) or self._fault_of_answers(record, file)
+        except InputError as error:
+            wrong = str(error)
+        except OSError as error:
+            wrong = f"it cannot be read: {error.strerror}"
+        if wrong:
+            self.note(Note(SET_ASIDE, file, wrong))
+            return None
+        return record
+
+    def _misplaced(self, record: Record, folder: Path) -> str:
+        """Why a record cannot be the one of its folder; "" where it can."""
+        try:
+            expected = record_key(record.cell, record.point)
+        except (ValueError, TypeError, RecursionError) as error:
+            return f"its cell has no key ({error})"
+        if record.key != expected or self.folder(record.cell, record.point) != folder:
+            return "its fields are those of another cell than its key and its folder say"
+        return ""
+
+    def _fault_of_answers(self, record: Record, file: Path) -> str:
+        """What is wrong with the answers of a finished record; that they are gone is noted, and is no fault of the record."""
+        kept = file.with_suffix(".npz")
+        if record.status != "ok":
+            return ""
+        if not os.path.lexists(kept):
+            if record.answers is not None:
+                again = "it keeps its scores, and tests leave it out; --rerun makes the answers again"
+                self.note(Note(WITHOUT_ANSWERS, file, f"{kept.name} is gone; {again}"))
+            return ""
+        try:
+            return answers.fault(record, answers.read(kept, record.answers))
+        except answers.Unreadable as error:
+            return str(error)
 
     def write(self, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> Path:
-        """Add an attempt and make it the current one. Earlier attempts stay."""
+        """Add an attempt and make it the current one. Earlier attempts stay.
+
+        Raises:
+            ValueError: a number in it is none: it could not be read again.
+        """
+        if wrong := not_finite(record.model_dump()):
+            raise ValueError(f"{wrong} is not a number: a record of it could not be read again")
         folder = self.folder(record.cell, record.point)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):
-            taken = [int(file.stem.split("-")[1]) for file in folder.glob("attempt-*.json")]
-            name = f"attempt-{max(taken, default=0) + 1}"
+            name = f"attempt-{1 + max(_numbers(folder), default=0)}"
             if arrays:
-                import io
-
-                import numpy as np
-
-                buffer = io.BytesIO()
-                np.savez_compressed(buffer, allow_pickle=False, **arrays)
-                write_atomically(folder / f"{name}.npz", buffer.getvalue())
+                data, sha256 = answers.pack(arrays)
+                record = record.model_copy(update={"answers": sha256})
+                write_atomically(folder / f"{name}.npz", data)
             write_atomically(folder / f"{name}.json", (record.model_dump_json(indent=1) + "\n").encode())
-            write_atomically(folder / "current", f"{name}.json\n".encode())
+            write_atomically(folder / POINTER, f"{name}.json\n".encode())
         return folder / f"{name}.json"
 
     def attempts(self, record: Record) -> dict[str, Record]:
         """Every finished attempt of this record's question whose raw answers are there, by its name."""
         folder = self.folder(record.cell, record.point)
-        files = [file for file in sorted(folder.glob("attempt-*.json")) if file.with_suffix(".npz").is_file()]
-        found = {file.stem: load(file.read_text(encoding="utf-8"), str(file)) for file in files}
-        return {name: one for name, one in found.items() if one.status == "ok"}
+        files = [file for file in self.attempts_in(folder)[::-1] if file.with_suffix(".npz").is_file()]
+        found = {file.stem: self.opened(file) for file in files}
+        return {name: one for name, one in found.items() if one is not None and one.status == "ok"}
 
     def has_predictions(self, record: Record) -> bool:
         """Whether the raw answers of the current attempt are there."""
-        folder = self.folder(record.cell, record.point)
-        name = (folder / "current").read_text(encoding="utf-8").strip()
-        return (folder / name.replace(".json", ".npz")).is_file()
+        file = self.counted(self.folder(record.cell, record.point))
+        return file is not None and file.with_suffix(".npz").is_file()
 
     def predictions(self, record: Record, attempt: str = "") -> dict[str, np.ndarray]:
-        """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the current one."""
-        import numpy as np
-
-        folder = self.folder(record.cell, record.point)
-        name = attempt or (folder / "current").read_text(encoding="utf-8").strip().removesuffix(".json")
-        with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
-            return dict(arrays)
-
-    def one(self, key: str) -> Record:
-        """The one record whose key begins so.
+        """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the current one.
 
         Raises:
-            InputError: none or several, or a file that cannot be read as a record.
+            InputError: they are gone, or cannot be read.
         """
-        found = [record for record in self.records() if record.key.startswith(key)]
-        if len(found) != 1:
-            raise InputError(f"{len(found) or 'no'} records in {self.root} have a key that begins with {key}")
+        folder = self.folder(record.cell, record.point)
+        file = folder / f"{attempt}.json" if attempt else self.counted(folder)
+        if file is None:
+            raise InputError(f"no attempt in {folder} can be used; `run` trains the cell again")
+        try:
+            return answers.read(file.with_suffix(".npz"), record.answers)
+        except answers.Unreadable as error:
+            raise InputError(f"{file}: {error}; run it again with --rerun") from None
+
+    def one(self, key: str, trained: bool = False) -> Record:
+        """The one record whose key begins so.
+
+        Args:
+            trained: whether a training's key will do.
+
+        Raises:
+            InputError: none or several.
+        """
+        found = [r for r in self.records() if r.key.startswith(key) or (trained and r.train_key.startswith(key))]
+        if not found and key and (aside := [n for n in self.notes if n.path.parent.name.startswith(key[:KEY_DIGITS])]):
+            raise InputError(f"no record of {key} can be used; {aside[0].said()}")
+        if not found:
+            raise InputError(f"no record in {self.root} has a key that begins with {key}; `report` lists what is there")
+        if len(found) > 1:
+            listed = [
+                f"{r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in found[:LISTED]
+            ]
+            listed += ["..."] if len(found) > LISTED else []
+            raise InputError(
+                f"{len(found)} records in {self.root} begin with {key}; type more of one: {', '.join(listed)}"
+            )
         return found[0]
 
     def like(self, cell: Cell) -> Iterator[Record]:
         """The current records of these data, tasks and method with the same dropped terms, in the order of their paths."""
-        yield from self._below(self.folder(cell).parent, "*/current")
+        yield from self._below(self.folder(cell).parent.glob("*"))
 
     def records(self) -> Iterator[Record]:
-        """The current record of every cell, in the order of their paths.
+        """The current record of every cell, in the order of their paths. What cannot be used is in :attr:`notes`."""
+        yield from self._below(self.cells())
 
-        Raises:
-            InputError: a file that cannot be read as a record.
-        """
-        yield from self._below(self.root, "*/*/*/*/current")
+    def cells(self) -> list[Path]:
+        """The folders of all cells."""
+        return sorted(folder for folder in self.root.glob(CELLS) if folder.is_dir())
 
-    def _below(self, folder: Path, pointers: str) -> Iterator[Record]:
-        for pointer in sorted(folder.glob(pointers)):
-            record = self._current(pointer.parent)
+    def _below(self, folders: Iterable[Path]) -> Iterator[Record]:
+        for folder in sorted(folders):
+            record = self._current(folder) if folder.is_dir() else None
             if record is not None:
                 yield record
+
+
+def _numbers(folder: Path) -> list[int]:
+    """Of the attempts in a folder, broken ones too."""
+    found = (re.match(r"attempt-([0-9]{1,9})\.", file.name) for file in folder.glob("attempt-*"))
+    return [int(match[1]) for match in found if match]
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

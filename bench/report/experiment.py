@@ -9,8 +9,10 @@ from pathlib import Path
 from bench.plan.cell import TEACHER, Cell, record_key, train_key
 from bench.plan.recipe import ADAMW, PAPER
 from bench.plan.request import AUGMENTED
+from bench.record.aside import said_of
 from bench.record.schema import Record
 from bench.record.store import Store, slug, write_atomically
+from bench.report import escape
 from bench.report.forms import grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.names import name_of, table_names
@@ -86,6 +88,7 @@ def write_experiment(
             if any(r.cell.method != TEACHER for r in group.records):
                 group.suspicions = suspicions_of(group, store)
                 located(group, store, records)
+                group.aside = said_of(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
                 files.setdefault(group.identity, {})[number] = group
     return [_write(title, sections, files[key], store, folder, latex, asked) for key in sorted(files, key=str)]
 
@@ -142,6 +145,7 @@ def _write(
     if asked.settings:
         lines += ["Settings of some rows or tasks; the others are as the recipe has them:", ""]
         lines += [*(f"- {line}" for line in asked.settings), ""]
+    lines = [*map(escape.markdown, lines)]
     notes = Footnotes()
     used: dict[str, Record] = {}
     ends = table_names([section.name for section in sections])
@@ -149,18 +153,20 @@ def _write(
         part = replace(found[number], order=section.rows) if number in found else None
         tables = _tables(section, part, store, notes) if part is not None else []
         if part is None or not tables:
-            lines += [f"## {section.name}", "", "Nothing measured.", ""]
+            lines += [f"## {escape.markdown(section.name)}", "", "Nothing measured.", ""]
             continue
         used |= {record.key: record for record in part.records}  # a row of two tables is one record
         paper = paper_of(part, notes, part.records) if latex else None
         for place, table in enumerate(tables):
-            lines += [f"### {table.title}" if place else f"## {section.name}", "", grid(table), ""]
-            lines += [line for note in table.notes for line in (note, "")]
+            named = f"### {table.title}" if place else f"## {section.name}"
+            lines += [escape.markdown(named), "", grid(table), ""]
+            lines += [line for note in table.notes for line in (escape.markdown(note), "")]
             further = "-intervals" if place else ""
             write_table(folder, f"{name}-{end}{further}", table, table.title if place else section.name, paper)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
-    lines += [*footnotes(notes), "## Where these numbers come from", "", *provenance(shown.records, whole.freshness)]
+    said = [*footnotes(notes), "## Where these numbers come from", "", *provenance(shown.records, whole.freshness)]
+    lines += map(escape.markdown, said)
     lines += made_again([command], shown)
     write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
     return folder / f"{name}.md"

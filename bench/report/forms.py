@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from bench.record.store import write_atomically
+from bench.report.escape import cell, csv_cell, flat
 from bench.report.tables import Footnotes, Table
 
 WORDS = {"start", "stage", "term", "where", "comparable", "Row here", "Quantity", "rule"}
@@ -46,7 +47,18 @@ def aligned(table: Table) -> list[str]:
 
 def grid(table: Table) -> str:
     """The table as GitHub Markdown; numbers stay as they were formatted."""
-    return tabulate(table.rows, headers=table.header, tablefmt="github", colalign=aligned(table), disable_numparse=True)
+    return github(table.rows, table.header, aligned(table))
+
+
+def github(rows: Sequence[Sequence[str]], header: Sequence[str], sides: Sequence[str] | str) -> str:
+    """Rows as a Markdown table; whatever is in a cell stays in it.
+
+    Args:
+        sides: ``left`` or ``right``, of each column or of all.
+    """
+    columns = [sides] * len(header) if isinstance(sides, str) else list(sides)
+    cells, heads = [[cell(text) for text in row] for row in rows], [cell(name) for name in header]
+    return tabulate(cells, headers=heads, tablefmt="github", colalign=columns if cells else None, disable_numparse=True)
 
 
 TERMINAL = 100
@@ -87,7 +99,7 @@ def plain(table: Table, width: int = TERMINAL) -> str:
 
 def _bare(text: str) -> str:
     """A cell without the marks of footnotes; ``*`` behind it where it was bold."""
-    text = re.sub(r" \[\d+\]", "", text)
+    text = re.sub(r" \[\d+\]", "", flat(text))
     return f"{text[2:-2]} *" if text.startswith("**") and text.endswith("**") else text
 
 
@@ -111,8 +123,8 @@ def csv_of(table: Table) -> str:
     """Plain numbers, unrounded where the table has them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table.values_header or table.header)
-    writer.writerows(table.values)
+    writer.writerow([csv_cell(name) for name in table.values_header or table.header])
+    writer.writerows([csv_cell(value) for value in row] for row in table.values)
     return out.getvalue()
 
 
@@ -127,15 +139,26 @@ MARK = re.compile(r"(?: ?\[\d+\])+")
 
 def tex(text: str) -> str:
     """Our Markdown as LaTeX: bold, code, and a minus where a number is negative; the rest is escaped."""
+    return _tex(flat(text))
+
+
+def _tex(text: str) -> str:
+    """Of text on one line."""
     parts = re.split(r"(\*\*.+?\*\*|`[^`]+`)", text)
     return "".join(
-        rf"\textbf{{{tex(part[2:-2])}}}"
+        rf"\textbf{{{_tex(part[2:-2])}}}"
         if part.startswith("**") and len(part) > 4
         else rf"\texttt{{{part[1:-1].translate(SPECIAL)}}}"
         if part.startswith("`") and len(part) > 2
         else re.sub(r"(?<![\w.-])-(?=\d)", "$-$", part.translate(SPECIAL))
         for part in parts
     )
+
+
+def _row(cells: Iterable[str]) -> str:
+    """A row of a LaTeX table; a bracket at its beginning would belong to the ``\\\\`` before it."""
+    text = " & ".join(cells)
+    return ("{}" if text.lstrip().startswith(("[", "*")) else "") + text + r" \\"
 
 
 def latex_of(table: Table, title: str, paper: Paper, label: str) -> str:
@@ -145,9 +168,10 @@ def latex_of(table: Table, title: str, paper: Paper, label: str) -> str:
     """
     own: list[str] = []  # footnotes of this table, in the order of their first use
 
-    def cell(text: str) -> str:
+    def inside(text: str) -> str:
+        text = flat(text)
         if paper.footnotes is None:
-            return tex(text)
+            return _tex(text)
         shown, last = [], 0
         for found in MARK.finditer(text):
             numbers = [int(number) for number in re.findall(r"\d+", found.group(0))]
@@ -157,17 +181,17 @@ def latex_of(table: Table, title: str, paper: Paper, label: str) -> str:
             own.extend(note for note in dict.fromkeys(notes) if note not in own)
             shown += [text[last : found.start()], f"\0{','.join(str(own.index(note) + 1) for note in notes)}\1"]
             last = found.end()
-        marked = tex("".join([*shown, text[last:]]))
+        marked = _tex("".join([*shown, text[last:]]))  # the marks of footnotes are control characters
         return marked.replace("\0", r"\textsuperscript{").replace("\1", "}")
 
-    rows = [" & ".join(cell(text) for text in row) + r" \\" for row in [table.header, *table.rows]]
+    rows = [_row(map(inside, row)) for row in [table.header, *table.rows]]
     notes = [rf"\textsuperscript{{{number}}} {tex(note)}" for number, note in enumerate(own, start=1)]
     below = [*(tex(line) for line in [*paper.warnings, *table.notes] if line), *notes]
     return (
         "\n".join(
             [
                 r"% needs \usepackage{booktabs,graphicx}",
-                *(f"% {line}" for line in paper.sources),
+                *(f"% {flat(line)}" for line in paper.sources),
                 r"\begin{table*}",
                 r"\centering",
                 rf"\caption{{{tex(f'{title}. {paper.caption}.')}}}",

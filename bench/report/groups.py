@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -69,6 +69,8 @@ class Group:
     """(row, column) -> what is suspect about its answers"""
     left_out: list[LeftOut] = field(default_factory=list)
     """records under the name of a newer training"""
+    aside: Sequence[str] = ()
+    """files of the folder of records that are not used as they are, a line each"""
     freshness: Freshness | None = None
     """judges whether today's code made the records; None where nobody asks"""
     results: str = "results/runs"

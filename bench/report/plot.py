@@ -11,6 +11,7 @@ from textwrap import fill
 from typing import Any
 
 from bench.plan.cell import TEACHER
+from bench.report.escape import flat
 from bench.report.groups import Group
 from bench.report.tables import counted, sound_teacher
 from bench.stats.summary import summarise
@@ -111,6 +112,11 @@ def _drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.B
         figure.savefig(out, format=form, metadata=dict.fromkeys(undated))
 
 
+def drawn(text: str) -> str:
+    """Text of others in a picture: a dollar sign begins no formula."""
+    return flat(text).replace("$", r"\$")
+
+
 def _label(point: Point, teacher: float | None) -> str:
     """A student that is not cheaper than its teacher claims no percentage."""
     if point.label == TEACHER:
@@ -176,7 +182,7 @@ def _scatter(group: Group, costs: Mapping[str, float], form: str, axis: str) -> 
                 zorder=3,
             )
             axes.annotate(
-                _label(p, costs.get(TEACHER)),
+                drawn(_label(p, costs.get(TEACHER))),
                 (p.cost, p.kept),
                 xytext=(1.04, height),
                 textcoords=axes.get_yaxis_transform(),
@@ -197,10 +203,10 @@ def _scatter(group: Group, costs: Mapping[str, float], form: str, axis: str) -> 
         axes.minorticks_off()
         axes.axhline(100, color="#999999", linewidth=0.8, linestyle="--")
         axes.grid(axis="y", color="#eeeeee")
-        axes.set_xlabel(axis)
+        axes.set_xlabel(drawn(axis))
         axes.set_ylabel(f"% of the teacher's score,\nmean of {counted(columns, 'column')}")
         hollow = "another is as cheap and keeps more" + ", or it has fewer seeds" * any(p.fewer_seeds for p in points)
-        figure.suptitle(f"{fill(group.title, 96)}\nfilled: on the front; hollow: {hollow}", fontsize=9)
+        figure.suptitle(f"{fill(drawn(group.title), 96)}\nfilled: on the front; hollow: {hollow}", fontsize=9)
     return out.getvalue()
 
 
@@ -231,18 +237,20 @@ def learning_curves(group: Group, form: str = "svg") -> bytes | None:
             for stage, terms in record.terms.items():
                 longest = max((len(values) for values in terms.values()), default=0)
                 for name, values in terms.items():
-                    axes.plot(range(start, start + len(values)), values, linewidth=1.0, label=f"{name} ({stage})")
+                    axes.plot(
+                        range(start, start + len(values)), values, linewidth=1.0, label=drawn(f"{name} ({stage})")
+                    )
                 start += longest
                 axes.axvline(start, color="#dddddd", linewidth=0.6)
             if any(value > 0 for terms in record.terms.values() for values in terms.values() for value in values):
                 axes.set_yscale("log")
-            axes.set_title(short(group.called(label)), fontsize=8)
+            axes.set_title(drawn(short(group.called(label))), fontsize=8)
             axes.set_xticks([])
             axes.tick_params(which="both", labelsize=6)
             axes.legend(fontsize=5.5, frameon=False)
         seed = next(iter(records.values())).cell.seed
-        title = f"unweighted value of each term over training, {task}, seed {seed}"
+        title = f"unweighted value of each term over training, {drawn(task)}, seed {seed}"
         if len(different) > PANELS:
-            title += f"\n{fill('without ' + ', '.join(different[PANELS:]), 96)}"
+            title += f"\n{fill(drawn('without ' + ', '.join(different[PANELS:])), 96)}"
         figure.suptitle(title, fontsize=9)
     return out.getvalue()

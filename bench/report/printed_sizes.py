@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import csv
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
 from bench.errors import InputError
-from bench.report.published import FOLDER
+from bench.report.published import FOLDER, rows_of
 from bench.report.tables import Table
 
+FIGURE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 FILE = FOLDER / "sizes" / "printed.csv"
 
 
@@ -49,15 +50,15 @@ def printed_sizes(file: Path = FILE) -> tuple[PrintedSize, ...]:
     """
     if not file.is_file():
         raise InputError(f"{file} is not there; the printed figures come with the package: install it again")
-    found = []
-    with file.open(encoding="utf-8", newline="") as opened:
-        for line, row in enumerate(csv.DictReader(opened), start=2):
-            try:
-                size = PrintedSize(**row)
-                [float(text) for text in (size.parameters, size.flops) if text]
-            except (TypeError, ValueError) as error:
-                raise InputError(f"{file}, line {line}: {error}") from None
-            found.append(size)
+    found, columns = [], [field.name for field in fields(PrintedSize)]
+    for line, row in rows_of(file, columns):
+        if None in row or None in row.values():
+            raise InputError(f"{file}, line {line}: it should have {len(columns)} fields")
+        size = PrintedSize(**row)  # type: ignore[arg-type]  # neither names nor values are None
+        for text in filter(None, (size.parameters, size.flops)):
+            if not FIGURE.fullmatch(text) or float(text) <= 0:
+                raise InputError(f"{file}, line {line}: {text!r} should be a number above 0, as it is printed")
+        found.append(size)
     return tuple(found)
 
 

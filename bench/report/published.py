@@ -7,13 +7,15 @@ averaged with ours. A line says what was done, not only what it is called (see `
 from __future__ import annotations
 
 import csv
+import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
 from bench.errors import InputError
+from bench.given import text_of
 from bench.plan.cell import TEACHER
 from bench.report.groups import Column, Group
 from bench.report.systems import UNKNOWN, Printed, paired, reasons_of, same_teacher
@@ -75,16 +77,28 @@ def published(folder: Path = FOLDER) -> tuple[Published, ...]:
     if not paths:
         raise InputError(f"{folder} has no printed numbers; they come with the package: install it again")
     for path in paths:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            if reader.fieldnames != COLUMNS:
-                raise InputError(f"{path}, line 1: the columns should be {','.join(COLUMNS)}")
-            for row in reader:
-                try:
-                    found.append(_line(row))
-                except ValueError as error:
-                    raise InputError(f"{path}, line {reader.line_num}: {error}") from None
+        for line, row in rows_of(path, COLUMNS):
+            try:
+                found.append(_line(row))
+            except ValueError as error:
+                raise InputError(f"{path}, line {line}: {error}") from None
     return tuple(found)
+
+
+def rows_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str | None, str | None]]]:
+    """The rows of a CSV file with these columns, each with the number of its last line.
+
+    Raises:
+        InputError: a file that cannot be read, is no CSV, or has other columns; with file and line.
+    """
+    reader = csv.DictReader(io.StringIO(text_of(path, str(path)), newline=""))
+    try:
+        if reader.fieldnames != columns:
+            raise InputError(f"{path}, line 1: the columns should be {','.join(columns)}")
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}") from None
 
 
 def _line(row: Mapping[str | None, str | None]) -> Published:
@@ -114,7 +128,7 @@ def _line(row: Mapping[str | None, str | None]) -> Published:
 def _count(name: str, text: str) -> int | None:
     if text == UNKNOWN:
         return None
-    if not text.isdecimal() or int(text) == 0:
+    if not text.isdecimal() or len(text) > 9 or int(text) == 0:
         raise ValueError(f"{name} is {text!r}; it should be a whole number above 0, or {UNKNOWN}")
     return int(text)
 

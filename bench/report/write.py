@@ -14,11 +14,13 @@ from bench.data.checkpoints import EMBEDDED_SHA256
 from bench.errors import NothingMeasured
 from bench.plan.cell import TEACHER, Cell, record_key
 from bench.plan.recipe import ADAMW
+from bench.record.aside import said_of
 from bench.record.freshness import Freshness, stale_lines, unknown_line
 from bench.record.newest import left_out_lines
 from bench.record.schema import Record
 from bench.record.speed import SpeedRecord, speed_records
-from bench.record.store import Store, slug, write_atomically
+from bench.record.store import CELLS, Store, slug, write_atomically
+from bench.report import escape
 from bench.report.forms import Paper, grid, write_table
 from bench.report.groups import Group, groups
 from bench.report.names import name_of, table_names
@@ -72,7 +74,7 @@ def write_reports(
     """
     written = [one.path for one in write_groups(store, folder, cells, kept, latex, order)]
     if cells is None:
-        written += [write_speed_report(session, folder, latex) for session in speed_records(store.root)]
+        written += [write_speed_report(session, folder, latex) for session in speed_records(store.root, store.note)]
     return written
 
 
@@ -85,7 +87,7 @@ def write_groups(
     order: Sequence[str] = (),
 ) -> list[Written]:
     """As :func:`write_reports`, without the reports of speed sessions; returns the tables too."""
-    records, sessions = list(store.records()), list(speed_records(store.root))
+    records, sessions = list(store.records()), list(speed_records(store.root, store.note))
     if not records and not sessions:
         raise NothingMeasured(nothing_in(store.root))
     touched = None if cells is None else {record_key(cell) for cell in cells}
@@ -95,6 +97,7 @@ def write_groups(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
             located(group, store, records)
+            group.aside = said_of(store.notes, store.root, {slug(group.slug)})
             group.order = list(order)
             add_speed(group, latest(sessions, group.teacher))
             written.append(write_group(group, folder, store, kept, latex))
@@ -103,6 +106,8 @@ def write_groups(
 
 def nothing_in(root: Path) -> str:
     """What is wrong with a folder without records, and what to type."""
+    if any(root.glob(CELLS)):
+        return f"no record in {root} can be used; `bench store verify --results {root}` says why"
     if root.is_dir():
         return f"no records in {root}; type: python -m bench run --methods all --tasks glue"
     return f"no records in {root}: there is no such folder; name the folder of records with --results"
@@ -133,18 +138,18 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
     made_on = f"{where}, {env.get('cores')} cores; torch {env.get('torch')}, transformers {env.get('transformers')}; code {commit}."
     paper = Paper(f"Beside {session.teacher}", sources=[made_on]) if latex else None
     lines = [
-        f"# Speed beside {session.teacher}",
+        f"# Speed beside {escape.markdown(session.teacher)}",
         "",
         "Teacher and students in turns, so that each speed-up is a ratio of one moment: the median over rounds, with the interval "
         "of a median by order statistics. Models from configurations with random weights: speed does not depend on them.",
         "",
     ]
     for table in speed_tables(session):
-        lines += [f"## {table.title}", "", grid(table), ""]
+        lines += [f"## {escape.markdown(table.title)}", "", grid(table), ""]
         for note in table.notes:
-            lines += [note, ""]
+            lines += [escape.markdown(note), ""]
         write_table(folder, f"{name}-{slug(table.title).lower()}", table, paper=paper)
-    lines += [made_on]
+    lines += [escape.markdown(made_on)]
     write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
     return folder / f"{name}.md"
 
@@ -209,19 +214,19 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: 
         "",
         *paragraph(rates_line(group)),
     ]
-    lines += warnings(group)
+    lines = [escape.markdown(line) for line in (*lines, *warnings(group))]
     for table in tables:
-        lines += [f"## {table.title}", "", grid(table), ""]
+        lines += [f"## {escape.markdown(table.title)}", "", grid(table), ""]
         for note in table.notes:
-            lines += [note, ""]
+            lines += [escape.markdown(note), ""]
         for file, caption in pictures.items():
             if table.title == ("Cost of training" if file.endswith("-curves.svg") else "Accuracy"):
                 lines += [f"![{caption}]({file})", ""]
     lines += [
-        *footnotes(notes),
+        *map(escape.markdown, footnotes(notes)),
         "## Where these numbers come from",
         "",
-        *provenance(group.records, group.freshness),
+        *map(escape.markdown, provenance(group.records, group.freshness)),
         *made_again(commands(group), group),
     ]
     return "\n".join(lines).rstrip() + "\n"
@@ -271,6 +276,7 @@ def warnings(group: Group) -> list[str]:
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: read mnli and qqp with that in mind.",
             "",
         ]
+    lines += [line for text in group.aside for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
     lines += [line for text in left_out_lines(group.left_out) for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
     if group.freshness is not None:
         lines += [line for text in stale_lines(group.records, group.freshness) for line in (f"**{text}**", "")]
@@ -279,9 +285,10 @@ def warnings(group: Group) -> list[str]:
 
 def made_again(made: Sequence[str], group: Group) -> list[str]:
     """The commands that make records again, and what they leave open."""
-    lines = [f"- made again by: `{command}`" for command in made]
+    lines = [f"- made again by: {escape.code(command)}" for command in made]
     if named := places(made):
-        lines.append(f"- only the names of files and folders are known: type where you have {', '.join(named)}")
+        known = escape.markdown(", ".join(named))
+        lines.append(f"- only the names of files and folders are known: type where you have {known}")
     if unknown := starts_without_text(group):
         lines.append(f"- no record names the --corpus and --corpus-tokens of the general start {', '.join(unknown)}")
     return lines

@@ -5,6 +5,7 @@ Letters of shapes: n examples, C outputs, L tokens of a padded sequence.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from bench.errors import InputError
+from bench.errors import InputError, one_line
 
 Scoring = Callable[[np.ndarray, np.ndarray], float]
 """(predicted, labels) -> a score; more is better."""
@@ -209,9 +210,9 @@ class Span:
 
 
 def _number(value: object, expected: str, task: str) -> float:
-    """Raises InputError: no number, or not a number in the sense of floats."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise InputError(f"the label of {task} should be {expected}, found {value!r}")
+    """Raises InputError: no finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f"the label of {task} should be {expected}, found {one_line(repr(value))[:80]}")
     return value
 
 

@@ -1,0 +1,120 @@
+"""The raw answers of a record: read with care, and held against what the record says of them. No torch."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import lzma
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bench.record.schema import Record
+
+MOST_BYTES = 4 * 2**30
+"""Of the arrays of one file, unpacked: a small archive may claim any size."""
+SCORED_ALIKE = 1e-6
+"""How far a score may be from what its answers give: scores of regressions were computed from float32."""
+
+
+class Unreadable(ValueError):
+    """Answers that are not there, cannot be read, or are not those of their record; the message says what is wrong."""
+
+
+def pack(arrays: Mapping[str, np.ndarray]) -> tuple[bytes, str]:
+    """The bytes of an ``.npz`` file, and their sha256."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue(), hashlib.sha256(buffer.getvalue()).hexdigest()
+
+
+def read(file: Path, sha256: str | None = None) -> dict[str, np.ndarray]:
+    """The arrays of a file. Nothing in it can run.
+
+    Args:
+        sha256: of the file, where the record says it.
+
+    Raises:
+        Unreadable: no such file, other bytes than were written, or no arrays.
+    """
+    import numpy as np
+
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise Unreadable(f"its answers cannot be read: {error.strerror}") from None
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise Unreadable("its answers are not the bytes that were written (sha256)")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
+                raise Unreadable(f"its answers claim more than {MOST_BYTES / 2**30:.0f} GiB")
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            return {name: np.asarray(arrays[name]) for name in arrays.files}
+    except (ValueError, TypeError, KeyError, OSError, EOFError, RuntimeError, MemoryError, SyntaxError) as error:
+        raise _no_arrays(error) from None
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, OverflowError) as error:
+        raise _no_arrays(error) from None
+
+
+def _no_arrays(error: Exception) -> Unreadable:
+    if isinstance(error, Unreadable):
+        return error
+    return Unreadable(f"its answers are no arrays ({str(error).strip().partition(chr(10))[0] or type(error).__name__})")
+
+
+def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
+    """Why these cannot be the answers behind a record; "" where they can.
+
+    Each evaluation set has logits that are numbers, and as many examples; the scores follow from logits and labels.
+    """
+    for name in (*record.scores, *record.predicted):
+        wrong = _shapes(name, arrays, labelled=name in record.scores)
+        if wrong:
+            return wrong
+    for name, scores in record.scores.items():
+        wrong = _scores(name, scores, arrays)
+        if wrong:
+            return wrong
+    return ""
+
+
+def _shapes(name: str, arrays: Mapping[str, np.ndarray], labelled: bool) -> str:
+    import numpy as np
+
+    wanted = {"logits": ("f", 2), "examples": ("iu", 1)} | ({"labels": ("iuf", 1)} if labelled else {})
+    for what, (kinds, axes) in wanted.items():
+        array = arrays.get(f"{what}.{name}")
+        if array is None:
+            return f"its answers have no {what} of {name}"
+        if array.dtype.kind not in kinds or array.ndim != axes or not array.size:
+            return f"its {what} of {name} are not of the form that is written"
+        if len(array) != len(arrays[f"logits.{name}"]):
+            return (
+                f"its logits and its {what} of {name} are of {len(arrays[f'logits.{name}'])} and {len(array)} examples"
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f"its {what} of {name} are not all numbers"
+    if labelled and (classes := arrays[f"logits.{name}"].shape[1]) > 1:
+        labels = arrays[f"labels.{name}"]
+        if labels.dtype.kind == "f" or labels.min() < 0 or labels.max() >= classes:
+            return f"its labels of {name} are not among its {classes} classes"
+    return ""
+
+
+def _scores(name: str, scores: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> str:
+    from bench.stats.metrics import METRICS
+
+    logits, labels = arrays[f"logits.{name}"], arrays[f"labels.{name}"]
+    for metric in (METRICS[one] for one in scores if one in METRICS):
+        said, given = scores[metric.name], metric.score(metric.form.predicted(logits), labels)
+        if not abs(given - said) <= SCORED_ALIKE:
+            return f"its {metric.name} of {name}, {said:.6g}, does not follow from its answers, which give {given:.6g}"
+    return ""

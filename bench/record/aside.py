@@ -1,0 +1,79 @@
+"""What a command does not use: each file is named once, with the reason, and the command goes on. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.errors import one_line
+
+SET_ASIDE, ADOPTED, WITHOUT_ANSWERS = "set aside", "adopted", "without answers"
+DEPTH = 5
+"""Names in the path of a record's file below its root: data, tasks, method, key, file."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One file that is not as it should be, and what this command does about it."""
+
+    kind: str
+    """:data:`SET_ASIDE`: the command goes on without it; :data:`ADOPTED`: it is used although no ``current`` names it;
+    :data:`WITHOUT_ANSWERS`: its scores are used, and tests leave it out"""
+    path: Path
+    why: str
+
+    def said(self, root: Path | None = None) -> str:
+        """One line.
+
+        Args:
+            root: the folder that paths are named from; None for whole paths.
+        """
+        place = self.path
+        if root is not None and place.is_relative_to(root):
+            place = place.relative_to(root)
+        return one_line(f"{self.kind}: {place.as_posix()}: {self.why}")
+
+
+def said_of(notes: Iterable[Note], root: Path, folders: Collection[str]) -> list[str]:
+    """For a reader of a report: what of a folder of records is not in it as it is, a line each, in the order of paths.
+
+    Args:
+        folders: of the data that the report is of, below ``root``; what lies in no folder of data is said in every report.
+    """
+    kept = []
+    for note in notes:
+        inside = note.path.relative_to(root).parts if note.path.is_relative_to(root) else ()
+        if len(inside) < DEPTH or inside[0] in folders:
+            kept.append(note.said(root))
+    return sorted(kept)
+
+
+Listener = Callable[[Note], None]
+_listener: ContextVar[Listener | None] = ContextVar("who is told what a command does not use", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Inside, every note of this command is told to ``listener``, each once."""
+    told: set[Note] = set()
+
+    def once(note: Note) -> None:
+        if note not in told:
+            told.add(note)
+            listener(note)
+
+    token = _listener.set(once)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def tell(note: Note) -> None:
+    """Tell whoever listens; nobody does in a script or in a worker, where the store keeps its notes."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(note)

@@ -1,0 +1,46 @@
+"""Text of others in our files: names, labels, notes and environments reach Markdown, LaTeX and CSV as words, never as code.
+
+What our own reports hold stays as it is to the byte: numbers, bold, code and footnotes are ours.
+"""
+
+from __future__ import annotations
+
+import re
+
+UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+"""Line ends, control characters, and those that turn the direction of writing."""
+TAG = re.compile(r"<(?=[A-Za-z/!?])")
+NUMBER = re.compile(r"[+-][0-9][0-9.,]*(?: \([+-]?[0-9.]+ to [+-]?[0-9.]+\))?")
+"""What may begin with a sign in a table of numbers: a difference, with its interval."""
+FORMULA = ("=", "+", "-", "@")
+
+
+def flat(text: str) -> str:
+    """The text on one line, without control characters."""
+    return UNSEEN.sub(" ", text)
+
+
+def markdown(text: str) -> str:
+    """One line of Markdown: no HTML, no link and no image of somebody else's in it; our own marks stay."""
+    return TAG.sub("&lt;", flat(text)).replace("](", "]\\(")
+
+
+def cell(text: str) -> str:
+    """A cell of a Markdown table."""
+    return markdown(text).replace("|", "\\|").replace("`", "\\`")
+
+
+def code(text: str) -> str:
+    """Inline code that ends where we end it."""
+    text = flat(text)
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence, space = "`" * (longest + 1), " " if longest else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def csv_cell(value: object) -> object:
+    """A cell of a CSV file: what a spreadsheet would take for a formula begins with an apostrophe."""
+    if not isinstance(value, str):
+        return value
+    text = flat(value)
+    return f"'{text}" if text.lstrip().startswith(FORMULA) and not NUMBER.fullmatch(text) else text
