@@ -18,6 +18,7 @@ import methods
 from bench import api
 from bench.check import MISSING, REGRESSED, check
 from bench.errors import InputError
+from bench.plan.cell import record_key, train_key
 from bench.record.freshness import (
     CURRENT,
     EQUIVALENT,
@@ -211,7 +212,7 @@ def store_of_versions(tmp_path) -> Store:
     ):
         record = made.record(label, "rte", 0, 0.8)
         cell = record.cell.model_copy(update={"method": method, "version": version})
-        store.write(record.model_copy(update={"cell": cell}))
+        store.write(record.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)}))
     return store
 
 
