@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
-from bench.audit.names import AVERAGE, is_average, is_plain
-from bench.audit.sheets import Row, Sheet
+from bench.audit.names import is_average, is_average_row, is_plain
+from bench.audit.table import Row, Sheet
 
 ARITHMETIC, INFERENCE = "arithmetic", "inference"
 
@@ -59,7 +59,7 @@ def _rank_change(sheet: Sheet, row: Row, column: str, right: Decimal) -> str:
     before, after = (sum(other > value for other in others) for value in (row.cells[column].value, right))
     if is_plain(row) and before != after:
         return f"a ranking: {before + 1} becomes {after + 1}"
-    return "a headline" if is_average(column) or AVERAGE.match(row.system) else "a digit"
+    return "a headline" if is_average(column) or is_average_row(row) else "a digit"
 
 
 def table(findings: Sequence[Finding]) -> str:

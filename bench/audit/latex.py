@@ -27,7 +27,7 @@ RULES = re.compile(
     r"(?:\[[^\]]*\]|\([^)]*\))*(?:\{[^{}]*\})*(?:\([^)]*\))?(?:\{[^{}]*\})*"
 )
 RULED = re.compile(r"\\(?:toprule|midrule|bottomrule|hline|Xhline|specialrule|cmidrule|cline|hdashline)")
-COMMAND = re.compile(r"\\([A-Za-z]+)\*?\s*((?:\[[^\[\]]*\]\s*)*)((?:\{[^{}]*\}\s*)*)")
+COMMAND = re.compile(r"\\([A-Za-z]+)\*?\s*((?:\[[^\[\]]*\]\s*)*)((?:\{[^{}]*\}(?:\[[^\[\]]*\])?\s*)*)(?!\s*\{)")
 SYMBOLS = {
     **{"pm": "±", "times": "×", "approx": "≈", "sim": "~", "uparrow": "↑", "downarrow": "↓", "rightarrow": "→", "to": "→"},
     **{"dagger": "†", "ddagger": "‡", "ast": "*", "star": "*", "Delta": "Δ", "delta": "δ", "alpha": "α", "beta": "β"},
@@ -36,7 +36,12 @@ SYMBOLS = {
     **{"textuparrow": "↑", "textdownarrow": "↓", "ldots": "…", "dots": "…", "textendash": "–", "textbackslash": ""},
     **{"gamma": "γ", "sigma": "σ", "tau": "τ", "rho": "ρ", "epsilon": "ε", "theta": "θ", "textless": "<", "textgreater": ">"},
 }
-MEANT = {"textsubscript": "_", "textcolor": "", "colorbox": "", "multicolumn": "", "multirow": "", "fontsize": ""}
+MEANT = {
+    "textsubscript": "_",
+    **dict.fromkeys(("textcolor", "colorbox", "multicolumn", "multirow", "fontsize", "rotatebox", "resizebox", "scalebox"), ""),
+    **dict.fromkeys(("raisebox", "makebox", "parbox", "adjustbox", "rlap", "llap", "SetCell", "Block", "multirowcell"), ""),
+}
+"""What goes before the last argument of a command with several."""
 
 
 def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]:
@@ -255,8 +260,10 @@ def unlatex(text: str) -> str:
         text = re.sub(r"\\begin\{\w+\}(?:\[[^\]]*\])?(?:\{[^{}]*\})?|\\end\{\w+\}", " ", text)
         text = re.sub(r"_\s*\{([^{}]*)\}", r"_\1", text)
         text = COMMAND.sub(_shown, text)
-        text = re.sub(r"(?<![\\_^])\{([^{}]*)\}", r"\1", text)
+        # braces that are no argument
+        text = re.sub(r"(?<![\\_^A-Za-z\]}*])\s*\{([^{}]*)\}", r"\1", text)
         text = MARKS.sub("", text)
+    text = re.sub(r"(?<!\\)[{}]", "", text)
     for mark, shown in ((r"\,", " "), (r"\;", " "), (r"\!", ""), (r"\:", " "), (r"\ ", " "), (r"\/", ""), (r"\-", "")):
         text = text.replace(mark, shown)
     text = re.sub(r"\$\s*(-)\s*\$", "-", text)

@@ -21,7 +21,6 @@ from bench.errors import InputError
 
 SIZES = {"params_m": "params", "flops_b": "flops", "speedup": "speed-up"}
 TIDY = ("source", "table", "system", "task", "value")
-UNKNOWN = ("", "unknown", "mixed")
 TEXTS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".tex")
 """Endings of files whose tables are found by their own marks, whichever container the file is."""
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from bench.audit.printed import Printed
 
+UNKNOWN = ("", "unknown", "mixed")
+"""Metrics and splits that say nothing."""
+
 
 @dataclass
 class Row:
