@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
@@ -11,6 +12,7 @@ from bench.audit.names import (
     conditions,
     derived_kind,
     has_scores,
+    is_average,
     is_plain,
     is_quantity,
     is_quantity_row,
@@ -73,12 +75,30 @@ def duplicates(sheets: Sequence[Sheet]) -> Iterator[Finding]:
             continue
         if one is other:
             yield _equal(one, a, shared, f"equal to {b.system} in all {len(shared)} shared columns")
-        elif one.source != other.source and not any(id(row) == id(a) for known in twins.values() for _, row in known):
+        elif one.source == other.source or _is_one_method(a, b):
+            continue
+        elif not any(id(row) == id(a) for known in twins.values() for _, row in known):
             first_of.setdefault(id(a), (one, a, shared))
             twins.setdefault(id(a), []).append((other, b))
     for key, (one, a, shared) in first_of.items():
         others = "; ".join(f"{row.system} of {sheet.where}" for sheet, row in twins[key])
         yield _equal(one, a, shared, f"equal to {others}")
+
+
+GENERIC = re.compile(
+    r"^(?:base|large|small|tiny|teacher|student|tea|stu|google|ours?|our|l|layers?|ft|kd|reported|original|baseline|devlin|et|al|and|the|model"
+    r"|uncased|cased|full|dense|paper|reproduced?|computed|dev|test|\d+)$"
+)
+"""Words of a name that say a size, a role or a source and not which method it is."""
+
+
+def _is_one_method(a: Row, b: Row) -> bool:
+    """Whether two names may be of one method, as BERT-PKD_4 and BERT_BASE-4L-PKD: of another source that is a quote."""
+    first, second = (
+        {word for word in re.findall(r"[a-z]+", row.system.lower().replace("_", " ")) if not GENERIC.match(word)}
+        for row in (a, b)
+    )
+    return first <= second or second <= first
 
 
 def _equal(sheet: Sheet, row: Row, shared: Shared, why: str) -> Finding:
@@ -93,8 +113,10 @@ def _almost_equal(
 ) -> Iterator[tuple[Sheet, Row, Sheet, Row, str, Printed, Printed, str]]:
     """Cells that differ in rows of two tables which otherwise agree, in three cells and in this share of them at least."""
     for one, a, other, b, shared in _pairs(sheets):
+        if one is other:
+            continue
         equal = sum(x.value == y.value for x, y in shared.values())
-        if one is other or equal < 3 or conditions(one.where) != conditions(other.where):
+        if equal < 3 or conditions(one.where) != conditions(other.where):
             continue
         if not alike(one, a, other, b) or not least * len(shared) <= equal < len(shared):
             continue
@@ -150,11 +172,15 @@ def teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
 
 def derived_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     """Derived cells of one system that two tables print differently, although the scores they print are the same."""
-    for (one, a), (other, b) in combinations([(s, r) for s in sheets for r in s.rows if r.cells], 2):
-        if one is other or not _same_system(one, a, other, b):
+    of_name: dict[str, list[tuple[Sheet, Row]]] = {}
+    for sheet in (s for s in sheets if any(map(derived_kind, s.columns))):
+        for row in sheet.rows:
+            of_name.setdefault(plain_name(row.system), []).append((sheet, row))
+    for (one, a), (other, b) in (pair for named in of_name.values() for pair in combinations(named, 2)):
+        if one is other or conditions(one.where) != conditions(other.where) or not _same_system(one, a, other, b):
             continue
         columns = [c for c in a.cells if c in b.cells]
-        derived = [c for c in columns if derived_kind(c)]
+        derived = [c for c in columns if derived_kind(c) and not is_average(c)]
         scores = [c for c in columns if not derived_kind(c) and not is_quantity(c)]
         differing = [c for c in derived if a.cells[c].value != b.cells[c].value]
         if len(scores) < 2 or len(differing) != 1 or any(a.cells[c].value != b.cells[c].value for c in scores):

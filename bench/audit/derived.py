@@ -151,8 +151,6 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
             found, origin = ratios, _origin(scores, plain, "fraction" if of_one else "ratio")
         if origin is not None:
             found.append((row, origin))
-        else:
-            yield from _own_average(sheet, row, None)
     differences = [(row, _of_unprinted_ratios(origin, {r.system: o for r, o in ratios})) for row, origin in differences]
     habits = [habit([m for _, o in found for m in o.made.values() if m.is_possible]) for found in (ratios, differences)]
     follows = follows_printed(habits)
@@ -217,7 +215,7 @@ def _label(sheet: Sheet, row: Row, origin: Origin, rules: Mapping[str, str]) -> 
         )
 
 
-def _own_average(sheet: Sheet, row: Row, origin: Origin | None) -> Iterator[Finding]:
+def _own_average(sheet: Sheet, row: Row, origin: Origin) -> Iterator[Finding]:
     """The average cell of a derived row: of its own cells, or the same operation on the averages of its two sources.
 
     Papers do either, over all columns or some; a cell is a finding if none of these gives it.
@@ -227,7 +225,7 @@ def _own_average(sheet: Sheet, row: Row, origin: Origin | None) -> Iterator[Find
     for column in [c for c in row.cells if is_average(c)]:
         cell = row.cells[column]
         ways: list[tuple[Decimal, Decimal, str]] = []
-        if origin and all(column in cells[name] for name in (origin.first, origin.second)):
+        if all(column in cells[name] for name in (origin.first, origin.second)):
             made = _MAKERS[origin.kind](cell, cells[origin.first][column], cells[origin.second][column])
             if made.is_turned:
                 why = f"{origin.rule}, as the other cells are: the sign is turned"
@@ -238,7 +236,7 @@ def _own_average(sheet: Sheet, row: Row, origin: Origin | None) -> Iterator[Find
             if mean := rule({c: v.value for c, v in own.items()}):
                 slack = slack_of_mean(cell, mean[1], max(v.unit for v in own.values()))
                 ways.append((mean[0], slack, f"{name} of this row's own cells"))
-        if origin and origin.kind == "ratio" and len(origin.made) >= 2:
+        if origin.kind == "ratio" and len(origin.made) >= 2:
             sums = [
                 sum((cells[name][c].value for c in origin.made), Decimal(0)) for name in (origin.first, origin.second)
             ]
@@ -260,10 +258,13 @@ def derived_columns(sheet: Sheet) -> Iterator[Finding]:
         origin = _origin_of_column(sheet, by_column, column, kind)
         if origin is None:
             continue
+        is_speed = bool(re.search(r"speed|faster", column, re.IGNORECASE))
         of_means = any(re.search(r"\b(?:mean|average|avg)\b", one, re.IGNORECASE) for one in (origin.first, origin.second))
         for place, made in origin.made.items():
             if of_means and abs(made.cell.value - made.value) <= abs(made.value) / 100:
                 continue  # a mean of ratios is near the ratio of means
+            if is_speed and abs(made.cell.value - made.value) <= abs(made.value) / 20:
+                continue  # times of two measurements are never quite alike
             if not made.is_possible:
                 check, changes = ("sign", "the sign of a comparison") if made.is_turned else (origin.kind, "a digit")
                 row = sheet.rows[int(place)]
@@ -286,7 +287,8 @@ def _origin_of_column(
     """What most of a column's cells are made of: two columns, or one column and one row of it."""
     target = by_column[column]
     found = []
-    sources = [(c, cells) for c, cells in by_column.items() if c != column]
+    uncertain = re.compile(r"interval|\bci\b|\bsd\b|\bstd\b", re.IGNORECASE)
+    sources = [(c, cells) for c, cells in by_column.items() if c != column and not uncertain.search(c)]
     plain = [(c, cells) for c, cells in sources if not derived_kind(c) and c != "speed-up"]
     for one in KINDS_OF[kind]:
         found.append(_to_a_row(sheet, target, plain, one))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.audit.counted import Seen, seen, unread
 from bench.audit.grid import Grid, line_of
 from bench.audit.latex import latex_grids
 from bench.audit.layout import sheets_of
@@ -23,6 +24,8 @@ SIZES = {"params_m": "params", "flops_b": "flops", "speedup": "speed-up"}
 TIDY = ("source", "table", "system", "task", "value")
 TEXTS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".tex")
 """Endings of files whose tables are found by their own marks, whichever container the file is."""
+KINDS = (".csv", ".tsv", ".ipynb", *TEXTS)
+"""Endings of all files that tables are read from."""
 
 
 class NoTable(InputError):
@@ -38,6 +41,17 @@ class Pages:
     """file name -> running text, of those that have some"""
     without: list[str] = field(default_factory=list)
     """names of files without a table of numbers: a page whose text speaks of others' tables, a list of keys"""
+    printed: int = 0
+    """numbers that a plain pass counts in the tables"""
+    counted: int = 0
+    """tables of at least four numbers that this pass sees"""
+    unread: list[tuple[str, Seen]] = field(default_factory=list)
+    """file name and number of those that the reader did not take in"""
+
+    @property
+    def reading(self) -> str:
+        """How much of the files was read: nothing found is worth only as much."""
+        return f"read {self.printed - len(self.unread):,} of {self.printed:,} numbers in {self.counted} tables"
 
 
 def read_all(files: Sequence[Path]) -> Pages:
@@ -49,11 +63,17 @@ def read_all(files: Sequence[Path]) -> Pages:
     pages = Pages()
     for path in files:
         try:
-            pages.sheets += read(path)
+            sheets = read(path)
         except NoTable:
             if len(files) == 1:
                 raise
             pages.without.append(path.name)
+            sheets = []
+        pages.sheets += sheets
+        tables = seen(path)
+        pages.counted += len(tables)
+        pages.printed += sum(map(len, tables))
+        pages.unread += [(path.name, one) for one in unread(tables, sheets)]
         if path.suffix.lower() in TEXTS:
             pages.texts[path.name] = path.read_text(encoding="utf-8")
     if not pages.sheets:

@@ -96,11 +96,15 @@ def speed_ups(sheet: Sheet) -> Iterator[Finding]:
     rows = [r for r in sheet.rows if {"flops", "speed-up"} <= set(r.sizes) and r.sizes["flops"].value]
     reference = next((r for r in rows if r.sizes["speed-up"].value == 1), None)
     others = [r for r in rows if r is not reference and r.sizes["speed-up"].value != 1]
-    if reference is None or len(others) < 2:
+    if reference is None or len(others) < 3:
         return
     by_flops = {id(r): float(reference.sizes["flops"].value / r.sizes["flops"].value) for r in others}
-    usual = statistics.median(float(r.sizes["speed-up"].value) / by_flops[id(r)] for r in others)
-    for row in others:
+    shares = {id(r): float(r.sizes["speed-up"].value) / by_flops[id(r)] for r in others}
+    following = [r for r in others if abs(shares[id(r)] - 1) <= 0.05]
+    if len(following) < max(2, len(others) / 2):
+        return  # measured ones, which do not follow operations
+    usual = statistics.median(shares[id(r)] for r in following)
+    for row in (r for r in others if r not in following):
         expected = usual * by_flops[id(row)]
         seen = float(row.sizes["speed-up"].value)
         if not 0.75 <= seen / expected <= 1.34:
