@@ -13,6 +13,7 @@ from bench.audit.marks import bold, bold_in_rows, ranks
 from bench.audit.mixed import mixed_metrics
 from bench.audit.possible import impossible
 from bench.audit.sizes import sizes, speed_ups
+from bench.audit.spreads import spreads
 from bench.audit.sums import sums
 from bench.audit.table import Sheet
 
@@ -27,6 +28,7 @@ WITHIN = (
     mixed_metrics,
     shares_of_examples,
     best_and_mean,
+    spreads,
     bold,
     bold_in_rows,
     ranks,

@@ -52,10 +52,69 @@ def claims(text: str, where: str, sheets: Sequence[Sheet]) -> Iterator[Finding]:
             own = _subject(sentence[: match.start()], rows)
             gaps = _gaps(task, sentence, own, [s for s in sheets if s.source == where] or sheets)
             yield from _judged(where, own[0].system if own else "", task, match, match.group(1), gaps)
+        yield from _of_two_numbers(where, sentence)
+        yield from _averages(where, sentence, rows)
         for match in OF_TASKS.finditer(sentence):
             own = _subject(sentence[: match.start()], rows)
             counts = [Decimal(won) for won, of in _best_places(own, sheets) if of == int(match.group(2))]
             yield from _judged(where, own[0].system if own else "", "", match, match.group(1), counts)
+
+
+SHARE = re.compile(r"\b(?:retain|keep|kept|preserv|recover|reach|maintain)\w*\b", re.IGNORECASE)
+FROM_TO = re.compile(
+    r"\bfrom\s+" + NUMBER + r"\s*%?\s+to\s+" + NUMBER + r"\s*%?\s*\(\s*[-+−–]?" + NUMBER + r"(\s*%)?(?:\s*(?:points?|pp|pts))?\s*\)", re.IGNORECASE
+)
+
+
+def _of_two_numbers(where: str, sentence: str) -> Iterator[Finding]:
+    """A share kept, or a change in brackets, beside the two numbers that it is of: 90.0 % kept of 61.5 as 55.6."""
+    percents = list(re.finditer(NUMBER + r"\s*%", sentence))
+    numbers = [n for n in re.findall(r"(?<![\w.])" + NUMBER + r"(?![\w%]|\.\d|\s*%)", sentence) if "." in n]
+    one_clause = not re.search(r",? and |;|,[^,]*performance|\bperformance on\b", sentence)
+    if SHARE.search(sentence) and len(percents) == 1 and len(numbers) == 2 and one_clause:
+        small, large = sorted((printed(n) for n in numbers if printed(n)), key=lambda p: p.value)  # type: ignore[union-attr]
+        kept = printed(percents[0][1])
+        if kept and small and large and small.value > large.value / 2 and kept.value > 50:
+            exact = 100 * small.value / large.value
+            slack = kept.unit / 2 + 50 * small.unit / large.value + exact * large.unit / large.value / 2
+            if abs(exact - kept.value) > slack and abs(exact - kept.value) < 5:
+                yield _of_text(where, percents[0][0], f"{exact:.{kept.places}f}", f"100 x {small.text} / {large.text}")
+    for match in FROM_TO.finditer(sentence):
+        first, second, change = (printed(match[n]) for n in (1, 2, 3))
+        if first and second and change and first.value:
+            gap = abs(second.value - first.value)
+            ways = [(gap, (first.unit + second.unit) / 2)]
+            if match[4]:
+                share = 100 * gap / abs(first.value)
+                ways.append((share, 50 * (first.unit + second.unit) / abs(first.value) * (1 + gap / abs(first.value))))
+            if all(abs(made - change.value) > slack + change.unit / 2 for made, slack in ways):
+                nearest = min(ways, key=lambda way: abs(way[0] - change.value))[0]
+                yield _of_text(where, match[0], f"{nearest:.{change.places}f}", f"the change from {first.text} to {second.text}")
+
+
+def _of_text(where: str, claim: str, right: str, why: str) -> Finding:
+    return Finding(where, "", "", claim, right, INFERENCE, "claim", why, "a claim in the text")
+
+
+AVERAGE_OF = re.compile(r"\baverage\s+(?:\w+\s+)?(?:of|is|was|reaches)\s+" + NUMBER, re.IGNORECASE)
+CONTRAST = re.compile(r"\b(?:whereas|while|compared (?:with|to)|against|versus|vs\.?)\b(.*)", re.IGNORECASE)
+
+
+def _averages(where: str, sentence: str, rows: Sequence[Row]) -> Iterator[Finding]:
+    """``X has an average of A, whereas Y has B``: both have to be in the average cells of the rows so named."""
+    if (match := AVERAGE_OF.search(sentence)) is None or (other := CONTRAST.search(sentence, match.end())) is None:
+        return
+    second = re.search(r"(?<![\w.])" + NUMBER + r"(?!\w|\.\d)", re.sub(NAME, "", other[1]))
+    named = [(_subject(sentence[: match.start()], rows), match[1]), (_subject(other[1], rows), second[1] if second else "")]
+    for own, number in named:
+        averages = [cell for row in own for column, cell in row.cells.items() if is_average(column)]
+        claimed = printed(number)
+        if not averages or claimed is None or any(cell.value.quantize(claimed.unit) == claimed.value for cell in averages):
+            continue
+        nearest = min(averages, key=lambda cell: abs(cell.value - claimed.value))
+        if abs(nearest.value - claimed.value) <= 5:
+            why = f"no average cell of {own[0].system} has this number; the nearest is shown"
+            yield Finding(where, own[0].system, "", number, nearest.text, INFERENCE, "claim", why, "a claim in the text")
 
 
 def _judged(

@@ -103,6 +103,8 @@ def _of_lines(text: str) -> Iterator[list[Seen]]:
     blank = 0
     for number, line in enumerate([*text.splitlines(), "", "", ""], start=1):
         mark = "|" if len(re.findall(r"(?<!\\)\|", line)) >= 2 else "\t" if line.count("\t") >= 2 else ""
+        if re.match(r"\s*\+[-=+]+\+\s*$", line):
+            continue  # a border within a drawn table
         if not mark:
             blank += 1
             if (line.strip() or blank > 2) and table:

@@ -27,7 +27,7 @@ RULES = re.compile(
     r"(?:\[[^\]]*\]|\([^)]*\))*(?:\{[^{}]*\})*(?:\([^)]*\))?(?:\{[^{}]*\})*"
 )
 RULED = re.compile(r"\\(?:toprule|midrule|bottomrule|hline|Xhline|specialrule|cmidrule|cline|hdashline)")
-COMMAND = re.compile(r"\\([A-Za-z]+)\*?\s*((?:\[[^\[\]]*\]\s*)*)((?:\{[^{}]*\}(?:\[[^\[\]]*\])?\s*)*)(?!\s*\{)")
+COMMAND = re.compile(r"\\([A-Za-z]++)\*?\s*((?:\[[^\[\]]*\]\s*)*)((?:\{[^{}]*\}(?:\[[^\[\]]*\])?\s*)*)(?!\s*\{)")
 SYMBOLS = {
     **{"pm": "±", "times": "×", "approx": "≈", "sim": "~", "uparrow": "↑", "downarrow": "↓", "rightarrow": "→", "to": "→"},
     **{"dagger": "†", "ddagger": "‡", "ast": "*", "star": "*", "Delta": "Δ", "delta": "δ", "alpha": "α", "beta": "β"},

@@ -28,7 +28,7 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
     for number, line in enumerate([*lines, ""], start=1):
         now = kinds[number - 1] if number <= len(kinds) else "end"
         place += len(line) + 1
-        if not now and kind == "|" and not line.strip():
+        if not now and kind in ("|", " ") and not line.strip():
             separated = separated or bool(block.lines and block.head)  # pages put blank lines between the rows of a table
             continue
         is_separator = now == "|" and bool(SEPARATOR.fullmatch(line))
@@ -117,10 +117,11 @@ def _mark_aligned(lines: list[str], kinds: list[str]) -> None:
     start = 0
     while start < len(lines):
         stop = start
-        while stop < len(lines) and chunks[stop] >= 3:
+        # one blank line may keep the header apart
+        while stop < len(lines) and (chunks[stop] >= 3 or (stop > start and not lines[stop].strip() and max(chunks[stop + 1 : stop + 2], default=0) >= 3)):
             stop += 1
-        rows = lines[start:stop]
+        rows = [line for line in lines[start:stop] if line.strip()]
         numeric = sum(sum(bool(numbers_of(c)) for c in re.split(r"\s{2,}", row.strip())[1:]) >= 2 for row in rows)
         if numeric >= 2:
-            kinds[start:stop] = [" "] * (stop - start)
+            kinds[start:stop] = [" " if line.strip() else "" for line in lines[start:stop]]
         start = stop + 1

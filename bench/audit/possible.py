@@ -41,6 +41,8 @@ def impossible(sheet: Sheet) -> Iterator[Finding]:
         yield from _orders(sheet, row)
         yield from _at_k(sheet, row)
     yield from _accuracy_and_f1(sheet, rows)
+    for row in rows:
+        yield from _accuracy_and_mcc(sheet, row)
 
 
 def _orders(sheet: Sheet, row: Row) -> Iterator[Finding]:
@@ -118,6 +120,38 @@ def _accuracy_and_f1(sheet: Sheet, rows: Sequence[Row]) -> Iterator[Finding]:
                 side = "above" if positive else "below"
                 why = f"of {task.upper()} {'most' if positive else 'few'} examples are positive, so F1 is {side} accuracy: the two are exchanged"
                 yield _finding(sheet, row, f"{column}, {other}", accuracy, f1, why)
+
+
+COLA = (1043, 721)
+"""Examples of CoLA's development set, and those of them that are acceptable."""
+MATTHEWS = re.compile(r"\bmcc\b|matthews?(?:'?s)?(?:[- ]corr\w*\.?)?|\bmcc\.", re.IGNORECASE)
+
+
+def _accuracy_and_mcc(sheet: Sheet, row: Row) -> Iterator[Finding]:
+    """Accuracy and Matthews correlation of CoLA that no answers give together."""
+    for column in [c for c in row.cells if re.search("cola", f"{row.system} {c}", re.IGNORECASE) and ACCURACY.search(c)]:
+        rest = re.sub(r"\W", "", ACCURACY.sub("", column))
+        for other in [c for c in row.cells if MATTHEWS.search(c) and re.sub(r"\W", "", MATTHEWS.sub("", c)) == rest]:
+            accuracy, mcc = row.cells[column], row.cells[other]
+            if accuracy.value <= 1 or mcc.value <= 1 or re.search("test", f"{column} {sheet.name}", re.IGNORECASE):
+                continue
+            least, most = matthews_range(float(accuracy.value), float(accuracy.unit), *COLA)
+            if not least - 1 <= float(mcc.value) <= most + 1:
+                why = f"with this accuracy on CoLA's development set the Matthews correlation is {least:.1f} to {most:.1f}"
+                yield _finding(sheet, row, f"{column}, {other}", accuracy, mcc, why)
+
+
+def matthews_range(accuracy: float, unit: float, size: int, positive: int) -> tuple[float, float]:
+    """Least and greatest Matthews correlation (in percent) of answers with this accuracy (in percent)."""
+    values = []
+    low, high = (accuracy - unit) * size / 100, (accuracy + unit) * size / 100
+    for right in range(max(0, round(low)), min(size, round(high)) + 1):
+        for hits in range(max(0, right - (size - positive)), min(positive, right) + 1):
+            rejected = right - hits
+            misses, alarms = positive - hits, size - positive - rejected
+            under = (hits + alarms) * positive * (size - positive) * (rejected + misses)
+            values.append(100 * (hits * rejected - alarms * misses) / under**0.5 if under else 0.0)
+    return min(values), max(values)
 
 
 def _finding(sheet: Sheet, row: Row, column: str, a: Printed, b: Printed, why: str) -> Finding:
