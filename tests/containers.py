@@ -53,13 +53,24 @@ def html(table: Spanned) -> str:
 
 
 def latex(table: Spanned) -> str:
-    top = " & ".join(rf"\multicolumn{{{n}}}{{c||}}{{\textbf{{{name}}}}}" for name, n in runs([b for b, _ in table.tasks]))
-    lines = [r"\begin{table}\caption{Results}\resizebox{\linewidth}{!}{%", r"\begin{tabular}{@{}ll|" + "c" * len(table.tasks) + "@{}}"]
-    lines += [rf"\toprule \multirow{{2}}{{*}}{{Family}} & \multirow{{2}}{{*}}{{System}} & {top} \\ \cmidrule(lr){{3-4}}"]
+    top = " & ".join(
+        rf"\multicolumn{{{n}}}{{c||}}{{\textbf{{{name}}}}}" for name, n in runs([b for b, _ in table.tasks])
+    )
+    lines = [
+        r"\begin{table}\caption{Results}\resizebox{\linewidth}{!}{%",
+        r"\begin{tabular}{@{}ll|" + "c" * len(table.tasks) + "@{}}",
+    ]
+    lines += [
+        rf"\toprule \multirow{{2}}{{*}}{{Family}} & \multirow{{2}}{{*}}{{System}} & {top} \\ \cmidrule(lr){{3-4}}"
+    ]
     lines += ["& & " + " & ".join(t for _, t in table.tasks) + r" \\ \midrule"]
     left = {sum(n for _, n in runs(table.families)[:i]): run for i, run in enumerate(runs(table.families))}
     for place, (system, row) in enumerate(zip(table.systems, table.values, strict=True)):
-        label = rf"\multirow{{{left[place][1]}}}{{*}}{{\rotatebox[origin=c]{{90}}{{{left[place][0]}}}}}" if place in left else ""
+        label = (
+            rf"\multirow{{{left[place][1]}}}{{*}}{{\rotatebox[origin=c]{{90}}{{{left[place][0]}}}}}"
+            if place in left
+            else ""
+        )
         cells = [rf"\best{{{v}}}" if v == max(row) else rf"\cellcolor{{green!15}} {v} \small{{$\pm$0.31}}" for v in row]
         lines.append(" & ".join([label, system, *cells]) + r" \\[2pt] % a comment & 1.23")
     definition = r"\newcommand{\best}[1]{\textbf{\underline{#1}}}"
@@ -72,7 +83,9 @@ def markdown(table: Spanned) -> str:
     before = ""
     for family, system, row in zip(table.families, table.systems, table.values, strict=True):
         shown = [f"**{v}**" if v == max(row) else v for v in row]
-        lines.append(f"| {'' if family == before else family} | [{system}](https://x.org/a_(b)) | {' | '.join(shown)} |")
+        lines.append(
+            f"| {'' if family == before else family} | [{system}](https://x.org/a_(b)) | {' | '.join(shown)} |"
+        )
         before = family
     return "\n".join(lines) + "\n"
 
@@ -83,7 +96,17 @@ def drawn(table: Spanned) -> str:
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     border = "+" + "+".join("-" * (w + 2) for w in widths) + "+"
     rows = ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
-    return "\n".join(["Results", "=======", "", border, rows[0], border.replace("-", "="), *(x for r in rows[1:] for x in (r, border))])
+    return "\n".join(
+        [
+            "Results",
+            "=======",
+            "",
+            border,
+            rows[0],
+            border.replace("-", "="),
+            *(x for r in rows[1:] for x in (r, border)),
+        ]
+    )
 
 
 def simple(table: Spanned) -> str:
@@ -109,13 +132,19 @@ def aligned(table: Spanned) -> str:
 
 def tabs(table: Spanned) -> str:
     head = ["System", *(f"{b} {t}" for b, t in table.tasks)]
-    return "\n".join("\t".join(line) for line in [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)])
+    return "\n".join(
+        "\t".join(line) for line in [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)]
+    )
 
 
 def notebook(table: Spanned) -> str:
     cells = [
         {"cell_type": "markdown", "source": ["# Results\n"]},
-        {"cell_type": "code", "source": ["show()"], "outputs": [{"data": {"text/html": html(table), "text/plain": "x"}}]},
+        {
+            "cell_type": "code",
+            "source": ["show()"],
+            "outputs": [{"data": {"text/html": html(table), "text/plain": "x"}}],
+        },
         {"cell_type": "code", "source": [], "outputs": [{"text": "no table 1.0"}]},
     ]
     return json.dumps({"cells": cells, "nbformat": 4})
@@ -123,7 +152,9 @@ def notebook(table: Spanned) -> str:
 
 def grid_csv(table: Spanned) -> str:
     head = ["System", *(f"{b} {t}" for b, t in table.tasks)]
-    return "\n".join(",".join(line) for line in [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)])
+    return "\n".join(
+        ",".join(line) for line in [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)]
+    )
 
 
 CONTAINERS = {

@@ -566,7 +566,9 @@ def test_the_public_tables_keep_what_was_judged_right_and_lose_what_was_judged_f
             pages = read_all([file])
         except NoTable:
             continue
-        name = file.name.split("__")[0] + ("" if "README" in file.name else f" {file.stem.split('__')[1]}" if "__" in file.name else "")
+        name = file.name.split("__")[0] + (
+            "" if "README" in file.name else f" {file.stem.split('__')[1]}" if "__" in file.name else ""
+        )
         found.update((name, cause[0].basis, cause[0].check) for cause in causes(of_basis(pages)))
     assert found == {
         ("MobiLlama", ARITHMETIC, "truncation"): 2,

@@ -37,7 +37,9 @@ def test_every_number_of_every_container_is_read_below_its_name(tmp_path, name, 
     assert all(column.startswith(b) for column, (b, _) in zip(sheets[0].columns, table.tasks, strict=True))
 
 
-@pytest.mark.parametrize("name", [name for name in CONTAINERS if name not in ("aligned.txt", "simple.rst", "listed.rst")])
+@pytest.mark.parametrize(
+    "name", [name for name in CONTAINERS if name not in ("aligned.txt", "simple.rst", "listed.rst")]
+)
 def test_the_plain_pass_counts_what_the_reader_reads(tmp_path, name):
     table = spanned(3)
     (tmp_path / name).write_text(CONTAINERS[name](table))
@@ -102,25 +104,47 @@ def table(*lines):
 
 
 def test_names_keep_their_digits_and_brackets_and_equal_ones_are_numbered():
-    (sheet,) = table("S | v1 (EM) | v1 (F1) | Acc | Acc |  | MNLI-(m/mm)", "-|-|-|-|-|-|-", "a | 1.5 | 2.5 | 3.5 | 4.5 | 5.5 | 6.5/7.5")
+    (sheet,) = table(
+        "S | v1 (EM) | v1 (F1) | Acc | Acc |  | MNLI-(m/mm)",
+        "-|-|-|-|-|-|-",
+        "a | 1.5 | 2.5 | 3.5 | 4.5 | 5.5 | 6.5/7.5",
+    )
     assert sheet.columns == ["v1 (EM)", "v1 (F1)", "Acc", "Acc (2)", "column 6", "MNLI-m", "MNLI-mm"]
 
 
 def test_two_lines_of_names_split_together_and_overwrite_nothing():
-    (sheet,) = table(" | MNLI-(m/mm) | RTE", "-|-|-", "Model | Acc./Acc. | Acc.", "a | 84.6/83.4 | 66.4", "b | 85.1/84.2 | 67.4")
+    (sheet,) = table(
+        " | MNLI-(m/mm) | RTE", "-|-|-", "Model | Acc./Acc. | Acc.", "a | 84.6/83.4 | 66.4", "b | 85.1/84.2 | 67.4"
+    )
     assert sheet.columns == ["MNLI-m Acc.", "MNLI-mm Acc.", "RTE Acc."]
     assert len(sheet.rows[0].cells) == 3
 
 
 def test_empty_first_cells_take_the_label_above_and_leading_words_are_the_name():
-    (sheet,) = table("Model | Method | PPL", "-|-|-", "Llama | FP16 | 5.47", " | W8A8 | 5.51", "Mistral | FP16 | 5.25", " | W8A8 | 5.27")
+    (sheet,) = table(
+        "Model | Method | PPL",
+        "-|-|-",
+        "Llama | FP16 | 5.47",
+        " | W8A8 | 5.51",
+        "Mistral | FP16 | 5.25",
+        " | W8A8 | 5.27",
+    )
     assert [row.system for row in sheet.rows] == ["Llama, FP16", "Llama, W8A8", "Mistral, FP16", "Mistral, W8A8"]
 
 
 def test_a_blank_line_of_pipes_within_a_body_makes_no_header():
     (sheet,) = table("S | Base | Pruned", "-|-|-", "a | 93.5 | 93.2", "|", "Ours | 93.5 | 93.7")
     assert [row.system for row in sheet.rows] == ["a", "Ours"]
-    sheets = table("S | A | B", "-|-|-", "a | 93.5 | 93.2", "---|---|---", "Ours | 93.5 | 93.7", "Model | C | D", "-|-|-", "x | 1.5 | 2.5")
+    sheets = table(
+        "S | A | B",
+        "-|-|-",
+        "a | 93.5 | 93.2",
+        "---|---|---",
+        "Ours | 93.5 | 93.7",
+        "Model | C | D",
+        "-|-|-",
+        "x | 1.5 | 2.5",
+    )
     assert [[row.system for row in sheet.rows] for sheet in sheets] == [["a", "Ours"], ["x"]]
 
 
@@ -128,12 +152,26 @@ def test_a_line_of_one_label_heads_the_rows_below_it():
     text = r"""\begin{tabular}{lcc} Method & A & B \\ \midrule \multicolumn{3}{c}{\textit{Gradient-free}} \\ \midrule
     one & 80.1 & 70.1 \\ two & 81.1 & 71.1 \\ \midrule \multicolumn{3}{c}{Others} \\ one & 60.0 & 50.0 \\ \end{tabular}"""
     (sheet,) = from_latex(text, "x.tex")
-    assert [(row.group, row.system) for row in sheet.rows] == [("Gradient-free", "one"), ("Gradient-free", "two"), ("Others", "one")]
+    assert [(row.group, row.system) for row in sheet.rows] == [
+        ("Gradient-free", "one"),
+        ("Gradient-free", "two"),
+        ("Others", "one"),
+    ]
 
 
 def test_a_row_that_lost_the_empty_place_of_its_label_is_moved_back():
-    (sheet,) = table("Kind | By | Size | A", "-|-|-|-", "Pruning | Guo et al. | 67% | 88.5", "Chen et al. | 48% | 87.8 |  ", "Quantized | Shen et al. | 15% | 88.3")
-    assert [row.system for row in sheet.rows] == ["Pruning, Guo et al.", "Pruning, Chen et al.", "Quantized, Shen et al."]
+    (sheet,) = table(
+        "Kind | By | Size | A",
+        "-|-|-|-",
+        "Pruning | Guo et al. | 67% | 88.5",
+        "Chen et al. | 48% | 87.8 |  ",
+        "Quantized | Shen et al. | 15% | 88.3",
+    )
+    assert [row.system for row in sheet.rows] == [
+        "Pruning, Guo et al.",
+        "Pruning, Chen et al.",
+        "Quantized, Shen et al.",
+    ]
     assert [row.cells["A"].text for row in sheet.rows] == ["88.5", "87.8", "88.3"]
 
 

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from bench.audit.findings import Finding, of_cell
-from bench.audit.names import TEACHER, derived_kind, is_average, is_average_row, is_plain, is_score, score_columns, task_of
+from bench.audit.names import (
+    TEACHER,
+    derived_kind,
+    is_average,
+    is_average_row,
+    is_plain,
+    is_score,
+    score_columns,
+    task_of,
+)
 from bench.audit.printed import Printed
 from bench.audit.table import Row, Sheet
 
@@ -53,7 +62,9 @@ def averaging_rules(columns: Sequence[str]) -> dict[str, Rule]:
     scored = [column for column in columns if not AX.search(column)]
     rules = {
         "the mean of all columns": each(columns),
-        "the mean with the two MNLI columns as one": by(lambda c: "mnli" if re.search("mnli", c, re.IGNORECASE) else c, columns),
+        "the mean with the two MNLI columns as one": by(
+            lambda c: "mnli" if re.search("mnli", c, re.IGNORECASE) else c, columns
+        ),
         "the mean without WNLI": each(without("wnli")),
         "the mean without MNLI-mm": each(without("mm")),
         "the mean without WNLI and MNLI-mm": each(without("wnli|mm")),
@@ -204,7 +215,11 @@ def average_rows(sheet: Sheet) -> Iterator[Finding]:
         _, name, made = best
         usual = {row.cells[c].places for c, m in made.items() if _fits(row.cells[c], m, choices[name], c)}
         for column, mean in made.items():
-            if row.cells[column].places not in usual or derived_kind(column) or re.search(r"%$|geo", column, re.IGNORECASE):
+            if (
+                row.cells[column].places not in usual
+                or derived_kind(column)
+                or re.search(r"%$|geo", column, re.IGNORECASE)
+            ):
                 continue  # of another scale: a ratio of means, a geometric mean
             if not _fits(row.cells[column], mean, choices[name], column):
                 yield of_cell(sheet, row, column, mean, "average", f"the mean of {name} in this column", "a headline")

@@ -62,7 +62,14 @@ def claims(text: str, where: str, sheets: Sequence[Sheet]) -> Iterator[Finding]:
 
 SHARE = re.compile(r"\b(?:retain|keep|kept|preserv|recover|reach|maintain)\w*\b", re.IGNORECASE)
 FROM_TO = re.compile(
-    r"\bfrom\s+" + NUMBER + r"\s*%?\s+to\s+" + NUMBER + r"\s*%?\s*\(\s*[-+−–]?" + NUMBER + r"(\s*%)?(?:\s*(?:points?|pp|pts))?\s*\)", re.IGNORECASE
+    r"\bfrom\s+"
+    + NUMBER
+    + r"\s*%?\s+to\s+"
+    + NUMBER
+    + r"\s*%?\s*\(\s*[-+−–]?"
+    + NUMBER
+    + r"(\s*%)?(?:\s*(?:points?|pp|pts))?\s*\)",
+    re.IGNORECASE,
 )
 
 
@@ -89,7 +96,9 @@ def _of_two_numbers(where: str, sentence: str) -> Iterator[Finding]:
                 ways.append((share, 50 * (first.unit + second.unit) / abs(first.value) * (1 + gap / abs(first.value))))
             if all(abs(made - change.value) > slack + change.unit / 2 for made, slack in ways):
                 nearest = min(ways, key=lambda way: abs(way[0] - change.value))[0]
-                yield _of_text(where, match[0], f"{nearest:.{change.places}f}", f"the change from {first.text} to {second.text}")
+                yield _of_text(
+                    where, match[0], f"{nearest:.{change.places}f}", f"the change from {first.text} to {second.text}"
+                )
 
 
 def _of_text(where: str, claim: str, right: str, why: str) -> Finding:
@@ -105,16 +114,25 @@ def _averages(where: str, sentence: str, rows: Sequence[Row]) -> Iterator[Findin
     if (match := AVERAGE_OF.search(sentence)) is None or (other := CONTRAST.search(sentence, match.end())) is None:
         return
     second = re.search(r"(?<![\w.])" + NUMBER + r"(?!\w|\.\d)", re.sub(NAME, "", other[1]))
-    named = [(_subject(sentence[: match.start()], rows), match[1]), (_subject(other[1], rows), second[1] if second else "")]
+    named = [
+        (_subject(sentence[: match.start()], rows), match[1]),
+        (_subject(other[1], rows), second[1] if second else ""),
+    ]
     for own, number in named:
         averages = [cell for row in own for column, cell in row.cells.items() if is_average(column)]
         claimed = printed(number)
-        if not averages or claimed is None or any(cell.value.quantize(claimed.unit) == claimed.value for cell in averages):
+        if (
+            not averages
+            or claimed is None
+            or any(cell.value.quantize(claimed.unit) == claimed.value for cell in averages)
+        ):
             continue
         nearest = min(averages, key=lambda cell: abs(cell.value - claimed.value))
         if abs(nearest.value - claimed.value) <= 5:
             why = f"no average cell of {own[0].system} has this number; the nearest is shown"
-            yield Finding(where, own[0].system, "", number, nearest.text, INFERENCE, "claim", why, "a claim in the text")
+            yield Finding(
+                where, own[0].system, "", number, nearest.text, INFERENCE, "claim", why, "a claim in the text"
+            )
 
 
 def _judged(
@@ -201,7 +219,9 @@ def _subject(before: str, rows: Sequence[Row]) -> list[Row]:
 
 def _references(sentence: str, own: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
     """The rows of other systems that the sentence names: what the subject is compared with."""
-    named = {plain_name(name) for name in re.findall(r"`([^`]+)`", sentence) + NAME.findall(re.sub(r"`[^`]*`", "", sentence))}
+    named = {
+        plain_name(name) for name in re.findall(r"`([^`]+)`", sentence) + NAME.findall(re.sub(r"`[^`]*`", "", sentence))
+    }
     subjects = {plain_name(row.system) for row in own}
     return [
         row
@@ -253,7 +273,9 @@ def _values(row: Row, others: Sequence[Row], kind: str, what: str) -> list[Decim
         if what == "faster":
             for column, cell in row.cells.items():
                 # a column of times, by its name or because scores do not go beyond 100
-                timed = TIME.search(column) or any(r.cells[column].value > 100 for r in (row, *others) if column in r.cells)
+                timed = TIME.search(column) or any(
+                    r.cells[column].value > 100 for r in (row, *others) if column in r.cells
+                )
                 if timed and column in other.cells and cell.value:
                     ratios.append(other.cells[column].value / cell.value)
     if what == "faster" and "speed-up" in row.sizes:

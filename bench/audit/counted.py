@@ -90,7 +90,10 @@ def _texts_of(notebook: object) -> Iterator[str]:
 def seen_in_text(text: str) -> list[list[Seen]]:
     """The numbers of each run of lines that a container of tables cuts into cells."""
     tables: list[list[Seen]] = []
-    for pattern, cut in ((r"\\begin\{(tabular\w*\*?|longtable|tblr)\}.*?\\end\{\1\}", _latex), (r"<table\b.*?</table>", _html)):
+    for pattern, cut in (
+        (r"\\begin\{(tabular\w*\*?|longtable|tblr)\}.*?\\end\{\1\}", _latex),
+        (r"<table\b.*?</table>", _html),
+    ):
         for found in reversed(list(re.finditer(pattern, text, re.DOTALL | re.IGNORECASE))):
             first = text.count("\n", 0, found.start()) + 1
             tables.append([Seen(first + n, number, c) for n, cell, c in cut(found[0]) for number in _numbers(cell)])
@@ -127,7 +130,11 @@ def _latex(body: str) -> Iterator[tuple[int, str, str]]:
         line = body.count("\n", 0, offset + len(row) - len(row.lstrip()))
         offset += len(row) + 2
         for cell in re.split(r"(?<!\\)&", row)[1:]:
-            plain = re.sub(r"\\(?:cellcolor|color|textcolor|rowcolor|cite\w*|hspace|cmidrule|cline|vspace)(?:\([^)]*\))?\*?(?:\[[^\]]*\])?\{[^{}]*\}", "", cell)
+            plain = re.sub(
+                r"\\(?:cellcolor|color|textcolor|rowcolor|cite\w*|hspace|cmidrule|cline|vspace)(?:\([^)]*\))?\*?(?:\[[^\]]*\])?\{[^{}]*\}",
+                "",
+                cell,
+            )
             plain = re.sub(r"\\multi(?:row|column)(?:\[[^\]]*\])?\s*\{[^{}]*\}(?:\[[^\]]*\])?\s*\{[^{}]*\}", "", plain)
             plain = re.sub(r"(\d\s*\})\{[a-z]+!?\d*\}", r"\1", plain)
             plain = re.sub(r"\\pm\b", "±", plain)

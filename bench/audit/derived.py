@@ -259,7 +259,9 @@ def derived_columns(sheet: Sheet) -> Iterator[Finding]:
         if origin is None:
             continue
         is_speed = bool(re.search(r"speed|faster", column, re.IGNORECASE))
-        of_means = any(re.search(r"\b(?:mean|average|avg)\b", one, re.IGNORECASE) for one in (origin.first, origin.second))
+        of_means = any(
+            re.search(r"\b(?:mean|average|avg)\b", one, re.IGNORECASE) for one in (origin.first, origin.second)
+        )
         for place, made in origin.made.items():
             if of_means and abs(made.cell.value - made.value) <= abs(made.value) / 100:
                 continue  # a mean of ratios is near the ratio of means
@@ -298,9 +300,7 @@ def _origin_of_column(
     return max((origin for origin in found if origin is not None), key=lambda origin: origin.share, default=None)
 
 
-def _to_a_row(
-    sheet: Sheet, target: Mapping[str, Printed], sources: Sequence[Source], kind: str
-) -> Origin | None:
+def _to_a_row(sheet: Sheet, target: Mapping[str, Printed], sources: Sequence[Source], kind: str) -> Origin | None:
     """The column, and the row of it, that most of the target's cells are relative to; None where none convinces."""
     best: Origin | None = None
     pairs = 0

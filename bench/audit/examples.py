@@ -11,7 +11,18 @@ from bench.audit.names import is_plain, is_quantity
 from bench.audit.printed import Printed, numbers_of
 from bench.audit.table import Row, Sheet
 
-SETS = {"rte": 277, "mrpc": 408, "wnli": 71, "sst-?2": 872, "copa": 100, "cb": 56, "boolq": 3270, "wic": 638, "wsc": 104, "qnli": 5463}
+SETS = {
+    "rte": 277,
+    "mrpc": 408,
+    "wnli": 71,
+    "sst-?2": 872,
+    "copa": 100,
+    "cb": 56,
+    "boolq": 3270,
+    "wic": 638,
+    "wsc": 104,
+    "qnli": 5463,
+}
 """Task -> examples of its development set (GLUE, SuperGLUE)."""
 NO_SHARE = re.compile(r"f1|mcc|matt|corr|pearson|spear|em\b|auc|loss|ppl|bleu|rouge|mean|avg|test", re.IGNORECASE)
 SEEDS = (2, 3, 4, 5, 10)
@@ -85,7 +96,9 @@ def best_and_mean(sheet: Sheet) -> Iterator[Finding]:
             if not column.endswith(" (first)"):
                 continue
             other = column.replace(" (first)", " (second)")
-            if other in row.cells and re.fullmatch(r"[\s*]*[\d.]+%?[\s*]*\([\s*]*[\d.]+%?[\s*]*\)[\s*]*", row.texts.get(column, "")):
+            if other in row.cells and re.fullmatch(
+                r"[\s*]*[\d.]+%?[\s*]*\([\s*]*[\d.]+%?[\s*]*\)[\s*]*", row.texts.get(column, "")
+            ):
                 pairs.append((row, column, row.cells[column], row.cells[other]))
     above = [(row, column, best, mean) for row, column, best, mean in pairs if mean.value > best.value]
     near = all(abs(best.value - mean.value) <= 5 for _, _, best, mean in pairs)
@@ -93,5 +106,13 @@ def best_and_mean(sheet: Sheet) -> Iterator[Finding]:
         for row, column, best, mean in above:
             why = f"in the {len(pairs) - len(above)} other cells like this the number in brackets is at most the one before: a best run and a mean"
             yield Finding(
-                sheet.where, row.system, column.removesuffix(" (first)"), f"{best.text} ({mean.text})", "", INFERENCE, "best and mean", why, "which is which"
+                sheet.where,
+                row.system,
+                column.removesuffix(" (first)"),
+                f"{best.text} ({mean.text})",
+                "",
+                INFERENCE,
+                "best and mean",
+                why,
+                "which is which",
             )

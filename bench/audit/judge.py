@@ -109,6 +109,10 @@ def _text(lines: Sequence[dict[str, Any]]) -> str:
         [kind, *row.values(), f"{100 * row['read'] / row['numbers']:.1f} %" if row["numbers"] else "–"]
         for kind, row in _by_format(lines).items()
     ]
-    per = tabulate(formats, ["format", "files", "tables", "numbers", "read", "arithmetic causes", "guesses", "read"], tablefmt="github")
+    per = tabulate(
+        formats,
+        ["format", "files", "tables", "numbers", "read", "arithmetic causes", "guesses", "read"],
+        tablefmt="github",
+    )
     checks = tabulate(list(_by_check(lines).items()), ["check", "causes"], tablefmt="github")
     return "\n\n".join([tabulate(body, header, tablefmt="github"), per, checks])

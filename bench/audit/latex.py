@@ -29,17 +29,60 @@ RULES = re.compile(
 RULED = re.compile(r"\\(?:toprule|midrule|bottomrule|hline|Xhline|specialrule|cmidrule|cline|hdashline)")
 COMMAND = re.compile(r"\\([A-Za-z]++)\*?\s*((?:\[[^\[\]]*\]\s*)*)((?:\{[^{}]*\}(?:\[[^\[\]]*\])?\s*)*)(?!\s*\{)")
 SYMBOLS = {
-    **{"pm": "±", "times": "×", "approx": "≈", "sim": "~", "uparrow": "↑", "downarrow": "↓", "rightarrow": "→", "to": "→"},
-    **{"dagger": "†", "ddagger": "‡", "ast": "*", "star": "*", "Delta": "Δ", "delta": "δ", "alpha": "α", "beta": "β"},
-    **{"lambda": "λ", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "textpm": "±", "texttimes": "×", "percent": "%"},
-    **{"cdot": "·", "checkmark": "✓", "xmark": "✗", "cmark": "✓", "mu": "µ", "infty": "∞", "textasciitilde": "~"},
-    **{"textuparrow": "↑", "textdownarrow": "↓", "ldots": "…", "dots": "…", "textendash": "–", "textbackslash": ""},
-    **{"gamma": "γ", "sigma": "σ", "tau": "τ", "rho": "ρ", "epsilon": "ε", "theta": "θ", "textless": "<", "textgreater": ">"},
+    "pm": "±",
+    "times": "×",
+    "approx": "≈",
+    "sim": "~",
+    "uparrow": "↑",
+    "downarrow": "↓",
+    "rightarrow": "→",
+    "to": "→",
+    "dagger": "†",
+    "ddagger": "‡",
+    "ast": "*",
+    "star": "*",
+    "Delta": "Δ",
+    "delta": "δ",
+    "alpha": "α",
+    "beta": "β",
+    "lambda": "λ",
+    "le": "≤",
+    "leq": "≤",
+    "ge": "≥",
+    "geq": "≥",
+    "textpm": "±",
+    "texttimes": "×",
+    "percent": "%",
+    "cdot": "·",
+    "checkmark": "✓",
+    "xmark": "✗",
+    "cmark": "✓",
+    "mu": "µ",
+    "infty": "∞",
+    "textasciitilde": "~",
+    "textuparrow": "↑",
+    "textdownarrow": "↓",
+    "ldots": "…",
+    "dots": "…",
+    "textendash": "–",
+    "textbackslash": "",
+    "gamma": "γ",
+    "sigma": "σ",
+    "tau": "τ",
+    "rho": "ρ",
+    "epsilon": "ε",
+    "theta": "θ",
+    "textless": "<",
+    "textgreater": ">",
 }
 MEANT = {
     "textsubscript": "_",
-    **dict.fromkeys(("textcolor", "colorbox", "multicolumn", "multirow", "fontsize", "rotatebox", "resizebox", "scalebox"), ""),
-    **dict.fromkeys(("raisebox", "makebox", "parbox", "adjustbox", "rlap", "llap", "SetCell", "Block", "multirowcell"), ""),
+    **dict.fromkeys(
+        ("textcolor", "colorbox", "multicolumn", "multirow", "fontsize", "rotatebox", "resizebox", "scalebox"), ""
+    ),
+    **dict.fromkeys(
+        ("raisebox", "makebox", "parbox", "adjustbox", "rlap", "llap", "SetCell", "Block", "multirowcell"), ""
+    ),
 }
 """What goes before the last argument of a command with several."""
 
@@ -182,8 +225,7 @@ def _lines(body: str, first: int) -> list[Line]:
             ruled = ruled or has_rule
         start = stop
     return [
-        Line(cells, number, rule)
-        for cells, (number, rule) in zip(laid_out(_without_empty(rows)), places, strict=True)
+        Line(cells, number, rule) for cells, (number, rule) in zip(laid_out(_without_empty(rows)), places, strict=True)
     ]
 
 
@@ -295,4 +337,16 @@ def _shown(found: re.Match[str]) -> str:
     return arguments[0]
 
 
-SHAPES = ("textbf", "textit", "emph", "underline", "mathrm", "text", "mathbf", "texttt", "textsc", "ensuremath", "mathcal")
+SHAPES = (
+    "textbf",
+    "textit",
+    "emph",
+    "underline",
+    "mathrm",
+    "text",
+    "mathbf",
+    "texttt",
+    "textsc",
+    "ensuremath",
+    "mathcal",
+)

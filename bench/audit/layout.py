@@ -72,7 +72,10 @@ def _is_words(lines: Sequence[Line], place: int) -> bool:
         return False
     if len(named) < 2 and not any(cell.left for above in lines[:place] for cell in above.cells):
         return False
-    if not all(re.match(r"\W*[^\W\d_]|[@(]|\d+[A-Za-z-]", line.cells[at].text) and not numbers_of(line.cells[at].text) for at in named):
+    if not all(
+        re.match(r"\W*[^\W\d_]|[@(]|\d+[A-Za-z-]", line.cells[at].text) and not numbers_of(line.cells[at].text)
+        for at in named
+    ):
         return False
     below = lines[place + 1 : place + 9]
     spanned = {at for above in lines[:place] for at, cell in enumerate(above.cells) if cell.left}
@@ -116,7 +119,11 @@ def _labels(own: list[str], before: list[str]) -> list[str]:
 
 def _name(names: Sequence[str], labels: Sequence[str]) -> str:
     """The leading texts together; a number of the row is no part of it."""
-    kept = [label for name, label in zip(names, labels, strict=False) if not (ROW_NUMBER.fullmatch(name) and label.isdigit() and len(labels) > 1)]
+    kept = [
+        label
+        for name, label in zip(names, labels, strict=False)
+        if not (ROW_NUMBER.fullmatch(name) and label.isdigit() and len(labels) > 1)
+    ]
     return ", ".join(dict.fromkeys(label for label in kept if re.search(r"\w|\+", label)))
 
 
@@ -168,7 +175,11 @@ def _fill(row: Row, names: Sequence[str], cells: Sequence[Cell], lead: int) -> N
     values = [cell for cell in cells[lead:] if cell.text.strip()]
     short = len(cells) < len(names) and len(values) == len(scores) < len(names) - lead
     # a row without sizes is often printed without empty cells for them
-    named = [(names[place], cell) for place, cell in zip(scores, values, strict=True)] if short else list(zip(names[lead:], cells[lead:], strict=False))
+    named = (
+        [(names[place], cell) for place, cell in zip(scores, values, strict=True)]
+        if short
+        else list(zip(names[lead:], cells[lead:], strict=False))
+    )
     for name, cell in named:
         parts = _with_second(name, numbers_of(cell.own))
         for place, (column, part) in enumerate(_named_parts(name, parts)):
@@ -183,7 +194,9 @@ def _fill(row: Row, names: Sequence[str], cells: Sequence[Cell], lead: int) -> N
 def _with_second(name: str, parts: list[Part]) -> list[Part]:
     """A small number in brackets is no deviation where the header says what is in the brackets, as ``Accuracy (drop)``."""
     deviation = parts[0].number.deviation if len(parts) == 1 else None
-    if deviation is None or not re.search(r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", name, re.IGNORECASE):
+    if deviation is None or not re.search(
+        r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", name, re.IGNORECASE
+    ):
         return parts
     return [*parts, Part(deviation, "other")]
 

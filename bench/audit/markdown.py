@@ -29,10 +29,18 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
         now = kinds[number - 1] if number <= len(kinds) else "end"
         place += len(line) + 1
         if not now and kind in ("|", " ") and not line.strip():
-            separated = separated or bool(block.lines and block.head)  # pages put blank lines between the rows of a table
+            separated = separated or bool(
+                block.lines and block.head
+            )  # pages put blank lines between the rows of a table
             continue
         is_separator = now == "|" and bool(SEPARATOR.fullmatch(line))
-        anew = is_separator and bool(block.head) and bool(block.lines) and _is_header(block.lines[-1]) and len(block.lines) > 1
+        anew = (
+            is_separator
+            and bool(block.head)
+            and bool(block.lines)
+            and _is_header(block.lines[-1])
+            and len(block.lines) > 1
+        )
         if block.lines and (now != kind or anew):
             header = [block.lines.pop()] if anew else []
             grids.append(block)
@@ -113,12 +121,18 @@ def _kinds(lines: list[str], aligned: bool) -> list[str]:
 
 def _mark_aligned(lines: list[str], kinds: list[str]) -> None:
     """Runs of lines of at least three chunks each, two of which hold numbers."""
-    chunks = [len(re.split(r"\s{2,}", line.strip())) if line.strip() and not kind else 0 for line, kind in zip(lines, kinds, strict=True)]
+    chunks = [
+        len(re.split(r"\s{2,}", line.strip())) if line.strip() and not kind else 0
+        for line, kind in zip(lines, kinds, strict=True)
+    ]
     start = 0
     while start < len(lines):
         stop = start
         # one blank line may keep the header apart
-        while stop < len(lines) and (chunks[stop] >= 3 or (stop > start and not lines[stop].strip() and max(chunks[stop + 1 : stop + 2], default=0) >= 3)):
+        while stop < len(lines) and (
+            chunks[stop] >= 3
+            or (stop > start and not lines[stop].strip() and max(chunks[stop + 1 : stop + 2], default=0) >= 3)
+        ):
             stop += 1
         rows = [line for line in lines[start:stop] if line.strip()]
         numeric = sum(sum(bool(numbers_of(c)) for c in re.split(r"\s{2,}", row.strip())[1:]) >= 2 for row in rows)

@@ -11,7 +11,10 @@ from bench.audit.printed import Printed
 from bench.audit.table import Row, Sheet
 
 RANK = re.compile(r"^\W*(?:rank(?:ing)?|place|position|名次|排名|순위|rang|rank\s*\(.*\))\W*$", re.IGNORECASE)
-LOWER = re.compile(r"ppl|perplex|loss|error|\bwer\b|\bcer\b|latency|time|memory|↓|\blower\b|\bmae\b|\brmse\b|\bmse\b|bpb|bpc|bits per|nll|params|flops|macs", re.IGNORECASE)
+LOWER = re.compile(
+    r"ppl|perplex|loss|error|\bwer\b|\bcer\b|latency|time|memory|↓|\blower\b|\bmae\b|\brmse\b|\bmse\b|bpb|bpc|bits per|nll|params|flops|macs",
+    re.IGNORECASE,
+)
 
 
 def bold(sheet: Sheet) -> Iterator[Finding]:
@@ -32,7 +35,15 @@ def bold(sheet: Sheet) -> Iterator[Finding]:
         number, top = row.cells[column], best.cells[column]
         why = f"bold is the best of the column in the {len(marked) - 1} others; here {best.system} has {top.text}"
         yield Finding(
-            sheet.where, row.system, column, f"**{number.text}**", top.text, INFERENCE, "bold", why, "which system is best"
+            sheet.where,
+            row.system,
+            column,
+            f"**{number.text}**",
+            top.text,
+            INFERENCE,
+            "bold",
+            why,
+            "which system is best",
         )
 
 
@@ -53,7 +64,15 @@ def bold_in_rows(sheet: Sheet) -> Iterator[Finding]:
         shown = ", ".join(cell.text for cell in row.cells.values() if cell.bold)
         why = f"the best of the row is bold in the {len(marked) - 1} others; here {best} has {row.cells[best].text}"
         yield Finding(
-            sheet.where, row.system, best, f"**{shown}**", row.cells[best].text, INFERENCE, "bold", why, "which system is best"
+            sheet.where,
+            row.system,
+            best,
+            f"**{shown}**",
+            row.cells[best].text,
+            INFERENCE,
+            "bold",
+            why,
+            "which system is best",
         )
 
 

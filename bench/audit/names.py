@@ -14,10 +14,16 @@ AVERAGE = re.compile(
     re.IGNORECASE,
 )
 AVERAGE_LAST = re.compile(r"(?:\b(?:avg|average)|平均|평균)\.?\s*(?:score|acc\w*)?\s*(?:\([^()]*\))?$", re.IGNORECASE)
-TOTAL = re.compile(r"^\W*(?:grand |sub)?(?:total|sum|summe|gesamt|somme|合计|总计|总和|합계)\b\W*(?:\([^()]*\))?$", re.IGNORECASE)
-RATIO = re.compile(r"percent(?!ile)|%\s*of|(?<![\d\s])\s*%\s*(?:\)|$)|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b", re.IGNORECASE)
+TOTAL = re.compile(
+    r"^\W*(?:grand |sub)?(?:total|sum|summe|gesamt|somme|合计|总计|总和|합계)\b\W*(?:\([^()]*\))?$", re.IGNORECASE
+)
+RATIO = re.compile(
+    r"percent(?!ile)|%\s*of|(?<![\d\s])\s*%\s*(?:\)|$)|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b",
+    re.IGNORECASE,
+)
 DIFFERENCE = re.compile(
-    r"\bdiff|delta|Δ|\bgaps?\b|\bgains?\b|improve|\bminus\b|\bdrop\b(?!\s*\()|\bvs\b|\bdegradation|\b(?:in|de)crease|\bchange\b", re.IGNORECASE
+    r"\bdiff|delta|Δ|\bgaps?\b|\bgains?\b|improve|\bminus\b|\bdrop\b(?!\s*\()|\bvs\b|\bdegradation|\b(?:in|de)crease|\bchange\b",
+    re.IGNORECASE,
 )
 RATIO_COLUMN = re.compile(
     r"%\s*of|[A-Za-z]%$|percent(?:age)? of|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b", re.IGNORECASE
@@ -119,7 +125,8 @@ def plain_task(column: str) -> str:
 
 
 METRIC = re.compile(
-    r"\b(?:acc(?:uracy)?|f1|em|mcc|matthews|m(?:atthews)?[ -]?corr|pearson|spearman|p-s corr|corr|matched|mismatched|mm?|first|second)\b\.?", re.IGNORECASE
+    r"\b(?:acc(?:uracy)?|f1|em|mcc|matthews|m(?:atthews)?[ -]?corr|pearson|spearman|p-s corr|corr|matched|mismatched|mm?|first|second)\b\.?",
+    re.IGNORECASE,
 )
 
 

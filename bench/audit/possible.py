@@ -129,7 +129,9 @@ MATTHEWS = re.compile(r"\bmcc\b|matthews?(?:'?s)?(?:[- ]corr\w*\.?)?|\bmcc\.", r
 
 def _accuracy_and_mcc(sheet: Sheet, row: Row) -> Iterator[Finding]:
     """Accuracy and Matthews correlation of CoLA that no answers give together."""
-    for column in [c for c in row.cells if re.search("cola", f"{row.system} {c}", re.IGNORECASE) and ACCURACY.search(c)]:
+    for column in [
+        c for c in row.cells if re.search("cola", f"{row.system} {c}", re.IGNORECASE) and ACCURACY.search(c)
+    ]:
         rest = re.sub(r"\W", "", ACCURACY.sub("", column))
         for other in [c for c in row.cells if MATTHEWS.search(c) and re.sub(r"\W", "", MATTHEWS.sub("", c)) == rest]:
             accuracy, mcc = row.cells[column], row.cells[other]
@@ -156,5 +158,13 @@ def matthews_range(accuracy: float, unit: float, size: int, positive: int) -> tu
 
 def _finding(sheet: Sheet, row: Row, column: str, a: Printed, b: Printed, why: str) -> Finding:
     return Finding(
-        sheet.where, row.system, column, f"{a.text}, {b.text}", "", ARITHMETIC, "impossible", why, "which number is which"
+        sheet.where,
+        row.system,
+        column,
+        f"{a.text}, {b.text}",
+        "",
+        ARITHMETIC,
+        "impossible",
+        why,
+        "which number is which",
     )

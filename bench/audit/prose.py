@@ -17,7 +17,11 @@ def prose(findings: Sequence[Finding], reading: str) -> str:
     if certain:
         parts += ["## What the printed numbers show", _list(certain)]
     if guesses:
-        parts += ["## What may be worth a look", "These need a reading of the tables. They may have a good reason.", _list(guesses)]
+        parts += [
+            "## What may be worth a look",
+            "These need a reading of the tables. They may have a good reason.",
+            _list(guesses),
+        ]
     return "\n\n".join(parts) + "\n"
 
 

@@ -90,7 +90,12 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
         elif line.strip() and not re.fullmatch(r"[\s-]+", line):
             starts = [start for start, _ in slots]
             cells = [line[a:b].strip() for a, b in zip(starts, [*starts[1:], len(line) + 1], strict=True)]
-            if not cells[0] and grid.lines and len(grid.lines) != grid.head and not any(map(str.isdigit, "".join(cells))):
+            if (
+                not cells[0]
+                and grid.lines
+                and len(grid.lines) != grid.head
+                and not any(map(str.isdigit, "".join(cells)))
+            ):
                 grid.lines[-1].cells = [
                     Cell(f"{old.text} {new}".strip()) for old, new in zip(grid.lines[-1].cells, cells, strict=True)
                 ]
@@ -124,5 +129,7 @@ def _listed(body: list[tuple[int, str]]) -> list[tuple[int, list[str]]]:
 
 def _comma_separated(body: list[tuple[int, str]], header: str) -> list[tuple[int, list[str]]]:
     kept = [(number, line.strip()) for number, line in body if line.strip()]
-    rows = [(n, [without_markup(c.strip()) for c in next(csv.reader([line], skipinitialspace=True))]) for n, line in kept]
+    rows = [
+        (n, [without_markup(c.strip()) for c in next(csv.reader([line], skipinitialspace=True))]) for n, line in kept
+    ]
     return [*([(0, next(csv.reader([header], skipinitialspace=True)))] if header else []), *rows]

@@ -14,7 +14,8 @@ from bench.audit.table import Row, Sheet
 TOKENS = 128
 """Sequence length of the FLOPs that papers print."""
 SHARED = re.compile(
-    r"universal|shar|albert|recurren|loop|exit|early|dynamic|adaptive|length|token|seq|prun|sparse|layerdrop|resolution|patch|@", re.IGNORECASE
+    r"universal|shar|albert|recurren|loop|exit|early|dynamic|adaptive|length|token|seq|prun|sparse|layerdrop|resolution|patch|@",
+    re.IGNORECASE,
 )
 """Systems whose FLOPs do not follow from their parameters."""
 

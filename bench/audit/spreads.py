@@ -28,7 +28,10 @@ def spreads(sheet: Sheet) -> Iterator[Finding]:
         judged = [
             (row, row.cells[column], seeds, possible(row.cells[column], seeds, size))
             for row in sheet.rows
-            if column in row.cells and is_plain(row) and row.cells[column].deviation and (seeds := seeds_of(sheet, row, column))
+            if column in row.cells
+            and is_plain(row)
+            and row.cells[column].deviation
+            and (seeds := seeds_of(sheet, row, column))
         ]
         wrong = [one for one in judged if one[3] is False]
         if len(wrong) == 1 and sum(fits is True for *_, fits in judged) >= 3:
@@ -36,7 +39,15 @@ def spreads(sheet: Sheet) -> Iterator[Finding]:
             deviation = cell.deviation.text if cell.deviation else ""
             why = f"no {seeds} counts of {size} right answers have this mean and this deviation (sample, population or standard error)"
             yield Finding(
-                sheet.where, row.system, column, f"{cell.text} ± {deviation}", "", INFERENCE, "spread", why, "a spread over seeds"
+                sheet.where,
+                row.system,
+                column,
+                f"{cell.text} ± {deviation}",
+                "",
+                INFERENCE,
+                "spread",
+                why,
+                "a spread over seeds",
             )
 
 
@@ -73,4 +84,3 @@ def _gives(counts: tuple[int, ...], cell: Printed, deviation: Printed, size: int
     squares = sum((count - mean) ** 2 for count in counts)
     ways = (squares / (seeds - 1), squares / seeds, squares / (seeds - 1) / seeds)
     return any(abs(sqrt(way) * whole / size - float(deviation.value)) <= float(deviation.unit) * 0.51 for way in ways)
-

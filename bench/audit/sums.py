@@ -23,7 +23,10 @@ def sums(sheet: Sheet) -> Iterator[Finding]:
     for place, row in enumerate(sheet.rows):
         if is_total_row(row):
             for column, cell in row.cells.items():
-                ways = [[r.cells[column] for r in chosen if column in r.cells] for chosen in rows_above(sheet, place).values()]
+                ways = [
+                    [r.cells[column] for r in chosen if column in r.cells]
+                    for chosen in rows_above(sheet, place).values()
+                ]
                 yield from _against(sheet, row, column, cell, ways, "the sum of the rows above in this column")
     for column in [c for c in sheet.columns if TOTAL.match(c)]:
         rows = [r for r in sheet.rows if column in r.cells and is_plain(r)]
@@ -31,7 +34,9 @@ def sums(sheet: Sheet) -> Iterator[Finding]:
         fitting = [r for r in rows if len(parts[id(r)]) >= 2 and not _gap(r.cells[column], parts[id(r)])]
         if len(fitting) >= max(2, len(rows) / 2):
             for row in rows:
-                yield from _against(sheet, row, column, row.cells[column], [parts[id(row)]], "the sum of this row's other columns")
+                yield from _against(
+                    sheet, row, column, row.cells[column], [parts[id(row)]], "the sum of this row's other columns"
+                )
 
 
 def _gap(cell: Printed, parts: Sequence[Printed]) -> Decimal:
@@ -58,7 +63,8 @@ def _against(
     if abs(right - cell.value) > NEAR * abs(cell.value) or len({part.suffix for part in nearest}) > 1:
         return
     finding = of_cell(sheet, row, column, right, "sum", why, "a total")
-    if abs(right - cell.value) <= cell.unit / 2 + sum((part.unit / 2 for part in nearest), Decimal(0)):
+    counted = not any(part.places or part.suffix for part in nearest)
+    if not counted and abs(right - cell.value) <= cell.unit / 2 + sum((part.unit / 2 for part in nearest), Decimal(0)):
         why = f"{why}; rounding of the parts hardly gives this"
         finding = replace(finding, basis=INFERENCE, why=why)
     yield finding
