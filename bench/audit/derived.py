@@ -263,7 +263,7 @@ def derived_columns(sheet: Sheet) -> Iterator[Finding]:
             re.search(r"\b(?:mean|average|avg)\b", one, re.IGNORECASE) for one in (origin.first, origin.second)
         )
         for place, made in origin.made.items():
-            if of_means and abs(made.cell.value - made.value) <= abs(made.value) / 100:
+            if of_means and abs(made.cell.value - made.value) <= abs(made.value) / 500:
                 continue  # a mean of ratios is near the ratio of means
             if is_speed and abs(made.cell.value - made.value) <= abs(made.value) / 20:
                 continue  # times of two measurements are never quite alike
@@ -293,20 +293,22 @@ def _origin_of_column(
     sources = [(c, cells) for c, cells in by_column.items() if c != column and not uncertain.search(c)]
     plain = [(c, cells) for c, cells in sources if not derived_kind(c) and c != "speed-up"]
     for one in KINDS_OF[kind]:
-        found.append(_to_a_row(sheet, target, plain, one))
+        found.append(_to_a_row(sheet, column, target, plain, one))
         if one != "compression":
             pair = _origin(target, sources, one)
             found.append(pair if pair and pair.near >= 3 and pair.share >= 0.6 else None)
     return max((origin for origin in found if origin is not None), key=lambda origin: origin.share, default=None)
 
 
-def _to_a_row(sheet: Sheet, target: Mapping[str, Printed], sources: Sequence[Source], kind: str) -> Origin | None:
+def _to_a_row(
+    sheet: Sheet, name: str, target: Mapping[str, Printed], sources: Sequence[Source], kind: str
+) -> Origin | None:
     """The column, and the row of it, that most of the target's cells are relative to; None where none convinces."""
     best: Origin | None = None
-    pairs = 0
+    pairs = sum(map(len, (cells for _, cells in sources)))
+    tried = pairs
     for column, cells in sources:
         for reference, base in cells.items():
-            pairs += 1
             made = {
                 place: _MAKERS[kind](cell, cells[place], base)
                 for place, cell in target.items()
@@ -316,4 +318,6 @@ def _to_a_row(sheet: Sheet, target: Mapping[str, Printed], sources: Sequence[Sou
             origin = Origin(kind, column, f"{column} of {row}", made)
             if origin.near >= 3 and origin.share >= 0.6 and (best is None or origin.share > best.share):
                 best = origin
-    return best if best is not None and best.expected(max(1, pairs)) <= LIKELY else None
+                # the first row, or a column that the name repeats, is the first that one would try
+                tried = 1 if reference == min(cells, key=int) or column in name else pairs
+    return best if best is not None and best.expected(max(1, tried)) <= LIKELY else None
