@@ -318,6 +318,6 @@ def _to_a_row(
             origin = Origin(kind, column, f"{column} of {row}", made)
             if origin.near >= 3 and origin.share >= 0.6 and (best is None or origin.share > best.share):
                 best = origin
-                # the first row, or a column that the name repeats, is the first that one would try
-                tried = 1 if reference == min(cells, key=int) or column in name else pairs
+                # a column that the name repeats is the first that one would try, and the first row of any other
+                tried = 1 if column in name else len(sources) if reference == min(cells, key=int) else pairs
     return best if best is not None and best.expected(max(1, tried)) <= LIKELY else None
