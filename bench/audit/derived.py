@@ -296,7 +296,7 @@ def _origin_of_column(
         found.append(_to_a_row(sheet, column, target, plain, one))
         if one != "compression":
             pair = _origin(target, sources, one)
-            found.append(pair if pair and pair.near >= 3 and pair.share >= 0.6 else None)
+            found.append(pair if pair and pair.near >= 3 and pair.share >= 0.65 else None)
     return max((origin for origin in found if origin is not None), key=lambda origin: origin.share, default=None)
 
 
@@ -316,8 +316,8 @@ def _to_a_row(
             }
             row = sheet.rows[int(reference)].system
             origin = Origin(kind, column, f"{column} of {row}", made)
-            if origin.near >= 3 and origin.share >= 0.6 and (best is None or origin.share > best.share):
+            if origin.near >= 3 and origin.share >= 0.65 and (best is None or origin.share > best.share):
                 best = origin
-                # the first row, or a column that the name repeats, is the first that one would try
-                tried = 1 if reference == min(cells, key=int) or column in name else pairs
+                # a column that the name repeats is the first that one would try, and the first row of any other
+                tried = 1 if column in name else len(sources) if reference == min(cells, key=int) else pairs
     return best if best is not None and best.expected(max(1, tried)) <= LIKELY else None
