@@ -109,7 +109,7 @@ def test_a_step_is_that_of_the_optimisers_paper(name, seed, shape, steps, plain)
             group["lr"] = RATE * group["factor"]
         stepped.step()
     expected = published(name, weight, gradients, 0.0 if plain else DECAY, plain)
-    assert torch.allclose(moved.detach().double(), expected, rtol=2e-4, atol=2e-6)
+    assert torch.allclose(moved.detach().double(), expected, rtol=2e-4, atol=2e-5)  # float32 against double
 
 
 @pytest.mark.parametrize("name", ["lamb", "adamax"])
@@ -402,7 +402,8 @@ def test_two_optimisers_are_two_comparisons(tmp_path):
         for label in ("kd", "finetune"):
             answers = np.eye(2, dtype=np.float32)[labels if label == "kd" else 1 - labels]
             arrays = {"logits": answers, "labels": labels, "examples": np.arange(40, dtype=np.uint64)}
-            store.write(recorded(name, label), {f"{what}.validation": value for what, value in arrays.items()})
+            named = {f"{what}.validation": value for what, value in arrays.items()}
+            store.write(*made.consistent(recorded(name, label), named))
     found = compare(store.root, "kd", "finetune")
     plain, other = sorted(found)
     assert other == f"{plain}, optimizer sgd"

@@ -12,14 +12,19 @@ from bench import api
 from bench.errors import InputError
 from bench.measure.records import empty, now
 from bench.plan.build import Plan
-from bench.plan.cell import record_key, train_key
+from bench.plan.cell import Cell, record_key, train_key
 from bench.plan.jobs import SCORES, STUDENTS, Job, jobs_of
 from bench.record.claims import Claims
-from bench.record.schema import Failure
+from bench.record.schema import Failure, Record
 from bench.run.outcome import Answer, Outcome
 from bench.run.schedule import Schedule
 
 WHY = Failure(type="ValueError", message="it cannot be made", traceback="")
+
+
+def finished(cell: Cell) -> Record:
+    """A record with a score, whose answers nobody kept."""
+    return empty(cell, "ok", now()).model_copy(update={"scores": {"validation": {"accuracy": 0.5}}})
 
 
 class Pretends:
@@ -41,7 +46,7 @@ class Pretends:
         """A finished record for each cell; a test may say something else."""
         if not job.students:
             return Answer()
-        return Answer([(empty(self.cells[key], "ok", now()), {}) for key in job.cells])
+        return Answer([(finished(self.cells[key]), {}) for key in job.cells])
 
     def submit(self, job: Job) -> Future[Answer]:
         self.submitted.append(job)
@@ -199,7 +204,7 @@ def test_what_another_run_has_finished_is_not_replaced_by_a_failure(run, request
     def becomes(job, whole):
         if job.kind != "teacher":
             return whole(job)
-        api.Store(request_.results).write(empty(kd, "ok", now()))
+        api.Store(request_.results).write(finished(kd))
         return Answer(error=WHY)
 
     outcome = run(becomes)

@@ -143,7 +143,7 @@ def test_keys_that_name_no_single_record_are_bad_input(bench, place):
     for key in ("zzzz", ""):
         answer = bench("verify", key, "--results", root, *typed)
         assert answer.returncode == 2
-        assert "have a key that begins with" in answer.stderr
+        assert ("a key that begins with" if key else "records in") in answer.stderr
 
 
 def test_a_number_is_traced_to_its_record(bench, place, tmp_path):
