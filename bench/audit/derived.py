@@ -117,11 +117,16 @@ class Origin:
         values = [float(made.cell.value) for made in self.made.values()]
         scale = max(max(values) - min(values), max(map(abs, values)) / 10, 1e-9)
         shown = {made.cell.value: made for made in self.made.values() if made.value not in (0, 1, 100)}
-        fits = [min(1.0, 2 * float(made.slack) / scale) for made in shown.values() if made.is_possible]
+        # a turned sign has the right digits: as evidence it counts half as much
+        fits = [
+            min(1.0, (4 if made.is_turned else 2) * float(made.slack) / scale)
+            for made in shown.values()
+            if made.is_possible or made.is_turned
+        ]
         return pairs * comb(max(len(shown), len(fits)), len(fits)) * prod(fits)
 
 
-def _origin(target: Mapping[str, Printed], sources: Sequence[Source], kind: str) -> Origin | None:
+def _origin(target: Mapping[str, Printed], sources: Sequence[Source], kind: str, name: str = "") -> Origin | None:
     """The pair of sources that most of the target's cells follow; None where no pair convinces."""
     best: Origin | None = None
     pairs = max(1, len(sources) * (len(sources) - 1))
@@ -130,7 +135,12 @@ def _origin(target: Mapping[str, Printed], sources: Sequence[Source], kind: str)
         origin = Origin(kind, first, second, {c: _MAKERS[kind](target[c], a[c], b[c]) for c in shared})
         if origin.near >= 2 and origin.share >= 0.5 and (best is None or origin.share > best.share):
             best = origin
-    return best if best is not None and best.expected(pairs) <= LIKELY else None
+    if best is None:
+        return None
+    # sources that the name repeats are the first that one would try: "Difference (A to B)"
+    named = [one for one in (best.first, best.second) if plain_name(one) and plain_name(one) in plain_name(name)]
+    tried = pairs if not named else 1 if len(named) == 2 else len(sources)
+    return best if best.expected(tried) <= LIKELY else None
 
 
 def derived_rows(sheet: Sheet) -> Iterator[Finding]:
@@ -145,10 +155,10 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
         scores = scores_of(row.cells)
         others: list[Source] = [(r.system, r.cells) for r in sheet.rows if r is not row and RATIO.search(r.system)]
         if DIFFERENCE.search(row.system) or "percentage_points" in metrics:
-            found, origin = differences, _origin(scores, [*plain, *others], "difference")
+            found, origin = differences, _origin(scores, [*plain, *others], "difference", row.system)
         else:
             of_one = all(abs(cell.value) <= FRACTION_AT_MOST for cell in scores.values())
-            found, origin = ratios, _origin(scores, plain, "fraction" if of_one else "ratio")
+            found, origin = ratios, _origin(scores, plain, "fraction" if of_one else "ratio", row.system)
         if origin is not None:
             found.append((row, origin))
     differences = [(row, _of_unprinted_ratios(origin, {r.system: o for r, o in ratios})) for row, origin in differences]
