@@ -271,7 +271,11 @@ def test_another_budget_of_text_is_named(asked):
 
 def test_a_start_whose_text_no_record_names_says_so(asked):
     cell = cell_of(build(asked))
-    body = {"key": cell.artefacts["general_start"], "weights": "1" * 64, "train": {"steps": 1, "tokens": 310, "seconds_own": 1.0}}
+    body = {
+        "key": cell.artefacts["general_start"],
+        "weights": "1" * 64,
+        "train": {"steps": 1, "tokens": 310, "seconds_own": 1.0},
+    }
     answer = ask(keep(asked.results, cell, artefacts={"general_start": body}), replace(asked, corpus_tokens=200))
     start = inputs(answer, "artefacts.general_start")
     assert start.differ == ()
