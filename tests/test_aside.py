@@ -416,3 +416,26 @@ def test_a_folder_that_is_not_there_is_no_folder_of_results(bench, tmp_path):
         answer = bench("store", verb, "--results", tmp_path / "nowhere")
         assert answer.returncode == 2
         assert "no such folder" in answer.stderr
+
+
+def test_reading_a_file_of_ones_own_asks_nobody(tmp_path):
+    """`datasets` counts at the hub how often files are read, also those that are on this machine alone."""
+    import subprocess
+    import sys
+
+    (tmp_path / "a.csv").write_text("s,label\nx,0\n")
+    code = (
+        "import socket, sys\n"
+        "def no(*a, **k): print('asked', a[0], file=sys.stderr); raise OSError('no')\n"
+        "socket.getaddrinfo = no\n"
+        "from pathlib import Path\n"
+        "from bench.data.sources import read\n"
+        "from bench.data.tasks import EvaluationSet, Task\n"
+        "task = Task('t', ('s',), ('a', 'b'), ('accuracy',), (EvaluationSet('validation', 't', 'validation'),))\n"
+        f"print(len(read([Path({str(tmp_path / 'a.csv')!r})], task, True)))\n"
+    )
+    env = {name: value for name, value in os.environ.items() if name not in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=REFERENCE.parents[1], check=False
+    )
+    assert (done.stdout.strip(), "asked" in done.stderr) == ("1", False), done.stderr

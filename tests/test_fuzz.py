@@ -223,7 +223,8 @@ DATA = {
 }
 
 
-@hostile.counts(12)
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@hostile.counts(12)  # pandas and tarfile leave a file open where they raise: Python closes it, and says so
 @pytest.mark.parametrize("ending", DATA)
 def test_data_files(ending, count, tmp_path):
     file = tmp_path / f"train{ending}"

@@ -225,6 +225,7 @@ def _table(files: Sequence[Path], task: Task) -> Any:
 
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it says of bad files is said below, once
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # else it tells the hub that somebody read a file of their own
     kind = READERS.get(files[0].suffix)
     if kind is None:
         raise InputError(f"{files[0]} has no ending that can be read; known: {', '.join(READERS)}")
@@ -266,10 +267,11 @@ def _check_bytes(file: Path, kind: str) -> None:
     """
     try:
         with file.open("rb") as stream:
-            head = stream.read(6)
+            head = stream.read(265)
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; name a file that can be read") from None
     packed = next((name for begins, name in PACKED.items() if head.startswith(begins)), "")
+    packed = packed or ("tar" if head[257:262] == b"ustar" else "")
     if packed:
         raise InputError(f"{file} is a {packed} archive; unpack it first")
     if not head:
