@@ -137,10 +137,10 @@ def _origin(target: Mapping[str, Printed], sources: Sequence[Source], kind: str,
             best = origin
     if best is None:
         return None
-    # sources that the name repeats are the first that one would try: "Difference (A to B)"
+    # a name with both sources needs no further evidence, one with one of them less: "Difference (A to B)"
     named = [one for one in (best.first, best.second) if plain_name(one) and plain_name(one) in plain_name(name)]
-    tried = pairs if not named else 1 if len(named) == 2 else len(sources)
-    return best if best.expected(tried) <= LIKELY else None
+    tried = len(sources) if named else pairs
+    return best if len(named) == 2 or best.expected(tried) <= LIKELY else None
 
 
 def derived_rows(sheet: Sheet) -> Iterator[Finding]:
