@@ -16,11 +16,11 @@ from bench.record.schema import Record, Sizes
 from bench.record.store import Store
 
 if TYPE_CHECKING:
+    from bench.conformance.checks import Check
     from bench.plan.build import Plan
-    from bench.pretrain import Made
     from bench.progress import Progress
     from bench.run import Outcome
-    from bench.train.conformance import Check
+    from bench.workflows.pretrain import Made
 
 __all__ = ["Record", "Request", "Sizes", "Store", "check_method", "plan", "pretrain", "profile", "report", "run"]
 
@@ -38,14 +38,14 @@ def plan(request: Request) -> Plan:
 
 def run(request: Request, progress: Progress | None = None, confirm: Callable[[str], bool] | None = None) -> Outcome:
     """Do what is missing and write the report; see :func:`bench.run.run`."""
-    from bench.run import run as carry_out
+    from bench.workflows.run import run as carry_out
 
     return carry_out(request, progress, confirm)
 
 
 def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
-    """Make the general stages of the request's rows; see :func:`bench.pretrain.pretrain`."""
-    from bench.pretrain import pretrain as carry_out
+    """Make the general stages of the request's rows; see :func:`bench.workflows.pretrain.pretrain`."""
+    from bench.workflows.pretrain import pretrain as carry_out
 
     return carry_out(request, progress)
 
@@ -68,9 +68,9 @@ def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:
         KeyError: no such method or check.
         InputError: the class is not written for today's contract.
     """
-    from bench.plan.contract import method_class
+    from bench.conformance.checks import check_method as carry_out
+    from bench.plan.plugins import method_class
     from bench.progress import quiet
-    from bench.train.conformance import check_method as carry_out
 
     quiet()
     return carry_out(method_class(method) if isinstance(method, str) else method, checks)
@@ -82,6 +82,6 @@ def profile(methods: str = "all", teacher: str = "bert-base-uncased") -> list[tu
     Raises:
         InputError: an unknown method or teacher.
     """
-    from bench.measure.students import profile_rows
+    from bench.plan.untrained import profile_rows
 
     return profile_rows(methods, teacher)

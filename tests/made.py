@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.plan.cell import record_key, train_key
-from bench.record.facts import lifted
+from bench.record.cell import record_key, train_key
 from bench.record.schema import Failure, Record, load
+from bench.record.task_facts import lifted
 from bench.stats.metrics import metric_of
 
 FROZEN = Path(__file__).parent / "records" / "v1"

@@ -16,14 +16,14 @@ import pytest
 import tiny
 import torch
 
+from bench import cache
+from bench.cache import Slot
+from bench.conformance.checks import check_method
 from bench.data import checkpoints
 from bench.plan.build import build
 from bench.plan.request import Request
-from bench.record.code import Code, code_of
+from bench.record.code_hash import Code, code_of
 from bench.record.store import Store
-from bench.train import cache
-from bench.train.cache import Slot
-from bench.train.conformance import check_method
 from methods.artefacts import BASE, TRAIN, Artefact
 from methods.finetune import FineTune
 

@@ -16,13 +16,13 @@ import tiny
 
 from bench import api
 from bench.errors import InputError
-from bench.record.aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, heard_by
-from bench.record.speed import FOLDER, speed_records
+from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, heard_by
+from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.report.rebuild import commands, located
+from bench.report.reproduce import commands, located
 from bench.report.tables import Footnotes, accuracy, behind, sizes_of
-from bench.report.training import cost, gradient_shares
+from bench.report.training_tables import cost, gradient_shares
 from bench.report.write import provenance, warnings
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference"
@@ -241,7 +241,7 @@ def test_a_run_trains_again_what_it_must_and_says_why(tmp_path, teacher_folder, 
 
 def readers(root: Path) -> None:
     """What reports and `trace` read of records, without resampling."""
-    from bench.trace import _all
+    from bench.analysis.trace import _all
 
     store = Store(root)
     records = list(store.records())
@@ -283,7 +283,7 @@ def test_notes_are_told_once_a_command(store):
 
 def test_failures_name_no_folder_of_the_machine(tmp_path, monkeypatch):
     """Neither the working folder, nor home, Python, the cache or where data lie; addresses stay as they are."""
-    from bench.measure.records import failure_of
+    from bench.run.recording import failure_of
 
     monkeypatch.chdir(tmp_path)
     files = [

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.data import augment
-from bench.data.augment import Augmentation, augmented, by_candidates, by_chance, classes_of, word_class, words_of
+from bench.data import augmentation
+from bench.data.augmentation import Augmentation, augmented, by_candidates, by_chance, classes_of, word_class, words_of
 from bench.data.sources import Split
 from bench.record.store import Store
 
@@ -21,7 +21,7 @@ def nobody(sentences):
     return [{0: ["cat", "dog"]} for _ in sentences]
 
 
-@pytest.mark.parametrize("kind", augment.KINDS)
+@pytest.mark.parametrize("kind", augmentation.KINDS)
 @pytest.mark.parametrize("pairs", [False, True])
 def test_every_row_comes_first_unchanged_and_no_variant_twice(kind, pairs):
     rows = tiny.split(20, pairs=pairs)
@@ -58,10 +58,10 @@ def test_the_other_rules_keep_classes_and_never_change_everything(words, seed):
     sentences = [words, tiny.WORDS]
     variant = by_chance(words, classes_of(sentences), np.random.default_rng(seed))
     assert 1 <= len(variant) <= len(words)
-    assert set(variant) <= {*tiny.WORDS, augment.MASK}
+    assert set(variant) <= {*tiny.WORDS, augmentation.MASK}
     if len(variant) == len(words):
         for old, new in zip(words, variant, strict=True):
-            assert new == augment.MASK or word_class(new) == word_class(old)
+            assert new == augmentation.MASK or word_class(new) == word_class(old)
 
 
 def test_shares_of_the_other_rules():
@@ -70,7 +70,7 @@ def test_shares_of_the_other_rules():
     variants = [by_chance(words, classes_of([words]), rng) for _ in range(4000)]
     whole = [variant for variant in variants if len(variant) == 10]
     assert 0.72 < len(whole) / len(variants) < 0.78
-    hidden = np.mean([[word == augment.MASK for word in variant] for variant in whole])
+    hidden = np.mean([[word == augmentation.MASK for word in variant] for variant in whole])
     assert 0.09 < hidden < 0.11
     assert {len(variant) for variant in variants} == {1, 2, 3, 4, 5, 10}
 
@@ -91,10 +91,10 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     """Against transformers' own masked language model on the same question, asked one by one."""
     from transformers import BertForPreTraining
 
+    from bench.artefacts.augmented_rows import teacher_candidates
+    from bench.artefacts.inputs import in_checkpoint
+    from bench.cache import WEIGHTS
     from bench.data.checkpoints import find, tokenizer_of
-    from bench.train.augmentation import teacher_candidates
-    from bench.train.cache import WEIGHTS
-    from bench.train.given import in_checkpoint
     from bench.train.numerics import Numerics
     from methods.masked import TeacherHead
 
@@ -118,7 +118,7 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
 
 
 def test_nearest_words_are_by_cosine():
-    from bench.train.augmentation import _nearest
+    from bench.artefacts.augmented_rows import _nearest
 
     vectors = torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [-1.0, 0.0]])
     whole = torch.tensor([True, True, True, False])
@@ -200,7 +200,7 @@ VECTORS = "cat 1 0 0\ndog 0.9 0.1 0\nfish 0 1 0\nswims -1 0 0.1\n. . 0 0 1\ncatd
 
 
 def test_nearest_words_of_a_file_are_by_cosine_and_never_the_word_itself(tmp_path):
-    from bench.data.vectors import read
+    from bench.data.word_vectors import read
 
     file = tmp_path / "vectors.txt"
     file.write_text(VECTORS)
@@ -217,7 +217,7 @@ def test_nearest_words_of_a_file_are_by_cosine_and_never_the_word_itself(tmp_pat
      ("cat 1 2\ndog 1 nan\n", "line 2: expected a word and 2 numbers")],
 )  # fmt: skip
 def test_what_is_no_file_of_word_vectors_is_said(tmp_path, text, said):
-    from bench.data.vectors import read
+    from bench.data.word_vectors import read
     from bench.errors import InputError
 
     file = tmp_path / "vectors.txt"
@@ -228,9 +228,9 @@ def test_what_is_no_file_of_word_vectors_is_said(tmp_path, text, said):
 
 def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_folder, teacher_folder, tmp_path):
     """Only for words of several pieces; the rows, their key and the report's title say with which file."""
+    from bench.artefacts.augmented_rows import teacher_candidates
     from bench.data.checkpoints import find
-    from bench.data.vectors import read
-    from bench.train.augmentation import teacher_candidates
+    from bench.data.word_vectors import read
     from bench.train.numerics import Numerics
     from methods.masked import TeacherHead
     from methods.parts import blank_artefacts

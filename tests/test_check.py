@@ -12,7 +12,7 @@ import made
 import numpy as np
 import pytest
 
-from bench.check import (
+from bench.analysis.gate import (
     MISSING,
     OTHER,
     PASSED,
@@ -29,7 +29,7 @@ from bench.check import (
 )
 from bench.errors import InputError
 from bench.record.schema import Record
-from bench.record.speed import Conditions, SpeedRecord, Timing, write_speed
+from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
 from bench.stats.paired import Pairs, seed_half_width
 from bench.stats.ratios import ratio

@@ -105,7 +105,7 @@ def test_a_checkpoint_that_is_none_is_bad_input(bench, typed):
 def test_what_chose_the_epoch_is_in_the_key():
     from made import record
 
-    from bench.plan.cell import Selection, train_key
+    from bench.record.cell import Selection, train_key
 
     cell = record().cell
     chosen = cell.model_copy(update={"selection": Selection(rule="dev", rows={"rte": "x"})})

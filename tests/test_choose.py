@@ -8,7 +8,7 @@ import made
 import numpy as np
 import pytest
 
-from bench.choose import Budget, choose
+from bench.analysis.choose import Budget, choose
 from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, NothingMeasured
 from bench.record.store import Store
 

@@ -12,8 +12,8 @@ import pytest
 import tiny
 
 import methods
-from bench.record import code
-from bench.record.code import KINDS, Closure, code_of, student_code
+from bench.record import code_hash
+from bench.record.code_hash import KINDS, Closure, code_of, student_code
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = itertools.count()
@@ -184,7 +184,7 @@ def test_a_metric_counts_for_the_tasks_that_are_scored_by_it():
     assert code_of("scoring", ("bench.stats.metrics:FORMULAS[nothing]",)).hash == ""
 
 
-FILES = {str(code._file(module)): module for module in code.COMPUTING} | {
+FILES = {str(code_hash._file(module)): module for module in code_hash.COMPUTING} | {
     str(file): f"methods.{file.stem}" for file in (ROOT / "methods").glob("*.py")
 }
 
@@ -217,7 +217,7 @@ def hashed_names(*roots: str) -> set[tuple[str, str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", methods.TABLE)
 def test_whatever_runs_in_a_training_is_hashed(name):
-    from bench.train.conformance import Bench
+    from bench.conformance.checks import Bench
 
     kind = methods.get(name)
     small = Bench(kind(**getattr(kind, "tiny_settings", {})), 2)
@@ -232,8 +232,8 @@ def test_whatever_runs_in_a_training_is_hashed(name):
 
 @pytest.mark.slow
 def test_whatever_runs_when_something_is_prepared_is_hashed(tmp_path, teacher_folder, glue_folder, monkeypatch):
-    from bench import api
-    from bench.train import artefacts, augmentation, cache, teachers
+    from bench import api, cache
+    from bench.artefacts import augmented_rows, make, teachers
 
     missed: dict[str, set[tuple[str, str]]] = {}
 
@@ -251,7 +251,7 @@ def test_whatever_runs_when_something_is_prepared_is_hashed(tmp_path, teacher_fo
 
     made: dict[str, set[tuple[str, str]]] = {}
     kinds: set[str] = set()
-    for module in (artefacts, augmentation, teachers):
+    for module in (make, augmented_rows, teachers):
         monkeypatch.setattr(module, "keep", keep)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
@@ -270,14 +270,14 @@ def test_whatever_runs_when_something_is_prepared_is_hashed(tmp_path, teacher_fo
     assert api.run(api.Request(methods=f"finetune:{tiny.SHAPE}", augment="masked", **common)).exit_code == 0
     assert kinds == {"teacher", "augmentation", "artefact", "trained artefact"}
     # what keeps states, hands text on and names keys computes none of the numbers
-    others = {("bench.train.halfway", name) for name in ("Halfway", "StudentState", "_number")}
+    others = {("bench.train.training_state", name) for name in ("Halfway", "StudentState", "_number")}
     others |= {("bench.plan.tasks", "TaskPlan"), ("bench.plan.tasks", "_teacher_key"), ("methods.api", "Shape")}
     assert {title: names - others for title, names in missed.items()} == {title: set() for title in missed}
 
 
 def test_the_version_is_read_without_importing_the_method() -> None:
-    assert {name: code.version_of(name) for name in methods.TABLE} == {
+    assert {name: code_hash.version_of(name) for name in methods.TABLE} == {
         name: methods.get(name).version for name in methods.TABLE
     }
-    assert code.version_of("teacher") is None
-    assert code.version_of("nobody/method") is None
+    assert code_hash.version_of("teacher") is None
+    assert code_hash.version_of("nobody/method") is None

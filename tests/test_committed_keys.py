@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from conftest import SHARED
 
-from bench.plan.again import spelling_of
 from bench.plan.build import build
-from bench.plan.cell import TEACHER, record_key, train_key
+from bench.plan.from_record import spelling_of
 from bench.plan.request import OPTION_OF, Request
+from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.freshness import other_version
 from bench.record.schema import Record
 from bench.record.store import Store

@@ -9,7 +9,7 @@ import made
 import numpy as np
 import pytest
 
-from bench.compare import BETTER, UNCLEAR, compare, table
+from bench.analysis.compare import BETTER, UNCLEAR, compare, table
 from bench.errors import InputError
 from bench.record.store import Store
 from bench.stats.paired import Pairs, interval

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from transformers import BertConfig
 
 import methods
-from bench.train.conformance import CHECKS, Suite, check_method
-from bench.train.mixing import findings
+from bench.conformance.checks import CHECKS, Suite, check_method
+from bench.conformance.mixing import findings
 from methods import losses, taps
 from methods.api import Method, MethodError, Setup, Student, Term
 from methods.finetune import FineTune

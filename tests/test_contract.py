@@ -10,7 +10,7 @@ import pytest
 import methods
 from bench import api
 from bench.errors import InputError
-from bench.plan.contract import MEMBERS, method_class, outdated
+from bench.plan.plugins import MEMBERS, method_class, outdated
 from methods.api import Method
 
 ROOT = Path(__file__).parents[1]
@@ -89,23 +89,23 @@ def test_what_is_shipped_is_of_today(name):
 CONTRACT = {"methods/api.py"}
 """Defines what is declared: it alone may look for members by their names."""
 OTHER_THINGS = {
-    ("bench/check.py", "getattr(old.sizes, name)"): "columns of a record",
-    ("bench/check.py", "getattr(new.sizes, name)"): "columns of a record",
-    ("bench/choose.py", "getattr(candidate, name)"): "columns of a table",
-    ("bench/cli.py", "getattr(error, 'format_message', None)"): "an error of the command line library",
+    ("bench/analysis/gate.py", "getattr(old.sizes, name)"): "columns of a record",
+    ("bench/analysis/gate.py", "getattr(new.sizes, name)"): "columns of a record",
+    ("bench/analysis/choose.py", "getattr(candidate, name)"): "columns of a table",
+    ("bench/cli/app.py", "getattr(error, 'format_message', None)"): "an error of the command line library",
     ("bench/measure/machine.py", "hasattr(os, 'sched_getaffinity')"): "a function that some systems lack",
     ("bench/measure/memory.py", "getattr(import_module(module), name)"): "a function by its name in a module",
-    ("bench/plan/again.py", "getattr(Recipe, name)"): "defaults of a recipe",
+    ("bench/plan/from_record.py", "getattr(Recipe, name)"): "defaults of a recipe",
     (
-        "bench/plan/contract.py",
+        "bench/plan/plugins.py",
         "getattr(importlib.import_module(module), attribute)",
     ): "a class by its name in a module",
-    ("bench/plan/recipe.py", "getattr(self, part.name)"): "fields of a recipe",
+    ("bench/record/recipe.py", "getattr(self, part.name)"): "fields of a recipe",
     (
-        "bench/record/code.py",
+        "bench/record/code_hash.py",
         "getattr(node, name, None)",
     ): "fields of a syntax node, which versions of Python differ in",
-    ("bench/record/code.py", "getattr(statement, part, [])"): "blocks of a syntax node",
+    ("bench/record/code_hash.py", "getattr(statement, part, [])"): "blocks of a syntax node",
     (
         "bench/run/executors.py",
         "getattr(multiprocessing.current_process(), '_inheriting', False)",

@@ -8,7 +8,7 @@ import pytest
 import tiny
 
 from bench.data.corpus import read_corpus
-from bench.data.encode import batches_of_epoch, encode, pieces
+from bench.data.encoding import batches_of_epoch, encode, pieces
 from bench.data.sources import Folder, Split, hub_folder, read, source_for
 from bench.data.tasks import GLUE, expand, from_toml
 from bench.errors import InputError

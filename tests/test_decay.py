@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 import methods
-from bench.plan.recipe import Recipe
-from bench.train.conformance import Bench
-from bench.train.trainee import is_not_decayed, optimiser
+from bench.conformance.checks import Bench
+from bench.record.recipe import Recipe
+from bench.train.student_trainer import is_not_decayed, optimiser
 
 SETTINGS = {
     "distilbert": ({}, {"pretraining": "masked"}),

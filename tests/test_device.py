@@ -10,9 +10,9 @@ import torch
 from test_keys import cell
 
 from bench import api
-from bench.plan.cell import Numeric, train_key
-from bench.plan.keys import digest
-from bench.record.question import differing
+from bench.record.cell import Numeric, train_key
+from bench.record.comparability import differing
+from bench.record.keys import digest
 from bench.train import numerics
 from bench.train.numerics import RandomState, Watch, device_of
 
@@ -61,8 +61,8 @@ def test_nothing_made_on_one_kind_of_device_is_taken_on_another(on):
 
 
 def test_reports_of_two_kinds_of_device_have_their_own_tables(paper_store):
+    from bench.report.file_names import name_of
     from bench.report.groups import groups
-    from bench.report.names import name_of
 
     records = list(paper_store.records())
     moved = [
@@ -162,10 +162,10 @@ def test_cuda_and_cpu_share_nothing_and_cuda_repeats_itself(request_):
 def test_a_training_that_breaks_off_on_cuda_goes_on_there(request_, monkeypatch, capfd):
     from test_halfway import BreaksOff
 
-    from bench.run import run
-    from bench.train import halfway
+    from bench.train import training_state
+    from bench.workflows.run import run
 
-    monkeypatch.setattr(halfway, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(training_state, "EVERY_SECONDS", 0.0)
     whole, broken = request_("whole", "cuda"), request_("broken", "cuda")
     api.run(whole)
     with pytest.raises(KeyboardInterrupt):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from bench.plan.spelling import typed_order
 from bench.record.store import Store
-from bench.report.forms import NAME, TERMINAL, plain
 from bench.report.groups import groups
+from bench.report.render import NAME, TERMINAL, plain
 from bench.report.tables import Footnotes, Table, ablation
 from bench.report.write import write_reports
 

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tabulate import tabulate
 
-from bench.check import REGRESSED, Finding, junit, summary
+from bench.analysis.gate import REGRESSED, Finding, junit, summary
 from bench.record.store import Store
 from bench.report import escape
-from bench.report.forms import Paper, csv_of, github, latex_of, tex
+from bench.report.render import Paper, csv_of, github, latex_of, tex
 from bench.report.tables import Footnotes, Table
 from bench.report.write import write_reports
 

@@ -14,7 +14,7 @@ from shipped import has_every_method
 
 from bench.data.tasks import expand
 from bench.errors import InputError
-from bench.plan.experiment import read_experiment
+from bench.plan.experiment_file import read_experiment
 from bench.plan.spelling import parse_methods
 from bench.record.store import Store
 

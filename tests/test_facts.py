@@ -12,13 +12,13 @@ import tiny
 
 from bench.data.tasks import GLUE, Task
 from bench.errors import CellError
-from bench.measure.records import _check_shapes, empty, now
-from bench.plan.cell import record_key, train_key
-from bench.record.facts import TaskFacts, facts_of, lifted
+from bench.record.cell import record_key, train_key
 from bench.record.schema import load
 from bench.record.store import Store
+from bench.record.task_facts import TaskFacts, facts_of, lifted
 from bench.report.groups import groups
-from bench.report.verdicts import faults_of
+from bench.report.paired_comparisons import faults_of
+from bench.run.recording import _check_shapes, empty, now
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMITTED = sorted((ROOT / "results" / "reference").glob("*/*/*/*/attempt-*.json"))

@@ -11,8 +11,8 @@ import pytest
 
 from bench.audit.sheets import from_latex, from_markdown
 from bench.record.store import Store
-from bench.report.forms import Paper, grid, latex_of, tex
 from bench.report.groups import groups
+from bench.report.render import Paper, grid, latex_of, tex
 from bench.report.tables import Footnotes, Table, accuracy, reappearance
 from bench.report.write import paper_of, write_reports
 

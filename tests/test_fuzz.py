@@ -20,20 +20,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bench.data.checkpoints as checkpoints
-from bench.check import budgets_of, read_acceptances
-from bench.data import vectors
+from bench.analysis.gate import budgets_of, read_acceptances
+from bench.analysis.power import number_of_seeds
+from bench.analysis.trace import trace
+from bench.data import word_vectors
 from bench.data.corpus import read_corpus
 from bench.data.sources import read
 from bench.data.tasks import EvaluationSet, Task, expand, from_toml
 from bench.errors import InputError
-from bench.plan.experiment import read_experiment
+from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
 from bench.plan.spelling import parse_rows, typed_order
-from bench.power import number_of_seeds
 from bench.record.schema import load
 from bench.report.printed_sizes import beside_counts, printed_sizes
 from bench.report.published import published
-from bench.trace import trace
 
 ROOT = Path(__file__).resolve().parents[1]
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -173,9 +173,9 @@ def test_published_sizes(count, tmp_path):
 
 @hostile.counts(300)
 def test_word_vectors(count, tmp_path):
-    file = tmp_path / "vectors.txt"
+    file = tmp_path / "word_vectors.txt"
     glove = b"the 0.1 0.2 -0.3\ncat 1 2 3\nnew york 0.5 0.5 0.5\n" * 3
-    hostile.assault(file, lambda: vectors.read(file).nearest(["cat"], 2), [glove, b"3 3\n" + glove], count)
+    hostile.assault(file, lambda: word_vectors.read(file).nearest(["cat"], 2), [glove, b"3 3\n" + glove], count)
 
 
 @hostile.counts(300)

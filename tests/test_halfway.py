@@ -17,10 +17,10 @@ import tiny
 
 from bench import api
 from bench.progress import Progress
-from bench.record.code import Code
-from bench.run import run
-from bench.train import halfway
-from bench.train.halfway import Halfway
+from bench.record.code_hash import Code
+from bench.train import training_state
+from bench.train.training_state import Halfway
+from bench.workflows.run import run
 
 ROWS = f"finetune:{tiny.SHAPE},microbert:{tiny.SHAPE},theseus"
 
@@ -81,7 +81,7 @@ def request_(tmp_path, teacher_folder, glue_folder):
 @pytest.fixture
 def always(monkeypatch):
     """The state is kept after every step."""
-    monkeypatch.setattr(halfway, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(training_state, "EVERY_SECONDS", 0.0)
 
 
 def ends(request) -> dict[str, tuple]:
@@ -96,7 +96,7 @@ def ends(request) -> dict[str, tuple]:
 
 
 def kept_states() -> list[Path]:
-    return sorted((halfway.cache_root() / "halfway").glob("*"))
+    return sorted((training_state.cache_root() / "halfway").glob("*"))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
         run(request_(), BreaksOff("finetune", 5))
     left = kept_states()
     assert len(left) == 3
-    monkeypatch.setattr(halfway, "code_of", lambda kind: Code(kind, hash="edited"))
+    monkeypatch.setattr(training_state, "code_of", lambda kind: Code(kind, hash="edited"))
     api.run(request_("edited"))
     said = capfd.readouterr().err
     assert "goes on" not in said
@@ -173,7 +173,7 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
 def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(request_, always, capfd):
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
-    for file in (halfway.cache_root() / "starts").glob("*/made.json"):
+    for file in (training_state.cache_root() / "starts").glob("*/made.json"):
         file.write_text(json.dumps({**json.loads(file.read_text()), "weights": "0" * 64}))
     assert api.run(request_()).exit_code == 0
     said = capfd.readouterr().err
@@ -195,7 +195,7 @@ def test_a_full_disk_does_not_end_a_training(request_, always, monkeypatch, capf
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(halfway, "save_file", full)
+    monkeypatch.setattr(training_state, "save_file", full)
     assert api.run(request_()).exit_code == 0
     assert "its state could not be kept ([Errno 28] No space left on device)" in capfd.readouterr().err
     assert not kept_states()
@@ -224,9 +224,9 @@ def test_writing_takes_at_most_a_twentieth_of_the_time(tmp_path, monkeypatch):
             return {}, {}
 
     monkeypatch.setattr(
-        halfway, "save_file", lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch())
+        training_state, "save_file", lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch())
     )
-    monkeypatch.setattr(halfway.os, "replace", lambda old, new: written.append(now[0]))
+    monkeypatch.setattr(training_state.os, "replace", lambda old, new: written.append(now[0]))
     state = Halfway(["slow disk"], every=300, clock=lambda: now[0], folder=tmp_path)
     for minute in range(60):
         state.keep([Learns()], minute)
@@ -252,7 +252,7 @@ def test_killed_at_random_moments_it_ends_as_in_one_go(request_, tmp_path):
     words = ["run", "--methods", ROWS, "--tasks", "rte", "--data", request.data, "--teacher", request.teacher, "--yes"]
     words += ["--results", str(request.results), "--reports", str(request.reports), "--corpus", *request.corpus]
     words += ["--corpus-tokens", "300", "--epochs", "8", "--threads", "2"]
-    code = f"import sys, bench.train.halfway as h; h.EVERY_SECONDS = 0; sys.argv = {['bench', *words]}; import bench.cli; bench.cli.main()"
+    code = f"import sys, bench.train.training_state as h; h.EVERY_SECONDS = 0; sys.argv = {['bench', *words]}; import bench.cli; bench.cli.main()"
     surroundings = {**os.environ, "BERT_BENCH_CACHE": str(tmp_path / "another cache")}
     chance, seen = random.Random(0), []
     for attempt in range(7):
@@ -274,6 +274,6 @@ def test_the_state_is_plain_data(request_, always):
         run(request_(), BreaksOff("finetune", 5))
     assert len(kept_states()) == 3
     for left in kept_states():
-        with halfway.safe_open(left, framework="pt") as file:
+        with training_state.safe_open(left, framework="pt") as file:
             body = json.loads(file.metadata()["state"])
         assert body["done"]["counted"] == 2, "two of the four steps were the discriminator's preparation"

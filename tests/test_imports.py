@@ -12,21 +12,34 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"torch", "transformers", "datasets", "evaluate"}
-LIGHT = [
-    "plan",
-    "record",
-    "stats",
-    "report",
-    "errors.py",
-    "ending.py",
-    "check.py",
-    "compare.py",
-    "choose.py",
-    "power.py",
-    "check_paper.py",
-    "trace.py",
-    "audit",
-]
+LIGHT = ["plan", "record", "stats", "report", "analysis", "audit", "errors.py", "folders.py", "user_files.py"]
+LAYERS = (
+    "bench",
+    "bench.errors",
+    "bench.folders",
+    "bench.user_files",
+    "bench.progress",
+    "bench.stats",
+    "bench.audit",
+    "methods",
+    "bench.data",
+    "bench.record",
+    "bench.optimizers",
+    "bench.cache",
+    "bench.measure",
+    "bench.plan",
+    "bench.train",
+    "bench.artefacts",
+    "bench.run",
+    "bench.conformance",
+    "bench.report",
+    "bench.analysis",
+    "bench.workflows",
+    "bench.api",
+    "bench.cli",
+    "bench.__main__",
+)
+"""Packages and single files, the lowest first: each imports only from those above it in this list."""
 
 
 def sources(*places: str) -> list[Path]:
@@ -49,6 +62,38 @@ def imported(file: Path, top_level_only: bool) -> set[str]:
             names.add(node.module)
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
+
+
+def layer_of(module: str) -> str:
+    """The layer that a module belongs to: ``bench.record.cell`` to ``bench.record``, ``methods.api`` to ``methods``."""
+    top, *rest = module.split(".")
+    return top if top == "methods" or not rest else f"{top}.{rest[0]}"
+
+
+def modules() -> dict[str, Path]:
+    """Every module of ours -> its file."""
+    names = {".".join(f.relative_to(ROOT).with_suffix("").parts): f for f in sources("bench", "methods")}
+    return {name.removesuffix(".__init__"): file for name, file in names.items()}
+
+
+@pytest.mark.parametrize("layer", LAYERS[1:])
+def test_imports_go_from_higher_layers_to_lower_ones(layer):
+    known = modules()
+    for name, file in known.items():
+        if layer_of(name) != layer:
+            continue
+        for other in imported(file, top_level_only=False) & known.keys():
+            assert LAYERS.index(layer_of(other)) <= LAYERS.index(layer), f"{name} imports {other}"
+
+
+def test_every_file_has_a_layer():
+    assert {layer_of(name) for name in modules()} == set(LAYERS)
+
+
+def test_an_upward_import_would_be_seen(tmp_path):
+    file = tmp_path / "x.py"
+    file.write_text("def later():\n    from bench.report import groups\n")
+    assert {"bench.report", "bench.report.groups"} <= imported(file, top_level_only=False)
 
 
 @pytest.mark.parametrize("file", sources("methods"), ids=lambda f: f.name)
@@ -88,12 +133,6 @@ def test_no_method_is_named_in_the_harness():
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert node.value not in set(TABLE) - {"finetune"}, f"{file}:{node.lineno} names {node.value}"
-
-
-def test_nothing_imports_the_command_line():
-    for file in sources("bench"):
-        if file.name != "__main__.py":
-            assert "bench.cli" not in imported(file, top_level_only=False), file
 
 
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list"]])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from bench import api
 from bench.plan.jobs import STUDENTS, jobs_of
-from bench.train.halfway import Done, Halfway, equally_far
+from bench.train.training_state import Done, Halfway, equally_far
 
 ROWS = f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE},microbert:{tiny.SHAPE},moebert,theseus,mtdnn"
 

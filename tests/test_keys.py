@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.errors import InputError
-from bench.plan.cell import Cell, record_key, train_key
-from bench.plan.keys import canonical, digest
+from bench.record.cell import Cell, record_key, train_key
+from bench.record.keys import canonical, digest
 from bench.record.schema import load
 
 FROZEN = Path(__file__).parent / "records" / "v1"

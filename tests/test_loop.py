@@ -10,12 +10,12 @@ from torch import nn
 import methods
 from bench.errors import CellError
 from bench.measure.parameters import weights_hash
-from bench.plan.recipe import Recipe
+from bench.plan.scheduled_stages import legs_of
 from bench.plan.spelling import parse_one
-from bench.train.legs import legs_of
+from bench.record.recipe import Recipe
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
-from bench.train.trainee import Trainee, thinned
+from bench.train.student_trainer import Trainee, thinned
 from methods.api import Setup, Stage, Student, Term
 from methods.taps import LOGITS
 

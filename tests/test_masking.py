@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from transformers import BertForPreTraining
 
 import methods
-from bench.data.encode import pieces
+from bench.data.encoding import pieces
 from bench.data.masking import hide
 from bench.errors import CellError, InputError
 from bench.plan.spelling import parse_one

@@ -15,10 +15,10 @@ from bench import api
 from bench.errors import BenchError
 from bench.measure.flops import macs
 from bench.measure.parameters import count
-from bench.measure.students import counts_of
+from bench.plan.untrained import counts_of
 from bench.report.printed_sizes import beside_counts, printed_sizes, rule_of
 from bench.report.write import grid
-from bench.train.evaluate import score
+from bench.train.prediction import score
 from methods.families import Cost, cost
 
 REPORTS = Path(__file__).resolve().parents[1] / "reports"

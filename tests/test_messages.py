@@ -20,15 +20,16 @@ import typer
 from command import Answer
 from transformers import BertForSequenceClassification
 
-from bench.ending import Failure, said_of_failures
 from bench.errors import what_to_install
-from bench.measure.records import place_of
 from bench.plan.build import build
-from bench.plan.cell import record_key, train_key
 from bench.plan.request import Request, resolve_auto
 from bench.plan.rows import TeacherRow
 from bench.plan.spelling import parse_one
+from bench.record.cell import record_key, train_key
 from bench.record.store import Store
+from bench.run.outcome import FailedCell
+from bench.run.recording import place_of
+from bench.workflows.ending import said_of_failures
 from methods.kd import KD
 from methods.losses import hidden_cosine_tokenmean
 
@@ -153,8 +154,8 @@ def test_ctrl_c_at_a_question_starts_nothing(bench, common, monkeypatch):
     def at_the_question(*args, **kwargs):
         raise typer.Abort
 
-    monkeypatch.setattr("bench.cli._asking", lambda: at_the_question)
-    monkeypatch.setattr("bench.run.before.ASK_ABOVE_SECONDS", -1)
+    monkeypatch.setattr("bench.cli.run.asking", lambda: at_the_question)
+    monkeypatch.setattr("bench.run.preflight.ASK_ABOVE_SECONDS", -1)
     answer = bench("run", "--methods", ROW, *common)
     assert (answer.returncode, answer.stderr.splitlines()[-1]) == (2, "bench: not started")
 
@@ -271,9 +272,9 @@ def test_an_error_of_many_cells_is_said_once_with_the_cells(bench, common):
 
 def test_cells_that_fail_for_other_reasons_have_their_own_lines():
     failures = [
-        Failure("rte", "a", 0, "x", "1" * 64),
-        Failure("rte", "b", 0, "y", "2" * 64),
-        Failure("cola", "a", 0, "x"),
+        FailedCell("rte", "a", 0, "x", "1" * 64),
+        FailedCell("rte", "b", 0, "y", "2" * 64),
+        FailedCell("cola", "a", 0, "x"),
     ]
     assert said_of_failures(failures, Path("r"))[:2] == ["failed: rte a, cola a: x", "failed: rte b: y"]
 

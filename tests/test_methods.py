@@ -21,7 +21,7 @@ def method(request):
 def test_published_shape(method):
     """The deployed students beside BERT-base, in millions of parameters (pooler and two-class head included)."""
     from bench.measure.parameters import count
-    from bench.measure.students import untrained
+    from bench.plan.untrained import untrained
 
     made = method()
     *_, model = untrained(made, BertConfig(), 2, "meta").values()
@@ -50,8 +50,8 @@ def test_a_general_start_is_asked_for_once_per_shape(name):
 
 
 def test_dropping_terms_makes_the_teacher_do_less():
-    from bench.plan.recipe import Recipe
-    from bench.train.legs import legs_of
+    from bench.plan.scheduled_stages import legs_of
+    from bench.record.recipe import Recipe
 
     made = methods.get("microbert")()
     stages = made.stages(Setup(tiny.config(layers=6), 2, ("x",)))
@@ -79,11 +79,11 @@ def test_dropping_terms_makes_the_teacher_do_less():
     ids=str,
 )
 def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
-    from bench.plan.recipe import Recipe
-    from bench.train.legs import legs_of
+    from bench.plan.scheduled_stages import legs_of
+    from bench.record.recipe import Recipe
     from bench.train.loop import train
     from bench.train.numerics import Numerics, RandomState
-    from bench.train.trainee import Trainee
+    from bench.train.student_trainer import Trainee
 
     made = methods.get("microbert")(layers=2, hidden=12, heads=4, ffn=24, start="random", **settings)
     setup = Setup(tiny.config(), 2, ("x",))
@@ -123,8 +123,8 @@ def test_the_papers_schedules_are_said_stage_by_stage(method):
     """``--recipe paper``: every counted stage names its own epochs and learning rate, in fields that a recipe has."""
     from dataclasses import fields
 
-    from bench.plan.recipe import Recipe
-    from bench.train.legs import legs_of
+    from bench.plan.scheduled_stages import legs_of
+    from bench.record.recipe import Recipe
 
     made = method()
     setup = Setup(BertConfig(), 2, ("x",))

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bench.stats.metrics as registry
-from bench.check import budgets_of
-from bench.check_paper import named_in
-from bench.compare import compared, table
+from bench.analysis.check_paper import named_in
+from bench.analysis.compare import compared, table
+from bench.analysis.gate import budgets_of
+from bench.analysis.power import what_it_tells
 from bench.data.tasks import GLUE, from_toml
 from bench.errors import InputError
-from bench.power import what_it_tells
-from bench.record.code import MOVED, code_of, scoring_code
+from bench.record.code_hash import MOVED, code_of, scoring_code
 from bench.report.groups import Column
 from bench.report.resampled import Resampled, chance
 from bench.stats.form import CLASSES, FORMS, SCORE, SPAN, Span, misshapen
@@ -195,7 +195,7 @@ def test_the_metrics_of_spans():
 
 
 def test_spans_are_scored_compared_and_guarded():
-    from bench.train.evaluate import score
+    from bench.train.prediction import score
 
     rng = np.random.default_rng(0)
     labels = answers.some(SPAN, rng, 40, 6)
@@ -239,7 +239,7 @@ def balanced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metric
 
 def test_a_new_metric_is_one_file(balanced, tmp_path):
     """A task file may name it; it is scored, compared, guarded, given a budget and printed."""
-    from bench.train.evaluate import score
+    from bench.train.prediction import score
 
     for name in ("train.csv", "dev.csv"):
         (tmp_path / name).write_text("sentence,label\nfine,yes\n")

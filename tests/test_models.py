@@ -10,9 +10,9 @@ from transformers import BertForSequenceClassification
 
 import methods
 from bench.measure.parameters import count
-from bench.measure.records import _cost
-from bench.measure.students import untrained
-from bench.train.trainee import TrainLog
+from bench.plan.untrained import untrained
+from bench.run.recording import _cost
+from bench.train.student_trainer import TrainLog
 from methods.families import closed_form, cost
 from methods.models import Cost, PackedModel, RoutedModule, leaves_early, observed, reads_texts
 from methods.packed import forward

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
-from bench.plan.cell import Numeric, record_key
-from bench.plan.keys import digest
+from bench.record.cell import Numeric, record_key
+from bench.record.keys import digest
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.file_names import name_of, table_names
 from bench.report.groups import groups
-from bench.report.names import name_of, table_names
-from bench.report.rebuild import commands
+from bench.report.reproduce import commands
 from bench.report.write import warnings, write_reports
 
 ROOT = Path(__file__).resolve().parents[1]

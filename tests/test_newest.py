@@ -8,13 +8,13 @@ import made
 import numpy as np
 import tiny
 
-from bench.compare import compare
-from bench.plan.cell import record_key
+from bench.analysis.compare import compare
+from bench.analysis.trace import trace
+from bench.record.cell import record_key
 from bench.record.newest import left_out_lines
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.write import write_reports
-from bench.trace import trace
 
 TIMES = (f"2026-11-{day:02}T07:00:00+00:00" for day in itertools.count(1))
 

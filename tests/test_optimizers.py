@@ -18,30 +18,30 @@ from hypothesis import strategies as st
 from test_loop import RECIPE, finished, trainee
 from torch import nn
 
-from bench.compare import compare
+from bench import optimizers
+from bench.analysis.compare import compare
 from bench.errors import CellError, InputError
 from bench.measure.parameters import weights_hash
+from bench.optimizers import OPTIMIZERS, refusal
 from bench.plan.build import build
-from bench.plan.cell import record_key, train_key
-from bench.plan.keys import canonical, digest
-from bench.plan.recipe import ADAMW, Recipe
 from bench.plan.request import Request
+from bench.plan.scheduled_stages import legs_of
 from bench.plan.show import describe
 from bench.plan.spelling import parse_one
-from bench.record.code import code_of, student_code
+from bench.record.cell import record_key, train_key
+from bench.record.code_hash import code_of, student_code
+from bench.record.keys import canonical, digest
+from bench.record.recipe import ADAMW, Recipe
 from bench.record.store import Store
+from bench.report.file_names import name_of
 from bench.report.groups import groups
-from bench.report.names import name_of
-from bench.report.rates import rates_line
-from bench.report.rebuild import commands
-from bench.train import optimizers
-from bench.train import trainee as of_loop
-from bench.train.halfway import Halfway
-from bench.train.legs import legs_of
+from bench.report.learning_rates import rates_line
+from bench.report.reproduce import commands
+from bench.train import student_trainer as of_loop
 from bench.train.loop import train
 from bench.train.numerics import Numerics
-from bench.train.optimizers import OPTIMIZERS, refusal
-from bench.train.trainee import optimiser
+from bench.train.student_trainer import optimiser
+from bench.train.training_state import Halfway
 from methods.api import Setup, Stage
 from methods.terms import hard
 
@@ -340,7 +340,7 @@ def test_a_start_by_its_papers_optimiser(plan_of):
     mobile = "mobilebert:layers=2:hidden=16:bottleneck=8:heads=2:ffn=8:embedding=8:inverted=16:pretraining=joint"
     by = {recipe: plan_of(mobile, recipe=recipe) for recipe in ("common", "paper")}
     of = {recipe: [entry.code.of for entry in plan.artefacts.kept.values()] for recipe, plan in by.items()}
-    assert all("bench.train.optimizers:OPTIMIZERS[lamb]" in those for those in of["paper"])
+    assert all("bench.optimizers:OPTIMIZERS[lamb]" in those for those in of["paper"])
     assert not any("optimizers" in one for those in of["common"] for one in those)
 
 
@@ -354,10 +354,10 @@ def test_a_stage_on_text_with_an_unknown_optimiser_is_bad_input(plan_of, monkeyp
 
 def test_a_code_hash_covers_the_optimisers_that_are_used():
     assert student_code("kd", ()).hash != student_code("kd", (), optimizers=("sgd",)).hash
-    assert student_code("kd", (), optimizers=("sgd",)).of[-1] == "bench.train.optimizers:OPTIMIZERS[sgd]"
+    assert student_code("kd", (), optimizers=("sgd",)).of[-1] == "bench.optimizers:OPTIMIZERS[sgd]"
     for name in NAMES:
-        assert code_of("computed", (f"bench.train.optimizers:OPTIMIZERS[{name}]",)).hash, name
-    assert code_of("computed", ("bench.train.optimizers:OPTIMIZERS[nothing]",)).hash == ""
+        assert code_of("computed", (f"bench.optimizers:OPTIMIZERS[{name}]",)).hash, name
+    assert code_of("computed", ("bench.optimizers:OPTIMIZERS[nothing]",)).hash == ""
 
 
 # records of two optimisers

@@ -9,15 +9,15 @@ import tiny
 import torch
 
 import methods
-from bench.data.encode import Vocabulary
-from bench.measure.students import counts_of
-from bench.plan.recipe import PAPER_START, START, Recipe
+from bench.data.encoding import Vocabulary
+from bench.plan.scheduled_stages import legs_of
 from bench.plan.spelling import parse_one
+from bench.plan.untrained import counts_of
+from bench.record.recipe import PAPER_START, START, Recipe
 from bench.record.store import Store
-from bench.train.legs import legs_of
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
-from bench.train.trainee import Trainee
+from bench.train.student_trainer import Trainee
 from methods.api import Setup
 from methods.parts import blank_artefacts
 

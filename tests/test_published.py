@@ -15,9 +15,9 @@ from transformers import BertConfig
 
 from bench.data.tasks import GLUE
 from bench.errors import InputError
-from bench.plan.cell import Partner, Selection
-from bench.plan.keys import digest
 from bench.plan.spelling import defaults, parse_one
+from bench.record.cell import Partner, Selection
+from bench.record.keys import digest
 from bench.record.schema import Record, Sizes
 from bench.record.store import Store
 from bench.report.groups import Group, groups

@@ -17,13 +17,13 @@ from transformers import BertConfig
 
 import methods
 from bench.plan.build import build
-from bench.plan.keys import canonical, digest
-from bench.plan.recipe import PAPER_START, START, TEACHER_LEARNING_RATES, Recipe
 from bench.plan.request import Request
+from bench.plan.scheduled_stages import legs_of
 from bench.plan.spelling import parse_one
-from bench.plan.students import tuned_like_the_teacher
-from bench.train.legs import legs_of
-from bench.train.trainee import optimiser
+from bench.plan.student_cells import tuned_like_the_teacher
+from bench.record.keys import canonical, digest
+from bench.record.recipe import PAPER_START, START, TEACHER_LEARNING_RATES, Recipe
+from bench.train.student_trainer import optimiser
 from methods.api import Setup, Shape, Stage
 from methods.minilm import Relations
 from methods.parts import blank_artefacts

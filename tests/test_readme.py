@@ -13,13 +13,13 @@ import pytest
 import tiny
 import torch
 
+from bench.conformance.checks import check_method
 from bench.data.tasks import from_toml
-from bench.plan.recipe import START, TEACHER_LEARNING_RATES, Recipe
-from bench.train.conformance import check_method
-from bench.train.legs import legs_of
+from bench.plan.scheduled_stages import legs_of
+from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
-from bench.train.trainee import Trainee
+from bench.train.student_trainer import Trainee
 from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
 
 ROOT = pages.ROOT

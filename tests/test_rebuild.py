@@ -15,13 +15,13 @@ import pytest
 import tiny
 from conftest import SHARED
 
-from bench.plan.cell import TEACHER, record_key
+from bench.record.cell import TEACHER, record_key
 from bench.record.freshness import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.experiment import Section, Shown, Typed, write_experiment
 from bench.report.groups import Group, groups
-from bench.report.rebuild import commands, experiment_command, located, places, scoring_again, verifying
+from bench.report.reproduce import commands, experiment_command, located, places, scoring_again, verifying
 from bench.report.write import write_reports
 
 ROOT = pages.ROOT

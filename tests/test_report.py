@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.errors import NothingMeasured
-from bench.plan.cell import Partner, record_key, train_key
+from bench.record.cell import Partner, record_key, train_key
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.plot import Point, front, score_against_flops
 from bench.report.tables import Footnotes, accuracy, reappearance, sizes_of
-from bench.report.training import cost, gradient_shares
+from bench.report.training_tables import cost, gradient_shares
 from bench.report.write import write_reports
 from bench.stats.summary import summarise
 
@@ -130,7 +130,7 @@ def test_the_front_holds_what_nothing_beats():
 
 
 def test_pictures_stand_beside_the_report_and_are_in_it(paper_store, tmp_path):
-    from bench.record.speed import Conditions, SpeedRecord, Timing, write_speed
+    from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 
     conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
     timings = [

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.choose import Budget, choose
-from bench.compare import MEAN, NO_LEAST, compare, compared, said_of, table
+from bench.analysis.choose import Budget, choose
+from bench.analysis.compare import MEAN, NO_LEAST, compare, compared, said_of, table
 from bench.record.store import Store
 from bench.report.groups import Column, groups
+from bench.report.paired_comparisons import differences, resample
 from bench.report.resampled import Resampled, chance
-from bench.report.verdicts import differences, resample
 from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import mcnemar, resampled_scores
 from bench.stats.power import least_gap_without_disagreement

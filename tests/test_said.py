@@ -11,18 +11,18 @@ import pytest
 from transformers import BertConfig
 
 import methods
+from bench.analysis.choose import Candidate, Choice
+from bench.analysis.compare import compare, table
 from bench.audit.checks import audit
 from bench.audit.sheets import read_all
-from bench.choose import Candidate, Choice
-from bench.compare import compare, table
-from bench.plan.cell import record_key, train_key
-from bench.plan.recipe import Recipe
+from bench.plan.scheduled_stages import legs_of
 from bench.plan.spelling import parse_one
+from bench.record.cell import record_key, train_key
+from bench.record.recipe import Recipe
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.report.rates import rates_line, written
+from bench.report.learning_rates import rates_line, written
 from bench.report.write import write_reports
-from bench.train.legs import legs_of
 from methods.api import Setup
 
 SECOND_STEP = "distilbert (second step only)"

@@ -7,16 +7,16 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from bench.data import sample
+from bench.data import sample_suite
 from bench.data.sources import Sample
 from bench.data.tasks import GLUE
 
-TASKS = sorted(sample.MAKERS)
+TASKS = sorted(sample_suite.MAKERS)
 PAIRS = [name for name in TASKS if len(GLUE[name].columns) == 2]
 
 
 def rows(task: str, split: str):
-    return sample.generate(task, split if split == "train" or task != "mnli" else "validation_matched")
+    return sample_suite.generate(task, split if split == "train" or task != "mnli" else "validation_matched")
 
 
 def test_the_text_never_changes_under_one_version():
@@ -24,10 +24,12 @@ def test_the_text_never_changes_under_one_version():
     import hashlib
 
     text = "\n".join(
-        f"{config}/{split}/{row}" for config, split in sorted(sample.SPLITS) for row in sample.generate(config, split)
+        f"{config}/{split}/{row}"
+        for config, split in sorted(sample_suite.SPLITS)
+        for row in sample_suite.generate(config, split)
     )
-    text += "\n".join(sample.corpus())
-    assert (sample.VERSION, hashlib.sha256(text.encode()).hexdigest()[:16]) == ("v1", "ca0370302b7ac138")
+    text += "\n".join(sample_suite.corpus())
+    assert (sample_suite.VERSION, hashlib.sha256(text.encode()).hexdigest()[:16]) == ("v1", "ca0370302b7ac138")
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -60,13 +62,13 @@ def test_every_second_sentence_meets_every_label_equally_often(task):
 
 def test_the_corpus_holds_no_development_sentence():
     held_back = {text for task in TASKS for row in rows(task, "validation") for text in (row.first, row.second) if text}
-    lines = sample.corpus()
+    lines = sample_suite.corpus()
     assert 190_000 < sum(len(line.split()) for line in lines) < 210_000
     assert not held_back & set(lines)
 
 
 def test_words_of_both_splits_are_in_the_corpus():
-    known = {word for line in sample.corpus() for word in line.split()}
+    known = {word for line in sample_suite.corpus() for word in line.split()}
     for task in TASKS:
         words = {word for row in rows(task, "validation") for word in row.first.split()}
         assert len(words - known) <= 0.02 * len(words), (task, words - known)

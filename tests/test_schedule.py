@@ -10,13 +10,13 @@ import tiny
 
 from bench import api
 from bench.errors import InputError
-from bench.measure.records import empty, now
 from bench.plan.build import Plan
-from bench.plan.cell import Cell, record_key, train_key
 from bench.plan.jobs import SCORES, STUDENTS, Job, jobs_of
+from bench.record.cell import Cell, record_key, train_key
 from bench.record.claims import Claims
 from bench.record.schema import Failure, Record
 from bench.run.outcome import Answer, Outcome
+from bench.run.recording import empty, now
 from bench.run.schedule import Schedule
 
 WHY = Failure(type="ValueError", message="it cannot be made", traceback="")

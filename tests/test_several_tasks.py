@@ -9,13 +9,13 @@ import tiny
 import torch
 
 import methods
-from bench.data.encode import batches_of_epoch, mixed_batches
-from bench.plan.cell import record_key, train_key
+from bench.data.encoding import batches_of_epoch, mixed_batches
+from bench.plan.scheduled_stages import legs_of
+from bench.record.cell import record_key, train_key
 from bench.record.store import Store
-from bench.train.legs import legs_of
 from bench.train.loop import Course, train, train_on
 from bench.train.numerics import Numerics, RandomState
-from bench.train.trainee import Trainee
+from bench.train.student_trainer import Trainee
 from methods import losses
 from methods.api import Batch, Out, Setup
 from methods.artefacts import EnsembleTargets, artefact_name
@@ -92,7 +92,7 @@ def test_the_router_learns_to_tell_tasks_apart(teacher_folder):
     data = tiny.encoded(teacher_folder, rows=160)
     from dataclasses import replace
 
-    from bench.plan.recipe import Recipe
+    from bench.record.recipe import Recipe
 
     turned = replace(data, labels=1 - data.labels)
     recipe = Recipe(epochs=30, learning_rate=3e-3, batch_size=16)
@@ -109,7 +109,7 @@ def test_the_router_learns_to_tell_tasks_apart(teacher_folder):
 
 def test_training_on_one_course_is_training(teacher_folder):
     data, teacher = tiny.encoded(teacher_folder), tiny.classifier(seed=5).eval()
-    from bench.plan.recipe import Recipe
+    from bench.record.recipe import Recipe
 
     kind = methods.get("microbert")
     weights = []

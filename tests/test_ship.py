@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from bench.errors import BAD_INPUT, CELLS_FAILED, OK
 from bench.record.store import Store
-from bench.train import ship
+from bench.run import export
 
 SMALL = f"{tiny.SHAPE}:start=random"
 ROWS = (f"kd:{SMALL}", f"microbert:{SMALL}", f"tinybert:head=relu:{SMALL}", "distilbert", "theseus", "moebert", "fastbert:speeds=0.5",
@@ -98,7 +98,7 @@ def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path,
     def full(*args):
         raise error
 
-    monkeypatch.setattr(ship, "card", full)
+    monkeypatch.setattr(export, "card", full)
     done = bench("run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *common, "--save-students", tmp_path / "s")
     assert done.returncode == CELLS_FAILED
     assert "trained and recorded, but not saved" in done.stderr

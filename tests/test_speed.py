@@ -14,15 +14,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import speed
 from bench.errors import InputError
 from bench.measure.backends import runner
-from bench.measure.busy import training_here, trainings
-from bench.measure.speed import full_length, of_task, time_in_turns, warm_up
-from bench.record.speed import Conditions, SpeedRecord, Timing, speed_records
-from bench.report.speed import conditions_of, speed_tables, speed_up
+from bench.measure.busy_mark import training_here, trainings
+from bench.measure.latency import full_length, of_task, time_in_turns, warm_up
+from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
+from bench.report.speed_tables import conditions_of, speed_tables, speed_up
 from bench.report.write import write_speed_report
 from bench.stats.ratios import percentile
+from bench.workflows import speed
 
 CPU = torch.device("cpu")
 LOAD = full_length(2, 16, 40)
@@ -86,7 +86,7 @@ def test_compiled_agrees():
 
 def test_planted_wrong_predictions_are_refused(monkeypatch):
     """A backend that answers something else must not get a time."""
-    from bench.measure import speed as module
+    from bench.measure import latency as module
 
     def wrong(model, backend, *rest):
         run = runner(model, backend, *rest)
@@ -223,7 +223,7 @@ def test_a_table_names_no_percentile_that_its_rounds_do_not_resolve(rounds, name
 def test_a_report_shows_the_speed_up_of_its_teacher(tmp_path):
     import made
 
-    from bench.record.speed import write_speed
+    from bench.record.speed_sessions import write_speed
     from bench.record.store import Store
     from bench.report.write import write_reports
 

@@ -16,9 +16,9 @@ import tiny
 
 import methods
 from bench import api
-from bench.check import MISSING, REGRESSED, check
+from bench.analysis.gate import MISSING, REGRESSED, check
 from bench.errors import InputError
-from bench.plan.cell import record_key, train_key
+from bench.record.cell import record_key, train_key
 from bench.record.freshness import (
     CURRENT,
     EQUIVALENT,

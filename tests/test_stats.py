@@ -448,9 +448,9 @@ def test_bad_questions_of_power_are_bad_input(bench, words):
 
 
 def test_sizes_of_development_sets_are_those_of_the_files(shared_glue):
+    from bench.analysis.power import SIZES
     from bench.data.sources import source_for
     from bench.data.tasks import GLUE
-    from bench.power import SIZES
 
     for name, size in SIZES.items():
         source = source_for(GLUE[name], str(shared_glue), True)

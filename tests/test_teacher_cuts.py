@@ -183,11 +183,11 @@ def ib_bert():
 @pytest.mark.slow
 @pytest.mark.parametrize("transfer", ["joint", "auxiliary"])
 def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer):
-    from bench.plan.recipe import Recipe
-    from bench.train.legs import legs_of
+    from bench.plan.scheduled_stages import legs_of
+    from bench.record.recipe import Recipe
     from bench.train.loop import train
     from bench.train.numerics import Numerics, RandomState
-    from bench.train.trainee import Trainee
+    from bench.train.student_trainer import Trainee
 
     teacher = ib_bert()
     kind = methods.get("mobilebert")

@@ -7,14 +7,14 @@ import re
 import made
 import pytest
 
+from bench.analysis.trace import describe, trace
 from bench.errors import InputError
-from bench.record.speed import Conditions, SpeedRecord, Timing, write_speed
+from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.report.speed import speed_tables
+from bench.report.speed_tables import speed_tables
 from bench.report.tables import Footnotes, ablation, accuracy, reappearance
-from bench.report.training import cost
-from bench.trace import describe, trace
+from bench.report.training_tables import cost
 
 CONDITIONS = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=8, length="128")
 SESSION = SpeedRecord(

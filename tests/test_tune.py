@@ -14,7 +14,7 @@ from bench.data.tasks import GLUE
 from bench.errors import InputError
 from bench.plan.spelling import parse_one
 from bench.record.store import Store
-from bench.tune import trials_of
+from bench.workflows.tune import trials_of
 
 FLOOR, KD = f"finetune:{tiny.SHAPE}:start=random", f"kd:{tiny.SHAPE}:start=random"
 

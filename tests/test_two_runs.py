@@ -11,7 +11,7 @@ import pytest
 import tiny
 
 from bench import api
-from bench.plan.cell import train_key
+from bench.record.cell import train_key
 from bench.record.claims import Claims
 
 

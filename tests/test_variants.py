@@ -7,12 +7,12 @@ import tiny
 import torch
 
 import methods
-from bench.plan.recipe import PAPER, Recipe
+from bench.plan.scheduled_stages import legs_of
 from bench.plan.spelling import parse_one
-from bench.train.legs import legs_of
+from bench.record.recipe import PAPER, Recipe
 from bench.train.loop import train
 from bench.train.numerics import Numerics, RandomState
-from bench.train.trainee import Trainee
+from bench.train.student_trainer import Trainee
 from methods.api import MethodError, Setup
 from methods.moebert import Experts, MoEBertConfig, NeuronImportance, TokensSeen, fill
 from methods.packed import forward
@@ -126,7 +126,7 @@ def test_copied_neurons_compute_what_shared_ones_do_until_they_drift():
 
 
 def test_copies_have_the_size_that_the_paper_stores():
-    from bench.measure.students import counts_of
+    from bench.plan.untrained import counts_of
 
     assert counts_of("moebert:shared=copies", "bert-base-uncased").parameters["whole classifier"] == pytest.approx(
         109.6e6, rel=0.005

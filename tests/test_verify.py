@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tiny
 
+from bench.cache import cache_root
 from bench.record.store import Store
-from bench.train.cache import cache_root
-from bench.verify import source_of
+from bench.workflows.verify import source_of
 
 ROW = f"kd:{tiny.SHAPE}:start=random"
 

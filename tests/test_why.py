@@ -17,14 +17,14 @@ from transformers import BertForSequenceClassification
 
 from bench.errors import InputError
 from bench.plan.build import Plan, build
-from bench.plan.cell import Cell, Partner, Search, Selection, Trial, record_key, train_key
-from bench.plan.differences import differences, identity
 from bench.plan.request import Request
-from bench.record.code import student_code
+from bench.record.cell import Cell, Partner, Search, Selection, Trial, record_key, train_key
+from bench.record.code_hash import student_code
+from bench.record.differences import differences, identity
 from bench.record.freshness import CURRENT, EQUIVALENT, STALE, UNKNOWN
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.why import Why, why
+from bench.workflows.why import Why, why
 
 ROW = f"kd:{tiny.SHAPE}"
 CORPUS = "the cat runs in the house .\na bird sings on the old tree .\n" * 30

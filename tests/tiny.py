@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
-from bench.data.encode import Encoded, encode
+from bench.data.encoding import Encoded, encode
 from bench.data.sources import Split
 
 WORDS = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
-from bench.given import json_of
+from bench.user_files import json_of
 
 if TYPE_CHECKING:
     from methods.api import Shape
@@ -319,6 +319,6 @@ def _tokenizer(folder: Path, asked: str) -> Any:
 
 @lru_cache  # a plan asks for it once a row and task
 def _hash_of_tokenizer(folder: Path, asked: str) -> str:
-    from bench.data.encode import tokenizer_hash
+    from bench.data.encoding import tokenizer_hash
 
     return tokenizer_hash(_tokenizer(folder, asked))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.data import sample
+from bench.data import sample_suite
 from bench.errors import InputError
-from bench.given import is_file
+from bench.user_files import is_file
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Corpus:
 
 
 def sample_corpus() -> Corpus:
-    return Corpus(f"sentences of the sample suite {sample.VERSION}", sample.corpus())
+    return Corpus(f"sentences of the sample suite {sample_suite.VERSION}", sample_suite.corpus())
 
 
 def read_corpus(files: Sequence[str]) -> Corpus:

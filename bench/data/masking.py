@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from bench.data.encode import Encoded
+from bench.data.encoding import Encoded
 from bench.errors import CellError
 from methods.api import Batch, Masking
 

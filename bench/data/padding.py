@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from bench.data.encode import Encoded
+from bench.data.encoding import Encoded
 from bench.errors import CellError
 from methods.api import Batch
 from methods.packed import Layout

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bench.data import sample
+from bench.data import sample_suite
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, one_line
-from bench.given import json_of, refused_as_json
-from bench.train.cache import users_cache
+from bench.folders import users_cache
+from bench.user_files import json_of, refused_as_json
 
 HUB_REPOSITORY = "nyu-mll/glue"
 DATA_BYTES = 4 * 2**30
@@ -125,16 +125,16 @@ def _place(task: Task, wanted: str | EvaluationSet) -> tuple[str, str, bool]:
 class Sample:
     """The generated suite; never called GLUE."""
 
-    name: str = f"sample suite {sample.VERSION}"
-    slug: str = f"sample-{sample.VERSION}"
-    epochs: float = sample.EPOCHS
+    name: str = f"sample suite {sample_suite.VERSION}"
+    slug: str = f"sample-{sample_suite.VERSION}"
+    epochs: float = sample_suite.EPOCHS
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return not task.files and (_place(task, wanted)[0], _place(task, wanted)[1]) in sample.SPLITS
+        return not task.files and (_place(task, wanted)[0], _place(task, wanted)[1]) in sample_suite.SPLITS
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         config, split, labelled = _place(task, wanted)
-        rows = sample.generate(config, split)
+        rows = sample_suite.generate(config, split)
         return Split(
             [row.first for row in rows],
             [row.second or "" for row in rows] if len(task.columns) == 2 else None,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import InputError, unknown
-from bench.given import is_file, toml_of
+from bench.user_files import is_file, toml_of
 
 if TYPE_CHECKING:
     from bench.stats.form import Form

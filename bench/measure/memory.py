@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure.machine import forget_peak, peak_memory_bytes
-from bench.record.speed import Footprint
+from bench.record.speed_sessions import Footprint
 
 BATCH, LENGTH = 32, 128
 

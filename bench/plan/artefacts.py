@@ -1,6 +1,6 @@
 """What the rows of a plan ask for: each artefact with its key, and what it is made from, known before it is made.
 
-This file and ``bench/train/given.py`` are the two that know where inputs come from; nothing else in ``bench/`` tells one
+This file and ``bench/artefacts/inputs.py`` are the two that know where inputs come from; nothing else in ``bench/`` tells one
 kind of artefact from another.
 """
 
@@ -11,10 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from bench.cache import Slot
 from bench.errors import InputError
-from bench.plan.cell import Numeric
-from bench.plan.keys import SCHEMA, digest
-from bench.plan.recipe import (
+from bench.optimizers import refusal
+from bench.plan.request import Request
+from bench.record.cell import Numeric
+from bench.record.code_hash import Code, class_code
+from bench.record.keys import SCHEMA, digest
+from bench.record.recipe import (
     PAPER,
     PAPER_START,
     START,
@@ -23,10 +27,6 @@ from bench.plan.recipe import (
     optimizers_of_stages,
     without_epochs,
 )
-from bench.plan.request import Request
-from bench.record.code import Code, class_code
-from bench.train.cache import Slot
-from bench.train.optimizers import refusal
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,24 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from bench.cache import Slot
 from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, asked_by
-from bench.plan.cell import TEACHER, Cell, Numeric, train_key
 from bench.plan.jobs import TOGETHER
-from bench.plan.keys import digest
 from bench.plan.other_threads import said_of_threads
 from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.rows import CheckpointRow, Row, TeacherRow
 from bench.plan.spelling import CHECKPOINT, GivenCheckpoint, MethodRow, parse_rows, typed_order, usable
 from bench.plan.stale import said, stale_slots
-from bench.plan.students import asks_ensemble, multitask, student_cells, with_stages
+from bench.plan.student_cells import asks_ensemble, multitask, student_cells, with_stages
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
+from bench.record.cell import TEACHER, Cell, Numeric, train_key
 from bench.record.freshness import STALE
+from bench.record.keys import digest
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.train.cache import Slot
 
 if TYPE_CHECKING:
     from bench.plan.estimate import Part
@@ -183,7 +183,7 @@ def numeric_of(request: Request) -> Numeric:
     Raises:
         InputError: there is no such device here.
     """
-    from bench.train.numerics import device_of
+    from bench.measure.devices import device_of
 
     return Numeric(precision=request.precision, threads=request.threads, device=device_of(request.device).type)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from bench.plan.recipe import Recipe
 from bench.plan.spelling import MethodRow
+from bench.record.recipe import Recipe
 
 if TYPE_CHECKING:
     from bench.plan.artefacts import ArtefactPlan
@@ -100,7 +100,7 @@ class Students:
         self._known: dict[tuple[str, int, str], tuple[Cost, int]] = {}
 
     def of(self, row: MethodRow, task: TaskPlan) -> tuple[Cost, int]:
-        from bench.measure.students import student_counts
+        from bench.plan.untrained import student_counts
 
         labels = task.task.num_labels
         same = (row.spelling, labels, task.checkpoint.sha256)
@@ -142,7 +142,7 @@ def augmentation_flops(task: TaskPlan) -> float:
 
 
 def _teacher_cost(task: TaskPlan) -> Cost:
-    from bench.measure.students import teacher_cost
+    from bench.plan.untrained import teacher_cost
 
     return teacher_cost(task.checkpoint.config, task.task.num_labels)
 
@@ -207,7 +207,7 @@ def training_of(entry: ArtefactPlan) -> Training | None:
 
 
 def _cost_of_teacher(entry: ArtefactPlan) -> Cost:
-    from bench.measure.students import teacher_cost
+    from bench.plan.untrained import teacher_cost
 
     return teacher_cost(entry.checkpoint.config, entry.setup({}).num_labels)
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bench.cache import Slot
 from bench.plan.artefacts import ArtefactPlan, asked_by
-from bench.plan.cell import record_key
-from bench.plan.keys import digest
 from bench.plan.rows import CheckpointRow, TeacherRow
 from bench.plan.spelling import MethodRow
-from bench.record.code import code_of, training_code
-from bench.train.cache import Slot
+from bench.record.cell import record_key
+from bench.record.code_hash import code_of, training_code
+from bench.record.keys import digest
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from bench.plan.recipe import ADAMW, optimizers_of
+from bench.optimizers import OPTIMIZERS
 from bench.plan.spelling import MethodRow
-from bench.train.optimizers import OPTIMIZERS
+from bench.record.recipe import ADAMW, optimizers_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -194,7 +194,7 @@ def _row(planned: Planned) -> MethodRow:
 
 
 def _teacher(checkpoint: Checkpoint, labels: int) -> nn.Module:
-    from bench.measure.students import teacher_model
+    from bench.plan.untrained import teacher_model
 
     return teacher_model(checkpoint.config, labels, "meta")  # type: ignore[no-any-return]
 
@@ -320,7 +320,7 @@ def _rows(task: TaskPlan) -> int:
 
 def _scored_batch(task: TaskPlan) -> Extent:
     """The largest batch of predictions: sequences of similar length, TOKENS_A_BATCH tokens at most."""
-    from bench.train.evaluate import TOKENS_A_BATCH
+    from bench.data.encoding import TOKENS_A_BATCH
 
     longest = min(task.recipe.max_length, max(_lengths(task)))
     rows = max((len(split) for split in task.evaluation.values()), default=0)
@@ -367,7 +367,7 @@ def _text_bytes(text: Text) -> int:
 
 def _taps(stages: Sequence[Stage], dropped: Sequence[str]) -> list[tuple[Stage, Taps, Taps]]:
     """Each stage with what its terms read of the student and of the teacher."""
-    from bench.train.legs import kept_terms
+    from bench.plan.scheduled_stages import kept_terms
 
     found = []
     for stage in stages:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.plan.artefacts import ArtefactPlans
-from bench.plan.cell import Cell
 from bench.plan.spelling import MethodRow
-from bench.plan.students import student_cells
+from bench.plan.student_cells import student_cells
 from bench.plan.tasks import TaskPlan, augment
+from bench.record.cell import Cell
 from bench.record.store import Store
 
 if TYPE_CHECKING:

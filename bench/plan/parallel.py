@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
-from bench.plan.cell import record_key
 from bench.plan.jobs import ARTEFACT, AUGMENTATION, TEACHER, TOGETHER, Job, jobs_of
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
+from bench.record.cell import record_key
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.data.augment import Augmentation
+from bench.data.augmentation import Augmentation
 from bench.errors import InputError, unknown
-from bench.plan.cell import Search
-from bench.plan.recipe import ADAMW, Recipe
-from bench.train.optimizers import OPTIMIZERS
+from bench.optimizers import OPTIMIZERS
+from bench.record.cell import Search
+from bench.record.recipe import ADAMW, Recipe
 
 CHECKPOINTS = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 """What --checkpoint takes -> the rule of selection in a cell."""
@@ -45,7 +45,7 @@ class Request:
     reports: Path = Path("reports/runs")
     recipe: str = "common"
     optimizer: str | None = None
-    """of the students on their tasks, a name of bench.train.optimizers; teachers and stages on text keep theirs"""
+    """of the students on their tasks, a name of bench.optimizers; teachers and stages on text keep theirs"""
     precision: str = "fp32"
     device: str = "auto"
     max_train_rows: int | None = None

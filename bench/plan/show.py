@@ -6,10 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from bench.plan.estimate import needed_artefacts
-from bench.plan.recipe import ADAMW
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
 from bench.record.freshness import STALE
+from bench.record.recipe import ADAMW
 
 if TYPE_CHECKING:
     from bench.plan.artefacts import ArtefactPlan
@@ -139,7 +139,7 @@ def shorter(plan: Plan) -> list[str]:
 
 def as_json(plan: Plan) -> dict[str, object]:
     """The same for programs."""
-    from bench.plan.cell import record_key
+    from bench.record.cell import record_key
 
     return {
         "cells": [

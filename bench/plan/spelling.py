@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import methods
 from bench.errors import InputError, unknown
-from bench.plan import schedule
-from bench.plan.contract import method_class
+from bench.plan import stage_settings
+from bench.plan.plugins import method_class
 
 ALL = "all"
 CHECKPOINT = "checkpoint"
@@ -34,7 +34,7 @@ class MethodRow:
     """what the recipe's learning rate is multiplied with for this row"""
     by_all: bool = False
     """whether ``all`` named it: then it is left out where the teacher does not suit it"""
-    numbers: schedule.Numbers = ()
+    numbers: stage_settings.Numbers = ()
     """of the method's stages, in the place of its paper's"""
 
     @property
@@ -90,7 +90,7 @@ def parse_methods(text: str) -> list[MethodRow]:
 
     Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning rate), ``-term`` drops a term (and all below it,
     ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method, ``stage.epochs=10`` is a number of one of its
-    stages (:mod:`bench.plan.schedule`). Their order does not matter.
+    stages (:mod:`bench.plan.stage_settings`). Their order does not matter.
     ``all`` stands for every method that ships with the project.
 
     Raises:
@@ -177,10 +177,10 @@ def parse_of(method: type, text: str) -> MethodRow:
         key, equals, value = part.partition("=")
         if key == PACE and equals and PACE not in offered:
             pace = _pace(text, value)
-        elif equals and schedule.is_number(key):
+        elif equals and stage_settings.is_number(key):
             if key in numbers:
                 raise InputError(f"{text}: {key} is given twice")
-            numbers[key] = schedule.read(name, key, value)
+            numbers[key] = stage_settings.read(name, key, value)
         elif part.startswith("-") and not equals:
             dropped.add(_term(method, name, part[1:]))
         elif equals and key in offered:
@@ -198,7 +198,7 @@ def parse_of(method: type, text: str) -> MethodRow:
     except ValueError as error:
         raise InputError(f"{text}: {error}") from None
     own = tuple(sorted(numbers.items()))
-    row = MethodRow("", "", schedule.scheduled(made, own), tuple(sorted(dropped)), pace=pace, numbers=own)
+    row = MethodRow("", "", stage_settings.scheduled(made, own), tuple(sorted(dropped)), pace=pace, numbers=own)
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench.cache import Slot
 from bench.plan.artefacts import ArtefactPlan
 from bench.record.freshness import STALE, WHAT_TO_DO, Freshness, of_code
-from bench.train.cache import Slot
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan

@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bench.data.augment import Augmentation
+from bench.cache import Slot
+from bench.data.augmentation import Augmentation
 from bench.data.checkpoints import hash_of_tokenizer, sha256_of
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlans, Base
-from bench.plan.cell import (
+from bench.plan.request import CHECKPOINTS, Request, recipe_of
+from bench.record.cell import (
     DataIdentity,
     Numeric,
     TeacherIdentity,
 )
-from bench.plan.keys import SCHEMA, digest
-from bench.plan.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
-from bench.plan.request import CHECKPOINTS, Request, recipe_of
-from bench.record.code import code_of
-from bench.train.cache import Slot
+from bench.record.code_hash import code_of
+from bench.record.keys import SCHEMA, digest
+from bench.record.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -179,7 +179,7 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
         InputError: no tokenizer, or one that does not know the words of the text; the message names the checkpoint.
     """
     from bench.data.checkpoints import tokenizer_of
-    from bench.data.encode import encode
+    from bench.data.encoding import encode
 
     some = split.limited(256)
     try:

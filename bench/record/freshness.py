@@ -1,6 +1,6 @@
 """Whether today's code is the code that made a record: current, stale, or unknown. No torch.
 
-A record and each artefact that it was trained from name the code that computed them (:mod:`bench.record.code`). Two
+A record and each artefact that it was trained from name the code that computed them (:mod:`bench.record.code_hash`). Two
 hashes count as equal where the file :data:`EQUIVALENT` of the folder of records says so. Only a retraining that ended
 with the same bits adds to that file; people review it like any other change.
 """
@@ -16,9 +16,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import InputError
-from bench.record.aside import SET_ASIDE, Note, tell
-from bench.record.code import code_of, is_given, version_of
+from bench.record.code_hash import code_of, is_given, version_of
 from bench.record.schema import Record
+from bench.record.set_aside import SET_ASIDE, Note, tell
 
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 EQUIVALENT = "equivalent-code.json"
@@ -35,7 +35,7 @@ class Entry(BaseModel):
     old: str
     """hash"""
     new: dict[str, Any]
-    """kind, definitions and hash, as :meth:`bench.record.code.Code.as_dict` writes them"""
+    """kind, definitions and hash, as :meth:`bench.record.code_hash.Code.as_dict` writes them"""
     record: str
     """key of the record that was trained again"""
     weights: str

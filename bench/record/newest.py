@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 
-from bench.plan.cell import TEACHER
-from bench.record.question import PARTS, SHARED, differing, question
+from bench.record.cell import TEACHER
+from bench.record.comparability import PARTS, SHARED, differing, question
 from bench.record.schema import Record
 
 

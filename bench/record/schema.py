@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import methods
 from bench.errors import InputError
-from bench.plan.cell import Cell
-from bench.plan.keys import SCHEMA
-from bench.record.facts import TaskFacts, lifted
+from bench.record.cell import Cell
+from bench.record.keys import SCHEMA
+from bench.record.task_facts import TaskFacts, lifted
 
 
 class Part(BaseModel):

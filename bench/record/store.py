@@ -4,7 +4,7 @@
                                      attempt-1.npz    logits, labels, example hashes (no text)
                                      current          the name of the attempt that counts
 
-A file that cannot be used is set aside: it is named once (:mod:`bench.record.aside`), and readers go on without it.
+A file that cannot be used is set aside: it is named once (:mod:`bench.record.set_aside`), and readers go on without it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 from filelock import FileLock
 
 from bench.errors import LISTED, InputError
-from bench.plan.cell import Cell, record_key
 from bench.record import answers
-from bench.record.aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, tell
+from bench.record.cell import Cell, record_key
 from bench.record.freshness import Freshness
 from bench.record.schema import Record, load, not_finite
+from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, tell
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bench.plan.cell import TEACHER, Cell, record_key, train_key
-from bench.plan.recipe import ADAMW, PAPER
 from bench.plan.request import AUGMENTED
-from bench.record.aside import said_of
+from bench.record.cell import TEACHER, Cell, record_key, train_key
+from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
+from bench.record.set_aside import said_of
 from bench.record.store import Store, slug, write_atomically
 from bench.report import escape
-from bench.report.forms import grid, write_table
+from bench.report.file_names import name_of, table_names
 from bench.report.groups import Group, groups
-from bench.report.names import name_of, table_names
-from bench.report.rates import rates_line
-from bench.report.rebuild import experiment_command, located
+from bench.report.learning_rates import rates_line
+from bench.report.paired_comparisons import differences_to, resample, suspicions_of
+from bench.report.render import grid, write_table
+from bench.report.reproduce import experiment_command, located
 from bench.report.tables import Footnotes, Table, accuracy, differences, reappearance
-from bench.report.verdicts import differences_to, resample, suspicions_of
 from bench.report.write import footnotes, made_again, paper_of, paragraph, provenance, warnings
 
 

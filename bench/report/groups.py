@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from bench.data.tasks import GLUE
-from bench.plan.cell import TEACHER
-from bench.plan.keys import canonical
-from bench.plan.recipe import ADAMW
+from bench.record.cell import TEACHER
 from bench.record.freshness import Freshness
+from bench.record.keys import canonical
 from bench.record.newest import LeftOut, newest
+from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.stats.metrics import label_of
 from bench.stats.ratios import Ratio

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
-from bench.plan.cell import TEACHER
+from bench.record.cell import TEACHER
 from bench.report.escape import flat
 from bench.report.groups import Group
 from bench.report.tables import counted, sound_teacher

@@ -15,13 +15,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from bench.errors import InputError
-from bench.given import text_of
-from bench.plan.cell import TEACHER
+from bench.record.cell import TEACHER
 from bench.report.groups import Column, Group
 from bench.report.systems import UNKNOWN, Printed, paired, reasons_of, same_teacher
 from bench.report.tables import Table
 from bench.stats.metrics import label_of
 from bench.stats.summary import summarise
+from bench.user_files import text_of
 
 FOLDER = Path(__file__).resolve().parent / "printed"
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.plan.cell import TEACHER
 from bench.plan.request import AUGMENTED
+from bench.record.cell import TEACHER
 from bench.record.schema import Record, Sizes
 from bench.report.groups import Group
-from bench.report.rebuild import SUFFIX
+from bench.report.reproduce import SUFFIX
 
 UNKNOWN, NONE = "unknown", "none"
 CHECKPOINT, GIVEN, RANDOM = "checkpoint", "given", "random"

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from bench.plan.cell import TEACHER
+from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
 from bench.report.groups import Column, Group
-from bench.report.rebuild import verifying
+from bench.report.reproduce import verifying
 from bench.stats.summary import Summary, summarise
 
 

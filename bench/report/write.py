@@ -12,22 +12,23 @@ from pathlib import Path
 
 from bench.data.checkpoints import EMBEDDED_SHA256
 from bench.errors import NothingMeasured
-from bench.plan.cell import TEACHER, Cell, record_key
-from bench.plan.recipe import ADAMW
-from bench.record.aside import said_of
+from bench.record.cell import TEACHER, Cell, record_key
 from bench.record.freshness import Freshness, stale_lines, unknown_line
 from bench.record.newest import left_out_lines
+from bench.record.recipe import ADAMW
 from bench.record.schema import Record
-from bench.record.speed import SpeedRecord, speed_records
+from bench.record.set_aside import said_of
+from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import CELLS, Store, slug, write_atomically
 from bench.report import escape
-from bench.report.forms import Paper, grid, write_table
+from bench.report.file_names import name_of, table_names
 from bench.report.groups import Group, groups
-from bench.report.names import name_of, table_names
+from bench.report.learning_rates import rates_line
+from bench.report.paired_comparisons import KEPT, differences, resample, retentions, suspicions_of
 from bench.report.published import beside, published
-from bench.report.rates import rates_line
-from bench.report.rebuild import commands, located, places, starts_without_text
-from bench.report.speed import described, headline, latest, speed_tables, speed_up
+from bench.report.render import Paper, grid, write_table
+from bench.report.reproduce import commands, located, places, starts_without_text
+from bench.report.speed_tables import described, headline, latest, speed_tables, speed_up
 from bench.report.tables import (
     Footnotes,
     Table,
@@ -37,8 +38,7 @@ from bench.report.tables import (
     reappearance,
     sizes_of,
 )
-from bench.report.training import cost, gradient_shares
-from bench.report.verdicts import KEPT, differences, resample, retentions, suspicions_of
+from bench.report.training_tables import cost, gradient_shares
 from bench.stats.ratios import percentile
 
 

@@ -22,8 +22,11 @@ from typing import Protocol
 
 import torch
 
+from bench.cache import cache_root
 from bench.errors import InputError
-from bench.measure.busy import is_alive
+from bench.folders import users_cache
+from bench.measure.busy_mark import is_alive
+from bench.measure.devices import device_of
 from bench.plan.build import Plan
 from bench.plan.jobs import Job
 from bench.plan.request import Request
@@ -32,8 +35,7 @@ from bench.run import worker
 from bench.run.display import Display
 from bench.run.outcome import Answer
 from bench.run.work import Workplace
-from bench.train.cache import cache_root, users_cache
-from bench.train.numerics import Numerics, device_of
+from bench.train.numerics import Numerics
 
 PATIENCE_SECONDS = 5.0
 """How long workers may take to keep the states of their trainings when the run is stopped."""

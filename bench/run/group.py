@@ -9,26 +9,25 @@ from typing import Any
 
 from torch import nn
 
+from bench.artefacts.make import ArtefactStore
+from bench.artefacts.task_data import TaskData, known
 from bench.data.checkpoints import tokenizer_of
-from bench.ending import Failure
-from bench.measure.records import failed, failure_of, now, scored
 from bench.plan.build import Planned
-from bench.plan.cell import train_key
-from bench.plan.recipe import Recipe
+from bench.plan.scheduled_stages import legs_of
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import setup_of
-from bench.record.code import training_code
+from bench.record.cell import train_key
+from bench.record.code_hash import training_code
+from bench.record.recipe import Recipe
 from bench.record.schema import Record
-from bench.run.outcome import Answer
-from bench.train.artefacts import ArtefactStore
-from bench.train.choice import BestEpoch
-from bench.train.halfway import Halfway, equally_far
-from bench.train.legs import legs_of
+from bench.run.export import ship
+from bench.run.outcome import Answer, FailedCell
+from bench.run.recording import failed, failure_of, now, scored
+from bench.train.best_epoch import BestEpoch
 from bench.train.loop import Course, train_on
 from bench.train.numerics import RandomState
-from bench.train.ship import ship
-from bench.train.task_data import TaskData, known
-from bench.train.trainee import Trainee
+from bench.train.student_trainer import Trainee
+from bench.train.training_state import Halfway, equally_far
 from methods.artefacts import artefact_name
 
 Made = dict[str, dict[str, Any]]
@@ -221,7 +220,7 @@ class Group:
             of_task.progress.say(f"saved: {folder}")
         except Exception as error:  # a full disk, a model that cannot be saved: neither may cost what was trained
             why = f"trained and recorded, but not saved in {root}: {error}"
-            self.answer.not_saved.append(Failure(of_task.name, record.row, record.cell.seed, why))
+            self.answer.not_saved.append(FailedCell(of_task.name, record.row, record.cell.seed, why))
 
     def _note_failure(self, cells: Sequence[Planned], error: Exception) -> None:
         for planned, of_task in zip(cells, self.materials, strict=True):

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.ending import Failure
 from bench.errors import CELLS_FAILED, OK
 from bench.plan.build import Plan
 from bench.record import schema
@@ -16,13 +15,26 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+@dataclass(frozen=True)
+class FailedCell:
+    """One cell that failed."""
+
+    task: str
+    row: str
+    seed: int
+    why: str
+    """the error in one line"""
+    key: str = ""
+    """of its record, which has the traceback; "" where there is none"""
+
+
 @dataclass
 class Outcome:
     """What a run did. ``exit_code`` is 0, or 6 if some cells failed."""
 
     plan: Plan
     trained: int = 0
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailedCell] = field(default_factory=list)
     reports: list[Path] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     """for a terminal: the main table of each report, and what to type next"""
@@ -43,7 +55,7 @@ class Answer:
 
     records: list[tuple[Record, dict[str, np.ndarray]]] = field(default_factory=list)
     """finished or failed ones, with their raw answers"""
-    not_saved: list[Failure] = field(default_factory=list)
+    not_saved: list[FailedCell] = field(default_factory=list)
     """students that are trained and recorded, and could not be kept as a folder"""
     states: list[Path] = field(default_factory=list)
     """of trainings that ended; they are removed once their records are written"""

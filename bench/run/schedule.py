@@ -13,16 +13,15 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
-from bench import ending
 from bench.errors import InputError
-from bench.measure.records import empty, failed, now
 from bench.plan.build import Plan
-from bench.plan.cell import TEACHER, record_key, train_key
 from bench.plan.jobs import Job, Student
+from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.claims import Claims
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
-from bench.run.outcome import Answer, Outcome
+from bench.run.outcome import Answer, FailedCell, Outcome
+from bench.run.recording import empty, failed, now
 
 if TYPE_CHECKING:
     import numpy as np
@@ -285,7 +284,7 @@ class Schedule:
     def _note_failure(self, record: Record) -> None:
         message = record.error.message if record.error else record.status
         cell = record.cell
-        self.outcome.failures.append(ending.Failure(cell.tasks[0], cell.label, cell.seed, message, record.key))
+        self.outcome.failures.append(FailedCell(cell.tasks[0], cell.label, cell.seed, message, record.key))
 
     def _end(self, node: str) -> None:
         self._parts_left[node] -= 1

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bench.artefacts.make import ArtefactStore
+from bench.artefacts.task_data import TaskData, known
+from bench.artefacts.teachers import base_model
 from bench.data.checkpoints import Checkpoint
 from bench.errors import InputError
-from bench.measure.records import failed, failure_of, now, scored
 from bench.plan.build import Plan, Planned
-from bench.plan.cell import record_key
 from bench.plan.jobs import ARTEFACT, AUGMENTATION, STUDENTS, TEACHER, Job, code_of_student
 from bench.plan.rows import CheckpointRow
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
+from bench.record.cell import record_key
 from bench.run.group import Group, checked
 from bench.run.outcome import Answer
-from bench.train.artefacts import ArtefactStore
+from bench.run.recording import failed, failure_of, now, scored
 from bench.train.numerics import Numerics
-from bench.train.task_data import TaskData, known
-from bench.train.teachers import base_model
-from bench.train.trainee import TrainLog
+from bench.train.student_trainer import TrainLog
 
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
 

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from bench.data.encode import Encoded, mixed_batches
+from bench.data.encoding import Encoded, mixed_batches
 from bench.data.masking import hide
 from bench.data.padding import fill
 from bench.errors import CellError
-from bench.train.halfway import Halfway
-from bench.train.legs import Leg
+from bench.plan.scheduled_stages import Leg
 from bench.train.numerics import Numerics, RandomState, Watch
-from bench.train.trainee import Trainee
+from bench.train.student_trainer import Trainee
+from bench.train.training_state import Halfway
 from methods.api import Batch, Masking, Out, Taps
 from methods.packed import forward
 

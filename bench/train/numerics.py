@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bench.errors import InputError
-
 
 @dataclass(frozen=True)
 class Numerics:
@@ -60,26 +58,6 @@ class Watch:
         if self._device.type != "cpu":
             torch.accelerator.synchronize()
         return time.perf_counter()
-
-
-def device_of(name: str) -> torch.device:
-    """``auto``: whatever accelerate finds; else a device by name.
-
-    Raises:
-        InputError: torch does not have that device here.
-    """
-    if name == "auto":
-        if not torch.accelerator.is_available():
-            return torch.device("cpu")
-        from accelerate import PartialState
-
-        return torch.device(PartialState().device)
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device {name}: {str(error).splitlines()[0]}; try --device cpu") from None
-    return device
 
 
 class RandomState:

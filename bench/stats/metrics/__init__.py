@@ -60,7 +60,7 @@ class Metric:
 
     @property
     def code(self) -> str:
-        """Where its score is defined, as :mod:`bench.record.code` names definitions."""
+        """Where its score is defined, as :mod:`bench.record.code_hash` names definitions."""
         return f"{self.score.__module__}:{self.name.upper()}.score"
 
     @property

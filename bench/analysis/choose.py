@@ -1,0 +1,239 @@
+"""Which rows a budget admits, which of them is best, and which cheaper ones are statistically indistinguishable from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from bench.analysis.compare import UNCLEAR, WORSE, compared, shown
+from bench.data.tasks import GLUE
+from bench.errors import NothingMeasured, unknown
+from bench.record.cell import TEACHER
+from bench.record.speed_sessions import speed_records
+from bench.record.store import Store
+from bench.report.groups import Column, Group, groups
+from bench.report.paired_comparisons import Faults, faults_of, finished, resample, seeds
+from bench.report.resampled import Resampled
+from bench.report.speed_tables import latest
+from bench.report.tables import Table, by_row, counted
+from bench.report.write import add_speed, nothing_in, warnings
+from bench.stats.multiple import holm
+from bench.stats.paired import bootstrap_p, interval
+from bench.stats.power import LEVEL
+from bench.stats.summary import summarise
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that a model may cost; None: as much as it likes."""
+
+    parameters: float | None = None
+    """millions"""
+    flops: float | None = None
+    """G, of one sequence of 128 tokens"""
+    latency: float | None = None
+    """ms, median, under the conditions of the speed session"""
+
+    def exceeded(self, candidate: Candidate) -> str:
+        """What a row costs too much of; "" where it fits."""
+        for name, unit, most in (
+            ("parameters", "M parameters", self.parameters),
+            ("flops", "G FLOPs", self.flops),
+            ("latency", "ms", self.latency),
+        ):
+            cost = getattr(candidate, name)
+            if most is not None and cost is None:
+                return "not timed" if name == "latency" else f"{name} not measured"
+            if most is not None and cost > most:
+                return f"{cost:.2f} {unit}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A row with all the columns; costs as in :class:`Budget`, of its dearest task; scores in percent."""
+
+    label: str
+    parameters: float | None
+    flops: float | None
+    latency: float | None
+    score: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    """95 % interval of its difference to the best"""
+    adjusted: float = 1.0
+    """p of no difference to the best, after Holm's adjustment over the candidates"""
+
+    @property
+    def verdict(self) -> str:
+        return WORSE if self.adjusted <= LEVEL else UNCLEAR
+
+
+@dataclass
+class Choice:
+    """What one table's rows say."""
+
+    group: Group
+    columns: Sequence[Column]
+    candidates: list[Candidate]
+    """those that fit, best first"""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """row -> why it is no candidate"""
+
+    @property
+    def as_good(self) -> list[Candidate]:
+        """The best, and what cannot be told from it; fewest FLOPs first, then parameters, then the higher score.
+
+        Not by latency: models of one shape differ in it by chance.
+        """
+        kept = [c for c in self.candidates if c.verdict == UNCLEAR]
+        return sorted(kept, key=lambda c: (round(c.flops or np.inf, 2), round(c.parameters or np.inf, 2), -c.score))
+
+    def table(self) -> Table:
+        header = [
+            "System",
+            "Params (M)",
+            "FLOPs (G)",
+            "latency (ms)",
+            f"mean of {counted(len(self.columns), 'column')}",
+        ]
+        header += ["beside the best", "p, Holm", "verdict"]
+        rows = []
+        for place, c in enumerate(self.candidates):
+            costs = ["–" if cost is None else f"{cost:.2f}" for cost in (c.parameters, c.flops, c.latency)]
+            said = ["", "", "best"]
+            if place:
+                gap = c.score - self.candidates[0].score
+                said = [f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", shown(c.adjusted), c.verdict]
+            rows.append([c.label, *costs, f"{c.score:.1f}", *said])
+        return by_row("Choice", header, self.group, rows)
+
+    def said(self) -> list[str]:
+        """The answer in words."""
+        lines = [line.replace("*", "") for line in warnings(self.group) if line]
+        if not self.candidates:
+            return [*lines, "No row fits."]
+        best, cheapest, called = self.candidates[0], self.as_good[0], self.group.called
+        lines += [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f})."]
+        if cheapest.label != best.label:
+            lines.append(
+                f"The cheapest that these examples cannot separate from it: {called(cheapest.label)} ({cheapest.score:.1f})."
+            )
+        others = [called(c.label) for c in self.as_good if c.label not in (best.label, cheapest.label)]
+        if others:
+            also = "also " if cheapest.label != best.label else ""
+            lines.append(f"These examples {also}cannot separate it from: {', '.join(others)}.")
+        if len(self.candidates) > 1:
+            lines.append("The best was chosen on the examples that it is scored on, which flatters it a little.")
+        return lines
+
+
+def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Choice]:
+    """A choice for each table of the records that has all the tasks (none: whatever it has).
+
+    Raises:
+        InputError: there is no such task: neither in the records nor in GLUE.
+        NothingMeasured: no table has all of them.
+    """
+    store = Store(results)
+    sessions, made = list(speed_records(store.root, store.note)), []
+    for group in groups(store.records(), store.freshness):
+        columns = [c for c in group.columns if not tasks or c.task in tasks]
+        if columns and set(tasks) <= {c.task for c in columns}:
+            add_speed(group, latest(sessions, group.teacher))
+            made.append(_choice(group, columns, budget, store))
+    if not made:
+        known = sorted({task for record in store.records() for task in record.cell.tasks})
+        if not known:
+            raise NothingMeasured(nothing_in(store.root))
+        for task in tasks:
+            if task not in {*known, *GLUE}:
+                raise unknown(f"task in {results}", task, known)
+        wanted = f" with {', '.join(tasks)}" if tasks else ""
+        raise NothingMeasured(f"no table of records{wanted} in {results}; `report` shows what there is")
+    return made
+
+
+def _choice(group: Group, columns: Sequence[Column], budget: Budget, store: Store) -> Choice:
+    fitting: list[Candidate] = []
+    left_out: dict[str, str] = {}
+    faults = faults_of(group, store)
+    for label in group.systems:
+        if label == TEACHER or all(r.cell.ablation_of for r in group.of(label)):
+            continue
+        missing = [c.name for c in columns if not group.values(label, c)]
+        sizes = [r.sizes for c in columns for r in group.of(label, c.task) if r.sizes]
+        candidate = Candidate(
+            label,
+            max((s.parameters / 1e6 for s in sizes), default=None),
+            max((s.flops / 1e9 for s in sizes), default=None),
+            group.latencies.get(label),
+            float(np.mean([summarise(list(group.values(label, c).values())).mean for c in columns]))
+            if not missing
+            else 0.0,
+        )
+        mute = [c.name for c in columns if not all(map(store.has_predictions, finished(group, label, c)))]
+        if missing:
+            left_out[label] = f"no score on {', '.join(missing)}"
+        elif reason := budget.exceeded(candidate):
+            left_out[label] = reason
+        elif mute:
+            left_out[label] = f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
+        elif wrong := [text for c in columns for text in _disqualified(group, label, c, faults)]:
+            left_out[label] = "; ".join(wrong)
+        else:
+            fitting.append(candidate)
+    fitting.sort(key=lambda c: (-c.score, c.label))
+    return Choice(group, columns, _beside_the_best(group, columns, fitting, store), left_out)
+
+
+def _disqualified(group: Group, label: str, column: Column, faults: Faults) -> list[str]:
+    """Why the answers of a row are no candidate's: ``rte: answers entailment to all 277 examples, seeds 0 and 2``.
+
+    One seed with constant or permuted answers is enough. A low score counts where the row's mean is no better than one answer to
+    every example: by chance a seed of a sound row may be below it.
+    """
+    said = []
+    mean = np.mean(list(group.values(label, column).values()))
+    for what, found in faults.get((label, column), {}).items():
+        baselines = [suspicion.baseline for suspicion in found.values() if suspicion.baseline is not None]
+        if not baselines or mean <= 100 * baselines[0]:
+            said.append(f"{column.name}: {what}, {seeds(found)}")
+    return said
+
+
+def _beside_the_best(
+    group: Group, columns: Sequence[Column], fitting: Sequence[Candidate], store: Store
+) -> list[Candidate]:
+    """The candidates with their intervals and tests beside the first of them."""
+    if len(fitting) < 2:
+        return list(fitting)
+    names = {c.label for c in fitting}
+    tasks = {c.task for c in columns}
+    part = replace(group, records=[r for r in group.records if r.row in names and tasks & set(r.cell.tasks)])
+    answered = resample(part, store)
+    found: list[np.ndarray] = []
+    for other in fitting[1:]:
+        drawn = [_difference(part, other.label, fitting[0].label, column, answered) for column in columns]
+        found.append(np.mean(drawn, axis=0))
+    adjusted = holm([bootstrap_p(drawn) for drawn in found])
+    judged = [
+        replace(c, low=interval(drawn)[0], high=interval(drawn)[1], adjusted=p)
+        for c, drawn, p in zip(fitting[1:], found, adjusted, strict=True)
+    ]
+    return [fitting[0], *judged]
+
+
+def _difference(
+    group: Group, label: str, best: str, column: Column, answered: Mapping[Column, Resampled]
+) -> np.ndarray:
+    sides = finished(group, label, column), finished(group, best, column)
+    data = answered.get(column)
+    for side, name in zip(sides, (label, best), strict=True):
+        if data is None or not data.has(side):
+            raise NothingMeasured(f"{name} on {column.name}: scored on other examples; run it again with --rerun")
+    assert data is not None
+    return compared(data, sides, column.title)[1]

@@ -1,0 +1,389 @@
+"""The gate: new records against a baseline's, and an exit code that means something.
+
+A score passes when a loss above the margin is excluded, regresses when a loss is certain, and is inconclusive
+between the two: test sets are finite, and so are seeds. Sizes and FLOPs must be equal. Speed is compared as the
+ratio to the teacher timed in the same session.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from bench.data.tasks import GLUE
+from bench.errors import (
+    CHECK_FAILED,
+    INCONCLUSIVE,
+    NOT_COMPARABLE,
+    NOTHING_MEASURED,
+    OK,
+    InputError,
+    unknown,
+    unknown_row,
+)
+from bench.record.cell import TEACHER
+from bench.record.comparability import differing, question
+from bench.record.freshness import STALE, WHAT_TO_DO
+from bench.record.schema import Record
+from bench.record.speed_sessions import Conditions, SpeedRecord, speed_records
+from bench.record.store import Store, slug
+from bench.report.escape import flat
+from bench.report.render import github
+from bench.report.speed_tables import conditions_of, described, speed_up
+from bench.stats.metrics import METRICS, metric_of
+from bench.stats.paired import RESAMPLES, Pairs, interval, mcnemar, seed_half_width
+from bench.user_files import table_at, toml_of
+
+PASSED, REGRESSED, UNCLEAR, MISSING, OTHER = "passed", "regressed", "inconclusive", "nothing measured", "not comparable"
+ACCEPTED = "accepted"
+EXIT_CODES = {
+    PASSED: OK,
+    ACCEPTED: OK,
+    REGRESSED: CHECK_FAILED,
+    UNCLEAR: INCONCLUSIVE,
+    MISSING: NOTHING_MEASURED,
+    OTHER: NOT_COMPARABLE,
+}
+WORST_FIRST = (REGRESSED, OTHER, MISSING, UNCLEAR, ACCEPTED, PASSED)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One comparison: what was compared, how it ended, and why."""
+
+    subject: str
+    what: str
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may be lost: points of a score, of some metrics other ones, and a share of a speed-up."""
+
+    points: float = 2.0
+    speed: float = 0.1
+    budgets: Mapping[str, float] = field(default_factory=dict)
+    """metric -> points, where it is not ``points``"""
+    level: float = 0.002
+    """chance that a whole run without any change is called regressed because of the examples that happen to be there"""
+
+    def of(self, metric: str) -> float:
+        return self.budgets.get(metric, self.points)
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A regression that somebody has looked at: its row and what, as the gate prints them, and the reason."""
+
+    row: str
+    what: str
+    reason: str
+
+
+def budgets_of(texts: Sequence[str]) -> dict[str, float]:
+    """``["matthews=5"]`` as points by metric.
+
+    Raises:
+        InputError: an unknown metric, or no number of points.
+    """
+    found = {}
+    for text in texts:
+        metric, _, points = text.partition("=")
+        if metric not in METRICS:
+            raise unknown("metric of --budget", metric, list(METRICS))
+        try:
+            found[metric] = float(points)
+        except ValueError:
+            raise InputError(f"--budget {text}: expected points after the metric, like {metric}=2") from None
+        if not 0 <= found[metric] <= 100:  # NaN neither
+            raise InputError(f"--budget {text}: should lie between 0 and 100 points")
+    return found
+
+
+def read_acceptances(path: Path) -> list[Acceptance]:
+    """A TOML file with ``[[accepted]]`` tables of row, what and reason.
+
+    Raises:
+        InputError: a file that is missing, is not TOML, or lacks a field.
+    """
+    said = f"--accept {path}"
+    body, found = toml_of(path, said), []
+    for name in body:
+        if name != "accepted":
+            raise InputError(f"{said}: {unknown('table', name, ['accepted'])}")
+    for number, entry in enumerate(table_at(body, "accepted", said), start=1):
+        lacking = [name for name in ("row", "what", "reason") if not str(entry.get(name, "")).strip()]
+        if lacking:
+            raise InputError(f"{said}, [[accepted]] {number}: {', '.join(lacking)} is missing")
+        wrong = [name for name in ("row", "what", "reason") if not isinstance(entry[name], str)]
+        if wrong:
+            raise InputError(f"{said}, [[accepted]] {number}: {', '.join(wrong)} should be text in quotation marks")
+        found.append(Acceptance(entry["row"], entry["what"], entry["reason"]))
+    return found
+
+
+def accept(findings: Sequence[Finding], acceptances: Sequence[Acceptance]) -> list[Finding]:
+    """Regressions that were looked at become accepted; an acceptance without its regression is inconclusive: remove it."""
+    known = {(a.row, a.what): a for a in acceptances}
+    made, used = [], set()
+    for finding in findings:
+        found = known.get((finding.subject, finding.what))
+        if found is not None and finding.verdict == REGRESSED:
+            used.add((found.row, found.what))
+            finding = replace(finding, verdict=ACCEPTED, why=f"{finding.why}; accepted: {found.reason}")
+        made.append(finding)
+    stale = [a for key, a in known.items() if key not in used]
+    return made + [Finding(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it") for a in stale]
+
+
+def overall(findings: Sequence[Finding]) -> str:
+    """The worst verdict; nothing measured where there is none."""
+    return next((verdict for verdict in WORST_FIRST if any(f.verdict == verdict for f in findings)), MISSING)
+
+
+def check(
+    baseline: Path,
+    results: Path,
+    tasks: Sequence[str] = (),
+    rows: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    limits: Limits = Limits(),
+) -> list[Finding]:
+    """Compare every baseline row (of the tasks and rows named, if any are) with what was measured on those seeds.
+
+    ``baseline`` is a folder of records, or the folder of one data set in it (then without speeds).
+
+    Raises:
+        InputError: the baseline has no record, or none of those named.
+    """
+    root, data = (baseline.parent, baseline.name) if any(baseline.glob("*/*/*/current")) else (baseline, None)
+
+    def wanted(record: Record) -> bool:
+        cell = record.cell
+        return (
+            record.status == "ok"
+            and (not tasks or bool(set(tasks) & set(cell.tasks)))
+            and (not rows or cell.label in rows or cell.method == TEACHER)
+        )
+
+    old_store, new_store = Store(root), Store(results)
+    there = [r for r in old_store.records() if data in (None, slug(r.cell.data.slug))]
+    _check_names(tasks, rows, there, baseline)
+    olds = [record for record in there if wanted(record)]
+    sessions = list(speed_records(root, old_store.note)) if data is None else []
+    if not olds and not sessions:
+        raise InputError(
+            f"--baseline {baseline} has no finished record of what was asked for; is it a folder of records?"
+        )
+    news = list(new_store.records())
+    findings: list[Finding] = []
+    compared = sum(len(group[0].scores) for group in _rows(olds))
+    limits = replace(limits, level=limits.level / max(1, compared))
+    for group in _rows(olds):
+        findings += _row(group, news, seeds, old_store, new_store, limits)
+    if sessions:
+        findings += _speeds(sessions, list(speed_records(results, new_store.note)), limits)
+    return findings
+
+
+def _check_names(tasks: Sequence[str], rows: Sequence[str], there: Sequence[Record], baseline: Path) -> None:
+    """Raises InputError for a row that the baseline has not, or a task that nobody has: they would be left out without a word."""
+    if not there:
+        return
+    labels = {record.cell.label for record in there}
+    for row in rows:
+        if row not in labels:
+            raise unknown_row(row, labels, baseline)
+    known = {task for record in there for task in record.cell.tasks}
+    for task in tasks:
+        if task not in {*known, *GLUE}:
+            raise unknown(f"task in {baseline}", task, sorted(known))
+
+
+def _rows(records: Iterable[Record]) -> list[list[Record]]:
+    """Records of one row and task, all seeds, in a fixed order."""
+    found: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        cell = record.cell
+        place = (cell.tasks, cell.method != TEACHER, cell.label, record.point, question(cell))
+        found.setdefault(place, []).append(record)
+    return [sorted(found[place], key=lambda r: r.cell.seed) for place in sorted(found, key=str)]
+
+
+def _row(
+    olds: list[Record], news: list[Record], seeds: Sequence[int], old_store: Store, new_store: Store, limits: Limits
+) -> list[Finding]:
+    """One row on one task. All seeds of the baseline tell its noise, also where only some are compared."""
+    first = olds[0]
+    subject = f"{'+'.join(first.cell.tasks)} {first.row}"
+    same = {r.key: r for r in news}
+    asked = [old for old in olds if not seeds or old.cell.seed in seeds or old.cell.method == TEACHER]
+    pairs = [(old, same[old.key]) for old in asked if old.key in same]
+    if not pairs:
+        near = [
+            r
+            for r in news
+            if (r.cell.tasks, r.cell.label, r.point) == (first.cell.tasks, first.cell.label, first.point)
+        ]
+        if near:
+            return [Finding(subject, "row", OTHER, f"measured with other {differing(first.cell, near[0].cell)}")]
+        return [Finding(subject, "row", MISSING, "no record; run the baseline's command")]
+    findings = []
+    for _, new in pairs:
+        if new.status != "ok":
+            why = f"seed {new.cell.seed} {new.status}" + (f": {new.error.message}" if new.error else "")
+            findings.append(Finding(subject, "row", REGRESSED, why))
+        elif new_store.freshness.of(new) == STALE:
+            why = f"seed {new.cell.seed}: made by other code than this, which it says nothing of. {WHAT_TO_DO}"
+            findings.append(Finding(subject, "row", MISSING, why))
+    pairs = [(old, new) for old, new in pairs if new.status == "ok" and new_store.freshness.of(new) != STALE]
+    if not pairs:
+        return findings
+    findings.append(_size(subject, *pairs[0]))
+    for evaluation, scores in first.scores.items():
+        metric = next(iter(scores))
+        findings.append(_score(subject, evaluation, metric, olds, pairs, old_store, new_store, limits))
+    return findings
+
+
+def _size(subject: str, old: Record, new: Record) -> Finding:
+    if old.sizes is None or new.sizes is None:
+        return Finding(subject, "size", MISSING, "one of the two records has no sizes")
+    for name in ("parameters", "macs"):
+        before, after = getattr(old.sizes, name), getattr(new.sizes, name)
+        if before != after:
+            return Finding(subject, "size", REGRESSED, f"{name} {after:,}, were {before:,}")
+    return Finding(subject, "size", PASSED, f"{new.sizes.parameters:,} parameters, {new.sizes.macs:,} MACs, as before")
+
+
+def _score(
+    subject: str,
+    evaluation: str,
+    metric: str,
+    olds: list[Record],
+    pairs: list[tuple[Record, Record]],
+    old_store: Store,
+    new_store: Store,
+    limits: Limits,
+) -> Finding:
+    what = f"{evaluation} {metric}"
+    if all(old.weights == new.weights and old.scores == new.scores for old, new in pairs):
+        return Finding(subject, what, PASSED, f"identical weights ({len(pairs)} seeds)")
+    before = [old.scores[evaluation][metric] for old, _ in pairs]
+    after = [new.scores[evaluation][metric] for _, new in pairs]
+    difference = 100 * float(np.mean(after) - np.mean(before))
+    arrays = [(old_store.predictions(old), new_store.predictions(new)) for old, new in pairs]
+    if any((a[f"examples.{evaluation}"] != b[f"examples.{evaluation}"]).any() for a, b in arrays):
+        return Finding(subject, what, OTHER, "the two were scored on other examples")
+    predicted = metric_of(metric).form.predicted
+    answered = Pairs(
+        [predicted(b[f"logits.{evaluation}"]) for _, b in arrays],
+        [predicted(a[f"logits.{evaluation}"]) for a, _ in arrays],
+        arrays[0][0][f"labels.{evaluation}"],
+        metric,
+    )
+    chance, p = _chance(answered, difference)
+    seeds = seed_half_width([100 * old.scores[evaluation][metric] for old in olds], len(pairs))
+    half = math.hypot(chance, seeds or 0.0)
+    text = f"{100 * np.mean(after):.1f}, was {100 * np.mean(before):.1f}: {difference:+.1f} ± {half:.1f} points"
+    text += "" if seeds is not None else " (one seed: its noise is not in the interval)"
+    return Finding(subject, what, verdict(difference, half, limits.of(metric), p <= limits.level), text)
+
+
+def _chance(answered: Pairs, difference: float) -> tuple[float, float]:
+    """Half the 95 % interval that the examples give the difference, in points; and the one-sided p-value of a loss.
+
+    Of one seed and accuracies by McNemar's mid-p, else from the bootstrap's spread.
+    """
+    first_RS, second_RS = answered.drawn(np.random.default_rng(0), RESAMPLES if answered.seeds < 4 else RESAMPLES // 4)
+    drawn = 100 * (first_RS - second_RS).mean(1)
+    low, high = interval(drawn)
+    if answered.seeds == 1 and answered.is_share_of_right:
+        p = mcnemar(*answered.discordant()) / 2
+    else:
+        from scipy.stats import norm
+
+        spread = float(np.std(drawn))
+        p = float(norm.sf(-difference / spread)) if spread > 0 else float(difference >= 0)
+    return (high - low) / 2, p if difference < 0 else 1.0
+
+
+def verdict(difference: float, half: float, margin: float, certain: bool = True) -> str:
+    """Certainly worse, and by a test at the gate's level: regressed. Not worse by more than the margin: passed. Else inconclusive.
+
+    Args:
+        certain: whether the test of a loss rejects at the level left to this comparison.
+    """
+    if difference + half < 0 and certain:
+        return REGRESSED
+    return PASSED if difference - half >= -margin else UNCLEAR
+
+
+def _speeds(olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], limits: Limits) -> list[Finding]:
+    """The last session of each teacher, system by system, under the same conditions."""
+    findings = []
+    for teacher in dict.fromkeys(session.teacher for session in olds):
+        old = [session for session in olds if session.teacher == teacher][-1]
+        fitting = [session for session in news if session.teacher == teacher]
+        for conditions in conditions_of(old):
+            for timing in old.timings:
+                if timing.conditions == conditions and timing.system != TEACHER and timing.seconds:
+                    findings.append(_speed(old, fitting, timing.system, conditions, limits.speed))
+    return findings
+
+
+def _speed(
+    old: SpeedRecord, news: Sequence[SpeedRecord], system: str, conditions: Conditions, allowed: float
+) -> Finding:
+    what = f"speed-up ({described(conditions)})"
+    before = speed_up(old, system, conditions)
+    found = [ratio for session in news if (ratio := speed_up(session, system, conditions))]
+    if before is None or not found:
+        other = any(timing.system == system for session in news for timing in session.timings)
+        why = "timed under other conditions" if other else "not timed"
+        return Finding(system, what, OTHER if other else MISSING, why)
+    now, floor = found[-1], before.median * (1 - allowed)
+    text = f"{now.text()}, was {before.text()}; at least {floor:.2f}x is wanted"
+    if now.high < floor:
+        return Finding(system, what, REGRESSED, text)
+    return Finding(system, what, PASSED if now.low >= floor else UNCLEAR, text)
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Markdown for a pull request: the verdict, the counts, and every comparison, the worst first."""
+    counts = Counter(finding.verdict for finding in findings)
+    ordered = sorted(findings, key=lambda f: WORST_FIRST.index(f.verdict))
+    rows = [[f.verdict, f.subject, f.what, f.why] for f in ordered]
+    lines = [
+        f"# Check: {overall(findings)}",
+        "",
+        ", ".join(f"{counts[verdict]} {verdict}" for verdict in WORST_FIRST if counts[verdict]) or "nothing to compare",
+        "",
+        github(rows, ["verdict", "row", "what", "why"], "left"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def junit(findings: Sequence[Finding]) -> bytes:
+    """JUnit XML: regressed and not comparable are failures, inconclusive and nothing measured are skipped."""
+    suite = ElementTree.Element("testsuite", name="bench check", tests=str(len(findings)))
+    failures = skipped = 0
+    for finding in findings:
+        case = ElementTree.SubElement(suite, "testcase", classname=flat(finding.subject), name=flat(finding.what))
+        if finding.verdict in (REGRESSED, OTHER):
+            failures += 1
+            ElementTree.SubElement(case, "failure", message=flat(f"{finding.verdict}: {finding.why}"))
+        elif finding.verdict not in (PASSED, ACCEPTED):
+            skipped += 1
+            ElementTree.SubElement(case, "skipped", message=flat(f"{finding.verdict}: {finding.why}"))
+    suite.set("failures", str(failures))
+    suite.set("skipped", str(skipped))
+    return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)

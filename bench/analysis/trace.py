@@ -1,0 +1,253 @@
+"""Where a printed number comes from: everything that reports print of the records and that rounds to it.
+
+Scores, means, ratios, differences of any two rows of a table, sizes, what training cost, latencies and speed-ups. Intervals
+and p-values are not searched: they would have to be drawn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import combinations
+from pathlib import Path
+
+from bench.audit.printed import Printed, printed
+from bench.errors import InputError
+from bench.record.cell import TEACHER
+from bench.record.freshness import STALE
+from bench.record.recipe import ADAMW
+from bench.record.schema import Record
+from bench.record.speed_sessions import SpeedRecord, speed_records
+from bench.record.store import Store
+from bench.report.groups import Column, Group, groups
+from bench.report.speed_tables import described, speed_up
+from bench.report.training_tables import costs_of, trainings
+from bench.stats.ratios import percentile
+from bench.stats.summary import summarise
+
+PLAIN, DIFFERENCE, SPEED_UP = "", "difference", "speed-up"
+SHOWN = 20
+"""Origins that are printed; of a short number there may be hundreds."""
+COST = ("examples", "own TFLOPs", "teacher TFLOPs", "own s", "teacher s, shared", "teacher s, if alone")
+TERA = (1.0, 1e12, 1e12, 1.0, 1.0, 1.0)
+"""What each cost is divided by, to be in the unit of its name."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One thing that rounds to the number, and the records it is made of."""
+
+    what: str
+    exact: float
+    records: tuple[str, ...]
+    """their keys, twelve digits each"""
+    kind: str = PLAIN
+    session: str = ""
+    """key of the session of timing, of what is no record's"""
+
+
+def trace(text: str, results: Path) -> list[Origin]:
+    """Everything in a folder of records that is printed as ``text`` with its number of decimals.
+
+    A number with a plus, ``+4.5``, is a difference; one with an x, ``2.03x``, is a speed-up.
+
+    Raises:
+        InputError: not a number, or no records.
+    """
+    number = printed(text)
+    if number is None:
+        raise InputError(f"{text!r} is not a number, like 86.6, +4.5 or 2.03x")
+    store, kind = Store(results), _kind(text)
+    records, sessions = list(store.records()), list(speed_records(results, store.note))
+    if not records and not sessions:
+        raise InputError(f"no records in {results}")
+    found: dict[tuple[str, tuple[str, ...]], Origin] = {}
+    for origin in _all(records, sessions):
+        if kind in (PLAIN, origin.kind) and _prints(number, origin.exact):
+            found.setdefault((origin.what, origin.records), origin)
+    stale = {r.key[:12] for r in records if store.freshness.of(r) == STALE}
+    return [
+        replace(one, what=f"{one.what} (made by other code than this)") if stale & set(one.records) else one
+        for one in found.values()
+    ]
+
+
+def _kind(text: str) -> str:
+    """What alone is printed so; :data:`PLAIN` for anything."""
+    if text.strip().startswith("+"):
+        return DIFFERENCE
+    return SPEED_UP if text.strip().lower().endswith(("x", "×")) else PLAIN
+
+
+def _all(records: Sequence[Record], sessions: Sequence[SpeedRecord]) -> Iterator[Origin]:
+    """Every number, the plain ones of all tables before their differences."""
+    tables = groups(records)
+    for group in tables:
+        yield from _origins(group)
+    for session in sessions:
+        yield from _of_session(session)
+    for group in tables:
+        yield from _differences(group)
+
+
+def _prints(number: Printed, exact: float) -> bool:
+    return number.is_rounded(Decimal(repr(round(exact, 9))))
+
+
+def _keys(records: list[Record]) -> tuple[str, ...]:
+    return tuple(record.key[:12] for record in records)
+
+
+def _origins(group: Group) -> Iterator[Origin]:
+    for one in group.left_out:
+        record = one.record
+        for name, metrics in record.scores.items():
+            for metric, value in metrics.items():
+                what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed}"
+                yield Origin(f"{what} (left out: a newer training has that name)", 100 * value, _keys([record]))
+    for label in group.systems:
+        for column in group.columns:
+            where = _where(group, group.row_limit(column.task))
+            done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
+            for record in done:
+                for metric, value in record.scores[column.evaluation].items():
+                    what = f"{label}, {column.task} {column.evaluation} {metric}, seed {record.cell.seed} ({where})"
+                    yield Origin(what, 100 * value, _keys([record]))
+            if done:
+                yield from _summaries(group, label, column, done, where)
+        where = _where(group, group.max_train_rows)
+        sized = [r for r in group.of(label) if r.sizes]
+        if sized and sized[0].sizes:
+            yield Origin(
+                f"{label}, parameters in millions ({where})", sized[0].sizes.parameters / 1e6, _keys(sized[:1])
+            )
+            yield Origin(f"{label}, FLOPs in billions ({where})", sized[0].sizes.flops / 1e9, _keys(sized[:1]))
+        means = _means(group, label, group.columns)
+        if len(means) == len(group.columns) > 1:
+            of_row = [r for r in group.of(label) if r.status == "ok"]
+            yield Origin(f"{label}, mean of {len(means)} columns ({where})", summarise(means).mean, _keys(of_row))
+            yield from _kept(group, label, means, of_row, where)
+        yield from _costs(group, label, where)
+
+
+def _means(group: Group, label: str, columns: Sequence[Column]) -> list[float]:
+    """A row's mean over its seeds in each column that it has."""
+    return [summarise(list(v.values())).mean for c in columns if (v := group.values(label, c))]
+
+
+def _kept(group: Group, label: str, means: Sequence[float], of_row: list[Record], where: str) -> Iterator[Origin]:
+    """The two ways to average what a row keeps of its teacher."""
+    teacher = _means(group, TEACHER, group.columns)
+    if label == TEACHER or len(teacher) != len(means) or min(teacher) <= 0:
+        return
+    keys = _keys([*of_row, *group.of(TEACHER)])
+    ratios = [100 * own / theirs for own, theirs in zip(means, teacher, strict=True)]
+    yield Origin(f"{label}, mean of {len(ratios)} ratios to its teacher ({where})", summarise(ratios).mean, keys)
+    yield Origin(f"{label}, ratio of the means to its teacher's ({where})", 100 * sum(means) / sum(teacher), keys)
+
+
+def _costs(group: Group, label: str, where: str) -> Iterator[Origin]:
+    """What a row's trainings took: each of them, and all as the table of costs has them."""
+    done = trainings(group, label)
+    for record in done if len(done) > 1 else []:
+        what = f"{label}, {'+'.join(record.cell.tasks)}, seed {record.cell.seed}"
+        for name, unit, value in zip(COST, TERA, costs_of([record]), strict=True):
+            yield Origin(f"{what}: training, {name} ({where})", value / unit, _keys([record]))
+    if done:
+        for name, unit, value in zip(COST, TERA, costs_of(done), strict=True):
+            yield Origin(f"{label}, cost of training, {name} ({where})", value / unit, _keys(done))
+        *_, seconds, shared, _ = costs_of(done)
+        if seconds + shared:
+            what = f"{label}, cost of training, percent of its seconds that are the teacher's ({where})"
+            yield Origin(what, 100 * shared / (seconds + shared), _keys(done))
+
+
+def _differences(group: Group) -> Iterator[Origin]:
+    """Of any two rows, column by column and on the mean of the columns."""
+    for one, other in combinations(group.systems, 2):
+        both = [c for c in group.columns if group.values(one, c) and group.values(other, c)]
+        for column in both:
+            where = _where(group, group.row_limit(column.task))
+            values = group.values(one, column), group.values(other, column)
+            gap = summarise(list(values[0].values())).mean - summarise(list(values[1].values())).mean
+            keys = _keys([*group.of(one, column.task), *group.of(other, column.task)])
+            yield from _difference(one, other, column.title, gap, keys, where)
+            shared = sorted(set(values[0]) & set(values[1]))
+            if shared and len(shared) < max(map(len, values)):
+                gap = summarise([values[0][seed] - values[1][seed] for seed in shared]).mean
+                what = f"{column.title}, over the seeds that both have"
+                yield from _difference(one, other, what, gap, keys, where)
+        if len(both) == len(group.columns) > 1:
+            where = _where(group, group.max_train_rows)
+            gap = summarise(_means(group, one, both)).mean - summarise(_means(group, other, both)).mean
+            keys = _keys([*group.of(one), *group.of(other)])
+            yield from _difference(one, other, f"mean of {len(both)} columns", gap, keys, where)
+
+
+def _difference(one: str, other: str, what: str, gap: float, keys: tuple[str, ...], where: str) -> Iterator[Origin]:
+    """Either way round: a report may print both."""
+    yield Origin(f"{one} less {other}, {what} ({where})", gap, keys, DIFFERENCE)
+    yield Origin(f"{other} less {one}, {what} ({where})", -gap, keys, DIFFERENCE)
+
+
+def _of_session(session: SpeedRecord) -> Iterator[Origin]:
+    """Latencies, throughput, speed-ups and footprints of one session of timing."""
+    where = f"session {session.key[:12]}, teacher {session.teacher}"
+
+    def origin(what: str, exact: float, kind: str = PLAIN) -> Origin:
+        return Origin(f"{what} ({where})", exact, (), kind, session.key)
+
+    for timing in session.timings:
+        if timing.status != "ok" or not timing.seconds:
+            continue
+        conditions = timing.conditions
+        row = f"{timing.system}, {described(conditions)}"
+        for name, share in (("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("longest", 1.0)):
+            yield origin(f"{row}: {name} latency in ms", 1000 * percentile(timing.seconds, share))
+        throughput = conditions.batch * len(timing.seconds) / sum(timing.seconds)
+        yield origin(f"{row}: sequences per second", throughput)
+        faster = speed_up(session, timing.system, conditions)
+        if faster is not None:
+            for name, value in (("", faster.median), (", lower bound", faster.low), (", upper bound", faster.high)):
+                yield origin(f"{row}: speed-up{name}", value, SPEED_UP)
+    for one in session.footprints:
+        yield origin(f"{one.system}: checkpoint in MB", one.checkpoint_bytes / 1e6)
+        if one.peak_bytes is not None:
+            yield origin(f"{one.system}: peak memory in MB", one.peak_bytes / 1e6)
+
+
+def _where(group: Group, limit: int | None) -> str:
+    return f"{group.slug}{f', {limit:,} rows' if limit else ''}, {group.recipe}{'' if group.optimizer == ADAMW else f', {group.optimizer}'}"
+
+
+def _summaries(group: Group, label: str, column: Column, done: list[Record], where: str) -> Iterator[Origin]:
+    own = summarise(list(group.values(label, column).values()))
+    if own.n > 1:
+        yield Origin(f"{label}, {column.title}, mean over {own.n} seeds ({where})", own.mean, _keys(done))
+    teacher = group.values(TEACHER, column)
+    if label != TEACHER and teacher:
+        score = summarise(list(teacher.values())).mean
+        if score > 0:
+            beside = _keys([*done, *group.of(TEACHER, column.task)])
+            yield Origin(f"{label}, {column.title}, percent of its teacher ({where})", 100 * own.mean / score, beside)
+
+
+def describe(text: str, origins: list[Origin], results: Path) -> str:
+    """One line an origin, the first of many, and how to see or rebuild the first record."""
+    if not origins:
+        return f"{text}: nothing that reports print of {results} is printed so; intervals and p-values are not searched"
+    lines = [f"{text}: {len(origins)} origins in {results}"]
+    for o in origins[:SHOWN]:
+        behind = f"; records {', '.join(o.records[:6])}{' ...' if len(o.records) > 6 else ''}" if o.records else ""
+        lines.append(f"  {o.what}: {o.exact:.4f}{behind}")
+    if len(origins) > SHOWN:
+        lines.append(
+            f"  ... and {len(origins) - SHOWN} more; --json FILE has all of them, a number with more digits fewer"
+        )
+    key = next((o.records[0] for o in origins if o.records), None)
+    if key is not None:
+        lines.append(
+            f"  see one: python -m bench show {key} --results {results}; run it again: python -m bench verify {key} --results {results}"
+        )
+    return "\n".join(lines)

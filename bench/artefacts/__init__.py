@@ -1,0 +1,1 @@
+"""What is made once and used by many: teachers, encoders, augmented rows, and whatever a method asks for."""

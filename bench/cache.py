@@ -1,0 +1,148 @@
+"""The cache: what is made once and kept under its key, by one process for all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from bench.folders import users_cache
+from bench.record.code_hash import Code, is_given
+
+WEIGHTS = "model.safetensors"
+MADE = "made.json"
+
+
+_OWN: ContextVar[Path | None] = ContextVar("a folder in the place of the cache", default=None)
+
+
+def cache_root() -> Path:
+    """Where things are looked for and kept: the user's cache, or the folder in its place inside :func:`only`."""
+    return _OWN.get() or users_cache()
+
+
+@contextmanager
+def only(slots: Iterable[Slot], folder: Path) -> Iterator[None]:
+    """Inside, the cache has these things alone: no others, and no states of trainings that broke off. What is made there is
+    gone with ``folder``."""
+    there = [(slot, slot.folder) for slot in slots if slot.is_made]
+    token = _OWN.set(folder)
+    try:
+        for slot, original in there:
+            slot.folder.parent.mkdir(parents=True, exist_ok=True)
+            slot.folder.symlink_to(original, target_is_directory=True)
+        yield
+    finally:
+        _OWN.reset(token)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of one thing in the cache, and the code that would make it now."""
+
+    kind: str
+    """the folder of such things"""
+    key: str
+    code: Code
+    title: str
+    """for people"""
+
+    @property
+    def folder(self) -> Path:
+        return cache_root() / self.kind / self.key[:24]
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is there, with what is known of how it was made; its files are looked at when they are read."""
+        try:
+            return isinstance(self._body(), dict)
+        except (OSError, ValueError):
+            return False
+
+    def made(self) -> dict[str, Any]:
+        """What is known of how it was made; raises FileNotFoundError where it was not."""
+        return dict(self._body())
+
+    def _body(self) -> Any:
+        return json.loads((self.folder / MADE).read_text(encoding="utf-8"))
+
+    def forget(self) -> None:
+        """Remove it, so that it is made again when it is next wanted."""
+        with FileLock(self.folder.with_suffix(".lock")):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_CHECKED: set[Path] = set()
+"""Files of the cache whose content this process has compared with its hash, or has written: none is read twice for that."""
+
+
+def damage(slot: Slot, file: str) -> str:
+    """Why what the cache has of a thing cannot be used; "" where it can, or where there is nothing."""
+    path = slot.folder.resolve() / file
+    if not slot.is_made:
+        return f"{MADE} cannot be read" if (slot.folder / MADE).exists() else ""
+    if path in _CHECKED:
+        return ""
+    try:
+        with path.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        return f"{file} cannot be read: {error.strerror}"
+    if found != slot.made().get("weights", found):
+        return f"{file} is not the file that was written: another sha256"
+    _CHECKED.add(path)
+    return ""
+
+
+def keep(
+    slot: Slot,
+    write: Callable[[Path], dict[str, Any]],
+    parts: Mapping[str, Mapping[str, Any]] | None = None,
+    file: str = WEIGHTS,
+    say: Callable[[str], Any] = lambda text: None,
+) -> dict[str, Any]:
+    """Run ``write`` in a temporary folder and move it into place; other processes wait and find it made.
+
+    Args:
+        parts: what it is made from, as :func:`keep` returned it: the code behind that counts too. Looked at after
+            ``write``, which may fill it.
+        file: the one whose hash ``write`` returns as ``weights``; a thing whose file has another hash is made again.
+        say: told where that is so.
+
+    Returns:
+        What ``write`` says of it, with its key and the code that made it.
+    """
+    final = slot.folder
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(final.with_suffix(".lock")):
+        if found := damage(slot, file):
+            say(f"  {slot.title}, in the cache, is damaged and made again: {found}")
+        if found or not slot.is_made:
+            _remove(final)
+            with tempfile.TemporaryDirectory(dir=final.parent, prefix=".tmp-") as temporary:
+                folder = Path(temporary) / "new"
+                folder.mkdir()
+                said = write(folder)
+                used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
+                made = {"key": slot.key, "code": replace(slot.code, parts=used).as_dict(), **said}
+                (folder / MADE).write_text(json.dumps(made, indent=1), encoding="utf-8")
+                os.replace(folder, final)
+            _CHECKED.add(final.resolve() / file)
+        return slot.made()
+
+
+def _remove(folder: Path) -> None:
+    """A folder of the cache, or what :func:`only` put in its place: the original stays."""
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)

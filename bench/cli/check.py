@@ -1,0 +1,236 @@
+"""Verbs that find what is wrong: check, verify, audit, check-paper, and the upkeep of a folder of records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bench.cli.options import (
+    Json,
+    Results,
+    takes,
+)
+from bench.cli.program import app, store
+from bench.cli.shared import asking, request_of, write_json
+from bench.errors import CHECK_FAILED, OK, InputError
+from bench.record.set_aside import heard_by
+
+if TYPE_CHECKING:
+    from bench.workflows.upkeep import Survey
+
+
+@app.command(
+    epilog="Example: python -m bench check --baseline results/reference --results results/runs --tasks rte --seeds 0"
+)
+def check(
+    baseline: Annotated[Path, typer.Option(help="Folder of the records to compare with.")],
+    results: Results = Path("results/runs"),
+    tasks: Annotated[str, typer.Option(help="Only these tasks of the baseline, separated by commas.")] = "",
+    methods: Annotated[str, typer.Option(help="Only these rows, as they are spelled; and the teacher.")] = "",
+    seeds: Annotated[str, typer.Option(help="Compare only these seeds; the others still tell the noise.")] = "",
+    margin: Annotated[float, typer.Option(help="Points of a score that may be lost.")] = 2.0,
+    speed_margin: Annotated[float, typer.Option("--speed-margin", help="Share of a speed-up that may be lost.")] = 0.1,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=POINTS", help="Points of one metric that may be lost. Repeat for more."),
+    ] = None,
+    accept: Annotated[
+        Path | None, typer.Option(help="TOML file of regressions that were looked at: row, what, reason.")
+    ] = None,
+    summary_file: Annotated[
+        Path | None, typer.Option("--summary", help="Also write the Markdown to this file.")
+    ] = None,
+    junit_file: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML to this file.")] = None,
+    json_file: Json = None,
+) -> int:
+    """Compare records with a baseline. Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 not measured, 5 not comparable."""
+    from dataclasses import asdict
+
+    from bench.analysis.gate import EXIT_CODES, Limits, budgets_of, junit, overall, read_acceptances, summary
+    from bench.analysis.gate import accept as accept_known
+    from bench.analysis.gate import check as compare
+    from bench.plan.request import parse_seeds
+    from bench.record.store import write_atomically
+
+    if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
+        raise InputError("--margin should lie between 0 and 100 points, --speed-margin between 0 and 1")
+    listed = [[part.strip() for part in text.split(",") if part.strip()] for text in (tasks, methods)]
+    chosen = parse_seeds(seeds) if seeds.strip() else ()
+    limits = Limits(margin, speed_margin, budgets_of(budget or []))
+    acceptances = read_acceptances(accept) if accept is not None else []
+    findings = accept_known(compare(baseline, results, listed[0], listed[1], chosen, limits), acceptances)
+    print(summary(findings))
+    if summary_file is not None:
+        write_atomically(summary_file, summary(findings).encode())
+    if junit_file is not None:
+        write_atomically(junit_file, junit(findings))
+    write_json(json_file, {"verdict": overall(findings), "findings": [asdict(finding) for finding in findings]})
+    return EXIT_CODES[overall(findings)]
+
+
+@app.command(
+    epilog="Example: python -m bench verify e08b4374 --results results/reference --data sample --teacher embedded"
+)
+@takes("data", "teacher", "results", "device", "corpus", "corpus_tokens", "offline", data="sample", teacher="embedded")
+def verify(
+    given: dict[str, Any],
+    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join",
+            help="If other code made the record and the bits are equal: write that both codes are equivalent to a file "
+            "of the results, for review. Asked at a terminal.",
+        ),
+    ] = False,
+    from_scratch: Annotated[
+        bool,
+        typer.Option(
+            "--from-scratch",
+            help="Take nothing from the cache: the teacher and the starts are made again too. The cache stays as it is.",
+        ),
+    ] = False,
+    json_file: Json = None,
+) -> int:
+    """Run a record again: bitwise equal, equal within rounding, statistically equal, or different (exit code 1)."""
+    from bench.workflows.verify import join_codes
+    from bench.workflows.verify import verify as carry_out
+
+    results = given.pop("results")
+    answer = carry_out(key, results, request_of(**given), from_scratch=from_scratch)
+    print(answer.describe())
+    body = {"verdict": answer.verdict, "why": answer.why, "code": answer.code, "source": answer.source}
+    write_json(json_file, body | {"from_cache": answer.from_cache, "made_again": answer.made_again})
+    if answer.equivalent:
+        ask = asking()
+        if join or (ask is not None and ask("Write that the two codes are equivalent, for review?")):
+            print(f"written, for review: {join_codes(answer, results)}")
+        else:
+            again = f"python -m bench verify {key} --join --results {results}"
+            print(
+                f"`{again}`, with the other options that you typed, writes that the two codes are equivalent, for review"
+            )
+    return answer.exit_code
+
+
+@app.command(epilog="Example: python -m bench audit paper.tex tables.csv")
+def audit(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Tidy CSV, Markdown, LaTeX or the text of a page; several are held together."
+        ),
+    ],
+    json_file: Json = None,
+) -> int:
+    """Find what does not add up in printed tables; exit code 1 if something does not."""
+    from dataclasses import asdict
+
+    from bench.audit.checks import audit as carry_out
+    from bench.audit.claims import claims
+    from bench.audit.findings import table
+    from bench.audit.sheets import read_all
+
+    pages = read_all(files)
+    sheets = pages.sheets
+    findings = carry_out(sheets) + [f for name, text in pages.texts.items() for f in claims(text, name, sheets)]
+    counted = f"{len(sheets)} tables, {sum(len(sheet.rows) for sheet in sheets)} rows"
+    if pages.without:
+        print(f"no table of numbers in {', '.join(pages.without)}\n")
+    print(f"{table(findings)}\n\n{len(findings)} findings in {counted}" if findings else f"nothing found in {counted}")
+    write_json(json_file, [asdict(finding) for finding in findings])
+    return CHECK_FAILED if findings else OK
+
+
+@app.command(
+    "check-paper",
+    epilog="Example: python -m bench check-paper paper.tex --results results/reference --row Ours=microbert",
+)
+def check_paper(
+    file: Annotated[Path, typer.Argument(help="The paper's tables: LaTeX, Markdown or CSV.")],
+    results: Results = Path("results/runs"),
+    row: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=ROW", help="Name in the paper and row of the records. Repeat for more."),
+    ] = None,
+    json_file: Json = None,
+) -> int:
+    """Hold a paper's numbers against the records; exit code 1 if one differs."""
+    from dataclasses import asdict
+
+    from bench.analysis.check_paper import DIFFERS, describe
+    from bench.analysis.check_paper import check_paper as carry_out
+
+    checked = carry_out(file, results, row or [])
+    print(describe(checked))
+    write_json(json_file, [asdict(one) for one in checked])
+    return CHECK_FAILED if any(one.verdict == DIFFERS for one in checked) else OK
+
+
+@store.command("verify", epilog="Example: python -m bench store verify --results results/reference")
+def store_verify(results: Results = Path("results/runs"), json_file: Json = None) -> int:
+    """Read every record, its answers and the cache, and name what is broken; exit code 1 if something is."""
+    from bench.folders import users_cache
+    from bench.workflows.upkeep import verify as carry_out
+
+    with heard_by(lambda note: None):  # said below
+        survey = carry_out(results, users_cache())
+    return _surveyed(survey, json_file)
+
+
+@store.command("repair", epilog="Example: python -m bench store repair --results results/runs")
+def store_repair(results: Results = Path("results/runs"), json_file: Json = None) -> int:
+    """Write the pointers that are missing, and rename what is broken to NAME.broken; removes nothing. Exit code 1 if something is left."""
+    from bench.folders import users_cache
+    from bench.workflows.upkeep import repair as carry_out
+
+    with heard_by(lambda note: None):
+        survey = carry_out(results, users_cache(), print)
+    return _surveyed(survey, json_file)
+
+
+def _surveyed(survey: Survey, json_file: Path | None) -> int:
+    from bench.workflows.upkeep import counted
+
+    print(f"holds\n{survey.describe()}" if survey.holds else "holds nothing")
+    for one in survey.found:
+        print(one.said())
+    print(counted(survey.found) if survey.found else "nothing is broken")
+    body = {"holds": survey.holds, "bytes": survey.sizes, "found": [one.as_json() for one in survey.found]}
+    write_json(json_file, body)
+    return CHECK_FAILED if survey.found else OK
+
+
+@store.command("gc", epilog="Example: python -m bench store gc --results results/runs --yes")
+def store_gc(
+    results: Results = Path("results/runs"),
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Also what is made and kept, and that no record of these results names.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it; without, it is only named.")] = False,
+    json_file: Json = None,
+) -> int:
+    """Name what nothing needs any more and how much it frees; removes it with --yes. Exit code 1 if something is there and stays."""
+    from bench.folders import users_cache
+    from bench.workflows.upkeep import UNNAMED, megabytes, remove, unneeded
+
+    with heard_by(lambda note: None):
+        found = unneeded(results, users_cache())
+    asked = [one for one in found if cache or one.kind != UNNAMED]
+    for one in asked:
+        print(f"{one.said()} ({megabytes(one.size)})")
+    if others := [one for one in found if one not in asked]:
+        size = megabytes(sum(one.size for one in others))
+        print(
+            f"the cache has {len(others)} more things that no record of these results names ({size}); --cache names them"
+        )
+    if asked and yes:
+        print(f"removed: {len(asked)}, {megabytes(remove(asked, users_cache()))}")
+    elif asked:
+        print(f"{len(asked)} can go, {megabytes(sum(one.size for one in asked))}; --yes removes them")
+    else:
+        print("nothing to remove")
+    write_json(json_file, {"found": [one.as_json() for one in asked], "removed": bool(asked and yes)})
+    return CHECK_FAILED if asked and not yes else OK

@@ -1,0 +1,102 @@
+"""Verbs for methods, data and checkpoints of your own: check-method, data, convert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bench.cli.options import (
+    Data,
+    Json,
+    Offline,
+    Tasks,
+)
+from bench.cli.program import app
+from bench.cli.shared import write_json
+from bench.errors import CHECK_FAILED, OK, InputError
+
+if TYPE_CHECKING:
+    pass
+
+
+@app.command("check-method", epilog="Example: python -m bench check-method tinybert")
+def check_method(
+    name: Annotated[str, typer.Argument(help="A method of `list`, with settings if you like, or module:Class.")],
+    json_file: Json = None,
+) -> int:
+    """Check a method against the contract on a tiny teacher and task; exit code 1 if something is found."""
+    from bench.progress import quiet
+
+    method, settings = _method_and_settings(name)
+    quiet()
+    from bench.conformance.checks import CHECKS, check_method
+
+    width = max(map(len, CHECKS))
+    done = check_method(
+        method,
+        on_check=lambda c: print(f"  {c.name:{width}}  {c.seconds:5.1f} s  {c.found or 'ok'}", flush=True),
+        settings=settings,
+    )
+    wrong = [check for check in done if not check.passed]
+    took = sum(check.seconds for check in done)
+    print(
+        f"{name}: {f'{len(wrong)} of ' if wrong else ''}{len(done)} checks {'failed' if wrong else 'passed'} in {took:.0f} s"
+    )
+    write_json(json_file, [{"check": c.name, "found": c.found, "seconds": c.seconds} for c in done])
+    return CHECK_FAILED if wrong else OK
+
+
+def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
+    """A method's class by its registered name, with settings behind it, or as module:Class while it is being written."""
+    import methods as registry
+    from bench.plan.plugins import class_being_written
+    from bench.plan.spelling import defaults, parse_one
+
+    module, colon, _ = name.partition(":")
+    if not colon or module in registry.names():
+        row = parse_one(name)
+        if row.dropped or row.pace != 1 or row.numbers:
+            raise InputError(
+                f"{name}: a method is checked with settings, not with dropped terms, another pace or numbers of a stage"
+            )
+        default = defaults(type(row.method))
+        return type(row.method), {n: value for n in default if (value := vars(row.method)[n]) != default[n]}
+    return class_being_written(name), {}
+
+
+@app.command(epilog="Example: python -m bench data --data sample --tasks rte,mnli --out sample-suite")
+def data(
+    tasks: Tasks = "glue",
+    data: Data = "sample",
+    offline: Offline = False,
+    out: Annotated[Path | None, typer.Option(help="Also write the splits there, as parquet in GLUE's layout.")] = None,
+    json_file: Json = None,
+) -> None:
+    """Show and check what a source has: rows, labels, fingerprints."""
+    from bench.data.inspect import export, inspect
+
+    rows = inspect(tasks, data, offline)
+    width = max(len(f"{row['task']}/{row['split']}") for row in rows)
+    for row in rows:
+        shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
+        print(
+            f"{row['task'] + '/' + row['split']:{width}}  {row['rows']:>8,} rows  {row['fingerprint'][:12]}  {row['labels']}{shared}"
+        )
+    if out is not None:
+        print(f"written: {export(tasks, data, offline, out)} files below {out}")
+    write_json(json_file, rows)
+
+
+@app.command(epilog="Example: python -m bench convert huawei-noah/TinyBERT_General_4L_312D tinybert-general")
+def convert(
+    source: Annotated[str, typer.Argument(help="A folder with a pytorch_model.bin, or a hub name.")],
+    target: Annotated[Path, typer.Argument(help="The new folder.")],
+    offline: Offline = False,
+) -> None:
+    """Make a pytorch_model.bin into safetensors; it is opened with weights_only=True, so nothing in it can run."""
+    from bench.workflows.convert import convert as carry_out
+
+    folder, count = carry_out(source, target, offline)
+    print(f"{folder}: {count} tensors")

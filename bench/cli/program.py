@@ -1,0 +1,75 @@
+"""The program and its groups of verbs, which the other files of this folder fill."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+SECTIONS = {
+    "bench.cli.run": "Run",
+    "bench.cli.read": "Read results",
+    "bench.cli.check": "Check",
+    "bench.cli.extend": "Extend",
+}
+"""Module of a verb -> the heading of its group in ``--help``, in the order of the headings."""
+
+
+class Sections(TyperGroup):
+    """Lists the verbs in groups, in the order in which their files define them."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        verbs = {name: self.commands[name] for name in self.list_commands(ctx)}
+        widest = max(map(len, verbs))
+        for module, heading in SECTIONS.items():
+            own = [(name, verb) for name, verb in verbs.items() if _section(verb) == module]
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(widest), _first_clause(verb.help or "")) for name, verb in own])
+
+
+def _first_clause(text: str) -> str:
+    """What a verb does, without the conditions that its own ``--help`` has."""
+    return re.split(r"[.;:](?:\s|$)", text.strip(), maxsplit=1)[0]
+
+
+def _section(verb: Any) -> str:
+    """The module of a verb; a verb of several words belongs where they are."""
+    while getattr(verb, "commands", None):
+        verb = next(iter(verb.commands.values()))
+    return str(verb.callback.__module__)
+
+
+app = typer.Typer(
+    name="bench",
+    cls=Sections,
+    help="Compare BERT compression methods: fine-tune the teacher, distil the students, measure, report.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start here: python -m bench run --methods microbert,tinybert --tasks glue",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from bench import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and end")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
+store = typer.Typer(help="Upkeep of a folder of records and of the cache: verify, repair, gc.", no_args_is_help=True)
+app.add_typer(store, name="store")

@@ -1,0 +1,320 @@
+"""Verbs that read records and answer questions: list, show, report, compare, choose, power, trace, profile, why."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bench.cli.options import (
+    AS_RECORDED,
+    REQUEST,
+    Json,
+    Latex,
+    Methods,
+    OnlyTasks,
+    Reports,
+    Results,
+    Teacher,
+    takes,
+)
+from bench.cli.program import app
+from bench.cli.shared import request_of, write_json
+from bench.errors import CHECK_FAILED, OK, InputError, one_line
+
+if TYPE_CHECKING:
+    pass
+
+
+@app.command("list", epilog="Example: python -m bench list --check")
+def list_(
+    check: Annotated[bool, typer.Option("--check", help="Also import every method and show what fails.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="A table of the metrics instead.")] = False,
+    json_file: Json = None,
+) -> int:
+    """The methods and tasks there are. Imports no method unless asked to."""
+    if metrics:
+        from bench.stats.metrics import METRICS, table
+
+        print(table())
+        write_json(json_file, {"metrics": list(METRICS)})
+        return 0
+    import methods as registry
+    from bench.data.tasks import GLUE, GROUPS
+    from bench.plan.plugins import method_class
+
+    known, refused = registry.names(), registry.refused()
+    wrong = dict(refused) if check else {}
+    print("methods")
+    for name, summary in known.items():
+        state = ""
+        if check:
+            try:
+                method_class(name)
+                state = "  ok"
+            except (Exception, SystemExit) as error:
+                wrong[name] = f"{type(error).__name__}: {error}"
+                state = f"  FAILS: {wrong[name]}"
+        print(f"  {name:12} {summary}{state}")
+    for why in refused.values():
+        print(f"  cannot be used: {one_line(why)}")
+    print("tasks")
+    for task in GLUE.values():
+        kind = "regression" if task.regression else ", ".join(task.labels)
+        print(f"  {task.name:12} {' + '.join(task.columns)} -> {kind}; {', '.join(task.metrics)}")
+    for group, members in GROUPS.items():
+        print(f"  {group:12} {', '.join(members)}")
+    write_json(
+        json_file,
+        {
+            "methods": known,
+            "tasks": list(GLUE),
+            "groups": {k: list(v) for k, v in GROUPS.items()},
+            "failing": wrong,
+            "refused": refused,
+        },
+    )
+    return 1 if wrong else 0
+
+
+@app.command(epilog="Example: python -m bench show e08b4374 --results results/reference")
+def show(
+    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
+    results: Results = Path("results/runs"),
+) -> None:
+    """Print one record as JSON."""
+    from bench.record.store import Store
+
+    print(Store(results).one(key, trained=True).model_dump_json(indent=1))
+
+
+@app.command(epilog="Example: python -m bench report --results results/reference --reports reports")
+def report(
+    results: Results = Path("results/runs"),
+    reports: Reports = Path("reports/runs"),
+    kept: Annotated[float, typer.Option(help="Percent of the teacher's score that counts as kept.")] = 97.0,
+    latex: Latex = False,
+    json_file: Json = None,
+) -> None:
+    """Write the reports of a folder of records: Markdown, CSV and a picture. Same records, same bytes."""
+    from bench.record.store import Store
+    from bench.report.write import write_reports
+
+    if not 0 < kept <= 200:
+        raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
+    written = write_reports(Store(results), reports, kept=kept / 100, latex=latex)
+    for path in written:
+        print(path)
+    write_json(json_file, [str(path) for path in written])
+
+
+@app.command(epilog="Example: python -m bench compare tinybert finetune:start=random --results results/reference")
+def compare(
+    first: Annotated[str, typer.Argument(help="A row, as reports name it.")],
+    second: Annotated[str, typer.Argument(help="The row it is compared with.")],
+    results: Results = Path("results/runs"),
+    tasks: OnlyTasks = "",
+    seeds: Annotated[str, typer.Option(help="Only these seeds, like 0,1,2.")] = "",
+    exact: Annotated[
+        bool, typer.Option("--exact", help="The exact McNemar test in the place of its mid-p form.")
+    ] = False,
+    json_file: Json = None,
+) -> None:
+    """Two rows on the same examples: difference, interval, paired test, and better, worse or cannot tell."""
+    from dataclasses import asdict
+
+    from bench.analysis.compare import compare as carry_out
+    from bench.analysis.compare import said_of, table
+    from bench.plan.request import parse_seeds
+
+    named = [part.strip() for part in tasks.split(",") if part.strip()]
+    found = carry_out(results, first, second, named, parse_seeds(seeds) if seeds.strip() else (), exact)
+    for data, lines in found.items():
+        print(f"{data}\n\n{table(first, second, lines)}\n")
+    print(
+        "Intervals by paired bootstrap over examples, with Student's t over seeds where there are several. Least detectable: the "
+        "true difference that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean "
+        "is not adjusted."
+    )
+    for said in said_of([line for lines in found.values() for line in lines]):
+        print(said)
+    write_json(
+        json_file,
+        {
+            data: [{**asdict(line), "difference": line.difference, "verdict": line.verdict} for line in lines]
+            for data, lines in found.items()
+        },
+    )
+
+
+@app.command(
+    epilog="Example: python -m bench choose --max-flops 1.5 --tasks cola,mrpc,rte,sst2 --results results/reference"
+)
+def choose(
+    results: Results = Path("results/runs"),
+    tasks: OnlyTasks = "",
+    max_params: Annotated[float | None, typer.Option(help="Millions of parameters at most.")] = None,
+    max_flops: Annotated[float | None, typer.Option(help="G FLOPs at most, of a sequence of 128 tokens.")] = None,
+    max_latency: Annotated[
+        float | None,
+        typer.Option(help="Milliseconds at most, as the last `speed` session with the same teacher has them."),
+    ] = None,
+    json_file: Json = None,
+) -> int:
+    """The rows that fit a budget, the best of them, and the cheapest that these examples cannot separate from it."""
+    from dataclasses import asdict
+
+    from bench.analysis.choose import Budget
+    from bench.analysis.choose import choose as carry_out
+    from bench.report.render import grid
+
+    for name, value in (("params", max_params), ("flops", max_flops), ("latency", max_latency)):
+        if value is not None and not value > 0:
+            raise InputError(f"--max-{name} {value:g}: should be above 0")
+    named = [part.strip() for part in tasks.split(",") if part.strip()]
+    choices = carry_out(results, Budget(max_params, max_flops, max_latency), named)
+    for choice in choices:
+        print(f"{choice.group.title}\n")
+        if choice.candidates:
+            print(f"{grid(choice.table())}\n")
+        print("\n".join(choice.said()))
+        if choice.group.speed_conditions:
+            print(f"Latency: {choice.group.speed_conditions}.")
+        if choice.left_out:
+            print("Left out: " + "; ".join(f"{row} ({why})" for row, why in choice.left_out.items()) + ".")
+        print()
+    write_json(
+        json_file,
+        [
+            {
+                "table": choice.group.title,
+                "columns": [column.title for column in choice.columns],
+                "candidates": [{**asdict(c), "verdict": c.verdict} for c in choice.candidates],
+                "cheapest_as_good": choice.as_good[0].label if choice.as_good else None,
+                "left_out": choice.left_out,
+            }
+            for choice in choices
+        ],
+    )
+    return OK if any(choice.candidates for choice in choices) else CHECK_FAILED
+
+
+@app.command(epilog="Example: python -m bench power --tasks rte,mrpc --gap 1.0")
+def power(
+    tasks: Annotated[
+        str,
+        typer.Option(
+            "--tasks", "--task", help="Tasks of GLUE, separated by commas: the sizes of their development sets."
+        ),
+    ] = "",
+    examples: Annotated[int | None, typer.Option(help="Or: examples of a test set of your own.")] = None,
+    gap: Annotated[float | None, typer.Option(help="Points of accuracy that one wants to find.")] = None,
+    disagreement: Annotated[
+        float, typer.Option(help="Percent of the examples that only one of the two systems answers rightly.")
+    ] = 10.0,
+    seeds: Annotated[
+        str,
+        typer.Option(help="Seeds of each system, like 0,1,2, or how many, like 3; two or more need --spread."),
+    ] = "1",
+    spread: Annotated[
+        float | None,
+        typer.Option(help="Points by which one system's score scatters over its seeds (after ± in a report)."),
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """What a test set can tell: the least gap that it finds, and how surely it finds a given one."""
+    from bench.analysis.power import describe, number_of_seeds, what_it_tells
+
+    count = number_of_seeds(seeds)
+    named = [part.strip() for part in tasks.split(",") if part.strip()] or [""]
+    answers = [what_it_tells(task, examples, gap, disagreement, count, spread) for task in named]
+    print("\n\n".join(map(describe, answers)))
+    write_json(json_file, answers[0] if len(answers) == 1 else answers)
+
+
+@app.command(
+    epilog="Example: python -m bench trace +4.5 --results results/reference",
+    context_settings={"ignore_unknown_options": True},  # -0.3 is a number
+)
+def trace(
+    number: Annotated[
+        str, typer.Argument(help="A number as it is printed: 86.6, a difference +4.5, a speed-up 2.03x.")
+    ],
+    results: Results = Path("results/runs"),
+    json_file: Json = None,
+) -> int:
+    """Where a printed number comes from: what in the records rounds to it; exit code 1 if nothing does."""
+    from dataclasses import asdict
+
+    from bench.analysis.trace import describe
+    from bench.analysis.trace import trace as carry_out
+
+    origins = carry_out(number, results)
+    print(describe(number, origins, results))
+    write_json(json_file, [asdict(origin) for origin in origins])
+    return OK if origins else CHECK_FAILED
+
+
+@app.command(epilog="Example: python -m bench profile --methods tinybert,microbert --teacher bert-base-uncased")
+def profile(
+    methods: Methods = "all",
+    teacher: Teacher = "bert-base-uncased",
+    printed: Annotated[
+        bool, typer.Option("--printed", help="Instead: what papers print beside ours, and the rule that gives it.")
+    ] = False,
+    json_file: Json = None,
+) -> None:
+    """Parameters, MACs and FLOPs from configurations alone: no weights, no network."""
+    from bench.plan.untrained import counts_of, profile_rows
+    from bench.progress import quiet
+    from bench.report.printed_sizes import beside_counts, printed_sizes
+    from bench.report.render import grid
+    from bench.report.tables import sizes
+
+    quiet()
+    if printed:
+        table = beside_counts([(size, counts_of(size.row, size.teacher)) for size in printed_sizes()])
+        print("\n\n".join([f"# {table.title}", grid(table), *table.notes]))
+        write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
+        return
+    rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr))
+    print(grid(sizes(rows)))
+    print("\nOne sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels.")
+    write_json(json_file, {name: size.model_dump() for name, size in rows})
+
+
+@app.command(
+    epilog="Example: python -m bench why e08b4374 --results results/reference --data sample --teacher embedded --threads 1"
+)
+@takes(
+    *(name for name in REQUEST if name not in ("seeds", "reports", "yes")),
+    **dict.fromkeys(AS_RECORDED),
+    data="sample",
+    teacher="embedded",
+)
+def why(
+    given: dict[str, Any],
+    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="As of `run`: it runs failed cells again.")
+    ] = False,
+    json_file: Json = None,
+) -> int:
+    """Why a run with these options would find a record, or train its cell again; what is not typed is as in the record.
+
+    It compares the code and every field of the key, and trains nothing. Exit code 1 if a run would not find the record
+    or other code made it.
+    """
+    from bench.progress import quiet
+    from bench.workflows.why import why as carry_out
+
+    quiet()
+    typed = {name for name in AS_RECORDED if given[name] not in (None, [])}
+    asked = {name: value for name, value in given.items() if name not in AS_RECORDED or name in typed}
+    results = asked.pop("results")
+    answer = carry_out(key, results, request_of(**asked, retry_failed=retry_failed), typed)
+    print(answer.describe())
+    write_json(json_file, answer.as_json())
+    return answer.exit_code

@@ -1,0 +1,238 @@
+"""Verbs that train or time something, or say what would be: plan, run, teacher, pretrain, tune, speed."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bench.cli.options import (
+    REQUEST,
+    Data,
+    Device,
+    ExperimentFile,
+    Json,
+    Latex,
+    Methods,
+    Offline,
+    Reports,
+    Results,
+    TableNames,
+    Teacher,
+    Threads,
+    takes,
+)
+from bench.cli.program import app
+from bench.cli.shared import asking, ended, request_of, typed_options, write_json
+from bench.errors import InputError
+
+if TYPE_CHECKING:
+    pass
+
+
+@app.command(
+    epilog="Example: python -m bench plan --methods microbert:ablate --tasks rte --data sample --teacher embedded"
+)
+@takes(*(name for name in REQUEST if name not in ("reports", "yes")))
+def plan(
+    given: dict[str, Any],
+    ctx: typer.Context,
+    experiment: ExperimentFile = None,
+    table: TableNames = "",
+    json_file: Json = None,
+) -> None:
+    """Show what run would do: cells, what they share, time and disk; of an experiment also its tasks' settings. Starts nothing."""
+    typed = typed_options(ctx, given, experiment, table)
+    request = request_of(**given)
+    if experiment is not None:
+        from bench.progress import quiet
+        from bench.workflows.experiment import describe_experiment
+
+        quiet()
+        text, body = describe_experiment(experiment, request, typed, table, given["tasks"] if "tasks" in typed else "")
+        print(text)
+        write_json(json_file, body)
+        return
+    from bench.plan.build import build
+    from bench.plan.show import as_json, describe
+    from bench.progress import quiet
+
+    quiet()
+    made = build(request)
+    print(describe(made))
+    write_json(json_file, as_json(made))
+
+
+@app.command(epilog="Example: python -m bench run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
+@takes(*REQUEST)
+def run(
+    given: dict[str, Any],
+    ctx: typer.Context,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Run everything again; old attempts are kept.")] = False,
+    experiment: ExperimentFile = None,
+    table: TableNames = "",
+    save_students: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Keep each student that this run trains, as a folder that transformers opens."
+        ),
+    ] = None,
+    latex: Latex = False,
+) -> int:
+    """Train what is missing, score it, and write the report."""
+    given |= {"retry_failed": retry_failed, "rerun": rerun, "save_students": save_students, "latex": latex}
+    typed = typed_options(ctx, given, experiment, table)
+    if experiment is not None:
+        from bench.workflows.experiment import run_experiment
+
+        outcome = run_experiment(
+            experiment, request_of(**given), typed, table, given["tasks"] if "tasks" in typed else "", asking()
+        )
+    else:
+        from bench.workflows.run import run as carry_out
+
+        outcome = carry_out(request_of(**given), confirm=asking())
+    return ended(outcome)
+
+
+@app.command(epilog="Example: python -m bench teacher --tasks rte --data sample --teacher embedded")
+@takes(
+    "tasks",
+    "data",
+    "teacher",
+    "results",
+    "reports",
+    "recipe",
+    "precision",
+    "device",
+    "max_train_rows",
+    "epochs",
+    "threads",
+    "jobs",
+    "offline",
+    "rerun_stale",
+    "yes",
+)
+def teacher(given: dict[str, Any]) -> int:
+    """Fine-tune the teachers of some tasks (or take them as given) and score them; no student."""
+    from bench.workflows.run import run as carry_out
+
+    outcome = carry_out(request_of(methods="", **given), confirm=asking())
+    return ended(outcome)
+
+
+@app.command(
+    epilog="Example: python -m bench pretrain --methods minilmv2,tinybert --corpus books.txt --corpus-tokens 4000000"
+)
+@takes(
+    "methods",
+    "teacher",
+    "corpus",
+    "corpus_tokens",
+    "recipe",
+    "precision",
+    "device",
+    "threads",
+    "offline",
+    "rerun_stale",
+    teacher="bert-base-uncased",
+)
+def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
+    """Train the rows' general stages on unlabelled text, each with its own objective; `run` finds them in the cache."""
+    from dataclasses import asdict
+
+    from bench.progress import quiet
+    from bench.workflows.pretrain import pretrain as carry_out
+
+    quiet()
+    made = carry_out(request_of(**given))
+    for one in made:
+        print(one.describe())
+    write_json(json_file, [asdict(one) for one in made])
+
+
+@app.command(
+    epilog="Example: python -m bench tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded"
+)
+@takes(
+    *(
+        name
+        for name in REQUEST
+        if name not in ("recipe", "numbers", "augment", "augment_times", "word_vectors", "checkpoint")
+    ),
+    methods=inspect.Parameter.empty,
+    tasks=inspect.Parameter.empty,
+)
+def tune(
+    given: dict[str, Any],
+    trials: Annotated[int, typer.Option(help="Rows that are tried of each method; the same for all.")] = 6,
+    json_file: Json = None,
+) -> int:
+    """Search every method's grid with the same number of trials on training rows held back; then train the best."""
+    from dataclasses import asdict
+
+    from bench.workflows.tune import tune as carry_out
+
+    chosen, outcome = carry_out(request_of(**given), trials, confirm=asking())
+    for found in chosen:
+        print(f"{found.task}: {found.search.of} -> {found.row}; {found.search.describe()}")
+    write_json(json_file, [{**asdict(found), "search": found.search.model_dump()} for found in chosen])
+    return ended(outcome)
+
+
+@app.command(
+    epilog="Example: python -m bench speed --methods tinybert,distilbert --teacher embedded --backends sdpa,onnx"
+)
+def speed(
+    methods: Methods = "all",
+    teacher: Teacher = "bert-base-uncased",
+    lengths: Annotated[
+        str, typer.Option(help="Tokens, separated by commas; task for a task's own lengths.")
+    ] = "32,128",
+    batches: Annotated[str, typer.Option(help="Sequences of a batch, separated by commas.")] = "1,32",
+    backends: Annotated[str, typer.Option(help="eager, sdpa, compile, onnx, separated by commas.")] = "sdpa",
+    dtype: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
+    device: Device = "auto",
+    threads: Threads = 2,
+    rounds: Annotated[int, typer.Option(help="Times that every system is timed, in turns.")] = 30,
+    task: Annotated[str | None, typer.Option(help="The task whose lengths `--lengths task` means.")] = None,
+    data: Data = "sample",
+    offline: Offline = False,
+    memory: Annotated[
+        bool, typer.Option("--memory/--no-memory", help="Peak memory, in processes of their own.")
+    ] = True,
+    results: Results = Path("results/runs"),
+    reports: Reports = Path("reports/runs"),
+    json_file: Json = None,
+) -> None:
+    """Latency, throughput, memory and speed-up of students beside their teacher, timed in turns."""
+    from bench.report.write import write_speed_report
+    from bench.workflows.speed import SpeedRequest, measure
+
+    parts = [part.strip() for part in batches.split(",") if part.strip()]
+    if not all(part.isdecimal() and len(part) < 10 for part in parts):
+        raise InputError(f"--batches {batches}: give whole numbers, like 1,32")
+    request = SpeedRequest(
+        methods=methods,
+        teacher=teacher,
+        lengths=tuple(part.strip() for part in lengths.split(",") if part.strip()),
+        batches=tuple(int(part) for part in parts),
+        backends=tuple(part.strip() for part in backends.split(",") if part.strip()),
+        dtype=dtype,
+        device=device,
+        threads=threads,
+        rounds=rounds,
+        task=task,
+        data=data,
+        offline=offline,
+        memory=memory,
+        results=results,
+    )
+    record, path = measure(request)
+    report = write_speed_report(record, reports)
+    print(report.read_text(encoding="utf-8"))
+    print(f"record: {path}\nreport: {report}")
+    write_json(json_file, record.model_dump(mode="json"))

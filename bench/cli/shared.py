@@ -1,0 +1,71 @@
+"""What several verbs do with their options and their answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from bench.errors import InputError
+
+if TYPE_CHECKING:
+    from bench.run import Outcome
+
+
+def request_of(**given: Any) -> Any:
+    from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds, threads_for
+
+    given["numbers"] = parse_numbers(given.get("numbers") or ())
+    if "jobs" in given:
+        given["jobs"] = parse_jobs(given["jobs"])
+    if given.get("threads") is None:
+        given["threads"] = threads_for(given.get("jobs", 0))
+    if "seeds" in given:
+        given["seeds"] = parse_seeds(given["seeds"])
+    given["corpus"] = tuple(str(path) for path in given.get("corpus") or ())
+    return Request(**given)
+
+
+def ended(outcome: Outcome) -> int:
+    """Say how a run ended: its tables, what to type next, what failed. Returns its exit code."""
+    from bench.workflows.ending import said_of_failures
+
+    for text in outcome.shown:
+        print(f"\n{text}")
+    for line in said_of_failures(outcome.failures, outcome.plan.request.results):
+        print(line, file=sys.stderr)
+    return outcome.exit_code
+
+
+def typed_options(ctx: typer.Context, given: dict[str, Any], experiment: Path | None, table: str) -> set[str]:
+    """The options that somebody typed for `run` or `plan`: they go before an experiment's own.
+
+    Raises:
+        InputError: no row, or options that do not go together.
+    """
+    if not given["methods"].strip():
+        raise InputError("--methods names no row; try --methods all, or `teacher` for the teachers alone")
+    typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
+    if experiment is not None and "methods" in typed:
+        raise InputError("--methods and --experiment do not go together: the file names the rows of each table")
+    if experiment is None and "augment_times" in typed and not given["augment"]:
+        raise InputError("--augment-times goes with --augment masked or --augment rules")
+    if experiment is None and table:
+        raise InputError("--table chooses from an experiment; add --experiment FILE.toml")
+    return typed
+
+
+def asking() -> Callable[[str], bool] | None:
+    """How to ask whether a long plan should start; None where nobody sits at a terminal."""
+    return typer.confirm if sys.stdin.isatty() else None
+
+
+def write_json(path: Path | None, body: Any) -> None:
+    if path is not None:
+        from bench.record.store import write_atomically
+
+        write_atomically(path, (json.dumps(body, indent=1) + "\n").encode())

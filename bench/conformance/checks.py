@@ -1,0 +1,646 @@
+"""What every method owes the contract, checked on a tiny teacher and a tiny task: for our methods and anyone's.
+
+from bench.api import check_method
+assert all(check.passed for check in check_method(MyMethod))
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
+
+from bench.artefacts.inputs import Making, OnText, TrainedMaking, made
+from bench.conformance.mixing import Finding, Scene, findings
+from bench.data.encoding import Encoded, Vocabulary
+from bench.errors import CellError, InputError
+from bench.measure.flops import macs
+from bench.measure.parameters import weights_hash
+from bench.plan.plugins import refuse_other_classes
+from bench.plan.scheduled_stages import kept_terms, legs_of
+from bench.plan.spelling import grid_of, parse_of, settings_of
+from bench.plan.untrained import untrained
+from bench.record.recipe import Recipe
+from bench.train.loop import train
+from bench.train.numerics import Numerics, RandomState
+from bench.train.student_trainer import Trainee
+from bench.train.training_state import Halfway
+from methods import get
+from methods.api import Method, MethodError, Out, Setup, Stage, Student, lacking
+from methods.artefacts import Artefact, Source, artefact_name, is_of_task, sources
+from methods.families import cost
+from methods.packed import forward
+from methods.parts import classifier
+from methods.settings import check_setting
+from methods.taps import LOGITS
+from methods.terms import hard
+
+WORDS, SPECIAL, MASK = 40, 4, 1
+"""Token ids: [PAD], [UNK] (which is also [MASK]), [CLS], [SEP], then words."""
+RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
+EXAMPLES = 96
+TASK = "tiny"
+
+
+class Broken(Exception):
+    """What a method does that the contract does not allow."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one check: ``found`` says what is wrong, and is empty where nothing is."""
+
+    name: str
+    found: str
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return not self.found
+
+
+def tiny_task(num_labels: int, examples: int = EXAMPLES, seed: int = 0) -> Encoded:
+    """Sentences of 5 to 14 tokens whose label is decided by one word among noise."""
+    rng = np.random.default_rng(seed)
+    classes = max(num_labels, 2)
+    tokens, labels = [], []
+    for _ in range(examples):
+        label = int(rng.integers(classes))
+        words = rng.integers(SPECIAL + classes, SPECIAL + WORDS, size=int(rng.integers(3, 12)))
+        words[rng.integers(len(words))] = SPECIAL + label
+        tokens.append(np.concatenate([[2], words, [3]]).astype(np.int64))
+        labels.append(label)
+    kind = torch.float32 if num_labels == 1 else torch.int64
+    segments = [np.zeros_like(row) for row in tokens]
+    texts = [(" ".join(f"word{token}" for token in row[1:-1]), None) for row in tokens]
+    return Encoded(tokens, segments, torch.tensor(labels, dtype=kind), list(range(examples)), texts, pad=0)
+
+
+def tiny_teacher_config() -> BertConfig:
+    return BertConfig(
+        vocab_size=SPECIAL + WORDS,
+        hidden_size=24,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=32,
+    )
+
+
+@functools.cache
+def tiny_teacher(num_labels: int, threads: int) -> BertForSequenceClassification:
+    """The teacher of one form of task, tuned once for all methods of a process.
+
+    Args:
+        threads: of torch now; with another number its bits would be others.
+    """
+    config, data, numerics = tiny_teacher_config(), tiny_task(num_labels), Numerics()
+    config.num_labels = num_labels
+    random = RandomState(7, numerics.device)
+    with random.current():
+        model = classifier(config)
+    legs = legs_of([Stage("finetune", {"hard": hard()})], (), RECIPE, len(data))[1]
+    trainee = Trainee("teacher", Student(model), random, [], legs, numerics)
+    train([trainee], data, 7, None, numerics, RECIPE.batch_size)
+    return model.eval()
+
+
+class Bench:
+    """One form of task with its teacher, and trainings of one method on it."""
+
+    def __init__(self, method: Any, num_labels: int) -> None:
+        self.method, self.num_labels = method, num_labels
+        self.data, self.numerics = tiny_task(num_labels), Numerics()
+        self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads()))  # a method may spoil its own
+        self._artefacts: Mapping[str, Mapping[str, Tensor]] | None = None
+        self._made: list[tuple[Artefact, Mapping[str, Tensor]]] = []
+
+    @property
+    def setup(self) -> Setup:
+        if self._artefacts is None:
+            config, several = self.teacher.config, self.method.multitask
+            self._artefacts = {
+                artefact_name(one, config, TASK, several): self.made(one) for one in self.method.requires(config)
+            }
+        return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts)
+
+    def made(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        """An artefact, made once of the tiny teacher, the tiny task and its sentences.
+
+        Raises:
+            Broken: its training fails, or its tensors are not those that ``blank`` says.
+        """
+        found = next((tensors for one, tensors in self._made if one == artefact), None)
+        if found is None:
+            found = self._make(artefact)
+            self._made.append((artefact, found))
+        return found
+
+    def _make(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        blank = self._blank(artefact)
+        if any(source.kind == "checkpoint" for source in sources(artefact, self.teacher.config)):
+            return blank  # a real checkpoint does not fit this teacher
+        text = OnText(self.text.total_tokens, RECIPE)
+        setup_of = functools.partial(self._setup_of, artefact)
+        making = TrainedMaking if artefact.stages(setup_of({})) else Making
+        try:
+            tensors, _ = made(making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
+        except CellError as error:
+            raise Broken(f"{artefact.name}: {error}") from error
+        ours, said = ({n: (t.dtype, t.shape[1:]) for n, t in those.items()} for those in (tensors, blank))
+        if ours != said:
+            differing = sorted(n for n in {*ours, *said} if ours.get(n) != said.get(n))
+            raise Broken(f"{artefact.name}: make gives other tensors than blank says: {', '.join(differing)}")
+        return tensors
+
+    def _blank(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        with RandomState(3, self.numerics.device).current():
+            return artefact.blank(self.teacher.config, self._setup_of(artefact, {}).num_labels)
+
+    def _setup_of(self, artefact: Artefact, parts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
+        if is_of_task(artefact, self.teacher.config):
+            return Setup(self.teacher.config, self.num_labels, (TASK,), parts)
+        return Setup(self.teacher.config, 2, (), parts)
+
+    @property
+    def text(self) -> Encoded:
+        """The same sentences without their labels."""
+        vocabulary = Vocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
+        return replace(self.data, labels=None, vocabulary=vocabulary)
+
+    def scenes(self) -> list[Scene]:
+        """Where terms are looked at: the method's own stages, and those of every artefact behind it that is trained."""
+        setup = self.setup
+        found = [Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)]
+        artefacts = list(self.method.requires(self.teacher.config))
+        while artefacts:
+            artefact = artefacts.pop(0)
+            parts = [one for one in artefact.inputs(self.teacher.config) if not isinstance(one, Source)]
+            artefacts += parts
+            with RandomState(3, self.numerics.device).current():
+                of_text = self._setup_of(artefact, {part.name: self._blank(part) for part in parts})
+                training = artefact.training(of_text)
+            if training is not None:
+                teacher = self.teacher if training.teacher is None else training.teacher.eval()
+                stages = functools.partial(artefact.stages, of_text)
+                found.append(Scene(artefact.name, training.student, teacher, stages, self.text, MASK))
+        return found
+
+    def build(self, seed: int = 0) -> tuple[Student, RandomState]:
+        random = RandomState(seed, self.numerics.device)
+        with random.current():
+            student = self.method.build(self.setup)
+        return student, random
+
+    def trainee(self, seed: int = 0, dropped: Sequence[str] = ()) -> Trainee:
+        student, random = self.build(seed)
+        legs = legs_of(self.method.stages(self.setup), dropped, RECIPE, len(self.data))
+        return Trainee(type(self.method).name, student, random, *legs, self.numerics)
+
+    @property
+    def course(self) -> tuple[Encoded, int, Any, Numerics, int]:
+        """What a training of seed 0 is given beside its students."""
+        return self.data, 0, self.teacher, self.numerics, RECIPE.batch_size
+
+    def trained(self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[Trainee] = ()) -> Trainee:
+        trainee = self.trainee(seed, dropped)
+        train([*beside, trainee], self.data, seed, self.teacher, self.numerics, RECIPE.batch_size)
+        if trainee.error is not None:
+            raise Broken(str(trainee.error)) from trainee.error
+        return trainee
+
+    def deployed(self, trainee: Trainee) -> Mapping[str, nn.Module]:
+        trainee.student.model.eval()
+        with trainee.random.current():
+            return self.method.deploy(trainee.student)  # type: ignore[no-any-return]
+
+    def logits(self, model: nn.Module) -> Tensor:
+        with torch.no_grad():
+            return forward(model.eval(), self.data.batch(range(8)), LOGITS).logits
+
+
+class _TinyInputs:
+    """The inputs of an artefact on a bench (:class:`bench.artefacts.inputs.Inputs`): one teacher, tuned, in the place of all."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def tensors(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        return self._bench.made(artefact)
+
+    def teacher(self, source: Source) -> nn.Module:
+        return self._bench.teacher
+
+    def examples(self, source: Source) -> Encoded:
+        return self._bench.text if source.kind == "corpus" else self._bench.data
+
+    def folder(self, source: Source) -> Path:
+        raise Broken(f"no checkpoint of others fits this teacher: {source.path}")
+
+    def halfway(self) -> None:
+        return None
+
+
+def choices_of(method: Any) -> list[tuple[str, Any]]:
+    """Every other value of the settings that are a choice: of type bool or Literal."""
+    found = []
+    for name, hint in settings_of(type(method)).items():
+        values = get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ()
+        found += [(name, value) for value in values if value != vars(method)[name]]
+    return found
+
+
+def _annotated(kind: type) -> set[str]:
+    """Names that a class annotates as settings: all but class variables."""
+    return {name for name, hint in vars(kind).get("__annotations__", {}).items() if "ClassVar" not in str(hint)}
+
+
+def _is_of_tuned_teacher(artefact: Artefact) -> bool:
+    """Whether the teacher that is tuned on the task, or several of them, are needed to make it."""
+    return any(source.kind == "fine_tuned" for source in sources(artefact, tiny_teacher_config()))
+
+
+class Suite:
+    """The checks of one method, sharing what they train."""
+
+    def __init__(self, method: type[Method], settings: Mapping[str, Any]) -> None:
+        self.kind = method
+        self.tiny_settings: Mapping[str, Any] = method.tiny_settings
+        self.method = method(**{**self.tiny_settings, **settings})
+        self._benches: dict[int, Bench] = {}
+        self._whole: Trainee | None = None
+
+    def bench(self, num_labels: int = 2) -> Bench:
+        if num_labels not in self._benches:
+            self._benches[num_labels] = Bench(self.method, num_labels)
+        return self._benches[num_labels]
+
+    @property
+    def whole(self) -> Trainee:
+        """Trained with every term, two labels, seed 0."""
+        if self._whole is None:
+            self._whole = self.bench().trained()
+        return self._whole
+
+    def stages(self, num_labels: int = 2) -> Sequence[Stage]:
+        return self.method.stages(self.bench(num_labels).setup)  # type: ignore[no-any-return]
+
+    def contract(self) -> None:
+        """A dataclass whose settings have defaults; every term declared; epoch fractions sum to 1; the teacher is announced."""
+        kind, made = self.kind, self.method
+        if not_fields := sorted(_annotated(kind) - {setting.name for setting in fields(kind)}):
+            raise Broken(
+                f"{', '.join(not_fields)} would be no setting: put @dataclass(frozen=True, kw_only=True) before the class"
+            )
+        stages = self.stages()
+        unknown = {term for stage in stages for term in stage.terms} - set(made.terms)
+        if unknown:
+            raise Broken(f"terms that `terms` does not name: {', '.join(sorted(unknown))}")
+        share = sum(stage.epoch_fraction for stage in stages if not stage.extra_steps)
+        if abs(share - 1) > 1e-6:
+            raise Broken(f"the epoch fractions of its stages sum to {share:g}, not 1")
+        reading = [name for stage in stages for name, term in kept_terms(stage, ()).items() if term.teacher]
+        if reading and not made.needs_teacher:
+            raise Broken(f"needs_teacher is False, but the term {reading[0]} reads the teacher")
+        if (
+            made.needs_teacher
+            and not reading
+            and not any(map(_is_of_tuned_teacher, made.requires(tiny_teacher_config())))
+        ):
+            raise Broken(
+                "needs_teacher is True, but no term reads the teacher and no artefact comes from the tuned one"
+            )
+
+    def spellings(self) -> None:
+        """Each of `ablations` spells a row of its own; `search_space` and `tiny_settings` name settings and values of their types."""
+        rows = [("the full row", self._row(""))]
+        for label, suffix in self.kind.ablations.items():  # type: ignore[attr-defined]
+            what = f"ablations, {label!r}: {suffix!r}"
+            try:
+                made = self._row(suffix)
+            except (InputError, CellError) as error:
+                raise Broken(f"{what}: {error}") from None
+            if same := [other for other, known in rows if known == made]:
+                raise Broken(f"{what} makes the same row as {same[0]}")
+            rows.append((repr(label), made))
+        offered = settings_of(self.kind)
+        for name, value in self.tiny_settings.items():
+            self._value("tiny_settings", name, value, offered)
+        for name, values in grid_of(self.kind).items():
+            if name not in offered or not values:
+                raise Broken(f"search_space: {name} {'has no values' if name in offered else 'is no setting'}")
+            for value in values:
+                self._value("search_space", name, value, offered)
+
+    def _row(self, suffix: str) -> tuple[Mapping[str, Any], list[tuple[str, list[str]]]]:
+        """The settings of a row, and its stages by name with the names of their terms, for a teacher like BERT-base.
+
+        Raises:
+            InputError: it cannot be spelled.
+            CellError: it drops a term that no stage has, or leaves nothing to train.
+        """
+        if suffix and not suffix.startswith(":"):
+            raise InputError("it should begin with a colon")
+        row = parse_of(self.kind, f"{self.method.name}{suffix}")
+        try:
+            stages = row.method.stages(Setup(BertConfig(), 2, (TASK,)))
+        except MethodError:
+            return row.settings, []  # it asks for another teacher, which a plan demands
+        preparation, counted = legs_of(stages, row.dropped, RECIPE, EXAMPLES)
+        return row.settings, [(leg.stage.name, sorted(leg.terms)) for leg in (*preparation, *counted)]
+
+    def _value(self, where: str, name: str, value: Any, offered: Mapping[str, Any]) -> None:
+        """Raises Broken where a setting cannot have a value: as an object of its type, and as it is typed."""
+        try:
+            check_setting(name, value, offered[name])
+            typed = parse_of(self.kind, f"{self.method.name}:{name}={value}") if where == "search_space" else None
+        except (InputError, ValueError) as error:
+            raise Broken(f"{where}: {error}") from None
+        if typed is not None and (read := vars(typed.method)[name]) != value:
+            raise Broken(f"{where}: {name}={value} is read as {read}")
+
+    def forms(self) -> None:
+        """Two labels, three labels and a regression train, and answer in their form."""
+        for num_labels in (1, 2, 3):
+            bench = self.bench(num_labels)
+            trainee = self.whole if num_labels == 2 else bench.trained()
+            for point, model in {"in training": trainee.student.model, **bench.deployed(trainee)}.items():
+                shape = tuple(bench.logits(model).shape)
+                if shape != (8, num_labels):
+                    raise Broken(
+                        f"with {num_labels} outputs, {point or 'shipped'}: logits {shape}, expected (8, {num_labels})"
+                    )
+
+    def loss_falls(self) -> None:
+        """What the student minimises is smaller at the end of every stage than at its beginning."""
+        curves = self.whole.log.terms
+        for leg in self.whole.legs["counted"]:
+            total = np.zeros(len(next(iter(curves[leg.stage.name].values()))))
+            for name, term in leg.terms.items():
+                if term.player == "main":
+                    weight = term.weight(0.5) if callable(term.weight) else term.weight
+                    total += weight * np.array(curves[leg.stage.name][name])
+            part = max(1, len(total) // 4)
+            first, last = total[:part].mean(), total[-part:].mean()
+            if not last < first:
+                raise Broken(f"stage {leg.stage.name}: its loss goes from {first:.4g} to {last:.4g}")
+
+    def terms_live(self) -> None:
+        """Dropping a term changes what is learned."""
+        whole = self._learned(self.whole)
+        names = {name for legs in self.whole.legs.values() for leg in legs for name in leg.terms}
+        for name in sorted(names):
+            try:
+                without = self.bench().trained(dropped=(name,))
+            except Exception as error:
+                if "every term that trains the student was dropped" in str(error):
+                    continue  # the only term: that it is live was seen by the loss that falls
+                raise
+            if self._learned(without) == whole:
+                raise Broken(f"dropping {name} changes nothing: it adds nothing")
+
+    @staticmethod
+    def _learned(trainee: Trainee) -> str:
+        return weights_hash(nn.ModuleDict({"model": trainee.student.model, "aux": trainee.student.aux}))
+
+    def needs(self) -> None:
+        """Each term finds what it reads when nothing but its own taps were computed."""
+        bench = self.bench()
+        student, random = bench.build()
+        batch = bench.data.batch(range(4))
+        nothing = Out(batch.layout)
+        with random.current():
+            for stage in self.stages():
+                for name, term in stage.terms.items():
+                    ours = forward(student.model, batch, term.student) if term.student else nothing
+                    theirs = forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
+                    try:
+                        term.fn(batch, ours, theirs, student.aux)
+                    except Exception as error:
+                        raise Broken(f"{name}: {error}") from error
+
+    @functools.cached_property
+    def _mixing(self) -> list[Finding]:
+        return [finding for scene in self.bench().scenes() for finding in findings(scene)]
+
+    def _found(self, padding: bool) -> None:
+        if found := [finding.text for finding in self._mixing if finding.padding == padding]:
+            raise Broken("; ".join(found))
+
+    def sequences_apart(self) -> None:
+        """The gradient of a term at one sequence keeps its direction whatever the others are, unless it is across_batch."""
+        self._found(padding=False)
+
+    def padding_counts_nothing(self) -> None:
+        """No term reads a place without a token, or divides by the number of such places."""
+        self._found(padding=True)
+
+    def aux_stays(self) -> None:
+        """Nothing of ``aux`` is in what ships."""
+        aux = {p.data_ptr(): name for name, p in self.whole.student.aux.named_parameters()}
+        for point, model in self.bench().deployed(self.whole).items():
+            shipped = [name for name, p in model.named_parameters() if p.data_ptr() in aux]
+            if shipped:
+                raise Broken(
+                    f"shipped{' at ' + point if point else ''} although it belongs to aux: {', '.join(shipped)}"
+                )
+
+    def seeded(self) -> None:
+        """The same seed begins and ends with the same weights, another one begins (or else ends) with others."""
+        bench = self.bench()
+        if self._learned(bench.trained(seed=0)) != self._learned(self.whole):
+            raise Broken("two trainings with the same seed differ: something draws outside of torch's generator")
+        beginnings = [weights_hash(bench.build(seed)[0].model) for seed in (0, 0, 1)]
+        if beginnings[0] != beginnings[1]:
+            raise Broken("two students built with the same seed differ")
+        if not self.method.same_init_across_seeds:
+            if beginnings[0] == beginnings[2]:
+                raise Broken("students of two seeds begin alike: the seed decides nothing")
+        elif self._learned(bench.trained(seed=1)) == self._learned(self.whole):
+            raise Broken("trainings of two seeds end alike: the seed decides nothing")
+
+    def goes_on(self) -> None:
+        """Broken off in the middle and taken up by new objects it ends with the same weights, to the bit."""
+        bench = self.bench()
+        before: list[str] = []
+        after: list[str] = []
+        middle = sum(self.whole.steps(series) for series in ("preparation", "counted")) // 2
+
+        def stop(done: int, total: int) -> None:
+            if done > middle:
+                raise KeyboardInterrupt
+
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = (Halfway(["tiny"], said.append, 0.0, folder=Path(folder)) for said in (before, after))
+            with contextlib.suppress(KeyboardInterrupt):
+                train([bench.trainee()], *bench.course, on_step=stop, halfway=first)
+            again = bench.trainee()
+            train([again], *bench.course, halfway=second)
+        if before or not after:
+            raise Broken(f"its state could not be kept and taken up: {'; '.join(before) or 'nothing was written'}")
+        if self._learned(again) != self._learned(self.whole) or again.log.terms != self.whole.log.terms:
+            raise Broken(
+                f"taken up at step {middle} it ends with other weights or losses than in one go: it keeps something between "
+                f"steps that is neither a parameter nor a persistent buffer"
+            )
+
+    def saves(self) -> None:
+        """What ships answers the same after it was saved and opened by transformers, with every choice of its settings."""
+        bench = self.bench()
+        for point, model in bench.deployed(self.whole).items():
+            self._reopens(point or "the model", model)
+        known = {name: self._probe(model) for name, model in self._shipped(self.method).items()}
+        for setting, value in choices_of(self.method):
+            what = f"{setting}={str(value).lower() if isinstance(value, bool) else value}"
+            try:
+                shipped = self._shipped(replace(self.method, **{setting: value}))
+            except MethodError:
+                continue  # the method refuses this choice with its other settings, or with this teacher
+            except Exception as error:
+                raise Broken(f"{what}: {type(error).__name__}: {error}") from error
+            for point, model in shipped.items():
+                if self._probe(model) != known.get(point):  # another module, or another answer of equal weights
+                    self._reopens(f"{what}{', ' if point else ''}{point}", model)
+
+    def _shipped(self, method: Any) -> Mapping[str, Any]:
+        """What a method ships, with weights that nobody trained, of equal values where names and shapes are equal."""
+        models = untrained(method, self.bench().teacher.config, 2)
+        for model in models.values():
+            for name, parameter in model.named_parameters():
+                chance = np.random.default_rng(list(name.encode()))
+                values = chance.normal(0, 0.2, parameter.shape).astype(np.float32)
+                parameter.data.copy_(torch.from_numpy(values))
+        return models
+
+    def _probe(self, model: Any) -> tuple[Any, ...]:
+        """What tells two shipped models of equal weights apart: their modules and their answers."""
+        modules = [(name, type(module)) for name, module in model.named_modules()]
+        return modules, self.bench().logits(model).tolist()
+
+    def _reopens(self, what: str, model: Any) -> None:
+        bench = self.bench()
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            files = {path.suffix for path in Path(folder).iterdir()}
+            if not {".safetensors"} <= files <= {".safetensors", ".json"}:
+                raise Broken(f"{what} is saved as {', '.join(sorted(files))}; expected .safetensors and .json")
+            torch.manual_seed(11)
+            try:
+                again = AutoModelForSequenceClassification.from_pretrained(folder)
+            except ValueError as error:
+                raise Broken(
+                    f"{what}: transformers does not open it: put @opened_by_transformers on {type(model).__name__} ({error})"
+                ) from None
+        again.set_attn_implementation("packed")
+        gap = (bench.logits(model) - bench.logits(again)).abs().max()
+        if float(gap) != 0:
+            raise Broken(
+                f"{what} answers differently after loading, by up to {float(gap):.2g}: something is not in its weights "
+                f"and its configuration; where the class is its own, it needs a model_type and @opened_by_transformers"
+            )
+
+    def ships_what_it_trained(self) -> None:
+        """The shipped model answers like the trained one (to rounding)."""
+        bench = self.bench()
+        deployed = bench.deployed(self.whole)
+        if len(deployed) > 1:
+            return  # several operating points differ on purpose
+        gap = (bench.logits(next(iter(deployed.values()))) - bench.logits(self.whole.student.model)).abs().max()
+        if not float(gap) < 1e-4:
+            raise Broken(f"the shipped model's logits differ from the trained one's by up to {float(gap):.2g}")
+
+    def alone_or_together(self) -> None:
+        """Beside another student both end with the same weights as alone, to the bit."""
+        other, alone = other_student(torch.get_num_threads())
+        beside, together = other.trainee(), self.bench().trainee()
+        train([together, beside], self.bench().data, 0, self.bench().teacher, Numerics(), RECIPE.batch_size)
+        if self._learned(together) != self._learned(self.whole):
+            raise Broken("trained beside another student it ends with other weights: the two share some state")
+        if self._learned(beside) != alone:
+            raise Broken("another student trained beside it ends with other weights: it changes what others see")
+
+    def cost(self) -> None:
+        """Traced multiply-accumulates are within 1 % of the closed form."""
+        for model in self.bench().deployed(self.whole).values():
+            kernel = model.config._attn_implementation  # type: ignore[union-attr]
+            model.set_attn_implementation("eager")  # type: ignore[operator]
+            try:
+                traced, closed = macs(model, 32), cost(model).of_length(32)
+            finally:
+                model.set_attn_implementation(kernel)  # type: ignore[operator]
+            if not math.isclose(traced, closed, rel_tol=0.01):
+                raise Broken(f"fvcore counts {traced:,} MACs at length 32, the closed form {closed:,}")
+
+
+@functools.cache
+def other_student(threads: int) -> tuple[Bench, str]:
+    """A plain student that others are trained beside, and what it learns alone: once for all methods of a process."""
+    kind: Any = get("finetune")
+    bench = Bench(kind(**{**kind.tiny_settings, "start": "random"}), 2)
+    return bench, Suite._learned(bench.trained())
+
+
+CHECKS: Mapping[str, Callable[[Suite], None]] = {
+    "contract": Suite.contract,
+    "spellings parse": Suite.spellings,
+    "forms": Suite.forms,
+    "loss falls": Suite.loss_falls,
+    "terms live": Suite.terms_live,
+    "needs": Suite.needs,
+    "sequences do not mix": Suite.sequences_apart,
+    "padding counts nothing": Suite.padding_counts_nothing,
+    "aux stays": Suite.aux_stays,
+    "seeded": Suite.seeded,
+    "goes on": Suite.goes_on,
+    "saves": Suite.saves,
+    "ships what it trained": Suite.ships_what_it_trained,
+    "alone or together": Suite.alone_or_together,
+    "cost": Suite.cost,
+}
+
+
+def check_method(
+    method: type[Method],
+    names: Sequence[str] = (),
+    on_check: Callable[[Check], Any] = lambda check: None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Check]:
+    """Run the checks (all, or those named) on a method's class.
+
+    Args:
+        settings: in the place of its defaults, and of those for tests.
+
+    Raises:
+        KeyError: a check that does not exist.
+        InputError: it is not written for today's contract.
+    """
+    wanted = {name: CHECKS[name] for name in names or CHECKS}
+    refuse_other_classes(method.__name__, method)
+    if missing := lacking(method):
+        return [Check("contract", f"it lacks {', '.join(missing)}", 0.0)]
+    try:
+        suite = Suite(method, settings or {})
+    except Exception as error:
+        return [Check("contract", f"it cannot be made with its settings for tests: {error}", 0.0)]
+    done: list[Check] = []
+    for name, look in wanted.items():
+        begun, found = time.perf_counter(), ""
+        try:
+            look(suite)
+        except Exception as error:
+            found = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
+        done.append(Check(name, found, round(time.perf_counter() - begun, 3)))
+        on_check(done[-1])
+    return done

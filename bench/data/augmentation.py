@@ -1,0 +1,183 @@
+"""Rules that make further training sentences out of given ones: pure text and chance, no model.
+
+``masked`` (Jiao et al. 2020, algorithm 1): each word of letters but function words is replaced with probability 0.4 by one
+of at most 15 candidates, which a masked language model or the nearest word vectors give (bench/artefacts/augmented_rows.py);
+labels are copied.
+``rules`` (Tang et al. 2019, section 3.3): words are hidden or replaced by others of their class, sometimes only an
+n-gram is kept; labels come from the tuned teacher.
+
+Of both sentences of a pair each is drawn anew in every round. (TinyBERT's code leaves the first at its last variant while
+it changes the second; the BiLSTM's changes one or both.) No tagger is bundled: classes of words are coarse ones, by
+function word, number, sign and ending. Everything is drawn from one seed; of the authors' codes only the BiLSTM's for
+single sentences sets one. N-grams are the paper's: in the code as released they are off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.data.sources import Split
+from bench.data.word_vectors import head_of
+from bench.errors import InputError
+
+KINDS = ("masked", "rules")
+REPLACED, CANDIDATES = 0.4, 15
+HIDDEN, OF_CLASS, NGRAM, LONGEST_NGRAM = 0.1, 0.1, 0.25, 5
+MASK = "[MASK]"
+FUNCTION_WORDS = frozenset(
+    """
+    a an the this that these those i me my mine you your yours he him his she her hers it its we us our ours they them
+    their theirs who whom whose which what where when why how and or but nor so yet if because although while until
+    unless since than as of in on at by for with about against between into through during before after above below to
+    from up down out off over under again then once here there all any both each few more most other some such no not
+    only own same too very can will just should would could may might must shall do does did is am are was were be been
+    being have has had having
+    """.split()  # noqa: SIM905 (a list of a hundred lines says no more)
+)
+
+Candidates = Callable[[Sequence[Sequence[str]]], list[dict[int, list[str]]]]
+"""Sentences as words -> for each the candidates of each place that may be replaced."""
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """How many variants of every training row, by which rules."""
+
+    kind: str
+    times: int
+    seed: int = 0
+    vectors: Path | None = None
+    """Word vectors that give the candidates of words of several pieces; without them the teacher's own embeddings do."""
+
+    def checked(self) -> Augmentation:
+        """Raises InputError naming the option."""
+        if self.vectors is not None:
+            if self.kind != "masked":
+                raise InputError("--word-vectors goes with --augment masked: only its rules ask for the nearest words")
+            head_of(self.vectors)
+        if self.kind not in KINDS:
+            raise InputError(f"--augment {self.kind}: choose one of {', '.join(KINDS)}")
+        if self.times < 1:
+            raise InputError(f"--augment-times {self.times}: should be at least 1")
+        return self
+
+
+def words_of(text: str) -> list[str]:
+    """Letters and digits together, every other sign alone."""
+    return re.findall(r"\w+|[^\w\s]", text)
+
+
+def replaceable(word: str) -> bool:
+    """Of letters alone, and no function word."""
+    return word.isalpha() and word.lower() not in FUNCTION_WORDS
+
+
+def word_class(word: str) -> str:
+    """A coarse part of speech; function words are each a class of their own."""
+    lower = word.lower()
+    if not word.isalpha():
+        return "number" if any(c.isdigit() for c in word) else f"sign {word}"
+    if lower in FUNCTION_WORDS:
+        return f"the word {lower}"
+    ending = next(
+        (e for e in ("ly", "ing", "ed", "ion", "er", "s") if lower.endswith(e) and len(lower) > len(e) + 2), ""
+    )
+    return f"-{ending}"
+
+
+def by_candidates(words: Sequence[str], candidates: Mapping[int, Sequence[str]], rng: np.random.Generator) -> list[str]:
+    """One variant: each place with candidates is replaced with probability 0.4."""
+    return [
+        str(rng.choice(candidates[place])) if candidates.get(place) and rng.random() < REPLACED else word
+        for place, word in enumerate(words)
+    ]
+
+
+def by_chance(
+    words: Sequence[str], classes: Mapping[str, tuple[list[str], np.ndarray]], rng: np.random.Generator
+) -> list[str]:
+    """One variant by the BiLSTM's rules; never one in which every word was replaced."""
+    made, changed = [], 0
+    for word in words:
+        chance = rng.random()
+        if chance < HIDDEN:
+            made.append(MASK)
+            changed += 1
+        elif chance < HIDDEN + OF_CLASS:
+            members, shares = classes[word_class(word)]
+            made.append(members[int(rng.choice(len(members), p=shares))])
+            changed += 1
+        else:
+            made.append(word)
+    if changed == len(words):
+        return list(words)
+    if rng.random() < NGRAM:
+        length = int(rng.integers(1, LONGEST_NGRAM + 1))
+        start = int(rng.integers(max(1, len(made) - length + 1)))
+        made = made[start : start + length]
+    return made
+
+
+def classes_of(sentences: Sequence[Sequence[str]]) -> dict[str, tuple[list[str], np.ndarray]]:
+    """Class -> its words in the training rows and how often each comes."""
+    counts: dict[str, Counter[str]] = {}
+    for word in (word for words in sentences for word in words):
+        counts.setdefault(word_class(word), Counter())[word] += 1
+    return {
+        name: (sorted(found), np.array([found[word] for word in sorted(found)]) / found.total())
+        for name, found in counts.items()
+    }
+
+
+def augmented(
+    split: Split, augmentation: Augmentation, candidates: Candidates | None = None
+) -> tuple[Split, np.ndarray]:
+    """The rows and their variants, duplicates dropped; and for each the row that it was made of.
+
+    A variant has its origin's label. Rows keep their order, each followed by its variants; ids are counted anew.
+    """
+    sides = [split.first] if split.second is None else [split.first, split.second]
+    words = [[words_of(text) for text in side] for side in sides]
+    rng = np.random.default_rng([augmentation.seed, KINDS.index(augmentation.kind)])
+    if augmentation.kind == "masked":
+        assert candidates is not None
+        known = [candidates(side) for side in words]
+        draw = lambda side, row: by_candidates(words[side][row], known[side][row], rng)  # noqa: E731
+    else:
+        classes = classes_of([sentence for side in words for sentence in side])
+        draw = lambda side, row: by_chance(words[side][row], classes, rng)  # noqa: E731
+    texts: list[tuple[str, ...]] = []
+    origins: list[int] = []
+    for row in range(len(split)):
+        for variant in _variants(tuple(side[row] for side in sides), row, len(sides), draw, augmentation.times):
+            texts.append(variant)
+            origins.append(row)
+    made = np.array(origins)
+    return (
+        Split(
+            [text[0] for text in texts],
+            None if split.second is None else [text[1] for text in texts],
+            None if split.labels is None else split.labels[made],
+            list(range(len(texts))),
+        ),
+        made,
+    )
+
+
+def _variants(
+    original: tuple[str, ...], row: int, sides: int, draw: Callable[[int, int], list[str]], times: int
+) -> Iterator[tuple[str, ...]]:
+    """The row itself, then what is new of so many rounds."""
+    seen = {tuple(" ".join(words_of(text)) for text in original)}
+    yield original
+    for _ in range(times):
+        variant = tuple(" ".join(draw(side, row)) for side in range(sides))
+        if variant not in seen:
+            seen.add(variant)
+            yield variant

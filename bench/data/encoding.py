@@ -1,0 +1,196 @@
+"""From texts to packed batches: tokenising once, drawing an epoch's order, cutting documents into pieces."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from bench.data.sources import Split
+from bench.errors import InputError
+from methods.api import Batch
+from methods.packed import Layout
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+TOKENS_A_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What hiding tokens has to know."""
+
+    mask: int
+    special: frozenset[int]
+    """ids that are never hidden and never put in the place of another"""
+    size: int
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Token and segment ids of every example, without padding; labels as a tensor or None."""
+
+    tokens: list[np.ndarray]
+    segments: list[np.ndarray]
+    labels: torch.Tensor | None
+    ids: Sequence[int]
+    texts: Sequence[tuple[str, str | None]]
+    vocabulary: Vocabulary | None = None
+    """for text that a stage may hide tokens of"""
+    pad: int | None = None
+    """id of [PAD], for stages that fill sequences with it"""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def total_tokens(self) -> int:
+        return sum(map(len, self.tokens))
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """How often each token id occurs."""
+        return np.bincount(np.concatenate(self.tokens), minlength=self.vocabulary.size if self.vocabulary else 0)
+
+    def batch(self, rows: Sequence[int], device: torch.device | str = "cpu", task: int = 0) -> Batch:
+        """The examples at ``rows``, end to end, on ``device``."""
+        return Batch(
+            [self.ids[i] for i in rows],
+            torch.from_numpy(np.concatenate([self.tokens[i] for i in rows])).to(device),
+            torch.from_numpy(np.concatenate([self.segments[i] for i in rows])).to(device),
+            Layout([len(self.tokens[i]) for i in rows], device),
+            None if self.labels is None else self.labels[list(rows)].to(device),
+            task,
+            [self.texts[i] for i in rows] if self.texts else (),
+        )
+
+    def first(self, tokens: int) -> Batch:
+        """The leading examples, up to about so many tokens, as one batch."""
+        ends = np.cumsum([len(row) for row in self.tokens])
+        return self.batch(range(max(1, int(np.searchsorted(ends, tokens)))))
+
+
+def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
+    """sha256 of what decides token ids: the vocabulary and how text is normalised, not file names."""
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    meaning = {
+        "vocabulary": sorted(tokenizer.get_vocab().items()),
+        "normalizer": backend["normalizer"],
+        "pre_tokenizer": backend["pre_tokenizer"],
+    }
+    return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int) -> Encoded:
+    """[CLS] first [SEP] (second [SEP]), cut to ``max_length`` at the longer text's end.
+
+    Raises:
+        InputError: more than half of the tokens are unknown to the vocabulary.
+    """
+    out = tokenizer(
+        list(split.first),
+        None if split.second is None else list(split.second),
+        truncation=True if split.second is None else "longest_first",
+        max_length=max_length,
+        add_special_tokens=True,
+        return_token_type_ids=True,
+        return_attention_mask=False,
+    )
+    tokens = [np.asarray(row, dtype=np.int64) for row in out["input_ids"]]
+    guard_unknown(tokens, tokenizer)
+    labels = None if split.labels is None else torch.from_numpy(split.labels)
+    second: Sequence[str | None] = split.second or [None] * len(split)
+    return Encoded(
+        tokens,
+        [np.asarray(row, dtype=np.int64) for row in out["token_type_ids"]],
+        labels,
+        list(split.ids),
+        list(zip(split.first, second, strict=True)),
+        pad=tokenizer.pad_token_id,
+    )
+
+
+def guard_unknown(tokens: list[np.ndarray], tokenizer: PreTrainedTokenizerBase) -> None:
+    """A vocabulary that did not load yields [UNK] everywhere, silently; that is an error here."""
+    everything = np.concatenate(tokens)
+    special = np.isin(everything, [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id])
+    words = everything[~special]
+    if len(words) and (words == tokenizer.unk_token_id).mean() > 0.5:
+        raise InputError(
+            "more than half of all tokens are [UNK]: the tokenizer of this teacher does not fit the text. "
+            "Check that its folder has tokenizer.json or vocab.txt"
+        )
+
+
+def epoch_order(examples: int, seed: int, epoch: int) -> np.ndarray:
+    """The order in which an epoch visits the examples: a function of seed and epoch alone, for every method."""
+    return np.random.default_rng([seed, epoch + 1]).permutation(examples)
+
+
+def batches_of_epoch(examples: int, batch_size: int, seed: int, epoch: int) -> list[list[int]]:
+    order = epoch_order(examples, seed, epoch).tolist()
+    return [order[i : i + batch_size] for i in range(0, examples, batch_size)]
+
+
+def mixed_batches(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) -> list[tuple[int, list[int]]]:
+    """Of several tasks: (task, rows) of every batch; within a task as alone, between tasks in a random order."""
+    batches = [
+        (task, rows) for task, size in enumerate(sizes) for rows in batches_of_epoch(size, batch_size, seed, epoch)
+    ]
+    if len(sizes) == 1:
+        return batches
+    order = np.random.default_rng([seed, epoch + 1, len(sizes)]).permutation(len(batches))
+    return [batches[i] for i in order]
+
+
+def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_length: int, budget: int) -> Encoded:
+    """Cut documents, in a fixed random order, into pieces of at most ``max_length`` until ``budget`` tokens.
+
+    Every second piece is laid out as a sentence pair, so that a student also meets segment 1 and the inner [SEP].
+    """
+    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    tokens: list[np.ndarray] = []
+    segments: list[np.ndarray] = []
+    total = 0
+    for words in _tokenised(tokenizer, documents):
+        for start in range(0, len(words), max_length - 3):
+            part = words[start : start + max_length - 3]
+            if len(part) < 4:
+                continue
+            if len(tokens) % 2:
+                middle = len(part) // 2
+                row = [cls, *part[:middle], sep, *part[middle:], sep]
+                segment = [0] * (middle + 2) + [1] * (len(part) - middle + 1)
+            else:
+                row, segment = [cls, *part, sep], [0] * (len(part) + 2)
+            tokens.append(np.array(row, dtype=np.int64))
+            segments.append(np.array(segment, dtype=np.int64))
+            total += len(row)
+            if total >= budget:
+                break
+        if total >= budget:
+            break
+    if not tokens:
+        raise InputError(
+            "the corpus has no text of four tokens or more; name files with one document a line in --corpus"
+        )
+    guard_unknown(tokens, tokenizer)
+    vocabulary = None
+    if tokenizer.mask_token_id is not None:
+        special = frozenset(tokenizer.all_special_ids)
+        vocabulary = Vocabulary(tokenizer.mask_token_id, special, len(tokenizer))
+    return Encoded(tokens, segments, None, list(range(len(tokens))), (), vocabulary)
+
+
+def _tokenised(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str]) -> Iterator[list[int]]:
+    order = np.random.default_rng(0).permutation(len(documents)).tolist()
+    for start in range(0, len(order), 256):
+        texts = [documents[i] for i in order[start : start + 256]]
+        yield from tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]

@@ -1,0 +1,27 @@
+"""Which device a name means on this machine."""
+
+from __future__ import annotations
+
+import torch
+
+from bench.errors import InputError
+
+
+def device_of(name: str) -> torch.device:
+    """``auto``: whatever accelerate finds; else a device by name.
+
+    Raises:
+        InputError: torch does not have that device here.
+    """
+    if name == "auto":
+        if not torch.accelerator.is_available():
+            return torch.device("cpu")
+        from accelerate import PartialState
+
+        return torch.device(PartialState().device)
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device {name}: {str(error).splitlines()[0]}; try --device cpu") from None
+    return device

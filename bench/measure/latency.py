@@ -1,0 +1,140 @@
+"""Latency and throughput of a teacher and its students, timed in turns so that a ratio is of one moment."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench.measure.backends import Runner, runner
+from bench.record.speed_sessions import Conditions, Timing
+
+WINDOW, AGREE, MOST_WARMUP = 5, 0.05, 60
+"""Calls of a window, how closely two windows' medians have to agree, and where waiting for it ends."""
+TOLERATED = {"fp32": 1e-3, "bf16": 0.3, "fp16": 0.05}
+"""How far logits may be from those of eager fp32 before a backend counts as wrong."""
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is fed, in turns: padded batches of token ids and masks, [B, L] int64."""
+
+    name: str
+    batches: Sequence[tuple[Tensor, Tensor]]
+
+
+def full_length(batch: int, length: int, vocabulary: int) -> Load:
+    """One batch of random tokens without padding."""
+    ids = torch.randint(5, vocabulary, (batch, length), generator=torch.Generator().manual_seed(0))
+    return Load(str(length), [(ids, torch.ones_like(ids))])
+
+
+def of_task(name: str, tokens: Sequence[Any], batch: int, most: int = 64) -> Load:
+    """Examples of a task in their order, padded to each batch's longest."""
+    batches = []
+    for start in range(0, len(tokens) - batch + 1, batch):
+        rows = [torch.as_tensor(row) for row in tokens[start : start + batch]]
+        ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+        batches.append((ids, mask))
+        if len(batches) == most:
+            break
+    return Load(f"task {name}", batches)
+
+
+def stopwatch(device: torch.device) -> Callable[[Callable[[], Any]], float]:
+    """Seconds of one call: device events on a GPU, the process clock elsewhere."""
+    if device.type == "cuda":
+
+        def timed(call: Callable[[], Any]) -> float:
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda.synchronize(device)
+            begin.record()
+            call()
+            end.record()
+            torch.cuda.synchronize(device)
+            return float(begin.elapsed_time(end)) / 1000
+
+        return timed
+
+    def counted(call: Callable[[], Any]) -> float:
+        begun = time.perf_counter()
+        call()
+        if device.type != "cpu":
+            torch.accelerator.synchronize()
+        return time.perf_counter() - begun
+
+    return counted
+
+
+def warm_up(call: Callable[[], Any], timed: Callable[[Callable[[], Any]], float]) -> int:
+    """Call until the medians of two successive windows agree; returns how many calls that took."""
+    before: float | None = None
+    for done in range(WINDOW, MOST_WARMUP + 1, WINDOW):
+        now = statistics.median(timed(call) for _ in range(WINDOW))
+        if before is not None and abs(now - before) <= AGREE * before:
+            return done
+        before = now
+    return MOST_WARMUP
+
+
+@torch.inference_mode()
+def largest_difference(models: Any, run: Runner, load: Load, device: torch.device) -> float:
+    """Largest gap between this backend's logits and those of eager fp32 on the CPU, over one batch."""
+    ids, mask = load.batches[0]
+    expected = runner(models, "eager", torch.device("cpu"), torch.float32, torch.get_num_threads())(ids, mask)
+    return float((run(ids.to(device), mask.to(device)).float().cpu() - expected).abs().max())
+
+
+def time_in_turns(
+    systems: Mapping[str, Any],
+    load: Load,
+    batch: int,
+    backend: str,
+    dtype: str,
+    device: torch.device,
+    threads: int,
+    rounds: int,
+    on_round: Callable[[int, int], Any] = lambda done, total: None,
+    timed: Callable[[Callable[[], Any]], float] | None = None,
+) -> list[Timing]:
+    """Every system once a round, in the same order, ``rounds`` times; one Timing each.
+
+    A system that a backend cannot run becomes a Timing with status ``failed`` and the reason; the others go on.
+    """
+    torch.set_num_threads(threads)
+    timed = timed or stopwatch(device)
+    conditions = Conditions(
+        device=str(device), backend=backend, dtype=dtype, threads=threads, batch=batch, length=load.name
+    )
+    feeds = [(ids.to(device), mask.to(device)) for ids, mask in load.batches]
+    timings, runners = {}, {}
+    for name, model in systems.items():
+        try:
+            run = runner(model, backend, device, DTYPES[dtype], threads)
+            turns = itertools.cycle(feeds)
+            warm = warm_up(lambda run=run, turns=turns: run(*next(turns)), timed)  # type: ignore[misc]
+            gap = largest_difference(model, run, load, device)
+            if not gap <= TOLERATED[dtype]:
+                raise ValueError(f"its logits differ from eager fp32 by up to {gap:.3g}")
+        except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError, IndexError) as error:
+            lines = str(error).strip().splitlines() or [""]
+            timings[name] = Timing(
+                system=name, conditions=conditions, status="failed", error=f"{type(error).__name__}: {lines[0]}"
+            )
+            continue
+        runners[name] = run
+        timings[name] = Timing(system=name, conditions=conditions, warmup=warm, largest_difference=gap)
+    for number in range(rounds):
+        ids, mask = feeds[number % len(feeds)]
+        for name, run in runners.items():
+            timings[name].seconds.append(timed(lambda run=run: run(ids, mask)))  # type: ignore[misc]  # noqa: B023
+        on_round(number + 1, rounds)
+    return list(timings.values())

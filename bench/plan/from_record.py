@@ -1,0 +1,94 @@
+"""What to ask for to get the cell of a record again, from what was typed and from the record. Trains nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import methods
+from bench.plan.request import AUGMENTED, HALF_DEV, HELD_BACK, NUMBERS, OPTION_OF, Request
+from bench.plan.spelling import CHECKPOINT, PACE, defaults, spell
+from bench.record.cell import TEACHER, Cell
+from bench.record.recipe import PAPER, Recipe
+from bench.record.schema import Record
+
+
+def spelling_of(cell: Cell) -> str:
+    """How to type the row of a cell, without the pace of its learning rate, which is in no setting."""
+    return spell(cell.method, cell.settings, defaults(methods.get(cell.method)), cell.dropped)
+
+
+def request_of(record: Record, request: Request, typed: Collection[str] = ()) -> Request:
+    """What to ask for to get the same cell, from what was typed (data, teacher, corpus) and the record.
+
+    Args:
+        typed: names of the request's fields that somebody typed: these stay as they are.
+
+    Raises:
+        InputError: the plan cannot be made.
+    """
+    cell = record.cell
+    own = {name: value for name, value in _asked(cell).items() if name not in typed}
+    if "methods" not in typed:
+        own["methods"] = _row(cell)
+    asked = replace(request, **own)
+    if asked.recipe == PAPER and "epochs" not in typed:
+        asked = replace(asked, epochs=None)
+    if cell.method in (TEACHER, CHECKPOINT) or "methods" in typed:
+        return asked
+    usual = {name: getattr(Recipe, name) for name in NUMBERS}
+    if cell.search is None and all(cell.recipe[name] == usual[name] for name in NUMBERS):
+        return asked
+    return _with_numbers(cell, asked, typed)
+
+
+def _asked(cell: Cell) -> dict[str, Any]:
+    """The options of a request that a cell answers by itself."""
+    slug = cell.data.slug
+    rule = cell.selection.rule if cell.selection else "half" if HALF_DEV in slug else ""
+    own: dict[str, Any] = {
+        "tasks": ",".join(partner.task for partner in cell.together) or cell.tasks[0],
+        "seeds": (cell.seed,),
+        "recipe": cell.recipe["name"] if cell.method != TEACHER else "common",
+        "checkpoint": OPTION_OF[rule],
+        "optimizer": cell.recipe.get("optimizer"),
+        "precision": cell.numeric.precision,
+        "threads": cell.numeric.threads,
+        "max_train_rows": cell.row_limit,
+        "epochs": None if cell.recipe["name"] == PAPER else cell.recipe["epochs"],
+        "held_back": AUGMENTED.sub("", slug).endswith(HELD_BACK),
+    }
+    if augmented := AUGMENTED.search(slug):
+        own |= {"augment": augmented.group(1), "augment_times": int(augmented.group(2))}
+    return own
+
+
+def _row(cell: Cell) -> str:
+    """How to type the row; "" for a teacher, and for a finished checkpoint, whose folder is in no record."""
+    if cell.method in (TEACHER, CHECKPOINT):
+        return ""
+    pace = re.search(rf":{PACE}=[^: ]+", cell.label)
+    return spelling_of(cell) + (pace[0] if pace and cell.search is None else "")
+
+
+def _with_numbers(cell: Cell, asked: Request, typed: Collection[str]) -> Request:
+    """With the numbers of a recipe that were set for the record, and of a row that a search found also its pace."""
+    from bench.plan.build import build
+
+    planned = next(p for p in build(asked).cells if p.cell.method == cell.method)
+    if "numbers" not in typed:
+        asked = replace(asked, numbers=_numbers(cell.recipe, planned.cell.recipe))
+    pace = cell.recipe["learning_rate"] / planned.cell.recipe["learning_rate"]
+    if cell.search is None or abs(pace - 1) < 1e-9:
+        return asked
+    return replace(asked, methods=f"{asked.methods}:{PACE}={pace:g}")
+
+
+def _numbers(recorded: Mapping[str, Any], planned: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """The numbers of a recipe that were set for the record; a length that this teacher cannot read is left out."""
+    own = {name: recorded[name] for name in NUMBERS if recorded[name] != planned[name]}
+    if planned["max_length"] < Recipe.max_length and own.get("max_length", 0) > planned["max_length"]:
+        del own["max_length"]
+    return tuple(sorted(own.items()))

@@ -1,0 +1,105 @@
+"""A method's stages with their lengths fixed: what actually runs, and for how many steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.errors import CellError
+from bench.optimizers import refusal
+from bench.record.recipe import Recipe
+from methods.api import Stage, Taps, Term
+
+MAIN = "main"
+"""The player that moves the student itself."""
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A stage with its length fixed and its dropped terms gone: what actually runs."""
+
+    stage: Stage
+    terms: dict[str, Term]
+    recipe: Recipe
+    steps: int
+
+    @property
+    def student(self) -> Taps:
+        """What its terms read of the student."""
+        return frozenset().union(*(term.student for term in self.terms.values()))
+
+    @property
+    def teacher(self) -> Taps:
+        """What its terms read of the teacher; empty where it has not to answer."""
+        return frozenset().union(*(term.teacher for term in self.terms.values()))
+
+
+def kept_terms(stage: Stage, dropped: Sequence[str]) -> dict[str, Term]:
+    """The stage's terms without those dropped by name or prefix, and without those of constant weight 0."""
+    return {
+        name: term
+        for name, term in stage.terms.items()
+        if term.weight != 0 and not any(name == drop or name.startswith(drop + ".") for drop in dropped)
+    }
+
+
+def _check_dropped(stages: Sequence[Stage], dropped: Sequence[str]) -> None:
+    there = {term for stage in stages for term in stage.terms}
+    for drop in dropped:
+        if not any(term == drop or term.startswith(drop + ".") for term in there):
+            raise CellError(f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}")
+
+
+def _check_optimizers(stages: Sequence[Stage], recipe: Recipe) -> None:
+    for stage in stages:
+        if refused := refusal(recipe.for_stage(stage.paper)):
+            raise CellError(f"the stage {stage.name}: {refused}")
+
+
+def legs_of(
+    stages: Sequence[Stage], dropped: Sequence[str], recipe: Recipe, *examples: int
+) -> tuple[list[Leg], list[Leg]]:
+    """Preparatory and counted legs. A stage left without terms gives its share to the others.
+
+    Args:
+        examples: training examples; of several tasks one number for each.
+
+    Raises:
+        CellError: a dropped term is in no stage, nothing is left that trains the student, student and teacher cannot have
+            a term, the papers' recipes are asked for and a counted stage names none, or there is no such optimiser.
+    """
+    _check_dropped(stages, dropped)
+    _check_optimizers(stages, recipe)
+    per_epoch = sum(math.ceil(count / recipe.batch_size) for count in examples)
+    kept = [(stage, kept_terms(stage, dropped)) for stage in stages]
+    kept = [(stage, terms) for stage, terms in kept if terms]
+    for name, term in ((name, term) for _, terms in kept for name, term in terms.items()):
+        if term.unsupported:
+            raise CellError(f"the term {name}: {term.unsupported}, or drop it (:-{name})")
+    counted = [(stage, terms) for stage, terms in kept if not stage.extra_steps]
+    if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
+        raise CellError("every term that trains the student was dropped; keep at least one")
+    preparation = [
+        Leg(stage, terms, recipe.for_stage(stage.paper), min(per_epoch, stage.extra_steps))
+        for stage, terms in kept
+        if stage.extra_steps
+    ]
+    if recipe.name == "paper":
+        if silent := ", ".join(stage.name for stage, _ in counted if not stage.paper):
+            # it would train by the common numbers, and its record would call them the paper's
+            raise CellError(f"--recipe paper: {silent} names no recipe of a paper (Stage.paper); use --recipe common")
+        legs = []
+        for stage, terms in counted:
+            own = recipe.for_stage(stage.paper)
+            legs.append(Leg(stage, terms, own, max(1, round(own.epochs * per_epoch))))
+        return preparation, legs
+    total = max(len(counted), round(recipe.epochs * per_epoch))
+    shares = sum(stage.epoch_fraction for stage, _ in counted)
+    legs, done, share = [], 0, 0.0
+    for stage, terms in counted:
+        share += stage.epoch_fraction / shares
+        end = max(done + 1, round(share * total))
+        legs.append(Leg(stage, terms, recipe.for_stage(stage.paper), end - done))
+        done = end
+    return preparation, legs

@@ -1,0 +1,176 @@
+"""The cells of the students: what a row wants prepared for a task, under which keys, and whether it can be trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from bench.errors import InputError
+from bench.plan.artefacts import ArtefactPlan, ArtefactPlans
+from bench.plan.request import CHECKPOINTS, Request
+from bench.plan.spelling import MethodRow
+from bench.plan.tasks import TaskPlan, setup_of
+from bench.record.cell import Cell, Partner, Selection
+from bench.record.keys import digest
+from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
+
+if TYPE_CHECKING:
+    from methods.artefacts import Artefact
+
+BEST_EPOCH = " (best epoch)"
+"""Ends the label of a row whose epoch was chosen."""
+
+
+def asks_ensemble(row: MethodRow, task: TaskPlan) -> bool:
+    """Whether a row wants several tuned teachers of a task, not just the one that students learn from."""
+    from methods.artefacts import sources
+
+    config = task.checkpoint.config
+    return any(source.seed for artefact in _artefacts(row, task) for source in sources(artefact, config))
+
+
+def multitask(row: MethodRow) -> bool:
+    """Whether one student of this row learns all tasks of the run."""
+    return bool(row.method.multitask)
+
+
+def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, plans: ArtefactPlans) -> list[Cell]:
+    """The cells of one row, one for each seed and task; of several tasks they are one training a seed.
+
+    Raises:
+        InputError: a combination that the method cannot do.
+    """
+    from methods.artefacts import artefact_name
+
+    several, search = multitask(row), dict(request.searches).get(row.spelling)
+    artefacts, recipes = {}, []
+    by_stages = _stage_optimizers(row, tasks) if request.recipe == PAPER else ()
+    for task in tasks:
+        wanted = _artefacts(row, task)
+        for artefact in wanted:
+            name = artefact_name(artefact, task.checkpoint.config, task.task.name, several)
+            artefacts[name] = _planned(artefact, row, task, plans).key
+        recipes.append(replace(_recipe(task, wanted, row.pace), stage_optimizers=by_stages))
+    if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
+        raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
+    chosen = BEST_EPOCH if CHECKPOINTS[request.checkpoint] else ""
+    partners = [
+        Partner(
+            task=task.task.name,
+            train=task.data.train,
+            max_train_rows=task.data.max_train_rows,
+            teacher=task.teacher.key,
+        )
+        for task in tasks
+    ]
+    return [
+        Cell(
+            label=(f"{search.of} (best of {len(search.trials)})" if search else row.label) + chosen,
+            method=_name(row),
+            version=row.method.version,
+            settings=row.settings,
+            dropped=row.dropped,
+            ablation_of=None if row.ablation_of is None else row.ablation_of + chosen,
+            tasks=(task.task.name,),
+            data=task.data,
+            teacher=task.teacher,
+            tokenizer=task.tokenizer,
+            artefacts=artefacts,
+            recipe=recipes[0].as_dict(),
+            seed=seed,
+            numeric=task.numeric,
+            together=tuple(partners) if several else (),
+            selection=_selection(request, tasks if several else [task]),
+            search=search,
+        )
+        for seed in request.seeds
+        for task in tasks
+    ]
+
+
+def _stage_optimizers(row: MethodRow, tasks: Sequence[TaskPlan]) -> tuple[tuple[str, str], ...]:
+    """The stages to which the row's paper gives another optimiser than AdamW, each with its name."""
+    return optimizers_of_stages((stage.name, stage.paper) for stage in row.method.stages(setup_of(tasks, {})))
+
+
+def _selection(request: Request, tasks: Sequence[TaskPlan]) -> Selection | None:
+    rows = {task.task.name: task.choosing.fingerprint() for task in tasks if task.choosing is not None}
+    return Selection(rule=CHECKPOINTS[request.checkpoint], rows=rows) if rows else None
+
+
+def _name(row: MethodRow) -> str:
+    """The registered name, which for a third party's method has its package before it."""
+    return row.spelling.split(":")[0]
+
+
+def _artefacts(row: MethodRow, task: TaskPlan) -> Sequence[Artefact]:
+    try:
+        return tuple(row.method.requires(task.checkpoint.config))
+    except ValueError as error:
+        raise InputError(f"{row.spelling}: {error}") from None
+
+
+def _planned(artefact: Artefact, row: MethodRow, task: TaskPlan, plans: ArtefactPlans) -> ArtefactPlan:
+    try:
+        return plans.add(artefact, task.base)
+    except ValueError as error:
+        raise InputError(f"{row.spelling}: {error}") from None
+
+
+def _recipe(task: TaskPlan, wanted: Sequence[Artefact], pace: float) -> Recipe:
+    """The students' recipe at a row's own pace, at the teacher's learning rate where its start asks for it."""
+    as_teacher = tuned_like_the_teacher(wanted, task.checkpoint.config)
+    rate = task.teacher_recipe.learning_rate if as_teacher else task.recipe.learning_rate
+    return replace(task.recipe, learning_rate=rate * pace)
+
+
+def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
+    """Whether a student that starts from these artefacts takes its teacher's learning rate.
+
+    It does where its encoder begins pre-trained and is WIDE: from the teacher, from a given checkpoint or by a general
+    stage, steps that suit a small encoder would destroy what is there. One cut out of a narrow teacher takes that
+    teacher's rate too; random starts and other narrow ones keep the students' own.
+
+    Args:
+        teacher: the teacher's configuration.
+    """
+    widths = [artefact.encoder_width(teacher) for artefact in artefacts]
+    cut = any(artefact.cut_from_teacher for artefact in artefacts)
+    return cut or any(width >= WIDE for width in widths if width is not None)
+
+
+def with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[MethodRow], list[str]]:
+    """The rows whose stages these tasks and teachers allow, and why others of ``all`` are left out.
+
+    Raises:
+        InputError: a row that was named cannot be trained.
+    """
+    kept, left = [], []
+    for row in rows:
+        try:
+            for together in [tasks] if multitask(row) else [[task] for task in tasks]:
+                _check_stages(row, together, together[0].recipe)
+            kept.append(row)
+        except InputError as error:
+            if not row.by_all:
+                raise
+            left.append(f"{row.spelling} is left out of all: {error}")
+    return kept, left
+
+
+def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> None:
+    """Ask a method for its stages now, so that a combination it cannot do is bad input and not a failed cell."""
+    from bench.errors import CellError
+    from bench.plan.scheduled_stages import legs_of
+
+    if row.numbers and recipe.name != PAPER:
+        raise InputError(
+            f"{row.spelling}: numbers of a stage ({', '.join(name for name, _ in row.numbers)}) go with --recipe paper; "
+            f"with --recipe common one schedule serves all rows"
+        )
+    try:
+        stages = row.method.stages(setup_of(tasks, {}))
+        legs_of(stages, row.dropped, recipe, *(len(task.train) for task in tasks))
+    except (ValueError, CellError) as error:
+        raise InputError(f"{row.spelling} on {', '.join(task.task.name for task in tasks)}: {error}") from None

@@ -1,0 +1,93 @@
+"""Students without training: what each method would ship, built from configurations alone."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from bench.data.checkpoints import config_from_name
+from bench.measure.conventions import Counts, counts
+from bench.measure.sizes import LENGTH, sizes
+from bench.plan.spelling import parse_methods, usable
+from bench.record.cell import TEACHER
+from bench.record.schema import Sizes
+from methods.api import Setup
+from methods.families import Cost, cost
+from methods.parts import blank_artefacts
+
+
+def untrained(method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu") -> dict[str, Any]:
+    """Operating point -> deployed model of a method, with weights that mean nothing.
+
+    Args:
+        device: ``meta`` for shapes only: nothing is allocated, nothing can be run.
+
+    Raises:
+        MethodError: the method cannot use such a teacher.
+    """
+    with torch.random.fork_rng(devices=[]), torch.device(device):
+        several = "x" if method.multitask else ""
+        blank = blank_artefacts(method.requires(teacher), teacher, num_labels, several)
+        setup = Setup(teacher, num_labels, ("x",), blank)
+        deployed = dict(method.deploy(method.build(setup)))
+        return {"": deployed["x"]} if several else deployed
+
+
+def student_counts(method: Any, teacher: Any, num_labels: int) -> tuple[Cost, int]:
+    """Closed-form cost of a method's student, and the weights of all its operating points, counted on the meta device."""
+    points = list(untrained(method, teacher, num_labels, "meta").values())
+    return cost(points[0]), sum(tensor.numel() for model in points for tensor in model.state_dict().values())
+
+
+def teacher_cost(teacher: Any, num_labels: int) -> Cost:
+    """Closed-form cost of a teacher of this configuration."""
+    return cost(teacher_model(teacher, num_labels, "meta"))
+
+
+def teacher_model(config: Any, num_labels: int = 2, device: str = "cpu") -> Any:
+    """A teacher of this configuration with weights that mean nothing."""
+    from transformers import AutoModelForSequenceClassification
+
+    config = copy.deepcopy(config)
+    config.num_labels = num_labels
+    with torch.random.fork_rng(devices=[]), torch.device(device):
+        return AutoModelForSequenceClassification.from_config(config)
+
+
+def counts_of(row: str, teacher: str) -> Counts:
+    """A row (or ``teacher``) by every convention of counting, on the meta device: two labels, length 128.
+
+    Raises:
+        InputError: a row that cannot be spelled, or a teacher whose configuration is not known offline.
+    """
+    config = config_from_name(teacher)
+    if row == TEACHER:
+        return counts(teacher_model(config, device="meta"), LENGTH)
+    (only,) = parse_methods(row)
+    return counts(next(iter(untrained(only.method, config, device="meta").values())), LENGTH)
+
+
+def profile_rows(methods: str, teacher: str, say: Callable[[str], Any] = lambda note: None) -> list[tuple[str, Sizes]]:
+    """Two labels, length 128. Each method builds its student from empty weights and deploys it.
+
+    Raises:
+        InputError: an unknown method or teacher, or a method that cannot use it.
+    """
+    from bench.errors import InputError
+
+    config = config_from_name(teacher)
+    name = "bert-base-uncased" if teacher == "auto" else teacher
+    rows = [(f"teacher {name}", sizes(teacher_model(config)))]
+    kept, left_out = usable(parse_methods(methods), config)
+    for note in left_out:
+        say(note)
+    for row in kept:
+        try:
+            deployed = untrained(row.method, config)
+        except ValueError as error:
+            raise InputError(f"{row.spelling}: {error}") from None
+        rows += [(row.label + (f" at {point}" if point else ""), sizes(model)) for point, model in deployed.items()]
+    return rows

@@ -1,0 +1,191 @@
+"""A cell: one question. Its key is the hash of what determines the trained weights, and of nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bench.record.keys import SCHEMA, digest
+
+TEACHER = "teacher"
+"""The reserved name of the row that the others are compared with."""
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataIdentity(Frozen):
+    """Which examples. Names are for people; fingerprints (of the content) are identity."""
+
+    name: str
+    slug: str
+    train: str
+    """sha256 of the training rows that are used, after the row limit"""
+    max_train_rows: int | None = None
+    """that limit, where it left rows out"""
+    evaluation: dict[str, str]
+    """sha256 of each evaluation set"""
+    rows: dict[str, int]
+    """examples of each split, for people"""
+    task_file: str = ""
+    """name of the file that says what a task of one's own is, for people; "" for GLUE's and in older records"""
+
+
+class TeacherIdentity(Frozen):
+    """Which teacher. ``base`` is the hash of weights given from outside; ``key`` that of what was made of them."""
+
+    name: str
+    base: str
+    origin: str
+    """``fine-tuned`` by the harness, or ``given`` as it is"""
+    key: str
+
+
+class Partner(Frozen):
+    """One of the tasks that a student learns together."""
+
+    task: str
+    train: str
+    """sha256 of its training rows"""
+    max_train_rows: int | None = None
+    teacher: str
+    """key of its teacher"""
+
+
+class Trial(Frozen):
+    """One row that a search tried."""
+
+    row: str
+    score: float | None
+    """percent on the rows held back; None where it failed"""
+
+
+class Search(Frozen):
+    """How a row's settings were chosen: trials on training rows held back, with a teacher that has not seen them."""
+
+    of: str
+    """the row that was searched"""
+    metric: str
+    held_back: str
+    """sha256 of the rows held back"""
+    trials: tuple[Trial, ...]
+
+    def describe(self) -> str:
+        """For a reader of the row: what was tried, with its score on the rows held back."""
+        scores = ", ".join(f"{t.row} {'failed' if t.score is None else f'{t.score:.1f}'}" for t in self.trials)
+        return f"chosen among {len(self.trials)} by {self.metric} on a tenth of the training rows, held back: {scores}"
+
+
+class Selection(Frozen):
+    """Which rows chose the epoch whose weights are shipped."""
+
+    rule: str
+    """``dev``: the rows that are scored too; ``half``: the half of them that is not"""
+    rows: dict[str, str]
+    """task -> sha256 of the rows that chose"""
+
+    def describe(self) -> str:
+        """For a reader of the row."""
+        if self.rule == "dev":
+            return (
+                "the epoch whose weights are shipped was chosen on the very rows that are scored: its score is too high by "
+                "what the choice gains"
+            )
+        return "the epoch whose weights are shipped was chosen on the other half of the development rows"
+
+
+class Numeric(Frozen):
+    """What changes the arithmetic without changing the question."""
+
+    precision: str = "fp32"
+    attention: str = "packed"
+    threads: int = 2
+    device: str = "cpu"
+    """kind of device: cpu, cuda, mps ..."""
+
+    def identity(self) -> dict[str, Any]:
+        """As keys have it: without the device where that is the CPU, so that keys made before it was known stay."""
+        return self.model_dump(exclude={"device"} if self.device == "cpu" else None)
+
+
+class Cell(Frozen):
+    """One training: method x settings x dropped terms x tasks x data x teacher x recipe x seed."""
+
+    label: str
+    """The row's name in a table; not part of the key."""
+    method: str
+    version: int
+    settings: dict[str, Any]
+    """all of them, defaults filled in"""
+    dropped: tuple[str, ...] = ()
+    ablation_of: str | None = None
+    """for a row ``w/o X``: the spelling of the full row; not part of the key"""
+    tasks: tuple[str, ...]
+    data: DataIdentity
+    teacher: TeacherIdentity
+    tokenizer: str
+    artefacts: dict[str, str] = Field(default_factory=dict)
+    """keys of what was prepared: ``general_start``"""
+    recipe: dict[str, Any]
+    seed: int
+    numeric: Numeric
+    together: tuple[Partner, ...] = ()
+    """all tasks of a student that learns several; ``tasks`` is then the one that was scored"""
+    selection: Selection | None = None
+    """how the shipped epoch was chosen; None for the last"""
+    search: Search | None = None
+    """how the settings were chosen, where they were searched for; part of the record's key, not of the training's"""
+
+    @property
+    def row_limit(self) -> int | None:
+        """The limit of training rows that it takes to plan this cell again; of tasks learned together, for all of them."""
+        limits = [partner.max_train_rows for partner in self.together] or [self.data.max_train_rows]
+        return next((limit for limit in limits if limit), None)
+
+
+def training_identity(cell: Cell) -> dict[str, Any]:
+    """What determines the trained weights: plain values, of which :func:`train_key` is the hash."""
+    learned: dict[str, Any] = {
+        "tasks": cell.tasks,
+        "data": cell.data.train,
+        "max_train_rows": cell.data.max_train_rows,
+        "teacher": {"base": cell.teacher.base, "key": cell.teacher.key},
+    }
+    if cell.together:
+        learned = {"together": [partner.model_dump() for partner in cell.together]}
+    if cell.selection is not None:
+        learned["selection"] = cell.selection.model_dump()
+    return {
+        "schema": SCHEMA,
+        "method": cell.method,
+        "version": cell.version,
+        "settings": cell.settings,
+        "dropped": sorted(cell.dropped),
+        **learned,
+        "tokenizer": cell.tokenizer,
+        "artefacts": cell.artefacts,
+        "recipe": cell.recipe,
+        "seed": cell.seed,
+        "numeric": cell.numeric.identity(),
+    }
+
+
+def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
+    """What a record is of besides its training: operating point and evaluation sets; of a student of several tasks also
+    which one is scored."""
+    scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
+    if cell.search is not None:
+        scored["search"] = cell.search.model_dump()
+    return {"point": point, "evaluation": cell.data.evaluation, **scored}
+
+
+def train_key(cell: Cell) -> str:
+    """The same from a cell about to run and from one read back from a record."""
+    return digest(training_identity(cell))
+
+
+def record_key(cell: Cell, point: str = "") -> str:
+    """Hash of the train key and of :func:`scoring_identity`."""
+    return digest({"train": train_key(cell), **scoring_identity(cell, point)})

@@ -1,0 +1,128 @@
+"""Measured speeds: the second kind of record, one file for each session of timing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from bench.errors import InputError
+from bench.record.schema import Part, read_json
+from bench.record.set_aside import SET_ASIDE, Note, tell
+from bench.record.store import slug, write_atomically
+
+SPEED_SCHEMA = 1
+FOLDER = "speed"
+
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Conditions(Part):
+    """What stands beside every number."""
+
+    device: str
+    backend: str
+    dtype: str
+    threads: int
+    batch: int
+    length: str
+    """a number of tokens, or ``task NAME``: the lengths of that task's development set, padded to the batch's longest"""
+
+
+class Timing(Part):
+    """One system under one set of conditions. Seconds are of a whole batch."""
+
+    system: str
+    conditions: Conditions
+    status: Literal["ok", "failed"] = "ok"
+    warmup: int = 0
+    """calls until two windows of five agreed"""
+    seconds: list[Seconds] = Field(default_factory=list)
+    """of each round; round i of every system ran right after round i of the one before"""
+    largest_difference: float | None = None
+    """of its logits to those of eager attention in fp32"""
+    error: str = ""
+
+
+class Footprint(Part):
+    """Size of one system."""
+
+    system: str
+    checkpoint_bytes: int
+    peak_bytes: int | None
+    """of a fresh process that loads it and answers one batch of 32 x 128, above the same process with nothing loaded"""
+
+
+class SpeedRecord(Part):
+    """One session: a teacher and students timed in turns."""
+
+    schema_version: int = SPEED_SCHEMA
+    key: str = ""
+    teacher: str
+    timings: list[Timing]
+    footprints: list[Footprint] = Field(default_factory=list)
+    code: dict[str, Any] = Field(default_factory=dict)
+    env: dict[str, Any] = Field(default_factory=dict)
+    started: str
+    finished: str
+
+    def of(self, system: str, conditions: Conditions) -> Timing | None:
+        return next((t for t in self.timings if t.system == system and t.conditions == conditions), None)
+
+
+def write_speed(root: Path, record: SpeedRecord) -> tuple[SpeedRecord, Path]:
+    """Keep it under the hash of what it holds; returns it with that key, and the file."""
+    body = record.model_copy(update={"key": ""}).model_dump_json()
+    record = record.model_copy(update={"key": hashlib.sha256(body.encode()).hexdigest()})
+    path = root / FOLDER / slug(record.teacher) / f"{record.key[:16]}.json"
+    write_atomically(path, (record.model_dump_json(indent=1) + "\n").encode())
+    return record, path
+
+
+def speed_records(root: Path, note: Callable[[Note], None] = tell) -> Iterator[SpeedRecord]:
+    """All sessions below a folder of records, the oldest first.
+
+    Args:
+        note: told of each file that cannot be used; the others are read.
+    """
+    found = []
+    for path in sorted((root / FOLDER).glob("*/*.json")):
+        try:
+            found.append(_read(path))
+        except InputError as error:
+            note(Note(SET_ASIDE, path, str(error)))
+    yield from sorted(found, key=lambda record: (record.started, record.key))
+
+
+def _read(path: Path) -> SpeedRecord:
+    """Raises InputError: what is wrong with it."""
+    try:
+        record = SpeedRecord.model_validate(read_json(path.read_bytes(), "it"))
+    except OSError as error:
+        raise InputError(f"it cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"it is not a record of speed: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except RecursionError:
+        raise InputError("it is nested too deeply") from None
+    if record.schema_version > SPEED_SCHEMA:
+        raise InputError(f"it has schema {record.schema_version}, this version reads up to {SPEED_SCHEMA}")
+    if record.key[:16] != path.stem:
+        raise InputError("its key is not that of its name")
+    for one in record.timings:
+        if one.status == "ok":
+            _check_rounds(record, one)
+    return record
+
+
+def _check_rounds(record: SpeedRecord, timing: Timing) -> None:
+    """Raises InputError: a system was not timed, or in other rounds than the others of its conditions."""
+    rounds = {len(t.seconds) for t in record.timings if t.conditions == timing.conditions and t.status == "ok"}
+    if len(rounds) > 1 or not timing.seconds:
+        raise InputError(
+            f"{timing.system} has {len(timing.seconds)} rounds, others of its conditions have more or fewer"
+        )

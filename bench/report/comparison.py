@@ -1,0 +1,203 @@
+"""One paired comparison: two rows on the same examples, their difference, its interval, a test and a verdict. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bench.plan.spelling import CHECKPOINT
+from bench.record.cell import TEACHER
+from bench.record.schema import Record
+from bench.report.resampled import Resampled, chance
+from bench.stats.metrics import metric_of
+from bench.stats.multiple import holm
+from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference
+from bench.stats.power import LEVEL, least_gap_without_disagreement
+
+BETTER, WORSE, UNCLEAR = "better", "worse", "cannot tell"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One line of the answer; scores and differences in percent."""
+
+    task: str
+    metric: str
+    examples: int
+    seeds: tuple[int, ...]
+    """of a mean whose columns have different ones: none"""
+    second_seeds: tuple[int, ...]
+    first: float
+    second: float
+    low: float
+    high: float
+    test: str
+    """mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples with Student's t over seeds"""
+    p: float
+    least: float | None
+    """the smallest true difference that four in five such comparisons would find; None where the answers do not say"""
+    borrowed: bool = False
+    """whether a row of one seed was taken to scatter as the other does"""
+    adjusted: float = 1.0
+    """p after Holm's adjustment over the comparisons it stands among"""
+    names: tuple[str, str] = ("", "")
+    """of the two rows, as tables print them"""
+
+    @property
+    def one_training_each(self) -> bool:
+        """Whether nothing tells what other trainings would give."""
+        return len(self.seeds) == len(self.second_seeds) == 1
+
+    @property
+    def difference(self) -> float:
+        return self.first - self.second
+
+    def turned(self) -> Comparison:
+        """The same comparison, seen from the second row."""
+        return replace(
+            self,
+            seeds=self.second_seeds,
+            second_seeds=self.seeds,
+            first=self.second,
+            second=self.first,
+            low=-self.high,
+            high=-self.low,
+            names=self.names[::-1],
+        )
+
+    @property
+    def verdict(self) -> str:
+        if self.adjusted > LEVEL:
+            return UNCLEAR
+        return BETTER if self.difference > 0 else WORSE
+
+
+MEAN = "mean"
+
+
+ONE_TRAINING = "One seed says nothing of what another training would give."
+
+
+NO_LEAST = (
+    "A dash for the least detectable gap: the two rows answer alike on every example, or their trainings scatter so much that "
+    "no difference would be found. An agreement on all examples is no proof that a small gap would have been seen."
+)
+
+
+ONE_BESIDE_SEVERAL = "A row of one seed beside one of several is taken to scatter as that one does."
+
+
+Sides = tuple[Sequence[Record], Sequence[Record]]
+"""The records of two systems for one question, a record for each seed."""
+
+
+def adjusted(lines: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons of one table with Holm's adjustment over all of them."""
+    values = holm([line.p for line in lines])
+    return [replace(line, adjusted=value) for line, value in zip(lines, values, strict=True)]
+
+
+def of_mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Comparison:
+    drawn = np.mean(samples, axis=0)
+    low, high = interval(drawn)
+    known = all(line.least is not None for line in lines) and all(np.ptp(sample) > 0 for sample in samples)
+    alike = len({(line.seeds, line.second_seeds) for line in lines}) == 1
+    return Comparison(
+        task=MEAN,
+        metric=f"{len(lines)} columns",
+        examples=sum(line.examples for line in lines),
+        seeds=lines[0].seeds if alike else (),
+        second_seeds=lines[0].second_seeds if alike else (),
+        borrowed=any(line.borrowed for line in lines),
+        first=float(np.mean([line.first for line in lines])),
+        second=float(np.mean([line.second for line in lines])),
+        low=low,
+        high=high,
+        test="bootstrap",
+        p=bootstrap_p(drawn),
+        least=least_detectable(drawn) if known else None,
+        names=lines[0].names,
+    )
+
+
+def fixed(sides: Sides) -> tuple[bool, bool]:
+    """Which side is one model for all seeds: a teacher or a finished checkpoint."""
+    first, second = (side[0].cell.method in (TEACHER, CHECKPOINT) for side in sides)
+    return first, second
+
+
+def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> tuple[Comparison, np.ndarray]:
+    """Two rows' records of one column; and the resampled differences in percent.
+
+    They follow from the two rows and the column alone, and are the turned ones where the rows change places.
+    One seed has its own test; of several the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
+    """
+    if _place(sides[1]) < _place(sides[0]):
+        line, drawn = compared(data, (sides[1], sides[0]), title, exact)
+        return line.turned(), -drawn
+    column, still = data.column, fixed(sides)
+    rng = chance(column, "difference", *(side[0].row for side in sides))
+    spread = of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, still)
+    drawn = 100 * metric_of(column.metric).possible_differences(spread)
+    said = [[data.predicted[record.key] for record in side] for side in sides]
+    pairs = Pairs(said[0], said[1], data.labels, column.metric, still)
+    low, high = interval(drawn)
+    test, p = single_test(pairs, rng, exact) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
+    scores = [100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in sides]
+    line = Comparison(
+        task=title,
+        metric=column.metric,
+        examples=len(data.labels),
+        seeds=tuple(record.cell.seed for record in sides[0]),
+        second_seeds=tuple(record.cell.seed for record in sides[1]),
+        borrowed=any(len(side) == 1 < pairs.seeds and not one for side, one in zip(sides, still, strict=True)),
+        first=scores[0],
+        second=scores[1],
+        low=low,
+        high=high,
+        test=test,
+        p=p,
+        least=_least(pairs, spread, exact),
+        names=(sides[0][0].called, sides[1][0].called),
+    )
+    return line, drawn
+
+
+def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:
+    """The least detectable gap in percent, from differences as they were drawn, or None where they do not say.
+
+    Where two rows answer alike, drawing examples moves nothing. Shares of right answers still have the gap that McNemar's test could find at
+    best; other metrics have no such bound. Of one seed each no gap below that bound is found either, however little was drawn.
+    """
+    still = float(np.ptp(spread)) <= 1e-12
+    least = None if still else least_detectable(spread)
+    if pairs.is_share_of_right and (still or pairs.seeds == 1):
+        bound = least_gap_without_disagreement(len(pairs.labels), exact)
+        least = None if bound is None else max(bound, least or 0.0)
+    return 100 * least if least is not None and least <= metric_of(pairs.metric).largest_difference else None
+
+
+def _place(side: Sequence[Record]) -> tuple[str, list[str]]:
+    """By what two rows are put in one order, whichever is named first."""
+    return side[0].row, [record.key for record in side]
+
+
+def single_test(pairs: Pairs, rng: np.random.Generator, exact: bool = False) -> tuple[str, float]:
+    """Name and p-value of the test for one seed: McNemar's for shares of right answers, permutation for other metrics."""
+    if pairs.is_share_of_right:
+        return "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
+    return "permutation", pairs.permutation(rng)
+
+
+def shown(p: float) -> str:
+    """Three digits; what is smaller is said to be so."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def said_of(lines: Collection[Comparison]) -> list[str]:
+    """What a reader of these comparisons has to know of their seeds and least detectable gaps."""
+    said = [ONE_TRAINING] if any(line.one_training_each for line in lines) else []
+    said += [ONE_BESIDE_SEVERAL] if any(line.borrowed for line in lines) else []
+    return said + ([NO_LEAST] if any(line.least is None for line in lines) else [])

@@ -1,0 +1,98 @@
+"""At which learning rates a report's rows were trained, and how these rates were chosen. No torch, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import methods
+from bench.plan.spelling import CHECKPOINT
+from bench.record.cell import TEACHER
+from bench.record.recipe import ADAMW, PAPER, START, TEACHER_LEARNING_RATES, WIDE, Recipe
+from bench.record.schema import Record
+from bench.report.groups import Group
+
+FINE_TUNED = "fine-tuned"
+"""The origin of a teacher that was trained here."""
+
+
+def written(rate: float) -> str:
+    """``3e-4``"""
+    digits, _, power = f"{rate:.3e}".partition("e")
+    return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
+
+
+OF_NARROW, OF_WIDE = (written(TEACHER_LEARNING_RATES[narrow]) for narrow in (True, False))
+OF_STUDENTS, ON_TEXT = written(Recipe().learning_rate), written(START.learning_rate)
+
+
+def rates_line(group: Group) -> str:
+    """Every row's rate, the rule that gives it, and on which rows the rates were looked at; "" where nothing was trained."""
+    trained = [record for record in group.records if _was_trained(record)]
+    if not trained:
+        return ""
+    students = [record for record in trained if record.cell.method != TEACHER]
+    by_papers = group.recipe == PAPER and bool(students)
+    peaks = rates_of([r for r in trained if r.cell.method == TEACHER] if by_papers else trained)
+    parts = [f"{written(rate)} for {', '.join(rows)}" for rate, rows in sorted(peaks.items())]
+    if by_papers:
+        parts.append("each stage of a student at its paper's own (`Stage.paper` in the method's file)")
+    said = [f"Learning rates at their peak: {'; '.join(parts)}."]
+    if students and not by_papers:
+        said.append(_rule())
+    if group.optimizer != ADAMW:
+        said.append(f"These rates were chosen with AdamW; the students here have the optimizer {group.optimizer}.")
+    if own := optimizers_by_papers(students):
+        said.append(f"Not trained with AdamW: {'; '.join(own)}.")
+    return " ".join([*said, _choice(group, bool(students) and not by_papers)])
+
+
+def rates_of(records: list[Record]) -> dict[float, list[str]]:
+    """Rate -> the rows trained at it: a method's name where all its rows have one rate, else their labels."""
+    of_method: dict[str, dict[str, float]] = {}
+    for record in records:
+        cell = record.cell
+        rate = cell.recipe["learning_rate"] * methods.rate_factor(cell.method, cell.settings)
+        of_method.setdefault(cell.method, {})[cell.label] = float(f"{rate:.6g}")
+    found: dict[float, list[str]] = {}
+    for method, rates in sorted(of_method.items(), key=lambda one: (one[0] != TEACHER, one[0])):
+        named = {method: next(iter(rates.values()))} if len(set(rates.values())) == 1 else rates
+        for name, rate in sorted(named.items()):
+            found.setdefault(rate, []).append(name)
+    return found
+
+
+def optimizers_by_papers(students: Iterable[Record]) -> list[str]:
+    """Each stage whose paper names another optimiser than AdamW: its row, its name, and the optimiser."""
+    named = {
+        f"{record.row}, stage {stage}: {name}": None
+        for record in students
+        for stage, name in record.cell.recipe.get("stage_optimizers", ())
+    }
+    return sorted(named)
+
+
+def _was_trained(record: Record) -> bool:
+    cell = record.cell
+    return cell.method != CHECKPOINT and (cell.method != TEACHER or cell.teacher.origin == FINE_TUNED)
+
+
+def _rule() -> str:
+    return (
+        f"A row that is cut out of its teacher, or begins with a pre-trained encoder of width {WIDE} or more, has its teacher's rate "
+        f"({OF_NARROW} of teachers less than {WIDE} wide, {OF_WIDE} of wider ones); every other row has {OF_STUDENTS}. Both are "
+        f"multiplied by what the row's method or its `pace` says."
+    )
+
+
+def _choice(group: Group, of_students: bool) -> str:
+    """What reports/LOG.md says of the choice, in short."""
+    suite = "the sample suite" + (", this report's own data" if group.slug.startswith("sample-") else "")
+    said = [
+        f"The teachers' {OF_NARROW} was chosen on development rows of {suite}; their {OF_WIDE} is the literature's."
+    ]
+    if of_students:
+        said.append(
+            f"{OF_STUDENTS} was chosen with plain fine-tuning on training rows of that suite, held back, and then looked at on its "
+            f"development rows of mrpc and cola; {ON_TEXT}, of stages on text, by the general start's loss on its sentences."
+        )
+    return " ".join([*said, "No rate was tuned on real GLUE, or for one row or task (reports/LOG.md)."])

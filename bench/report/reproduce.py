@@ -1,0 +1,246 @@
+"""The commands that make a table's records again, from the records alone; no torch."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from bench.plan.commands import is_own, source_options, typed_task
+from bench.plan.request import AUGMENTED, HELD_BACK, NUMBERS, OPTION_OF, SAMPLE
+from bench.record.cell import TEACHER
+from bench.record.recipe import ADAMW, Recipe
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.report.groups import Group
+
+SUFFIX = re.compile(r" \((best epoch|best of \d+)\)$")
+"""What a row's label has behind its spelling when its epoch or its settings were chosen."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What one command asks for besides its rows; it makes these records and no others."""
+
+    verb: tuple[str, ...]
+    together: tuple[str, ...]
+    """tasks learned together are one training, in their order"""
+    limit: int | None
+    text: tuple[str, ...]
+    """options for the text of general starts"""
+    seeds: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+
+
+def commands(group: Group) -> list[str]:
+    """The commands that find the records of a group, each with the rows that have the same tasks and seeds.
+
+    Rows that were chosen in another way, tasks learned together and starts on another text have commands of their own.
+    Folders and files are named without their place, which is the reader's to know. The trials of a search have none:
+    they are made again by the search whose best row names them.
+    """
+    if group.slug.endswith(HELD_BACK):
+        return []
+    asked: dict[tuple[str, _Asked], dict[str, set[int]]] = {}
+    known = texts_known(group)
+    plain = next((record.cell.recipe for record in group.records if record.cell.method == TEACHER), Recipe().as_dict())
+    for record in _in_order(group):
+        if record.cell.method != TEACHER:
+            together = tuple(partner.task for partner in record.cell.together)
+            limit = record.cell.row_limit if together else group.max_train_rows
+            one = _Asked((*_verb(record), *_numbers(record, plain)), together, limit, _text(record, known))
+            asked.setdefault((_row(record), one), {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
+    rows: dict[_Asked, list[str]] = {}
+    for (row, one), seeds_of in asked.items():
+        for seeds in dict.fromkeys(tuple(sorted(seeds)) for seeds in seeds_of.values()):
+            tasks = tuple(t for t in group.tasks if t in seeds_of and tuple(sorted(seeds_of[t])) == seeds)
+            rows.setdefault(replace(one, seeds=seeds, tasks=one.together or tasks), []).append(row)
+    if not rows:
+        rows[_Asked(("teacher",), (), group.max_train_rows, (), tasks=tuple(group.tasks))] = []
+    return [_command(group, one, those) for one, those in _joined(rows).items()]
+
+
+def _joined(rows: Mapping[_Asked, Sequence[str]]) -> dict[_Asked, list[str]]:
+    """Rows that no text concerns go with others that have the same tasks and seeds."""
+    joined: dict[_Asked, list[str]] = {}
+    for one, those in sorted(rows.items(), key=lambda item: not item[0].text):
+        home = next((other for other in joined if replace(other, text=()) == one), one)
+        joined.setdefault(home, []).extend(those)
+    return joined
+
+
+def _in_order(group: Group) -> Sequence[Record]:
+    """The records; by their rows where those have an order of their own."""
+    if not group.order:
+        return group.records
+    place = {label: number for number, label in enumerate(group.systems)}
+    return sorted(group.records, key=lambda record: place[record.row])
+
+
+def _verb(record: Record) -> tuple[str, ...]:
+    cell = record.cell
+    if cell.search is not None:
+        return "tune", "--trials", str(len(cell.search.trials))
+    if cell.selection is not None:
+        return "run", "--checkpoint", OPTION_OF[cell.selection.rule]
+    return ("run",)
+
+
+def _numbers(record: Record, plain: Mapping[str, Any]) -> list[str]:
+    """The numbers of a row's recipe that were set for it: those that its teacher's recipe has otherwise."""
+    own = record.cell.recipe
+    return [word for name in NUMBERS if own[name] != plain[name] for word in ("--set", f"{name}={own[name]}")]
+
+
+def _command(group: Group, asked: _Asked, rows: Sequence[str]) -> str:
+    verb, *options = asked.verb
+    words = ["python", "-m", "bench", verb]
+    # a row is among those of its own ablations
+    words += ["--methods", ",".join(dict.fromkeys(r for r in rows if f"{r}:ablate" not in rows))] if rows else []
+    cells = [record.cell for record in group.records]
+    words += ["--tasks", ",".join(typed_task(group.slug, task, cells) for task in asked.tasks)]
+    return shlex.join(
+        [*words, *_options(group, asked, options, verb != "tune")]
+    )  # a search knows the common recipe alone
+
+
+def experiment_command(group: Group, file: Path, tables: str, tasks: str, of_the_file: bool = False) -> str:
+    """The command that made the report of an experiment file.
+
+    Args:
+        group: its records, of all tables.
+        tables, tasks: the names that were typed; "" for all.
+        of_the_file: whether the file sets numbers for some rows or tasks, which an option would go before.
+    """
+    seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
+    words = ["python", "-m", "bench", "run", "--experiment", typed(file)]
+    words += ["--table", tables] if tables else []
+    words += ["--tasks", tasks] if tasks else []
+    limit, text = group.max_train_rows, _any_text(group)
+    asked = _Asked(("run",), (), limit, text, tuple(sorted(seeds)))
+    return shlex.join(
+        [*words, *(_place(group, asked, _chosen_optimizer(group)) if of_the_file else _options(group, asked))]
+    )
+
+
+def _options(group: Group, asked: _Asked, further: Sequence[str] = (), recipe: bool = True) -> list[str]:
+    """Seeds, data, teacher, and all numbers of a group: those that a default would give too."""
+    words = [*further]
+    words += ["--recipe", group.recipe] if recipe else []
+    words += ["--epochs", f"{group.epochs:g}"] if group.recipe != "paper" else []
+    words += _chosen_optimizer(group)
+    words += ["--precision", group.precision] if group.precision != "fp32" else []
+    if augmented := AUGMENTED.search(group.slug):
+        words += ["--augment", augmented.group(1), "--augment-times", augmented.group(2)]
+        words += ["--word-vectors", augmented.group(3)] if augmented.group(3) else []
+    return _place(group, asked, words)
+
+
+def _chosen_optimizer(group: Group) -> list[str]:
+    return ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
+
+
+def _place(group: Group, asked: _Asked, numbers: Sequence[str] = ()) -> list[str]:
+    """Seeds, data, teacher, text, machine and results, with the numbers of a recipe between them."""
+    words = ["--seeds", ",".join(map(str, asked.seeds))] if asked.seeds else []
+    words += [*source(group), *numbers]
+    words += ["--max-train-rows", str(asked.limit)] if asked.limit else []
+    return [*words, *asked.text, "--threads", str(group.threads), "--device", group.device, "--results", group.results]
+
+
+def source(group: Group) -> list[str]:
+    """The options that name the data and the teacher of a group."""
+    return source_options(group.slug, group.teacher, group.base)
+
+
+def verifying(group: Group) -> str:
+    """The command that trains one record of a group again; its key is left open. "" for tasks of one's own.
+
+    ``verify`` takes the task from the record, which does not have the file of one's own.
+    """
+    if is_own(group.slug):
+        return ""
+    words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results, *source(group)]
+    return shlex.join([*words, *_any_text(group), "--device", group.device])
+
+
+def places(made: Iterable[str]) -> list[str]:
+    """Names of files and folders in commands: where they are is the reader's to know."""
+    named: list[str] = []
+    for command in made:
+        words = shlex.split(command)
+        for option, value in pairwise(words):
+            if option in ("--data", "--corpus", "--word-vectors") and value not in ("hub", SAMPLE):
+                named.append(value)
+            if option == "--tasks":
+                named += [part for part in value.split(",") if part.endswith(".toml")]
+    return list(dict.fromkeys(named))
+
+
+def typed(place: Path) -> str:
+    """How to type a folder of records, or a file: from here if it is below, else by its name, as other folders."""
+    here, there = Path.cwd().resolve(), place.resolve()
+    return str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
+
+
+def _row(record: Record) -> str:
+    """How a row was typed; an ablation by its full row."""
+    cell = record.cell
+    if cell.search is not None:
+        return cell.search.of
+    return SUFFIX.sub("", cell.label) if cell.ablation_of is None else f"{SUFFIX.sub('', cell.ablation_of)}:ablate"
+
+
+def located(group: Group, store: Store, records: Iterable[Record] | None = None) -> None:
+    """Tell a group what its commands need of the folder that its records are from.
+
+    Args:
+        records: all of that folder, where they are read already.
+    """
+    group.results, group.texts = typed(store.root), _texts(store.records() if records is None else records)
+
+
+def texts_known(group: Group) -> dict[str, tuple[str, ...]]:
+    """Key of a start -> the options for its text, from the group's records and all others of their folder."""
+    return group.texts | _texts(group.records)
+
+
+def _any_text(group: Group) -> tuple[str, ...]:
+    """The text of the first start of a group that has a known one."""
+    known = texts_known(group)
+    return next(filter(None, (_text(record, known) for record in group.records)), ())
+
+
+def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
+    """Key of a start made from text -> the options for that text, where one of the records says it."""
+    return {
+        artefact.get("key", ""): (
+            *(word for file in artefact["text"]["files"] for word in ("--corpus", file)),
+            "--corpus-tokens",
+            str(artefact["text"]["tokens"]),
+        )
+        for record in records
+        for artefact in record.artefacts.values()
+        if "text" in artefact
+    }
+
+
+def _text(record: Record, known: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The options for the text of a record's starts; nothing where it has none, or where nobody knows it."""
+    return next((known[a["key"]] for a in record.artefacts.values() if a.get("key") in known), ())
+
+
+def starts_without_text(group: Group) -> list[str]:
+    """General starts whose text no record names, since all are older than that: their keys."""
+    known = texts_known(group)
+    keys = {
+        artefact["key"][:12]
+        for record in group.records
+        for name, artefact in record.artefacts.items()
+        if "train" in artefact and artefact["key"] not in known and name != TEACHER
+    }
+    return sorted(keys)

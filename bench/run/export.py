@@ -1,0 +1,98 @@
+"""A trained student as a folder: weights, configuration, tokenizer, and a card that says where it comes from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench.data.checkpoints import OURS
+from bench.data.tasks import Task
+from bench.plan.commands import scoring_again
+from bench.plan.request import SAMPLE
+from bench.record.recipe import optimizers_of
+from bench.record.schema import Record
+from bench.record.store import slug
+from methods.models import reads_texts
+
+
+def folder_for(root: Path, record: Record) -> Path:
+    """``<data>/<task>/<row>-seed-<n>-<beginning of the record's key>``."""
+    cell = record.cell
+    name = f"{slug(record.row)}-seed-{cell.seed}-{record.key[:8]}"
+    return root / slug(cell.data.slug) / slug("+".join(cell.tasks)) / name
+
+
+def ship(root: Path, model: Any, tokenizer: Any, record: Record, task: Task) -> Path:
+    """Write a deployed model, as its record has it, as a folder; what lay there before is replaced by all of it.
+
+    Raises:
+        OSError: it cannot be written; nothing is left behind. A model of somebody's own may raise other errors.
+    """
+    final = folder_for(root, record)
+    if not task.regression:
+        model.config.id2label = dict(enumerate(task.labels))
+        model.config.label2id = {name: code for code, name in enumerate(task.labels)}
+    model.config.problem_type = "regression" if task.regression else "single_label_classification"
+    setattr(model.config, OURS, {"method": record.cell.method, "row": record.row, "record": record.key})
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=".tmp-") as temporary:
+        folder = Path(temporary) / "new"
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        (folder / "README.md").write_text(card(record, model), encoding="utf-8")
+        shutil.rmtree(final, ignore_errors=True)
+        os.replace(folder, final)
+    return final
+
+
+def card(record: Record, model: Any) -> str:
+    """The model's page: what it is, what it scored, its record, and how to open it."""
+    cell, kind = record.cell, type(model)
+    scores = "; ".join(
+        f"{name}: " + ", ".join(f"{metric} {100 * value:.1f} %" for metric, value in found.items())
+        for name, found in record.scores.items()
+    )
+    sizes = record.sizes
+    counted = f"{sizes.parameters / 1e6:.2f} M parameters, {sizes.flops / 1e9:.2f} G FLOPs" if sizes else "not measured"
+    partners = f", one student of {', '.join(partner.task for partner in cell.together)}" if cell.together else ""
+    learned = f"{cell.data.name}, {cell.data.rows['train']:,} rows; seed {cell.seed}; recipe {cell.recipe['name']}"
+    others = optimizers_of(cell.recipe)
+    learned += f", optimizer {', '.join(others)}" if others else ""
+    rows = [
+        ("row", f"`{record.row}`"),
+        ("task", "+".join(cell.tasks) + partners),
+        ("trained on", learned),
+        ("teacher", f"{cell.teacher.name}, {cell.teacher.origin}"),
+        ("development set", scores or "no labels"),
+        ("size", f"{counted} of a sequence of 128 tokens"),
+        ("record", f"`{record.key}`; sha256 of the weights as tensors `{record.weights}`"),
+        ("code", f"bert-bench {record.code.get('version')}, commit {str(record.code.get('commit'))[:12]}"),
+    ]
+    lines = ["---", "library_name: transformers", "pipeline_tag: text-classification", "---", ""]
+    lines += [f"# {record.row} on {'+'.join(cell.tasks)}", ""]
+    if cell.data.slug.startswith(f"{SAMPLE}-"):
+        lines += ["**Trained on generated sample data, not GLUE.**", ""]
+    lines += ["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows), ""]
+    lines += [f"- {note}" for note in record.notes]
+    own = not kind.__module__.startswith("transformers.")
+    in_words = reads_texts(model)
+    lines += [
+        "",
+        f"    from transformers import AutoModelForSequenceClassification{'' if in_words else ', AutoTokenizer'}",
+        *([f"    import {kind.__module__}  # {kind.__name__}: with bert-bench installed"] if own else []),
+        '    model = AutoModelForSequenceClassification.from_pretrained("THIS-FOLDER").eval()',
+        *(
+            ['    logits = model.of_texts([("a text", "a second one or None")])']
+            if in_words
+            else [
+                '    tokenizer = AutoTokenizer.from_pretrained("THIS-FOLDER")',
+                '    logits = model(**tokenizer(["a text"], return_tensors="pt")).logits',
+            ]
+        ),
+        "",
+        f"Scored again beside other rows: `{scoring_again(cell)}`.",
+    ]
+    return "\n".join(lines) + "\n"

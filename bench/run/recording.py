@@ -1,0 +1,213 @@
+"""From a deployed model to its record: answers, scores, sizes and what its training cost."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+import tempfile
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+import methods
+from bench.artefacts.task_data import TaskData
+from bench.data.tasks import Task
+from bench.errors import BenchError, CellError
+from bench.folders import users_cache
+from bench.measure.machine import environment, revision, source_hash
+from bench.measure.parameters import weights_hash
+from bench.measure.sizes import sizes
+from bench.plan.spelling import CHECKPOINT
+from bench.record.cell import TEACHER, Cell, record_key, train_key
+from bench.record.code_hash import Code, scoring_code, training_code
+from bench.record.freshness import COMPUTED_BY
+from bench.record.schema import Failure, Record, TrainCost
+from bench.record.task_facts import TaskFacts, facts_of
+from bench.stats.form import misshapen
+from bench.stats.guards import suspicions
+from bench.train.prediction import predict, score
+from bench.train.student_trainer import TrainLog
+from methods.api import MethodError
+from methods.families import cost
+from methods.models import Cost, observed, packed_model
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def scored(
+    cell: Cell,
+    model: nn.Module,
+    materials: TaskData,
+    started: str,
+    log: TrainLog | None,
+    teacher: Any,
+    point: str = "",
+    trained: nn.Module | None = None,
+) -> tuple[Record, dict[str, np.ndarray]]:
+    """Predictions on every evaluation set, scores, sizes and cost of one deployed model; and the raw arrays."""
+    task = materials.task
+    arrays: dict[str, np.ndarray] = {}
+    scores: dict[str, dict[str, float]] = {}
+    predicted = []
+    for name, encoded in materials.evaluation.items():
+        logits = predict(model, encoded, materials.numerics)
+        split = task.evaluation[name]
+        _check_shapes(task.task, name, logits, split.labels)
+        arrays[f"logits.{name}"] = logits
+        arrays[f"examples.{name}"] = split.example_hashes()
+        if split.labels is None:
+            predicted.append(name)
+        else:
+            arrays[f"labels.{name}"] = split.labels
+            scores[name] = score(logits, split.labels, task.task.metrics)
+    usage = observed(model)
+    sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
+    if average := usage.pop("cost", None):
+        sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
+    for name, logits in ((name, arrays[f"logits.{name}"]) for name in scores):
+        for line in suspicions(logits, arrays[f"labels.{name}"], task.task.labels, task.task.metrics[0]):
+            materials.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {line}")
+    record = Record(
+        key=record_key(cell, point),
+        train_key=train_key(cell),
+        point=point,
+        status="ok",
+        cell=cell,
+        task=facts_of(task.task),
+        scores=scores,
+        predicted=tuple(predicted),
+        sizes=sized,
+        usage=usage,
+        train=None if log is None else _cost(log, model if trained is None else trained, model, teacher),
+        weights=weights_hash(model),
+        code={**_code(cell), COMPUTED_BY: _computed_by(cell, task.task.metrics).as_dict()},
+        env=environment(str(materials.numerics.device)),
+        started=started,
+        finished=now(),
+    )
+    return record, arrays
+
+
+def _check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray | None) -> None:
+    """Raises CellError: a model whose answers are not of its task's form would be scored by what they are not."""
+    arrays = {"logits": logits} | ({} if labels is None else {"labels": labels})
+    if wrong := misshapen(task.form, arrays, len(logits), task.form.outputs(task.labels)):
+        raise CellError(f"{task.name} {name}: {wrong}")
+
+
+def _cost(log: TrainLog, trained: Any, shipped: nn.Module, teacher: nn.Module | None) -> TrainCost:
+    """A :class:`methods.models.PackedModel` may cost more while it trains than when it is shipped."""
+    hooks = packed_model(trained)
+    price = cost(shipped) if hooks is None else hooks.training_cost()
+    own = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)
+    taught = 0.0
+    if log.teacher_tokens and teacher is not None:
+        examples = log.examples * log.teacher_tokens / log.tokens
+        taught = 2 * cost(teacher).macs(log.teacher_tokens, log.teacher_squared_lengths, examples)
+    return TrainCost(
+        steps=log.steps,
+        examples=log.examples,
+        tokens=log.tokens,
+        seconds_own=round(log.seconds_own, 3),
+        teacher_seconds_shared=round(log.teacher_seconds_shared, 3),
+        teacher_seconds_alone=round(log.teacher_seconds_alone, 3),
+        flops_own=float(own),
+        flops_teacher=float(taught),
+    )
+
+
+def _code(cell: Cell) -> dict[str, Any]:
+    from bench import __version__
+
+    found = {"version": __version__, **revision()}
+    if cell.method in methods.names():
+        found["method"] = source_hash(methods.get(cell.method))
+    return found
+
+
+def _computed_by(cell: Cell, metrics: Sequence[str]) -> Code:
+    if cell.method in (TEACHER, CHECKPOINT):  # how a teacher was tuned is said of the artefact
+        return scoring_code(metrics)
+    return training_code(cell, metrics)
+
+
+def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Record:
+    """A record without an answer.
+
+    Args:
+        task: that was to be scored; without it the record says nothing of its task.
+    """
+    return Record(
+        key=record_key(cell),
+        train_key=train_key(cell),
+        status=status,
+        cell=cell,
+        task=TaskFacts() if task is None else facts_of(task),
+        code=_code(cell),
+        started=started,
+        finished=now(),
+    )
+
+
+def place_of(error: BaseException, method: str) -> str:
+    """The last line of the method's own package that ran before an error; "" for an error that says itself what to do."""
+    if isinstance(error, BenchError | MethodError):
+        return ""
+    own = {"methods", methods.reference(method).split(":")[0].split(".")[0]}
+    places = [
+        f"{module.replace('.', '/')}.py, line {line}, in {frame.f_code.co_name}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if (module := str(frame.f_globals.get("__name__"))).split(".")[0] in own
+    ]
+    return places[-1] if places else ""
+
+
+def failure_of(error: BaseException, method: str) -> Failure:
+    """What a record says of an error.
+
+    Args:
+        method: the registered name of the row's method, whose line is named.
+    """
+    place = place_of(error, method)
+    return Failure(
+        type=type(error).__name__,
+        message=without_places(f"{error} ({place})" if place else str(error)),
+        traceback=without_places("".join(traceback.format_exception(error))),
+    )
+
+
+ABSOLUTE = re.compile(r"(?<![\w.:/>~-])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:,;()]+[/\\])+(?=[^\s/\\'\"<>|:,;()])")
+"""The folders of a path that begins at the root of a disk; not of an address."""
+
+
+def without_places(text: str) -> str:
+    """The text without folders of this machine: records are shared, and where somebody works is nobody's business."""
+    named = {
+        str(Path(__file__).resolve().parents[2]) + os.sep: "",
+        str(users_cache()): "<cache>",
+        sysconfig.get_paths()["purelib"]: "<packages>",
+        sysconfig.get_paths()["stdlib"]: "<python>",
+        sys.prefix: "<python>",
+        sys.base_prefix: "<python>",
+        str(Path.cwd()) + os.sep: "",
+        tempfile.gettempdir(): "<temporary>",
+        str(Path.home()): "~",
+    }
+    for place in sorted(named, key=len, reverse=True):
+        if len(place) > 1:
+            text = text.replace(place, named[place])
+    return ABSOLUTE.sub("<elsewhere>/", text)
+
+
+def failed(cell: Cell, started: str, failure: Failure, task: Task | None = None) -> Record:
+    """The record of a cell that has no answer."""
+    return empty(cell, "failed", started, task).model_copy(update={"error": failure})

@@ -1,0 +1,79 @@
+"""The best of a student's epochs, by its answers to rows that may choose one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bench.data.encoding import Encoded
+from bench.train.numerics import Numerics, RandomState
+from bench.train.prediction import predict, score
+from methods.api import Student
+
+
+@dataclass(frozen=True)
+class Exam:
+    """The rows of one task that choose, and by which metric."""
+
+    task: str
+    rows: Encoded
+    labels: np.ndarray
+    metric: str
+
+
+@dataclass
+class BestEpoch:
+    """Looks at a student at the end of every epoch; keeps the weights of the best, the first of equal ones.
+
+    Looking changes nothing: the last epoch's weights are those of a training without it.
+    """
+
+    deploy: Callable[[Student], Mapping[str, nn.Module]]
+    exams: Sequence[Exam]
+    numerics: Numerics
+    scores: list[float] = field(default_factory=list)
+    """of each epoch, percent, mean of the exams"""
+    _best: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def epoch(self) -> int:
+        """The best one, counted from 1."""
+        return int(np.argmax(self.scores)) + 1
+
+    def look(self, student: Student) -> None:
+        with RandomState(0, self.numerics.device).current():  # a new module may draw random numbers
+            deployed = dict(self.deploy(student))
+        points = []
+        for exam in self.exams:
+            # of several operating points the nameless one is at full depth
+            model = copy.deepcopy(deployed.get(exam.task) or deployed.get("") or next(iter(deployed.values())))
+            logits = predict(model, exam.rows, self.numerics)
+            points.append(100 * score(logits, exam.labels, (exam.metric,))[exam.metric])
+        self.scores.append(float(np.mean(points)))
+        if self.epoch == len(self.scores):
+            whole = nn.ModuleDict({"model": student.model, "aux": student.aux})
+            self._best = {name: value.detach().clone() for name, value in whole.state_dict().items()}
+
+    def restore(self, student: Student) -> None:
+        """Put the best epoch's weights back."""
+        with torch.no_grad():
+            nn.ModuleDict({"model": student.model, "aux": student.aux}).load_state_dict(self._best)
+
+    def state(self) -> tuple[dict[str, Tensor], list[float]]:
+        """The best weights so far and the scores of all epochs so far."""
+        return dict(self._best), list(self.scores)
+
+    def go_on(self, best: Mapping[str, Tensor], scores: Sequence[float]) -> None:
+        """Stand where :meth:`state` said."""
+        self._best, self.scores = {name: value.to(self.numerics.device) for name, value in best.items()}, list(scores)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the record."""
+        metrics = {exam.task: exam.metric for exam in self.exams}
+        return {"metric": metrics, "scores": [round(s, 3) for s in self.scores], "shipped": self.epoch}

@@ -1,0 +1,81 @@
+"""Predictions of a deployed model, and the metrics as local ``evaluate.Metric`` classes (no network)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from bench.data.encoding import TOKENS_A_BATCH, Encoded
+from bench.errors import CellError
+from bench.stats.metrics import Metric, metric_of
+from bench.train.numerics import Numerics
+from methods.packed import forward
+from methods.taps import LOGITS
+
+
+def predict(model: nn.Module, data: Encoded, numerics: Numerics) -> np.ndarray:
+    """[n, C] float32 logits in the order of the examples. Batches hold examples of similar length."""
+    order = sorted(range(len(data)), key=lambda i: len(data.tokens[i]))
+    logits: np.ndarray | None = None
+    model.to(numerics.device).eval()
+    start = 0
+    while start < len(order):
+        stop, longest = start, 0
+        while stop < len(order) and (
+            stop == start or max(longest, len(data.tokens[order[stop]])) * (stop - start + 1) <= TOKENS_A_BATCH
+        ):
+            longest = max(longest, len(data.tokens[order[stop]]))
+            stop += 1
+        rows = order[start:stop]
+        with torch.no_grad(), numerics.autocast():
+            answer = forward(model, data.batch(rows, numerics.device), LOGITS).logits.float().cpu().numpy()
+        if logits is None:
+            logits = np.empty((len(data), answer.shape[1]), dtype=np.float32)
+        logits[rows] = answer
+        start = stop
+    assert logits is not None
+    if not np.isfinite(logits).all():
+        raise CellError("the trained model predicts values that are not numbers")
+    return logits
+
+
+@lru_cache
+def local(metric: Metric) -> Any:
+    """A local ``evaluate.Metric`` that scores as one of ours."""
+    import datasets
+    import evaluate
+
+    form = metric.form
+    value = datasets.Value(form.dtype)
+    answer = datasets.List(value, length=form.shape[0]) if form.shape else value
+
+    class Local(evaluate.Metric):
+        def _info(self) -> evaluate.MetricInfo:
+            features = datasets.Features({"predictions": answer, "references": answer})
+            return evaluate.MetricInfo(description=metric.name, citation="", features=features)
+
+        def _compute(self, predictions: Sequence, references: Sequence) -> dict[str, float]:
+            return {metric.name: metric.score(np.asarray(predictions), np.asarray(references))}
+
+    return Local
+
+
+def score(logits: np.ndarray, labels: np.ndarray, metrics: Sequence[str]) -> dict[str, float]:
+    """Scores between -1 and 1 of these logits against the labels.
+
+    Raises:
+        InputError: no such metric.
+    """
+    scores: dict[str, float] = {}
+    for name in metrics:
+        metric = metric_of(name)
+        computed = local(metric)(keep_in_memory=True, experiment_id="bench").compute(
+            predictions=metric.form.predicted(logits), references=labels
+        )
+        scores[name] = float(computed[name])
+    return scores

@@ -1,0 +1,267 @@
+"""The state of trainings that are under way: kept in the cache every few minutes, one file for each student.
+
+A training that broke off goes on exactly where it was. The state belongs to one student, not to the students that it
+trained with: another number of jobs, another group or a neighbour that failed loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from bench.cache import cache_root
+from bench.record.code_hash import code_of
+from bench.record.keys import digest
+from bench.train.student_trainer import Trainee
+
+EVERY_SECONDS = 300.0
+WORTH = 20
+"""How many times as long as a writing takes goes by before the next: big students are written more rarely."""
+FORGOTTEN_SECONDS = 30 * 86_400.0
+"""State that nobody asked for during so long is removed."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How many steps of its preparation, and how many counted ones, a student has done."""
+
+    preparation: int = 0
+    counted: int = 0
+
+
+NOTHING = Done()
+
+
+@dataclass(frozen=True)
+class StudentState:
+    """The state of one student, in one safetensors file that is replaced whole.
+
+    Only the same training finds it again: the same student, torch, number of threads and code.
+    """
+
+    file: Path
+    training: str
+    """key of the training"""
+    code: str
+    """hash of all the code that it depends on"""
+
+    @property
+    def left_by_other_code(self) -> bool:
+        """Whether this training broke off in other code than today's, and not in today's."""
+        return not self.file.is_file() and any(self.file.parent.glob(f"{self.training}-*.safetensors"))
+
+    def done(self) -> Done:
+        """How far it is; nothing where there is no state that can be used."""
+        body = self._body()
+        return Done(**body["done"]) if body else NOTHING
+
+    def _body(self) -> dict[str, Any]:
+        try:
+            with safe_open(self.file, framework="pt") as file:
+                body = json.loads(file.metadata()["state"])
+        except (FileNotFoundError, SafetensorError, KeyError, TypeError):
+            return {}
+        return dict(body) if body.get("code") == self.code and "done" in body else {}
+
+    def restore(self, trainee: Trainee) -> None:
+        """Bring a newly built student to where the state says."""
+        body = self._body()
+        with safe_open(self.file, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        trainee.restore(tensors, body["student"])
+
+    def write(self, trainee: Trainee, done: Done) -> None:
+        """Replace the file.
+
+        Raises:
+            OSError: it cannot be written; the old one is still there.
+        """
+        tensors, student = trainee.state()
+        body = {"code": self.code, "done": {"preparation": done.preparation, "counted": done.counted}}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        new = self.file.with_suffix(f".{os.getpid()}")
+        try:
+            save_file(_apart(tensors), new, {"state": json.dumps({**body, "student": student})})
+            os.replace(new, self.file)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+class Halfway:
+    """The states of students that train together.
+
+    What the loop asks of it: :meth:`take_up` at the beginning, :attr:`is_due` and :meth:`keep` after each step.
+    """
+
+    def __init__(
+        self,
+        trainings: Sequence[Any],
+        say: Callable[[str], Any] = lambda text: None,
+        every: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        folder: Path | None = None,
+        code: Sequence[str] = (),
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """
+        Args:
+            trainings: of each student, what tells its training from all others; anything that JSON can hold.
+            say: told that a training goes on where another stopped.
+            every: seconds between two writings, :data:`EVERY_SECONDS` by default; 0 for one after each step.
+            folder: where the files lie; a folder of the cache by default.
+            code: of each student, the hash of what computes its training, the same for all if there is one; "" for code
+                that cannot be read, whose state is not kept.
+            is_stopping: whether somebody wants the training to keep its state now and to end.
+        """
+        self._folder = folder or cache_root() / "halfway"
+        codes = list(code) * len(trainings) if len(code) == 1 else list(code) or [" "] * len(trainings)
+        self.states = [self._state(*one) for one in zip(trainings, codes, strict=True)]
+        self._readable = "" not in codes
+        self._say, self._clock, self._is_stopping = say, clock, is_stopping
+        self._every = EVERY_SECONDS if every is None else every
+        self._kept = clock()
+        self._preparation = 0
+
+    def _state(self, identity: Any, code: str) -> StudentState:
+        training = digest([identity, torch.__version__, torch.get_num_threads()])[:24]
+        whole = digest([code, code_of("training state").hash])
+        return StudentState(self._folder / f"{training}-{whole[:12]}.safetensors", training, whole)
+
+    def of(self, numbers: Sequence[int]) -> Halfway:
+        """The states of some of the students alone."""
+        some = Halfway([], self._say, self._every, self._clock, self._folder, is_stopping=self._is_stopping)
+        some.states, some._readable = [self.states[number] for number in numbers], self._readable
+        return some
+
+    def take_up(self, trainees: Sequence[Trainee], total: int) -> int:
+        """Bring the students to where an earlier training left them; they have to be equally far (:func:`equally_far`).
+
+        Args:
+            total: steps of the whole training.
+
+        Returns:
+            How many of the steps are done; 0 where no earlier training left a state.
+        """
+        self._forget()
+        self._preparation = max((t.steps("preparation") for t in trainees), default=0)
+        for name in dict.fromkeys(t.label for t, s in zip(trainees, self.states, strict=False) if s.left_by_other_code):
+            self._say(f"  {name}: other code than this broke off in this training; its state is not used")
+        found = [state.done() for state in self.states]
+        number = _number(found, self._preparation)
+        if not number or found != [self._done(trainee, number) for trainee in trainees]:
+            return 0
+        for trainee, state, done in zip(trainees, self.states, found, strict=True):
+            if done != NOTHING:
+                state.restore(trainee)
+        self._say(f"  goes on at step {number:,} of {total:,}, where it broke off")
+        return number
+
+    def _done(self, trainee: Trainee, number: int) -> Done:
+        """How far a student is after so many steps of the loop, which begins with the longest preparation of all."""
+        return Done(min(number, trainee.steps("preparation")), max(0, number - self._preparation))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last writing is long enough ago for another, or somebody wants the training to end."""
+        return self._is_stopping() or (self._readable and self._clock() - self._kept >= self._every)
+
+    def keep(self, trainees: Sequence[Trainee], number: int) -> None:
+        """Write the states after so many steps, if the last time is some minutes ago.
+
+        Raises:
+            KeyboardInterrupt: somebody wants the training to end; its state is written.
+        """
+        if not self.is_due:
+            return
+        begun = self._clock()
+        try:
+            for trainee, state in zip(trainees, self.states, strict=True) if self._readable else ():
+                state.write(trainee, self._done(trainee, number))
+        except (OSError, SafetensorError) as error:  # a full disk must not end a training that could go on
+            self._say(f"  its state could not be kept ({error}); if it breaks off it begins anew")
+        self._kept = self._clock()
+        if self._every:
+            self._every = max(self._every, WORTH * (self._kept - begun))
+        if self._is_stopping():
+            raise KeyboardInterrupt
+
+    def clear(self) -> None:
+        """The trainings have ended, or must begin anew."""
+        for file in self.files:
+            file.unlink(missing_ok=True)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether an earlier training left a state of one of them."""
+        return any(state.done() != NOTHING for state in self.states)
+
+    @property
+    def files(self) -> list[Path]:
+        """Where the states lie."""
+        return [state.file for state in self.states]
+
+    def _forget(self) -> None:
+        own = {file.stem: file for file in self.files}
+        for old in self._folder.glob("*"):
+            half_written = old != own.get(old.stem, old)
+            try:
+                if half_written or time.time() - old.stat().st_mtime > FORGOTTEN_SECONDS:
+                    old.unlink()
+            except FileNotFoundError:  # another process was faster
+                pass
+
+
+def _number(found: Sequence[Done], preparation: int) -> int:
+    """The step of the loop at which students are that are so far."""
+    counted = max((done.counted for done in found), default=0)
+    return preparation + counted if counted else max((done.preparation for done in found), default=0)
+
+
+def equally_far(trainees: Sequence[Trainee], halfway: Halfway) -> list[list[int]]:
+    """The students in groups that can go on together: those of a group are at the same step.
+
+    Students whose state was kept at different steps, because they trained in different groups, go on apart. One that has
+    ended its preparation, or has none, can wait for others that are still at theirs.
+
+    Returns:
+        Positions in ``trainees``; one group where no state was kept.
+    """
+    groups: dict[tuple[str, int], list[int]] = {}
+    waiting = []
+    for number, (trainee, state) in enumerate(zip(trainees, halfway.states, strict=True)):
+        done = state.done()
+        if done.counted:
+            groups.setdefault(("counted", done.counted), []).append(number)
+        elif done.preparation < trainee.steps("preparation"):
+            groups.setdefault(("preparation", done.preparation), []).append(number)
+        else:
+            waiting.append(number)
+    apart: list[int] = []
+    for number in waiting:
+        own = trainees[number].steps("preparation")
+        fits = (key for key in groups if key[0] == "preparation" and key[1] >= own)
+        joined = next(fits, None)
+        (apart if joined is None else groups[joined]).append(number)
+    found = [*groups.values(), *([apart] if apart else [])]
+    return [sorted(group) for group in found]
+
+
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous, and none in the memory of another: safetensors takes no tied weights."""
+    seen: set[int] = set()
+    found = {}
+    for name, value in tensors.items():
+        value = value.detach().contiguous()
+        found[name] = value.clone() if value.untyped_storage().data_ptr() in seen else value
+        seen.add(value.untyped_storage().data_ptr())
+    return found

@@ -1,0 +1,194 @@
+"""Run an experiment file: each table's rows on its tasks, then the report of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bench.plan.build import Plan, Planned, build
+from bench.plan.experiment_file import Experiment, Part, TableSpec, read_experiment
+from bench.plan.request import Request
+from bench.plan.show import as_json, describe
+from bench.plan.spelling import MethodRow
+from bench.progress import Progress, duration
+from bench.record.cell import record_key
+from bench.record.store import Store
+from bench.report.experiment import Section, Shown, Typed, write_experiment
+from bench.run import Outcome, agree
+from bench.workflows.run import run
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An experiment, the tables of it that were asked for, and the requests that make each."""
+
+    experiment: Experiment
+    tables: list[tuple[TableSpec, list[tuple[Part, Request]]]]
+
+    @property
+    def said(self) -> list[str]:
+        """The settings of these tables, a line each."""
+        return self.experiment.said([table for table, _ in self.tables])
+
+    @property
+    def requests(self) -> list[Request]:
+        return [request for _, parts in self.tables for _, request in parts]
+
+
+def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = "", tasks: str = "") -> Chosen:
+    """Read an experiment and choose of it.
+
+    Args:
+        request: options; those in ``typed`` go before what the file says.
+        tables, tasks: names separated by commas; "" for all.
+
+    Raises:
+        InputError: the file is wrong, or has no such table or task.
+    """
+    experiment = read_experiment(path)
+    options: dict[str, Any] = {name: value for name, value in experiment.options().items() if name not in typed}
+    request = replace(request, **options)
+    found = []
+    for table in experiment.chosen(tables, tasks):
+        made = []
+        for part in experiment.parts(table):
+            own = {name: value for name, value in part.request_options().items() if name not in typed}
+            made.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
+        found.append((table, made))
+    return Chosen(experiment, found)
+
+
+def run_experiment(
+    path: Path,
+    request: Request,
+    typed: Set[str] = frozenset(),
+    tables: str = "",
+    tasks: str = "",
+    confirm: Any = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Do what is missing of the tables named, and write the experiment's report beside the usual one.
+
+    Args:
+        request, typed, tables, tasks: as for :func:`choose`.
+
+    Raises:
+        InputError: bad input, before anything starts.
+    """
+    progress = progress or Progress()
+    chosen = choose(path, request, typed, tables, tasks)
+    experiment = chosen.experiment
+    for line in chosen.said:
+        progress.say(f"settings: {line}")
+    if len(chosen.requests) > 1:  # one is planned and asked for by its run
+        _agree_once(chosen, confirm)
+    sections, outcomes = [], []
+    for number, (table, parts) in enumerate(chosen.tables, start=1):
+        progress.say(f"{experiment.title}: {table.name} ({number} of {len(chosen.tables)} tables)")
+        cells: list[Shown] = []
+        for part, own in parts:
+            asked = replace(own, yes=True) if len(chosen.requests) > 1 else own
+            outcome = run(asked, progress, confirm)
+            outcomes.append(outcome)
+            cells += [_shown(planned, part) for planned in outcome.plan.cells]
+        sections.append(Section(table.name, table.show, cells, _order(table, parts)))
+    written = write_experiment(
+        experiment.title,
+        sections,
+        Store(request.results),
+        request.reports,
+        request.latex,
+        Typed(path, tables, tasks, chosen.said),
+    )
+    for report in written:
+        progress.say(f"report: {report}")
+    last = outcomes[-1]
+    return Outcome(
+        last.plan,
+        sum(outcome.trained for outcome in outcomes),
+        [one for outcome in outcomes for one in outcome.failures],
+        [*dict.fromkeys(report for outcome in outcomes for report in outcome.reports), *written],
+        [text for outcome in outcomes for text in outcome.shown],
+    )
+
+
+def _agree_once(chosen: Chosen, confirm: Any) -> None:
+    """Plan everything, so that bad input is found before anything starts, and ask once for all of it."""
+    plans = [build(request) for request in chosen.requests]
+    whole = replace(plans[0], seconds=_seconds(plans), disk_bytes=max(plan.disk_bytes for plan in plans))
+    if any(plan.todo for plan in plans):
+        agree(whole, confirm)
+
+
+def _seconds(plans: list[Plan]) -> float:
+    """How long all of them take: of each plan the part of its cells that no plan before it trains."""
+    seconds, trained = 0.0, set[str]()
+    for plan in plans:
+        todo = {record_key(planned.cell) for planned in plan.todo}
+        if todo:
+            seconds += plan.seconds * len(todo - trained) / len(todo)
+        trained |= todo
+    return seconds
+
+
+def _order(table: TableSpec, parts: list[tuple[Part, Request]]) -> list[str]:
+    """What the table calls its rows, in its order; empty where they are called as they are typed."""
+    return list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
+
+
+def _shown(planned: Planned, part: Part) -> Shown:
+    """A cell and what its table calls it."""
+    cell, row = planned.cell, planned.row
+    if not isinstance(row, MethodRow) or row.spelling not in part.labels:
+        return Shown(cell, cell.label, cell.ablation_of)
+    label, full = part.labels[row.spelling]
+    chosen = cell.label.removeprefix(row.label)  # how its epoch was chosen
+    return Shown(cell, label + chosen, None if full is None else full + chosen)
+
+
+def describe_experiment(
+    path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = "", tasks: str = ""
+) -> tuple[str, dict[str, Any]]:
+    """The plan of an experiment, in words and for programs. Starts nothing.
+
+    Raises:
+        InputError: as :func:`run_experiment`.
+    """
+    chosen = choose(path, request, typed, tables, tasks)
+    lines = [chosen.experiment.title, *(f"settings: {line}" for line in chosen.said)]
+    listed: list[dict[str, Any]] = []
+    every: list[Plan] = []
+    for table, parts in chosen.tables:
+        plans: list[Plan] = [build(own) for _, own in parts]
+        for number, ((part, _), plan) in enumerate(zip(parts, plans, strict=True), start=1):
+            which = f", {number} of {len(parts)} requests" if len(parts) > 1 else ""
+            lines += ["", f"{table.name}{which}: {part.methods} on {part.tasks}{_said(part)}", describe(plan)]
+        every += plans
+        listed.append(
+            {
+                "name": table.name,
+                "requests": [
+                    {"methods": part.methods, "tasks": part.tasks, "options": dict(part.options), "plan": as_json(plan)}
+                    for (part, _), plan in zip(parts, plans, strict=True)
+                ],
+            }
+        )
+    if len(chosen.requests) > 1:
+        lines += [
+            "",
+            f"all {len(every)} requests: {duration(_seconds(every))}; what several of them train is counted once",
+        ]
+    body = {
+        "title": chosen.experiment.title,
+        "settings": chosen.said,
+        "tables": listed,
+        "seconds": round(_seconds(every)),
+    }
+    return "\n".join(lines), body
+
+
+def _said(part: Part) -> str:
+    named = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in part.options.items())
+    return f" ({named})" if named else ""

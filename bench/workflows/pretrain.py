@@ -1,0 +1,115 @@
+"""What all tasks share and is made from unlabelled text: loaded, or made when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bench.artefacts.make import ArtefactStore
+from bench.cache import Slot
+from bench.data.checkpoints import find, hash_of_tokenizer
+from bench.errors import InputError
+from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, Base
+from bench.plan.build import numeric_of
+from bench.plan.request import Request
+from bench.plan.spelling import parse_methods, usable
+from bench.progress import Progress
+from bench.record.freshness import STALE, WHAT_TO_DO, Freshness
+from bench.train.numerics import Numerics
+
+if TYPE_CHECKING:
+    from methods.artefacts import Artefact, Source
+
+
+@dataclass(frozen=True)
+class Made:
+    """One artefact: what it is, which rows use it, where it began and how its terms went."""
+
+    title: str
+    key: str
+    rows: tuple[str, ...]
+    was_there: bool
+    body: dict[str, Any]
+
+    def describe(self) -> str:
+        trained = self.body.get("train", {})
+        curves = [
+            f"{term} {values[0]:.4g} -> {values[-1]:.4g}"
+            for terms in trained.get("terms", {}).values()
+            for term, values in terms.items()
+            if values
+        ]
+        cost = f"{trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s" if trained else "nothing to train"
+        what = "there" if self.was_there else "made"
+        return f"{self.title} ({self.key[:12]}, {what}): {cost}{'; ' if curves else ''}{', '.join(curves)}; for {', '.join(self.rows)}"
+
+
+def plan_pretraining(request: Request) -> tuple[ArtefactPlans, dict[str, tuple[str, ...]]]:
+    """Every artefact that all tasks share and that the rows ask for, and key -> the rows that ask for it.
+
+    Raises:
+        InputError: an unknown row, teacher or corpus, or rows that ask for nothing made from text.
+    """
+    wanted = parse_methods(request.methods)  # before a teacher is looked for: what was typed wrongly is named first
+    checkpoint = find(request.teacher, None, request.offline)
+    base = Base(checkpoint, hash_of_tokenizer(checkpoint), numeric_of(request))
+    plans = ArtefactPlans(request)
+    rows: dict[str, list[str]] = {}
+    for row in usable(wanted, checkpoint.config)[0]:
+        asked = [plans.add(one, base) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)]
+        for entry in plans.behind(asked):
+            rows.setdefault(entry.key, []).append(row.spelling)
+    if not plans.kept:
+        raise InputError(f"--methods {request.methods}: none of these rows has a general stage on unlabelled text")
+    return plans, {key: tuple(dict.fromkeys(spellings)) for key, spellings in rows.items()}
+
+
+def _shared(artefacts: Iterable[Artefact | Source], teacher: Any) -> Iterator[Artefact]:
+    """What all tasks share and has a place in the cache; of a task's own what it is made from."""
+    from methods.artefacts import Source, is_of_task
+
+    for one in artefacts:
+        if isinstance(one, Source):
+            continue
+        if is_of_task(one, teacher):
+            yield from _shared(one.inputs(teacher), teacher)
+        elif one.is_kept:
+            yield one
+
+
+def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
+    """Make what is missing and keep it in the cache, where ``run`` finds it.
+
+    Raises:
+        InputError: bad input; nothing was started.
+        CellError: a guard stopped a training; what was made before is kept.
+    """
+    import torch
+
+    from bench.cache import cache_root
+    from bench.measure.busy_mark import training_here
+    from bench.measure.devices import device_of
+
+    plans, rows = plan_pretraining(request.checked())
+    progress = progress or Progress()
+    torch.set_num_threads(request.threads)
+    store = ArtefactStore(plans, Numerics(device_of(request.device), request.precision), progress)
+    entries: list[ArtefactPlan] = list(plans.kept.values())
+    _renew([entry.slot for entry in entries], request, progress)
+    there = {entry.key for entry in entries if entry.slot.is_made}
+    with training_here(cache_root()):
+        return [
+            Made(entry.title, entry.key, rows[entry.key], entry.key in there, dict(store.get(entry).body))
+            for entry in entries
+        ]
+
+
+def _renew(slots: Sequence[Slot], request: Request, progress: Progress) -> None:
+    """Say what in the cache other code made; remove it where that was asked for."""
+    freshness = Freshness(request.results)
+    for slot in slots:
+        if slot.is_made and freshness.of_code(slot.made().get("code")) == STALE:
+            progress.say(f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}.")
+            if request.rerun_stale:
+                slot.forget()

@@ -1,0 +1,181 @@
+"""Measure speeds: build the teacher and the students, time them in turns, keep one record of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.errors import InputError, unknown
+from bench.progress import Progress
+from bench.record.speed_sessions import SpeedRecord, Timing, write_speed
+
+FEWEST_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class SpeedRequest:
+    """What to time. Speeds need no trained weights: models are built from configurations."""
+
+    methods: str
+    teacher: str
+    lengths: Sequence[str] = ("32", "128")
+    """numbers of tokens; ``task`` for the lengths of ``task``'s development set"""
+    batches: Sequence[int] = (1, 32)
+    backends: Sequence[str] = ("sdpa",)
+    dtype: str = "fp32"
+    device: str = "auto"
+    threads: int = 2
+    rounds: int = 30
+    task: str | None = None
+    data: str = "sample"
+    offline: bool = False
+    memory: bool = True
+    results: Path = Path("results/runs")
+
+    def checked(self) -> SpeedRequest:
+        """Raises InputError: naming what should have been typed."""
+        from bench.data.tasks import expand
+        from bench.measure.backends import BACKENDS
+        from bench.measure.latency import DTYPES
+
+        if self.rounds < FEWEST_ROUNDS:
+            raise InputError(f"--rounds {self.rounds}: an interval needs at least {FEWEST_ROUNDS}")
+        if self.threads < 1:
+            raise InputError(f"--threads {self.threads}: should be at least 1")
+        if self.dtype not in DTYPES:
+            raise InputError(f"--dtype {self.dtype}: choose one of {', '.join(DTYPES)}")
+        for backend in self.backends:
+            if backend not in BACKENDS:
+                raise unknown("backend", backend, BACKENDS)
+        if self.task is not None and len(expand(self.task)) != 1:
+            raise InputError(f"--task {self.task}: name one task, like --task rte")
+        for length in self.lengths:
+            if length == "task":
+                if self.task is None:
+                    raise InputError("the length `task` needs to know which: add --task rte")
+            elif not length.isdecimal() or int(length) < 1:
+                raise InputError(f"--lengths {length}: give numbers of tokens, or task")
+        if not self.batches or min(self.batches) < 1:
+            raise InputError("--batches: give whole numbers from 1, like 1,32")
+        return self
+
+
+def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[SpeedRecord, Path]:
+    """Time everything that was asked for and write the record.
+
+    Raises:
+        InputError: bad input, or cells are training on this machine.
+    """
+    from bench.cache import cache_root
+    from bench.data.checkpoints import config_from_name
+    from bench.measure.busy_mark import trainings
+    from bench.measure.devices import device_of
+    from bench.measure.latency import Load, full_length, time_in_turns
+    from bench.measure.machine import environment, revision
+    from bench.measure.memory import footprint
+    from bench.plan.spelling import parse_methods, usable
+    from bench.plan.untrained import teacher_model, untrained
+    from bench.progress import quiet
+    from methods.models import leaves_early
+
+    progress = progress or Progress()
+    request = request.checked()
+    busy = trainings(cache_root())
+    if busy:
+        raise InputError(
+            f"cells are training on this machine (process {', '.join(map(str, busy))}); times taken beside them mean "
+            f"nothing. Wait for them to end"
+        )
+    quiet()
+    started = _now()
+    device = device_of(request.device)
+    config = config_from_name(request.teacher)
+    systems: dict[str, Any] = {"teacher": teacher_model(config)}
+    rows, left_out = usable(parse_methods(request.methods), config)
+    for note in left_out:
+        progress.say(note)
+    for row in rows:
+        try:
+            deployed = untrained(row.method, config)
+        except ValueError as error:
+            raise InputError(f"{row.spelling}: {error}") from None
+        if any(map(leaves_early, deployed.values())):
+            progress.say(
+                f"{row.spelling} is not timed: sequences leave it early, which trained weights and real text decide"
+            )
+            continue
+        for point, model in deployed.items():
+            systems[row.label + (f" at {point}" if point else "")] = model
+    if len(systems) == 1:
+        raise InputError(
+            f"--methods {request.methods}: none of these rows can be timed without training; name another one"
+        )
+    timings: list[Timing] = []
+    for backend in request.backends:
+        for length in request.lengths:
+            for batch in request.batches:
+                load: Load
+                if length == "task":
+                    load = _task_load(request, batch)
+                else:
+                    load = full_length(batch, min(int(length), config.max_position_embeddings), config.vocab_size)
+                title = f"{backend}, batch {batch}, length {load.name}"
+                with progress.task(title) as update:
+                    timings += time_in_turns(
+                        systems,
+                        load,
+                        batch,
+                        backend,
+                        request.dtype,
+                        device,
+                        request.threads,
+                        request.rounds,
+                        update,
+                    )
+    footprints = []
+    if request.memory:
+        with progress.task("memory") as update:
+            for number, (name, model) in enumerate(systems.items(), start=1):
+                footprints.append(footprint(name, model, str(device)))
+                update(number, len(systems))
+    record = SpeedRecord(
+        teacher="bert-base-uncased" if request.teacher == "auto" else _teacher_name(request.teacher),
+        timings=timings,
+        footprints=footprints,
+        code=revision(),
+        env=environment(str(device)),
+        started=started,
+        finished=_now(),
+    )
+    return write_speed(request.results, record)
+
+
+def _teacher_name(teacher: str) -> str:
+    """As records name it, so that a report finds the speeds that belong to it."""
+    from bench.data.checkpoints import HUB_CONFIGURED, find
+
+    return teacher if teacher in HUB_CONFIGURED else find(teacher).name
+
+
+def _task_load(request: SpeedRequest, batch: int) -> Any:
+    from bench.data.checkpoints import find, tokenizer_of
+    from bench.data.encoding import encode
+    from bench.data.sources import source_for
+    from bench.data.tasks import expand
+    from bench.measure.latency import of_task
+
+    assert request.task is not None
+    ((task, _),) = expand(request.task)
+    source = source_for(task, request.data, request.offline)
+    checkpoint = find(request.teacher, task, request.offline)
+    split = source.load(task, task.evaluation[0])
+    length = min(128, checkpoint.config.max_position_embeddings)
+    name = f"{task.name} of {source.slug}"
+    return of_task(name, encode(tokenizer_of(checkpoint), split, length).tokens, batch)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

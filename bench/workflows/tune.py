@@ -1,0 +1,128 @@
+"""Fair search: the same number of trials for every method, over its declared grid, on training rows held back.
+
+The development set is not looked at before the end: trials are scored on a tenth of the training rows, with a teacher
+that has not seen those either; then the best of each method is trained on all of them and scored as usual.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bench.data.tasks import expand
+from bench.errors import InputError
+from bench.plan.request import Request
+from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one
+from bench.plan.student_cells import multitask
+from bench.progress import Progress
+from bench.record.cell import TEACHER, Search, Trial
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.run import Outcome
+from bench.workflows.run import run
+
+PACES = (0.2, 0.3, 0.5, 1.0, 2.0, 3.0)
+"""What every method's learning rate may be multiplied with."""
+
+
+def trials_of(row: MethodRow, count: int) -> list[MethodRow]:
+    """The row as it is typed, then others of its grid, drawn once for each method; settings that were typed stay.
+
+    Raises:
+        InputError: the grid has fewer points.
+    """
+    default = defaults(type(row.method))
+    free = {name: values for name, values in grid_of(row.method).items() if vars(row.method)[name] == default[name]}
+    axes: dict[str, tuple[Any, ...]] = {PACE: PACES, **free} if row.pace == 1.0 else free
+    points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    found = {row.spelling: row}
+    for index in np.random.default_rng(0).permutation(len(points)):
+        if len(found) == count:
+            break
+        parts = [f"{name}={value}" for name, value in points[index].items()]
+        other = parse_one(":".join([row.spelling, *parts]))
+        found.setdefault(other.spelling, other)
+    if len(found) < count:
+        raise InputError(f"{row.spelling}: its grid has {len(found)} points, so --trials can be at most {len(found)}")
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The outcome of one row's search on one task."""
+
+    task: str
+    row: str
+    """spelling of the best trial"""
+    search: Search
+
+
+def tune(
+    request: Request, trials: int, progress: Progress | None = None, confirm: Any = None
+) -> tuple[list[Chosen], Outcome]:
+    """Search, then train the best of each row on every training row and report it as the best of so many.
+
+    Raises:
+        InputError: bad input; nothing was started.
+    """
+    progress = progress or Progress()
+    request = request.checked()
+    if trials < 2:
+        raise InputError(f"--trials {trials}: a search needs at least 2")
+    if request.recipe != "common":
+        raise InputError("a search goes with --recipe common: each paper's schedule has its own learning rate")
+    if request.checkpoint != "last":
+        raise InputError("a search goes with --checkpoint last: the rows held back choose the settings already")
+    if len(request.seeds) > 1:
+        raise InputError("--seeds: a search takes one seed; run the rows that it finds with more")
+    rows = parse_methods(request.methods)
+    for row in rows:
+        if multitask(row):
+            raise InputError(f"{row.spelling}: one student of several tasks is not searched for; leave it out")
+    tried = {row.spelling: trials_of(row, trials) for row in rows}
+    everything = ",".join(dict.fromkeys(trial.spelling for found in tried.values() for trial in found))
+    searching = run(replace(request, methods=everything, held_back=True), progress, confirm)
+    records = {(r.cell.tasks[0], r.cell.label): r for r in _records(searching, request)}
+    chosen, outcomes = [], []
+    for part in request.tasks.split(","):
+        for name in dict.fromkeys(task.name for task, _ in expand(part)):
+            if not any(task == name for task, _ in records):
+                continue  # the source does not have it; the plan has said so
+            of_task = [_choose(name, row, tried[row.spelling], records) for row in rows]
+            chosen += of_task
+            searches = tuple((found.row, found.search) for found in of_task)
+            best = ",".join(dict.fromkeys(found.row for found in of_task))
+            typed = part if part.strip().endswith(".toml") else name
+            outcomes.append(run(replace(request, methods=best, tasks=typed, searches=searches), progress, confirm))
+    failures = [one for outcome in (searching, *outcomes) for one in outcome.failures]
+    done = sum(outcome.trained for outcome in (searching, *outcomes))
+    reports = list(dict.fromkeys(path for outcome in (searching, *outcomes) for path in outcome.reports))
+    shown = [text for outcome in outcomes for text in outcome.shown]
+    return chosen, Outcome(outcomes[-1].plan if outcomes else searching.plan, done, failures, reports, shown)
+
+
+def _records(outcome: Outcome, request: Request) -> list[Record]:
+    store = Store(request.results)
+    found = (store.find(planned.cell) for planned in outcome.plan.cells if planned.cell.label != TEACHER)
+    return [record for record in found if record is not None]
+
+
+def _choose(task: str, row: MethodRow, trials: list[MethodRow], records: dict[tuple[str, str], Record]) -> Chosen:
+    """The trial of the highest score; of equal ones the first tried."""
+    scored: list[Trial] = []
+    metric = held_back = ""
+    for trial in trials:
+        record = records.get((task, trial.label))
+        scores = record.scores.get("held-back", {}) if record is not None else {}
+        if record is not None and scores:
+            metric, held_back = next(iter(scores)), record.cell.data.evaluation["held-back"]
+        value = round(100 * scores[metric], 4) if scores else None
+        scored.append(Trial(row=trial.spelling, score=value))
+    done = [trial for trial in scored if trial.score is not None]
+    if not done:
+        raise InputError(f"{row.spelling} on {task}: every trial failed; `python -m bench show` has the reasons")
+    best = max(done, key=lambda trial: trial.score or 0.0)
+    return Chosen(task, best.row, Search(of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored)))

@@ -1,0 +1,359 @@
+"""Upkeep of a folder of records and of the cache: what they hold, what is broken, and what nothing needs any more. No torch.
+
+``verify`` reads everything. ``repair`` writes the pointers that are missing and puts broken files out of the way, beside where
+they were, as ``NAME.broken``. ``gc`` names what nothing needs. Nothing is removed unless a person asks for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from bench.cache import MADE, WEIGHTS
+from bench.errors import InputError
+from bench.measure.busy_mark import trainings
+from bench.record.claims import FOLDER as CLAIMS
+from bench.record.schema import Record
+from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note
+from bench.record.speed_sessions import speed_records
+from bench.record.store import POINTER, Store, write_atomically
+
+BROKEN, UNPOINTED, NO_ANSWERS = "broken", "no pointer", "no answers"
+LEFTOVER, UNFINISHED, PUT_ASIDE, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
+RESULTS, CACHE = "results", "cache"
+TEMPORARY = ".tmp-"
+"""How the names of files begin that are being written; a killed process leaves them."""
+ASIDE = ".broken"
+YOUNG_SECONDS = 600.0
+"""What changed so recently may be in use."""
+STATES, MARKS, PROGRESS = "halfway", "training", "progress"
+"""Folders of the cache that hold no finished thing."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One file or folder that is not as it should be, or that nothing needs."""
+
+    place: str
+    """:data:`RESULTS` or :data:`CACHE`"""
+    kind: str
+    path: Path
+    why: str
+    size: int = 0
+    """bytes"""
+
+    def said(self) -> str:
+        """One line."""
+        return Note(self.kind, self.path, self.why).said()
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {"place": self.place, "kind": self.kind, "path": str(self.path), "why": self.why, "bytes": self.size}
+
+
+@dataclass
+class Survey:
+    """What a folder of records and the cache hold."""
+
+    holds: dict[str, int] = field(default_factory=dict)
+    """what -> how many"""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """what -> bytes"""
+    found: list[Found] = field(default_factory=list)
+
+    def add(self, what: str, size: int) -> None:
+        """Count one thing."""
+        self.holds[what] = self.holds.get(what, 0) + 1
+        self.sizes[what] = self.sizes.get(what, 0) + size
+
+    def describe(self) -> str:
+        """A line for each kind of thing."""
+        return "\n".join(f"  {what}: {count:,}, {megabytes(self.sizes[what])}" for what, count in self.holds.items())
+
+
+def megabytes(size: int) -> str:
+    """``12.3 MB``"""
+    return f"{size / 1e6:,.1f} MB"
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder."""
+    if path.is_dir() and not path.is_symlink():
+        return sum(size_of(one) for one in path.iterdir())
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def verify(results: Path, cache: Path) -> Survey:
+    """Read every attempt, its answers and every thing of the cache.
+
+    Raises:
+        InputError: there is no folder of results.
+    """
+    if not results.is_dir():
+        raise InputError(f"--results {results}: there is no such folder; name the folder of records")
+    survey = Survey()
+    _records(results, survey)
+    _cached(cache, survey)
+    return survey
+
+
+def _records(results: Path, survey: Survey) -> None:
+    store = Store(results)
+    for folder in store.cells():
+        counted = store.counted(folder)
+        for file in store.attempts_in(folder):
+            record = store.opened(file)
+            if record is None:
+                continue
+            answers = file.with_suffix(".npz")
+            survey.add(f"records, {record.status}", size_of(file) + size_of(answers))
+            if record.status == "ok" and record.answers is None and not answers.is_file() and file == counted:
+                why = "its answers are not stored: tests leave it out; `run --rerun` makes them"
+                survey.found.append(Found(RESULTS, NO_ANSWERS, file, why))
+    sessions = list(speed_records(results, store.note))
+    for _ in sessions:
+        survey.add("sessions of timing", 0)
+    _ = store.freshness  # reads the reviewed file
+    kinds = {SET_ASIDE: BROKEN, ADOPTED: UNPOINTED, WITHOUT_ANSWERS: NO_ANSWERS}
+    survey.found += [Found(RESULTS, kinds[one.kind], one.path, one.why, size_of(one.path)) for one in store.notes]
+
+
+def _cached(cache: Path, survey: Survey) -> None:
+    for folder in _things(cache):
+        wrong = _wrong_in_cache(folder)
+        survey.add(f"cache, {folder.parent.name}", size_of(folder))
+        if wrong:
+            why = f"{wrong}; `bench store repair` puts it aside, and the next run makes it again"
+            survey.found.append(Found(CACHE, BROKEN, folder, why, size_of(folder)))
+    for file in _files(cache / STATES):
+        if file.suffix == ".safetensors":
+            survey.add("cache, states of trainings under way", size_of(file))
+            if wrong := _wrong_in_safetensors(file):
+                why = f"{wrong}; `bench store repair` puts it aside, and the training begins anew"
+                survey.found.append(Found(CACHE, BROKEN, file, why, size_of(file)))
+
+
+def _things(cache: Path) -> Iterator[Path]:
+    """The folders of finished things, ``<kind>/<key>``."""
+    kinds = (kind for kind in _files(cache) if kind.is_dir() and kind.name not in (STATES, MARKS, PROGRESS))
+    for kind in kinds:
+        for folder in _files(kind):
+            named = not folder.name.startswith(TEMPORARY) and folder.suffix != ASIDE
+            if folder.is_dir() and named and (_is_there(folder) or not any(folder.iterdir())):
+                yield folder
+
+
+def _is_there(folder: Path) -> bool:
+    return (folder / MADE).is_file() or (folder / WEIGHTS).is_file()
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _made(folder: Path) -> dict[str, Any]:
+    """What a thing of the cache says of itself; nothing where that cannot be read."""
+    try:
+        body = json.loads((folder / MADE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _wrong_in_cache(folder: Path) -> str:
+    made = _made(folder)
+    if not isinstance(made.get("key"), str):
+        return f"its {MADE} cannot be read"
+    if not made["key"].startswith(folder.name):
+        return f"its {MADE} names another key"
+    weights, said = folder / WEIGHTS, made.get("weights")
+    if isinstance(said, str) and weights.is_file() and _sha256(weights) != said:
+        return f"its {WEIGHTS} is not the file that was written (sha256)"
+    if isinstance(said, str) and not weights.is_file():
+        return f"its {WEIGHTS} is gone"
+    return ""
+
+
+def _wrong_in_safetensors(file: Path) -> str:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="np"):
+            return ""
+    except (OSError, SafetensorError) as error:
+        return f"it cannot be opened ({str(error).partition(chr(10))[0]})"
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
+    """Write the pointers that are missing, and put what is broken aside; returns what is left.
+
+    Raises:
+        InputError: there is no folder of results, or something trains.
+    """
+    survey = verify(results, cache)
+    _refuse_while_training(cache)
+    while broken := [one for one in survey.found if one.kind == BROKEN and os.path.lexists(one.path)]:
+        for one in broken:
+            say(f"put aside: {_put_aside(one.path)}")
+        survey = verify(results, cache)  # a pointer to what was put aside is broken now
+    store = Store(results)
+    for folder in store.cells():
+        counted = store.counted(folder)
+        if counted is not None and _pointed(folder) != counted.name:
+            with FileLock(folder / ".lock"):
+                write_atomically(folder / POINTER, f"{counted.name}\n".encode())
+            say(f"written: {folder / POINTER} names {counted.name}")
+    return verify(results, cache)
+
+
+def _pointed(folder: Path) -> str:
+    try:
+        return (folder / POINTER).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _put_aside(path: Path) -> Path:
+    """Give a broken file, and the answers of a broken record, another name; returns the new one."""
+    if path.name.startswith("attempt-") and path.with_suffix(".npz").is_file():
+        _renamed(path.with_suffix(".npz"))
+    return _renamed(path)
+
+
+def _renamed(path: Path) -> Path:
+    number, target = 1, path.with_name(f"{path.name}{ASIDE}")
+    while os.path.lexists(target):
+        number, target = number + 1, path.with_name(f"{path.name}.{number}{ASIDE}")
+    return path.rename(target)
+
+
+def unneeded(results: Path, cache: Path) -> list[Found]:
+    """What killed processes left, unfinished attempts, what was put aside, and what of the cache no record here names.
+
+    Raises:
+        InputError: there is no folder of results.
+    """
+    if not results.is_dir():
+        raise InputError(f"--results {results}: there is no such folder; name the folder of records")
+    busy = bool(trainings(cache))
+    found = [*_left_in(results, RESULTS, YOUNG_SECONDS), *_unfinished(results)]
+    if not busy:  # a thing that is being made is a temporary folder, for hours
+        found += _left_in(cache, CACHE, YOUNG_SECONDS)
+    return [replace(one, size=size_of(one.path)) for one in [*found, *_unnamed(results, cache)]]
+
+
+def _left_in(root: Path, place: str, age: float) -> list[Found]:
+    found = []
+    for path in _walk(root):
+        if path.name.startswith(TEMPORARY) and _age(path) > age:
+            found.append(Found(place, LEFTOVER, path, "a process that was killed left it"))
+        elif path.name.endswith(ASIDE):
+            found.append(Found(place, PUT_ASIDE, path, "`bench store repair` put it aside"))
+    return found
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    """Everything below a folder; not into what is listed as a whole, nor through links."""
+    for path in _files(root):
+        yield path
+        listed = path.name.startswith(TEMPORARY) or path.name.endswith(ASIDE) or path.name == CLAIMS
+        if path.is_dir() and not path.is_symlink() and not listed:
+            yield from _walk(path)
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _unfinished(results: Path) -> list[Found]:
+    """Attempts without an answer that do not count, and answers without a record."""
+    store, found = Store(results), []
+    for folder in store.cells():
+        counted = store.counted(folder)
+        files = store.attempts_in(folder)
+        for file in files:
+            record = store.opened(file)
+            if record is not None and record.status != "ok" and file != counted and _finished(store, counted):
+                found.append(Found(RESULTS, UNFINISHED, file, f"{record.status}; {_name(counted)} is finished"))
+        for answers in sorted(folder.glob("attempt-*.npz")):
+            if answers.with_suffix(".json") not in files and _age(answers) > YOUNG_SECONDS:
+                found.append(Found(RESULTS, UNFINISHED, answers, "its record was never written"))
+    return found
+
+
+def _finished(store: Store, file: Path | None) -> bool:
+    record: Record | None = None if file is None else store.opened(file)
+    return record is not None and record.status == "ok"
+
+
+def _name(file: Path | None) -> str:
+    return "" if file is None else file.name
+
+
+def _unnamed(results: Path, cache: Path) -> list[Found]:
+    """Finished things of the cache that no record of this folder was made from."""
+    named: set[str] = set()
+    for record in Store(results).records():
+        cell = record.cell
+        keys = [cell.teacher.key, cell.data.train, *cell.artefacts.values()]
+        keys += [one.teacher for one in cell.together] + [str(one.get("key")) for one in record.artefacts.values()]
+        named |= {key[:24] for key in keys}
+    why = "no record of these results was made from it; another folder of results may need it"
+    return [Found(CACHE, UNNAMED, folder, why) for folder in _things(cache) if folder.name[:24] not in named]
+
+
+def remove(found: Iterable[Found], cache: Path) -> int:
+    """Remove these things; returns the bytes that it freed.
+
+    Raises:
+        InputError: something trains, or cannot be removed.
+    """
+    found = list(found)
+    _refuse_while_training(cache)
+    for one in found:
+        try:
+            if one.path.is_dir() and not one.path.is_symlink():
+                shutil.rmtree(one.path)
+            else:
+                one.path.unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise InputError(f"{one.path} cannot be removed: {error.strerror}") from None
+    return sum(one.size for one in found)
+
+
+def _refuse_while_training(cache: Path) -> None:
+    """Raises InputError where a run is under way: what it writes looks like a leftover."""
+    busy = trainings(cache)
+    if busy:
+        raise InputError(
+            f"cells are training on this machine (process {', '.join(map(str, busy))}); wait for them to end"
+        )
+
+
+def counted(found: Iterable[Found]) -> str:
+    """``3 broken, 1 leftover``"""
+    kinds = Counter(one.kind for one in found)
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items())

@@ -1,0 +1,261 @@
+"""Run a record's training again and say how far the answer is the same."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.analysis.compare import compare_records
+from bench.cache import Slot, only
+from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
+from bench.plan.build import Plan, build
+from bench.plan.from_record import request_of
+from bench.plan.request import Request
+from bench.plan.spelling import CHECKPOINT
+from bench.plan.stale import stale_slots, wanted
+from bench.progress import Progress
+from bench.record.cell import TEACHER, record_key
+from bench.record.differences import differences
+from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of, join
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.stats.form import SCORE
+from bench.stats.metrics import metric_of
+from bench.stats.power import LEVEL
+
+BITWISE, ROUNDING, STATISTICAL = "bitwise equal", "equal within rounding", "statistically equal"
+DIFFERENT, OTHER = "different", "not comparable"
+ROUNDED = 1e-3
+"""How far logits may be apart by the order of additions alone."""
+CURVE = 1e-5
+"""Relative difference of a loss from which on two trainings have parted."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How a second run compares with the record."""
+
+    verdict: str
+    why: str
+    code: str = ""
+    """whether today's code is the one that made the record: current, stale or unknown; "" where it was not run again"""
+    equivalent: tuple[Entry, ...] = ()
+    """what the retraining shows of codes that differ and gave the same bits"""
+    from_cache: tuple[str, ...] = ()
+    """what the second run took from the cache: teacher, starts and other things that it was trained from"""
+    made_again: tuple[str, ...] = ()
+    """what of these it made"""
+    source: str = ""
+    """where today's source is not the one that the record names; "" where it is"""
+
+    @property
+    def exit_code(self) -> int:
+        return {DIFFERENT: CHECK_FAILED, OTHER: NOT_COMPARABLE}.get(self.verdict, OK)
+
+    def describe(self) -> str:
+        """The verdict, what was taken from the cache and what was made, and what of the source differs."""
+        lines = [f"{self.verdict}: {self.why}"]
+        if self.from_cache:
+            lines.append(f"from the cache: {', '.join(self.from_cache)}; --from-scratch makes them again too")
+        if self.made_again:
+            lines.append(f"made again: {', '.join(self.made_again)}")
+        return "\n".join([*lines, *([f"source: {self.source}"] if self.source else [])])
+
+
+def find_record(key: str, results: Path) -> Record:
+    """The one record whose key begins so.
+
+    Raises:
+        InputError: none, several, or one that has no answer to verify.
+    """
+    found = Store(results).one(key)
+    if found.status != "ok":
+        raise InputError(f"the record {key} {found.status}: there is nothing to verify")
+    if found.cell.method == CHECKPOINT:
+        raise InputError("a finished checkpoint was only scored here, not trained; run it again with --rerun")
+    return found
+
+
+def verify(
+    key: str, results: Path, request: Request, progress: Progress | None = None, from_scratch: bool = False
+) -> Verification:
+    """Train the record's cell anew in a folder of its own, and compare weights, answers and losses.
+
+    A teacher is tuned anew; so is everything in the cache that other code than today's made. A record that other code
+    made is verified by equal bits alone: nothing less says that the two codes compute the same.
+
+    Args:
+        from_scratch: take nothing from the cache: teacher, starts and all else are made again. The cache stays as it is.
+
+    Raises:
+        InputError: no such record, or data and teacher that cannot be read.
+    """
+    from bench.workflows.run import run
+
+    record, freshness = find_record(key, results), Store(results).freshness
+    with tempfile.TemporaryDirectory() as folder:
+        asked = request_of(record, request)
+        again = replace(asked, results=Path(folder), reports=Path(folder) / "reports", yes=True, rerun=True)
+        plan = build(again)
+        planned = [
+            p.cell for p in plan.cells if p.cell.method == record.cell.method and p.cell.tasks == record.cell.tasks
+        ]
+        cell = planned[0].model_copy(update={"search": record.cell.search})
+        if record_key(cell, record.point) != record.key:
+            differing = ", ".join(one.what for one in differences(record.cell, cell, record.point))
+            return Verification(OTHER, f"what was typed gives another cell: {differing}")
+        taken, made = _split(plan, record, freshness, from_scratch)
+        apart = from_scratch or any(slot.is_made for slot in made)  # else what is made now may stay in the cache
+        with only(taken, Path(folder) / "cache") if apart else nullcontext():
+            run(again, progress)
+        store = Store(Path(folder))
+        second = store.find(planned[0], record.point)
+        if second is None or second.status != "ok":
+            why = second.error.message if second is not None and second.error else "it left no record"
+            return Verification(DIFFERENT, f"the second run failed: {why}")
+        found = _judged_by_code(_compare(record, second, Store(results), store), record, second, freshness)
+        return replace(
+            found,
+            from_cache=tuple(slot.title for slot in taken),
+            made_again=tuple(slot.title for slot in made),
+            source=source_of(record, second, found.code),
+        )
+
+
+def _split(plan: Plan, record: Record, freshness: Freshness, from_scratch: bool) -> tuple[list[Slot], list[Slot]]:
+    """What is taken from the cache, and what is made: what is not there, the teacher that is to be verified, what other
+    code made, and all of it from scratch."""
+    slots = wanted(plan)
+    anew = {slot.key for slot in stale_slots(plan, freshness)}
+    if from_scratch or record.cell.method == TEACHER:
+        anew |= {slot.key for slot in slots}
+    taken = [slot for slot in slots if slot.is_made and slot.key not in anew]
+    return taken, [slot for slot in slots if slot not in taken]
+
+
+def source_of(first: Record, second: Record, code: str) -> str:
+    """Where the source of the second run is not the one that the record names; "" where it is."""
+    ours, theirs = second.code, first.code
+    found = []
+    if ours.get("commit") != theirs.get("commit") or ours.get("dirty") or theirs.get("dirty"):
+        found.append(f"the record names {_commit(theirs)}, this is {_commit(ours)}")
+    if theirs.get("method") and ours.get("method") != theirs["method"]:
+        found.append("the method's file is not the one that the record names")
+    if not found:
+        return ""
+    said = {
+        CURRENT: "the code that computes is the same",
+        STALE: "the code that computes is another",
+        UNKNOWN: "whether the code that computes is the same is not known",
+    }
+    return "; ".join([*found, said[code]])
+
+
+def _commit(code: Mapping[str, Any]) -> str:
+    name = f"commit {code['commit'][:12]}" if code.get("commit") else "no commit"
+    return name + (" with local changes" if code.get("dirty") else "")
+
+
+def _judged_by_code(found: Verification, first: Record, second: Record, freshness: Freshness) -> Verification:
+    """The verdict, with what the code of the record has to say in it."""
+    code = freshness.of(first)
+    if code == UNKNOWN:
+        return replace(found, code=code, why=f"{found.why} The record does not name the code that made it.")
+    if code != STALE:
+        return replace(found, code=code)
+    made = f"made by other code than this ({', '.join(freshness.stale_parts(first))})"
+    if found.verdict == BITWISE:
+        return replace(found, code=code, why=f"{found.why}; {made}", equivalent=_entries(first, second, freshness))
+    why = f"{made}; trained by this code it is {found.verdict}: {found.why} To replace it: {WHAT_TO_DO}."
+    return Verification(OTHER, why, code)
+
+
+def _entries(first: Record, second: Record, freshness: Freshness) -> tuple[Entry, ...]:
+    """Each code behind the record that differs from today's, joined with it; both gave the same bits."""
+    before, after = codes_of(first), codes_of(second)
+    found: dict[str, Entry] = {}
+
+    def visit(old: Any, new: Any) -> None:
+        if old and new and old["hash"] != new["hash"] and freshness.of_code(old) == STALE:
+            found[old["hash"]] = Entry(
+                old=old["hash"],
+                new={name: new[name] for name in ("kind", "of", "hash")},
+                record=first.key,
+                weights=str(first.weights),
+                commit=second.code.get("commit"),
+                libraries=f"torch {second.env.get('torch')}, transformers {second.env.get('transformers')}",
+                when=second.finished,
+            )
+        for name, part in ((old or {}).get("parts") or {}).items():
+            visit(part, ((new or {}).get("parts") or {}).get(name))
+
+    for name, old in before.items():
+        made, again = (r.artefacts.get(name, {}).get("weights") for r in (first, second))
+        if made == again:
+            visit(old, after.get(name))
+    return tuple(found.values())
+
+
+def join_codes(found: Verification, results: Path) -> Path:
+    """Write what a retraining showed to the reviewed file of a folder of records; returns the file."""
+    return join(results, found.equivalent)
+
+
+def _compare(first: Record, second: Record, store: Store, again: Store) -> Verification:
+    if first.weights == second.weights and first.scores == second.scores:
+        return Verification(BITWISE, f"weights {str(first.weights)[:12]} and all scores")
+    parted = parting(first, second)
+    if not store.has_predictions(first):
+        return Verification(DIFFERENT, f"other weights; the record keeps no answers to compare. {parted}")
+    before, after = store.predictions(first), again.predictions(second)
+    gaps, flips = [], 0
+    for name in first.scores:
+        a, b = before[f"logits.{name}"], after[f"logits.{name}"]
+        gaps.append(float(np.abs(a - b).max()))
+        form = metric_of(next(iter(first.scores[name]))).form
+        if form == SCORE:
+            flips += int(gaps[-1] > ROUNDED)
+        else:
+            flips += int((form.predicted(a) != form.predicted(b)).reshape(len(a), -1).any(1).sum())
+    if max(gaps) <= ROUNDED and not flips:
+        return Verification(ROUNDING, f"logits differ by at most {max(gaps):.2g}, no answer does. {parted}")
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:  # both answers in one store, so that they can be paired
+        both = Store(Path(folder))
+        both.write(first, before)
+        twin = second.model_copy(update={"cell": second.cell.model_copy(update={"seed": second.cell.seed + 1})})
+        twin = twin.model_copy(update={"key": record_key(twin.cell, twin.point)})
+        both.write(twin, after)
+        for name, metrics in first.scores.items():
+            metric = next(iter(metrics))
+            lines.append(compare_records(both, ([first], [twin]), name, metric)[0])
+    text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
+    if all(line.p > LEVEL for line in lines):
+        return Verification(STATISTICAL, f"{flips} answers differ; {text}. {parted}")
+    return Verification(DIFFERENT, f"{flips} answers differ; {text}. {parted}")
+
+
+def parting(first: Record, second: Record) -> str:
+    """From which steps on the losses of the two trainings are not the same."""
+    for stage, terms in first.terms.items():
+        for name, values in terms.items():
+            others = second.terms.get(stage, {}).get(name, [])
+            if len(values) != len(others):
+                return f"stage {stage}: {name} has {len(values)} and {len(others)} points"
+    for stage, terms in first.terms.items():
+        apart = [
+            i
+            for name, values in terms.items()
+            for i, (a, b) in enumerate(zip(values, second.terms[stage][name], strict=True))
+            if abs(a - b) > CURVE * max(abs(a), abs(b))
+        ]
+        if apart:
+            windows = len(next(iter(terms.values())))
+            return f"The losses part in stage {stage} at window {min(apart) + 1} of {windows}."
+    return "The losses are the same throughout."

@@ -1,0 +1,542 @@
+"""Why the cell behind a record would run again, or why it would not: its code, and field by field its key. Trains nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import methods
+from bench.errors import CHECK_FAILED, OK, InputError
+from bench.plan.artefacts import asked_by
+from bench.plan.build import Plan, Planned, build
+from bench.plan.from_record import request_of, spelling_of
+from bench.plan.request import AUGMENTED, HELD_BACK, Request
+from bench.plan.show import state
+from bench.plan.spelling import CHECKPOINT, MethodRow, parse_rows
+from bench.record.cell import TEACHER, Cell, record_key
+from bench.record.code_hash import KINDS, code_of
+from bench.record.differences import ABSENT, Difference, differences, differing, identity
+from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, other_version
+from bench.record.schema import Record
+from bench.record.store import Store
+
+if TYPE_CHECKING:
+    from bench.plan.artefacts import ArtefactPlan
+    from bench.plan.tasks import TaskPlan
+
+SHORT = 12
+"""Digits of a hash that a reader is shown."""
+OF_THE_TEACHER = ("tasks", "teacher.base", "data", "version", "recipe.", "seed", "numeric.")
+"""Fields of a teacher's cell that its tuned weights are made from."""
+ALL_OF = {"recipe.": "the recipe", "numeric.": "the numerics (precision, attention, threads, device)"}
+"""Groups of fields that are named together where they are the same."""
+SUITE = "sentences of the sample suite"
+
+
+@dataclass(frozen=True)
+class CodePart:
+    """One code behind a record."""
+
+    name: str
+    """training, teacher, general start ...; after a / what that was made from"""
+    state: str
+    kind: str = ""
+    covers: tuple[str, ...] = ()
+    """the definitions that its hash follows"""
+    recorded: str = ""
+    """hash in the record"""
+    today: str = ""
+    """hash of the same definitions today; "" where one of them is not found"""
+    lost: tuple[str, ...] = ()
+    """definitions that are not found"""
+    joined: tuple[Entry, ...] = ()
+    """entries of the reviewed file that lead from the record's hash towards today's"""
+
+    def describe(self) -> list[str]:
+        if not self.recorded:
+            return [f"{self.name}: {self.state}: the record does not name this code"]
+        today = self.today[:SHORT] or f"none, because there is no {', '.join(self.lost)}"
+        lines = [f"{self.name}: {self.state}: hash {self.recorded[:SHORT]} in the record, today's is {today}"]
+        lines += [
+            f"  {EQUIVALENT} joins {one.old[:SHORT]} with {str(one.new['hash'])[:SHORT]}: record {one.record[:SHORT]} showed it"
+            for one in self.joined
+        ]
+        if self.state == STALE:
+            lines += [f"  no entry of {EQUIVALENT} leads from it to today's"] if self.today else []
+            lines.append(f"  the hash covers the kind {self.kind}: {', '.join(self.covers)}, and what these use")
+        return lines
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What something is made from, where its key differs: what of it differs, what is the same, and what is not known."""
+
+    differ: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        parts = (("differing", self.differ), ("the same", self.same), ("not known", self.unknown))
+        return "; ".join(f"{name}: {', '.join(those)}" for name, those in parts if those)
+
+
+@dataclass(frozen=True)
+class Why:
+    """The answer to one question: would a run find this record?"""
+
+    record: Record
+    code: str
+    """current, stale or unknown"""
+    version: str
+    """of the method, where today's is another one; "" where it is not"""
+    parts: tuple[CodePart, ...]
+    verdict: str
+    """what a run with the typed options does"""
+    again: bool
+    """whether a run does not find the record, or trains its cell again"""
+    key: str = ""
+    """of the planned cell; "" where no plan can be made"""
+    differing: tuple[tuple[Difference, Inputs | None], ...] = ()
+    not_compared: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    """options that the plan has from the record, because nobody typed them"""
+
+    @property
+    def exit_code(self) -> int:
+        return CHECK_FAILED if self.again or self.code == STALE else OK
+
+    def describe(self) -> str:
+        """Several lines for a terminal."""
+        cell = self.record.cell
+        lines = [
+            f"record {self.record.key[:SHORT]}: {self.record.row} on {'+'.join(cell.tasks)}, seed {cell.seed}, {self.record.status}",
+            f"code: {self.code}",
+        ]
+        lines += [f"  {self.version}"] if self.version else []
+        lines += [f"  {line}" for part in self.parts for line in part.describe()]
+        commit = self.record.code.get("commit")
+        if self.code == STALE and commit:
+            changes = " (with local changes)" if self.record.code.get("dirty") else ""
+            lines.append(
+                f"  made at commit {commit[:SHORT]}{changes}: `git diff {commit[:SHORT]} -- bench methods` shows more"
+            )
+        lines.append(f"plan: {self.verdict}")
+        for one, inputs in self.differing:
+            lines.append(
+                f"  {one.what} ({one.field}): {shown(one.ours)} in the record, {shown(one.theirs)} in the plan"
+            )
+            lines += [f"    its inputs: {inputs.describe()}"] if inputs else []
+        lines += [f"  not compared: {line}" for line in self.not_compared]
+        lines += [f"  as in the record, because not typed: {' '.join(self.assumed)}"] if self.assumed else []
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        cell = self.record.cell
+        return {
+            "key": self.record.key,
+            "row": self.record.row,
+            "tasks": cell.tasks,
+            "seed": cell.seed,
+            "status": self.record.status,
+            "code": self.code,
+            "version": self.version,
+            "code_parts": [
+                {
+                    "name": part.name,
+                    "state": part.state,
+                    "kind": part.kind,
+                    "covers": part.covers,
+                    "record": part.recorded,
+                    "today": part.today,
+                    "joined": [entry.model_dump() for entry in part.joined],
+                }
+                for part in self.parts
+            ],
+            "verdict": self.verdict,
+            "again": self.again,
+            "planned_key": self.key,
+            "differences": [
+                {
+                    "field": one.field,
+                    "what": one.what,
+                    "record": one.ours,
+                    "plan": one.theirs,
+                    **({"inputs": {"differ": i.differ, "same": i.same, "unknown": i.unknown}} if i else {}),
+                }
+                for one, i in self.differing
+            ],
+            "not_compared": self.not_compared,
+            "as_in_the_record": self.assumed,
+        }
+
+
+def shown(value: Any) -> str:
+    """A field's value for a reader: the beginning of a hash, a search by what was tried."""
+    if isinstance(value, str) and len(value) == 64:
+        return value[:SHORT]
+    if isinstance(value, Mapping) and "trials" in value:
+        return f"{value['of']}, best of {len(value['trials'])}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value)) or "none"
+    return "none" if value is None or value == "" else str(value)
+
+
+def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) -> Why:
+    """Judge a record's code, and compare its cell with the one that a run of these options plans in its place.
+
+    Args:
+        key: the beginning of the record's key.
+        request: what was typed; what was not typed is as the record has it, where it says it.
+        typed: names of the fields of ``request`` that somebody typed, of those that a record answers too.
+
+    Raises:
+        InputError: no such record, or options of which no plan can be made.
+    """
+    store = Store(results)
+    record = store.one(key)
+    known = Why(
+        record,
+        store.freshness.of(record),
+        _said_of_version(record),
+        tuple(code_parts(record, store.freshness)),
+        verdict="",
+        again=True,
+    )
+    if impossible := _no_row_today(record, typed):
+        return replace(known, verdict=impossible, not_compared=("every field of the key",))
+    _check(record, typed)
+    asked = replace(request_of(record, request, typed), results=results)
+    if "augment_times" in typed and not asked.augment:
+        raise InputError("--augment-times goes with --augment masked or --augment rules")
+    plan = build(asked)
+    planned, cell, not_compared = _in_its_place(record, plan, typed)
+    found = tuple(
+        (one, inputs_of(one, record, cell, planned, plan, store))
+        for one in differences(record.cell, cell, record.point)
+    )
+    verdict, again = _verdict(record, cell, planned, bool(found))
+    return replace(
+        known,
+        verdict=verdict,
+        again=again,
+        key=record_key(cell, record.point),
+        differing=found,
+        not_compared=tuple(not_compared),
+        assumed=tuple(_assumed(asked, typed)),
+    )
+
+
+def _said_of_version(record: Record) -> str:
+    found = other_version(record)
+    return f"another version of the method: {found}" if found else ""
+
+
+def code_parts(record: Record, freshness: Freshness) -> Iterator[CodePart]:
+    """Every code behind a record, judged: its training, what was prepared for it, and what that was made from."""
+
+    def below(name: str, said: Mapping[str, Any] | None) -> Iterator[CodePart]:
+        if not said or not said.get("hash"):
+            yield CodePart(name, UNKNOWN)
+            return
+        judged = freshness.judge(said)
+        last = judged.joined[-1].new if judged.joined else said
+        kind, of = last["kind"], tuple(last["of"])
+        lost = () if judged.today else tuple(one for one in of if not code_of(kind, (one,)).hash) or (f"kind {kind}",)
+        covers = (*KINDS.get(kind, ()), *of)
+        yield CodePart(name, judged.state, kind, covers, said["hash"], judged.today, lost, judged.joined)
+        for inner, part in (said.get("parts") or {}).items():
+            yield from below(f"{name} / {inner.replace('_', ' ')}", part)
+
+    for name, said in codes_of(record).items():
+        yield from below(name.replace("_", " "), said)
+
+
+def _no_row_today(record: Record, typed: Collection[str]) -> str:
+    """Why no plan of today has the record's row; "" where one can have it, or where another row was typed."""
+    cell = record.cell
+    if cell.method in (TEACHER, CHECKPOINT) or "methods" in typed:
+        return ""
+    if cell.method not in methods.names():
+        return f"the method {cell.method} is not installed here, so no plan can be asked; install its package"
+    try:
+        parse_rows(spelling_of(cell))
+    except (ImportError, InputError) as error:
+        return f"today's {cell.method} has no such row, so a run cannot find this record: {error}"
+    return ""
+
+
+def _check(record: Record, typed: Collection[str]) -> None:
+    """Raises InputError: the record is of a task of one's own whose file was not typed, or it has no row."""
+    cell = record.cell
+    if cell.data.task_file and "tasks" not in typed:
+        raise InputError(f"{cell.tasks[0]} is a task of one's own: add --tasks FOLDER/{cell.data.task_file}")
+    if cell.method == TEACHER and "methods" in typed:
+        raise InputError("--methods does not go with a teacher's record: it has no row")
+
+
+def _in_its_place(record: Record, plan: Plan, typed: Collection[str]) -> tuple[Planned, Cell, list[str]]:
+    """The planned cell of the record's row, task and seed, and what of it cannot be compared.
+
+    Raises:
+        InputError: the plan does not have one such cell.
+    """
+    cell = record.cell
+    of_task = [planned for planned in plan.cells if planned.cell.tasks == cell.tasks]
+    if not of_task:
+        raise InputError(f"--tasks {plan.request.tasks} does not name {'+'.join(cell.tasks)}, the task of this record")
+    if cell.method == CHECKPOINT and "methods" not in typed:
+        of_teacher = of_task[0]
+        return of_teacher, _with_planned(cell, of_teacher, plan), [*_not_compared(record, plan), _no_folder(cell)]
+    rows = [p for p in of_task if (p.cell.method == TEACHER) == (cell.method == TEACHER)]
+    if len(rows) != 1:
+        raise InputError(f"--methods {plan.request.methods} names {len(rows)} rows of this task; name one row")
+    return rows[0], rows[0].cell, _not_compared(record, plan)
+
+
+def _with_planned(cell: Cell, of_teacher: Planned, plan: Plan) -> Cell:
+    """A finished checkpoint's cell as a plan would have it if its folder held the same weights."""
+    task = next(task for task in plan.tasks if (task.task.name,) == cell.tasks)
+    planned = of_teacher.cell
+    return cell.model_copy(
+        update={
+            "data": planned.data,
+            "teacher": planned.teacher,
+            "numeric": planned.numeric,
+            "recipe": task.recipe.as_dict(),
+        }
+    )
+
+
+def _no_folder(cell: Cell) -> str:
+    return (
+        f"weights, configuration and tokenizer of {cell.label}: no record says where its folder is; "
+        f"add --methods {CHECKPOINT}:FOLDER"
+    )
+
+
+def _not_compared(record: Record, plan: Plan) -> list[str]:
+    """What the plan cannot be asked without further options."""
+    augmented = AUGMENTED.search(record.cell.data.slug)
+    if augmented and augmented.group(3) and plan.request.word_vectors is None:
+        return [f"the word vectors {augmented.group(3)}: the plan is without them; add --word-vectors FILE"]
+    return []
+
+
+def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tuple[str, bool]:
+    """What a run does, and whether it trains this cell again."""
+    only_tune = cell.search is None and record.cell.search is not None
+    by_tune = "; `tune` finds what a search chose, `run` does not" if only_tune else ""
+    if differs:
+        return f"a run has another cell in its place: {record_key(cell, record.point)[:SHORT]}{by_tune}", True
+    if AUGMENTED.sub("", record.cell.data.slug).endswith(HELD_BACK):
+        return "`tune` finds this trial; `run` scores no rows that are held back", False
+    if record.cell.method == CHECKPOINT and planned.cell.method == TEACHER:
+        return (
+            "a run finds this record if it is given a folder with the same weights, configuration and tokenizer",
+            False,
+        )
+    if not planned.todo:
+        what = "a run finds this record"
+        return (what if record.status == "ok" else f"{what}, which {state(planned)}"), False
+    return f"a run makes it again: {_why_todo(planned)}", True
+
+
+def _why_todo(planned: Planned) -> str:
+    """Why the plan has a cell to do although a record has its key."""
+    if planned.record is None:
+        return "of its operating points, the first one has no record"
+    if planned.record.status == "ok":
+        return "--rerun-stale was typed, and other code than today's made it"
+    return f"the record has no result, it was {planned.record.status}"
+
+
+def _assumed(asked: Request, typed: Collection[str]) -> Iterator[str]:
+    """The options that come from the record, as they are typed."""
+    options = {
+        "recipe": asked.recipe,
+        "numbers": asked.numbers,
+        "optimizer": asked.optimizer,
+        "precision": asked.precision,
+        "max_train_rows": asked.max_train_rows,
+        "epochs": asked.epochs,
+        "augment": asked.augment,
+        "augment_times": asked.augment_times if asked.augment else None,
+        "checkpoint": asked.checkpoint,
+        "threads": asked.threads,
+    }
+    for name, value in options.items():
+        if name in typed or not value:
+            continue
+        if name == "numbers":
+            yield from (f"--set {number}={set_to}" for number, set_to in asked.numbers)
+        else:
+            yield f"--{name.replace('_', '-')} {f'{value:g}' if isinstance(value, float) else value}"
+
+
+def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> Inputs | None:
+    """What something prepared is made from, where its key is a difference; None for a field that has no inputs."""
+    if ABSENT in (one.ours, one.theirs):
+        return None
+    task = next(task for task in plan.tasks if (task.task.name,) == cell.tasks)
+    if one.field == "teacher.key":
+        return _of_teacher(task.task.name, one.ours, record, plan, store)
+    if one.field.startswith("together.") and one.field.endswith(".teacher"):
+        return _of_teacher(one.field.split(".")[1], one.ours, record, plan, store)
+    if one.field == "data" and task.augmentation is not None and AUGMENTED.search(record.cell.data.slug):
+        return _of_augmented(record, task, plan)
+    name = one.field.removeprefix("artefacts.")
+    if name == one.field or not isinstance(planned.row, MethodRow):
+        return None
+    return _of_artefact(name, record, cell, planned, plan, store)
+
+
+def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -> Inputs:
+    """Of the tuned teacher of a task: its own record says all; without one, the student's cell says some of it.
+
+    Args:
+        key: of the teacher that the record's student had.
+    """
+    ours = _alone(record.cell, task)
+    today = next(p.cell for p in plan.cells if p.cell.method == TEACHER and p.cell.tasks == (task,))
+    if "given" in (ours.teacher.origin, today.teacher.origin):
+        return Inputs(differ=("the checkpoint, since one of the two teachers is used as it came",))
+    teachers = (r.cell for r in store.records() if r.cell.method == TEACHER and r.cell.tasks == (task,))
+    tuned = next((cell for cell in teachers if cell.teacher.key == key), None)
+    of_record, of_plan = identity(tuned or ours), identity(today)
+    fields = [name for name in dict.fromkeys([*of_record, *of_plan]) if name.startswith(OF_THE_TEACHER)]
+    unknown = []
+    if tuned is None:  # a student has a recipe, a version and a seed of its own
+        fields = [name for name in fields if not name.startswith(("recipe.", "version", "seed"))]
+        unknown.append("its recipe and version, because its own record is not in the folder")
+    if AUGMENTED.search(ours.data.slug):  # these rows are the students'
+        fields.remove("data")
+        unknown.append("the training rows before they were augmented")
+    return _compared(fields, of_record, of_plan, unknown)
+
+
+def _alone(cell: Cell, task: str) -> Cell:
+    """The cell of a student of several tasks, as that of one of them."""
+    partner = next((partner for partner in cell.together if partner.task == task), None)
+    if partner is None:
+        return cell
+    data = cell.data.model_copy(update={"train": partner.train, "max_train_rows": partner.max_train_rows})
+    return cell.model_copy(update={"together": (), "tasks": (task,), "data": data})
+
+
+def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> Inputs:
+    """Of augmented rows: rules and number of variants are in the name of the data."""
+    ours, today = (AUGMENTED.search(slug) for slug in (record.cell.data.slug, task.data.slug))
+    assert ours is not None
+    assert today is not None
+    names = ("the rules", "the number of variants", "the name of the word vectors")
+    pairs = [one for one in zip(names, ours.groups(), today.groups(), strict=True) if one[1:] != (None, None)]
+    pairs.append(("the teacher's checkpoint", record.cell.teacher.base, task.teacher.base))
+    unknown = ["the training rows before they were augmented"]
+    if not task.masked_head:
+        return _split(pairs, unknown)
+    head, made = plan.artefacts.kept[task.masked_head], record.artefacts.get(f"augmentation.{task.task.name}", {})
+    return _split([*pairs, *_text_pairs(made, head)], [*unknown, *_text_unknown(made, head)])
+
+
+def _of_text(name: str, record: Record, cell: Cell, entry: ArtefactPlan) -> Inputs:
+    """Of something made from unlabelled text: the record has the names of its files and its budget, not its content."""
+    ours, made = record.cell, record.artefacts.get(name, {})
+    pairs = [
+        ("the teacher's checkpoint", ours.teacher.base, entry.checkpoint.sha256),
+        ("the tokenizer", ours.tokenizer, cell.tokenizer),
+        *(
+            (f"the {field}", value, cell.numeric.model_dump()[field])
+            for field, value in ours.numeric.model_dump().items()
+        ),
+        *_text_pairs(made, entry),
+    ]
+    return _split(pairs, _text_unknown(made, entry))
+
+
+def _text_pairs(made: Mapping[str, Any], entry: ArtefactPlan) -> list[tuple[str, Any, Any]]:
+    """The text as far as a record names it; made from the sample suite's sentences, it names no files."""
+    if "text" not in made or entry.text is None:
+        return []
+    text = made["text"]
+    return [
+        ("the files of the text", text["files"] or [SUITE], list(entry.text.corpus.files) or [SUITE]),
+        ("the tokens of the text", text["tokens"], entry.text.budget),
+    ]
+
+
+def _text_unknown(made: Mapping[str, Any], entry: ArtefactPlan) -> list[str]:
+    unknown = ["the content of the text", "its recipe and version"]
+    if "text" in made or entry.text is None:
+        return unknown
+    trained = made.get("train", {}).get("tokens")
+    so_many = f" (trained on {trained:,} tokens; the plan's budget is {entry.text.budget:,})" if trained else ""
+    return [f"the files and tokens of the text{so_many}", *unknown]
+
+
+def _of_artefact(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> Inputs:
+    """Of an artefact: of a view those of what it shows; else what its key depends on."""
+    from methods.artefacts import artefact_name
+
+    assert isinstance(planned.row, MethodRow)
+    task, entry = next(
+        (task, entry)
+        for task in plan.tasks
+        for entry in asked_by(planned.row.method, task, plan.artefacts)
+        if artefact_name(entry.artefact, task.checkpoint.config, task.task.name, bool(cell.together)) == name
+    )
+    if not entry.is_kept:
+        (source,) = entry.sources
+        if source.kind == "fine_tuned":
+            return _of_teacher(task.task.name, record.cell.artefacts[name], record, plan, store)
+        if source.kind == "checkpoint":
+            return Inputs(differ=(f"the weights that {source.path} holds",))
+        return _split([("the teacher's checkpoint", record.cell.teacher.base, task.checkpoint.sha256)])
+    if entry.task is None:
+        return _of_text(name, record, cell, entry)
+    return _of_task(record, cell, entry)
+
+
+def _of_task(record: Record, cell: Cell, entry: ArtefactPlan) -> Inputs:
+    """Of something made for a task, from its teachers and rows, as far as cells have it."""
+    assert entry.task is not None
+    further = ("tokenizer", "recipe.batch_size", "numeric.") if "numeric" in entry.identity else ()
+    of_rows = "evaluation." if "evaluation" in {source.kind for source in entry.sources} else "data"
+    made_from = ("teacher.key", of_rows, "recipe.max_length", f"together.{entry.task.task.name}.", *further)
+    first, second = identity(record.cell), identity(cell)
+    fields = [field for field in dict.fromkeys([*first, *second]) if field.startswith(made_from)]
+    unknown = ["its teachers of other seeds"] if any(entry.seeds) else []
+    unknown += ["its own version and settings"] if isinstance(entry.identity["what"], list) else []
+    unknown += ["its text"] if entry.text is not None else []
+    return _compared(fields, first, second, unknown)
+
+
+def _compared(
+    fields: Iterable[str], first: Mapping[str, Any], second: Mapping[str, Any], unknown: Iterable[str] = ()
+) -> Inputs:
+    """These fields of two identities; what is the same is named by groups."""
+    fields = list(fields)
+    differ = [one for one in differing(first, second) if one.field in fields]
+    found = {one.field for one in differ}
+    same: list[str] = []
+    for field in (field for field in fields if field not in found):
+        group = next((group for group in ALL_OF if field.startswith(group)), "")
+        rest = "the rest of " if any(other.startswith(group) for other in found) else ""
+        same.append(rest + ALL_OF[group] if group else Difference(field, None, None).what)
+    return Inputs(
+        tuple(f"{one.what} ({shown(one.ours)} and {shown(one.theirs)})" for one in differ),
+        tuple(dict.fromkeys(same)),
+        tuple(unknown),
+    )
+
+
+def _split(pairs: Iterable[tuple[str, Any, Any]], unknown: Iterable[str] = ()) -> Inputs:
+    """Named pairs of values: of the record and of the plan."""
+    pairs = list(pairs)
+    return Inputs(
+        tuple(f"{name} ({shown(ours)} and {shown(theirs)})" for name, ours, theirs in pairs if ours != theirs),
+        tuple(name for name, ours, theirs in pairs if ours == theirs),
+        tuple(unknown),
+    )
