@@ -1,4 +1,4 @@
-"""Average columns and average rows, held against the rule that most of their own table follows.
+"""Average columns and average rows, compared with the rule that most of their own table follows.
 
 A cell is a finding only if no rounding of the scores behind the printed ones is likely to have given it, or if the table
 visibly cuts its averages off.
@@ -8,107 +8,198 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from bench.audit.findings import Finding, of_cell
-from bench.audit.names import AVERAGE, TEACHER, is_average, is_plain, score_columns
+from bench.audit.names import (
+    TEACHER,
+    derived_kind,
+    is_average,
+    is_average_row,
+    is_plain,
+    is_score,
+    score_columns,
+    task_of,
+)
 from bench.audit.printed import Printed
-from bench.audit.sheets import Row, Sheet
+from bench.audit.table import Row, Sheet
 
 DEVIATIONS = 3.5
 """Standard deviations of the rounding of the scores behind an average that are let pass."""
+AX = re.compile(r"\bax\b|\bdiagnostic|\bax[-_ ]?[bg]\b", re.IGNORECASE)
 
 Rule = Callable[[Mapping[str, Decimal]], "tuple[Decimal, int] | None"]
+
+
+def _mean(groups: Sequence[Sequence[str]]) -> Rule:
+    """The mean of the means of these groups of columns; None where a cell is missing."""
+
+    def of(cells: Mapping[str, Decimal]) -> tuple[Decimal, int] | None:
+        if len(groups) < 2 or any(column not in cells for group in groups for column in group):
+            return None
+        means = [sum((cells[c] for c in group), Decimal(0)) / len(group) for group in groups]
+        return sum(means, Decimal(0)) / len(groups), len(groups)
+
+    return of
 
 
 def averaging_rules(columns: Sequence[str]) -> dict[str, Rule]:
     """Ways in which a table may average: name -> mean and number of parts, or None where a cell is missing."""
 
-    def mean(chosen: Sequence[str]) -> Rule:
-        def of(cells: Mapping[str, Decimal]) -> tuple[Decimal, int] | None:
-            if len(chosen) < 2 or any(column not in cells for column in chosen):
-                return None
-            return sum((cells[c] for c in chosen), Decimal(0)) / len(chosen), len(chosen)
+    def each(chosen: Sequence[str]) -> list[list[str]]:
+        return [[column] for column in chosen]
 
-        return of
+    def by(key: Callable[[str], str], chosen: Sequence[str]) -> list[list[str]]:
+        groups: dict[str, list[str]] = {}
+        for column in chosen:
+            groups.setdefault(key(column), []).append(column)
+        return list(groups.values())
 
     def without(pattern: str) -> list[str]:
         return [column for column in columns if not re.search(pattern, column, re.IGNORECASE)]
 
-    matched = [c for c in columns if re.search(r"mnli", c, re.IGNORECASE)]
-    rest = [c for c in columns if c not in matched]
-
-    def merged(cells: Mapping[str, Decimal]) -> tuple[Decimal, int] | None:
-        if len(matched) != 2 or any(c not in cells for c in columns):
-            return None
-        both = (cells[matched[0]] + cells[matched[1]]) / 2
-        return (both + sum((cells[c] for c in rest), Decimal(0))) / (len(rest) + 1), len(rest) + 1
-
-    return {
-        "the mean of all columns": mean(columns),
-        "the mean with the two MNLI columns as one": merged,
-        "the mean without WNLI": mean(without("wnli")),
-        "the mean without MNLI-mm": mean(without("mm")),
-        "the mean without WNLI and MNLI-mm": mean(without("wnli|mm")),
+    scored = [column for column in columns if not AX.search(column)]
+    rules = {
+        "the mean of all columns": each(columns),
+        "the mean with the two MNLI columns as one": by(
+            lambda c: "mnli" if re.search("mnli", c, re.IGNORECASE) else c, columns
+        ),
+        "the mean without WNLI": each(without("wnli")),
+        "the mean without MNLI-mm": each(without("mm")),
+        "the mean without WNLI and MNLI-mm": each(without("wnli|mm")),
+        "the mean of tasks, two metrics of one task as one": by(task_of, columns),
+        "the GLUE mean: MNLI and two metrics of one task as one, AX left out": by(task_of, scored),
+        "the GLUE mean without WNLI": by(task_of, [c for c in scored if c in without("wnli")]),
+        "the mean without AX": each(scored),
     }
+    once: dict[str, Rule] = {}
+    taken: list[list[list[str]]] = []
+    for name, groups in rules.items():
+        if groups not in taken:
+            taken.append(groups)
+            once[name] = _mean(groups)
+    return once
 
 
 def slack_of_mean(cell: Printed, parts: int, unit: Decimal) -> Decimal:
     """How far an average may lie from that of the printed scores: its own rounding, and that of the scores behind it."""
-    spread = float(unit) / (12 * parts) ** 0.5 * DEVIATIONS
-    return cell.unit / 2 + min(unit / 2, Decimal(str(round(spread, 6))))
+    spread = Decimal(str(DEVIATIONS)) * unit / Decimal(12 * parts).sqrt()
+    return cell.unit / 2 + min(unit / 2, spread)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One average cell and what a rule makes of its row."""
+
+    row: Row
+    cell: Printed
+    made: Decimal
+    parts: int
+    unit: Decimal
+
+    @property
+    def fits(self) -> bool:
+        return abs(self.cell.value - self.made) <= slack_of_mean(self.cell, self.parts, self.unit)
+
+    @property
+    def is_rounded(self) -> bool:
+        return self.cell.is_rounded(self.made)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.cell.is_cut(self.made) and not self.is_rounded
 
 
 def averages(sheet: Sheet) -> Iterator[Finding]:
     """Average columns against the rule that most rows follow."""
-    for column in [c for c in sheet.columns if is_average(c)]:
-        columns = score_columns(sheet)
-        rows = [r for r in sheet.rows if column in r.cells and (is_plain(r) or AVERAGE.match(r.system))]
-        best: tuple[int, str, list[tuple[Row, Decimal, int, Decimal]]] | None = None
-        for name, rule in averaging_rules(columns).items():
-            judged = []
-            for row in rows:
-                average = rule({c: row.cells[c].value for c in columns if c in row.cells})
-                if average is not None:
-                    unit = max(row.cells[c].unit for c in columns if c in row.cells)
-                    judged.append((row, *average, unit))
-            fitting = sum(
-                abs(r.cells[column].value - m) <= slack_of_mean(r.cells[column], n, u) for r, m, n, u in judged
-            )
-            if judged and (best is None or fitting > best[0]):
-                best = fitting, name, judged
-        if best is None or best[0] < max(1, len(best[2]) / 2):
+    for column in average_columns(sheet):
+        found = _rule_of(sheet, column)
+        if found is not None:
+            yield from _against(sheet, column, *found)
+
+
+def average_columns(sheet: Sheet) -> list[str]:
+    """Columns named as averages, and those named ``X mean`` with several scores named ``X ...`` before them."""
+    found = [column for column in sheet.columns if is_average(column)]
+    for column in sheet.columns:
+        prefix = re.fullmatch(r"(.+) mean", column, re.IGNORECASE)
+        if column not in found and prefix and len(_named_alike(sheet, prefix[1], column)) >= 3:
+            found.append(column)
+    return found
+
+
+def _named_alike(sheet: Sheet, prefix: str, column: str) -> list[str]:
+    return [c for c in sheet.columns if c != column and c.startswith(f"{prefix} ") and is_score(c)]
+
+
+def _column_sets(sheet: Sheet, column: str) -> dict[str, list[str]]:
+    """Which columns an average may be of: all scores, those before it, those since the average before it, those named alike."""
+    scores = [c for c in score_columns(sheet) if c != column]
+    order = sheet.columns
+    place = order.index(column)
+    before = [c for c in scores if order.index(c) < place]
+    others = [order.index(c) for c in average_columns_named(sheet) if order.index(c) < place]
+    since = [c for c in before if not others or order.index(c) > max(others)]
+    words = column.rsplit(" ", 1)
+    alike = _named_alike(sheet, words[0], column) if len(words) == 2 else []
+    return {"": scores, " before it": before, " since the average before": since, " named alike": alike}
+
+
+def average_columns_named(sheet: Sheet) -> list[str]:
+    return [column for column in sheet.columns if is_average(column)]
+
+
+def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[Judged]] | None:
+    """The way of averaging that most rows follow, two of them at least; None where none convinces."""
+    rows = [r for r in sheet.rows if column in r.cells and (is_plain(r) or is_average_row(r))]
+    best: tuple[int, str, list[Judged]] | None = None
+    tried: list[list[str]] = []
+    for suffix, columns in _column_sets(sheet, column).items():
+        if columns in tried or len(columns) < 2:
             continue
-        _, name, judged = best
-        exact = [r.cells[column].is_rounded(m) for r, m, _, _ in judged]
-        cut = [r.cells[column].is_cut(m) and not e for (r, m, _, _), e in zip(judged, exact, strict=True)]
-        # where an average has no more digits than its scores, chance cuts one now and then; never all of them
-        everywhere = sum(cut) >= 2 and all(r.cells[column].is_cut(m) for r, m, _, _ in judged)
-        for (row, made, parts, unit), is_exact, is_cut in zip(judged, exact, cut, strict=True):
-            cell = row.cells[column]
-            others = [e for (r, _, _, _), e in zip(judged, exact, strict=True) if r is not row]
-            printed_rule = cell.unit < unit and len(others) >= 2 and sum(others) >= 0.8 * len(others)
-            if abs(cell.value - made) > slack_of_mean(cell, parts, unit) or (
-                printed_rule and not is_exact and not is_cut
-            ):
-                yield of_cell(sheet, row, column, made, "average", f"{name} of this row")
-            elif is_cut and (everywhere or (cell.unit < unit and (sum(cut) >= 2 or printed_rule))):
-                how = "is cut off here and rounded elsewhere" if any(exact) else "is cut off, not rounded"
-                yield of_cell(sheet, row, column, made, "truncation", f"{name} {how}", "a digit")
+        tried.append(columns)
+        for name, rule in averaging_rules(columns).items():
+            judged = list(_judged(rows, column, columns, rule))
+            fitting = sum(one.fits for one in judged)
+            if judged and (best is None or fitting > best[0]):
+                best = fitting, f"{name}{suffix}", judged
+    if best is None or best[0] < max(2, len(best[2]) / 2):
+        return None
+    return best[1], best[2]
+
+
+def _judged(rows: Sequence[Row], column: str, columns: Sequence[str], rule: Rule) -> Iterator[Judged]:
+    for row in rows:
+        average = rule({c: row.cells[c].value for c in columns if c in row.cells})
+        if average is not None:
+            yield Judged(row, row.cells[column], *average, max(row.cells[c].unit for c in columns if c in row.cells))
+
+
+def _against(sheet: Sheet, column: str, name: str, judged: Sequence[Judged]) -> Iterator[Finding]:
+    """Cells that the rule does not give, and those that cut it off in a table that shows that it does."""
+    cut = sum(one.is_cut for one in judged)
+    exact = [one.is_rounded for one in judged]
+    # where an average has no more digits than its scores, chance cuts some now and then; never all of six
+    everywhere = cut >= 3 and len(judged) >= 6 and all(one.cell.is_cut(one.made) for one in judged)
+    for one in judged:
+        others = [e for other, e in zip(judged, exact, strict=True) if other is not one]
+        finer = one.cell.unit < one.unit
+        printed_rule = finer and len(others) >= 2 and sum(others) >= 0.8 * len(others)
+        is_cut = one.is_cut and cut >= 2
+        if (not one.fits and not is_cut) or (printed_rule and not one.is_rounded and not one.is_cut):
+            yield of_cell(sheet, one.row, column, one.made, "average", f"{name} of this row")
+        elif one.is_cut and (not one.fits or everywhere or (finer and (cut >= 2 or printed_rule))):
+            how = "is cut off here and rounded elsewhere" if any(exact) else "is cut off, not rounded"
+            yield of_cell(sheet, one.row, column, one.made, "truncation", f"{name} {how}", "a digit")
 
 
 def average_rows(sheet: Sheet) -> Iterator[Finding]:
     """Rows that average the rows above them, against the set of rows that most columns follow."""
     for place, row in enumerate(sheet.rows):
-        if not AVERAGE.match(row.system) or len(row.cells) < 2:
+        if not is_average_row(row) or len(row.cells) < 2:
             continue
-        above = [r for r in sheet.rows[:place] if is_plain(r)]
-        choices: dict[str, list[Row]] = {
-            "all rows above": above,
-            "all rows above but the first": above[1:],
-            "all rows above but teachers": [r for r in above if not TEACHER.search(r.system)],
-            "all rows above but the first two": above[2:],
-        }
+        choices = rows_above(sheet, place)
         best: tuple[int, str, dict[str, Decimal]] | None = None
         for name, chosen in choices.items():
             made = {
@@ -116,16 +207,45 @@ def average_rows(sheet: Sheet) -> Iterator[Finding]:
                 for column in row.cells
                 if len(chosen) >= 2 and all(column in r.cells for r in chosen)
             }
-            fitting = sum(_fits(row.cells[c], m, len(chosen)) for c, m in made.items())
+            fitting = sum(_fits(row.cells[c], m, choices[name], c) for c, m in made.items())
             if made and (best is None or fitting > best[0]):
                 best = fitting, name, made
         if best is None or best[0] < max(2, len(best[2]) / 2):
             continue
         _, name, made = best
+        usual = {row.cells[c].places for c, m in made.items() if _fits(row.cells[c], m, choices[name], c)}
         for column, mean in made.items():
-            if not _fits(row.cells[column], mean, len(choices[name])):
+            if (
+                row.cells[column].places not in usual
+                or derived_kind(column)
+                or re.search(r"%$|geo", column, re.IGNORECASE)
+            ):
+                continue  # of another scale: a ratio of means, a geometric mean
+            if not _fits(row.cells[column], mean, choices[name], column):
                 yield of_cell(sheet, row, column, mean, "average", f"the mean of {name} in this column", "a headline")
 
 
-def _fits(cell: Printed, mean: Decimal, parts: int) -> bool:
-    return abs(cell.value - mean) <= slack_of_mean(cell, parts, cell.unit)
+def rows_above(sheet: Sheet, place: int) -> dict[str, list[Row]]:
+    """Which rows a row of averages or totals may be of."""
+    row = sheet.rows[place]
+    above = [r for r in sheet.rows[:place] if is_plain(r)]
+    since: list[Row] = []
+    for other in reversed(sheet.rows[:place]):
+        if is_plain(other):
+            since.insert(0, other)
+        elif since:
+            break
+    return {
+        "all rows above": above,
+        "all rows above but the first": above[1:],
+        "all rows above but teachers": [r for r in above if not TEACHER.search(r.system)],
+        "all rows above but the first two": above[2:],
+        "the rows above since the last average": since,
+        "the rows above of this label": [r for r in above if r.label == row.label],
+        "the rows above of this group": [r for r in above if r.group == row.group],
+    }
+
+
+def _fits(cell: Printed, mean: Decimal, rows: Sequence[Row], column: str) -> bool:
+    unit = max(cell.unit, *(r.cells[column].unit for r in rows))
+    return abs(cell.value - mean) <= slack_of_mean(cell, len(rows), unit)

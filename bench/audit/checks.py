@@ -4,25 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.audit.across import duplicates, quotes, teachers
+from bench.audit.across import changed_elsewhere, derived_elsewhere, duplicates, quotes, teachers
 from bench.audit.averages import average_rows, averages
 from bench.audit.derived import derived_columns, derived_rows
-from bench.audit.findings import Finding
+from bench.audit.examples import best_and_mean, counts, shares_of_examples
+from bench.audit.findings import ARITHMETIC, Finding
+from bench.audit.marks import bold, bold_in_rows, ranks
 from bench.audit.mixed import mixed_metrics
-from bench.audit.sheets import Sheet
+from bench.audit.possible import impossible
 from bench.audit.sizes import sizes, speed_ups
+from bench.audit.spreads import spreads
+from bench.audit.sums import sums
+from bench.audit.table import Sheet
 
-WITHIN = (averages, average_rows, derived_rows, derived_columns, mixed_metrics, sizes, speed_ups)
-ACROSS = (duplicates, quotes, teachers)
+WITHIN = (
+    averages,
+    average_rows,
+    sums,
+    derived_rows,
+    derived_columns,
+    counts,
+    impossible,
+    mixed_metrics,
+    shares_of_examples,
+    best_and_mean,
+    spreads,
+    bold,
+    bold_in_rows,
+    ranks,
+    sizes,
+    speed_ups,
+)
+ACROSS = (duplicates, quotes, teachers, derived_elsewhere, changed_elsewhere)
 
 
 def audit(sheets: Sequence[Sheet]) -> list[Finding]:
-    """Every finding of every check, in the order of the tables; a cell is named once for one recomputed value."""
+    """Every finding of every check: arithmetic first, then guesses, each in the order of the tables.
+
+    A cell is named once for one recomputed value, and not as a guess where arithmetic names it already.
+    """
     found = [finding for sheet in sheets for check in WITHIN for finding in check(sheet)]
     found += [finding for check in ACROSS for finding in check(sheets)]
     order = {sheet.where: number for number, sheet in enumerate(sheets)}
     once: dict[tuple[str, ...], Finding] = {}
-    for f in sorted(found, key=lambda f: order.get(f.where, len(order))):
-        # without a recomputed number what tells findings apart is the reason
-        once.setdefault((f.where, f.row, f.column, f.recomputed or f.why), f)
+    certain: set[tuple[str, str, str]] = set()
+    for f in sorted(found, key=lambda f: (f.basis != ARITHMETIC, order.get(f.where, len(order)))):
+        cell = (f.where, f.row, f.column)
+        if f.basis == ARITHMETIC:
+            certain.add(cell)
+        elif cell in certain:
+            continue
+        # without a recomputed number what distinguishes findings is the reason
+        once.setdefault((*cell, f.recomputed or f.why), f)
     return list(once.values())

@@ -9,12 +9,12 @@ from decimal import Decimal
 from bench.audit.findings import INFERENCE, Finding
 from bench.audit.names import TEACHER, is_average, is_plain, is_score, plain_name, plain_task
 from bench.audit.printed import printed
-from bench.audit.sheets import Row, Sheet
+from bench.audit.table import Row, Sheet
 
 NUMBER = r"(\d+(?:\.\d+)?)"
 TIMES = re.compile(NUMBER + r"\s*(?:x|×|times)\s+(smaller|fewer|faster)", re.IGNORECASE)
 PERCENT = re.compile(NUMBER + r"\s*%\s+(smaller|fewer|faster)", re.IGNORECASE)
-KEPT = re.compile(r"(over|more than|at least)?\s*" + NUMBER + r"\s*%\s+of\s+[^.;]{0,60}?performance", re.IGNORECASE)
+KEPT = re.compile(r"(over|more than|at least)?\s*" + NUMBER + r"\s*%\s+of\s+([^.;]{0,60}?)performance", re.IGNORECASE)
 POINTS = re.compile(
     NUMBER
     + r"\s*(?:%|points?|percentage points)\s+(?:absolute\s+)?(?:more|less|higher|lower|better|worse|above|below)\b",
@@ -23,7 +23,7 @@ POINTS = re.compile(
 OF_TASKS = re.compile(r"outperforms?\s+all\b[^.;]*?(\d+)\s*(?:/|of|out of)\s*(\d+)\s+tasks", re.IGNORECASE)
 REFERENCES = ("bert", "bertbase", "bertlarge", "elmo", "gpt", "glue")
 TIME = re.compile(r"time|latency|second", re.IGNORECASE)
-NAME = re.compile(r"\b[A-Za-z]*[A-Z][A-Za-z]*[A-Z][\w-]*\b")
+NAME = re.compile(r"\b[A-Za-z]*[A-Z][A-Za-z]*[A-Z][\w+-]*\b")
 """Names of systems: two capitals, as TinyBERT or PKD."""
 
 
@@ -39,21 +39,100 @@ def claims(text: str, where: str, sheets: Sequence[Sheet]) -> Iterator[Finding]:
         for match, kind in _matches(sentence):
             own = _subject(sentence[: match.start()], rows)
             number = printed(match.group(2 if kind == "kept" else 1))
-            if not own or number is None:
-                continue
+            references = _references(match.group(3) if kind == "kept" else sentence, own, rows)
+            if not own or number is None or not references:
+                continue  # a number compared with nothing that the tables have
             what = "kept" if kind == "kept" else "faster" if match.group(2).lower() == "faster" else "smaller"
-            values = [value for row in own for value in _values(row, rows, kind, what)]
+            values = [value for row in own for value in _values(row, _alike(row, references), kind, what)]
             at_least = bool(kind == "kept" and match.group(1))
-            yield from _judged(where, own[0].system, "", match, number.text, values, at_least)
+            slack = _slack_of_share(number.text) if kind == "kept" else _slack(number.text)
+            yield from _judged(where, own[0].system, "", match, number.text, values, at_least, slack)
         for match in POINTS.finditer(sentence):
             task = _task(sentence, sheets)
             own = _subject(sentence[: match.start()], rows)
             gaps = _gaps(task, sentence, own, [s for s in sheets if s.source == where] or sheets)
             yield from _judged(where, own[0].system if own else "", task, match, match.group(1), gaps)
+        yield from _of_two_numbers(where, sentence)
+        yield from _averages(where, sentence, rows)
         for match in OF_TASKS.finditer(sentence):
             own = _subject(sentence[: match.start()], rows)
             counts = [Decimal(won) for won, of in _best_places(own, sheets) if of == int(match.group(2))]
             yield from _judged(where, own[0].system if own else "", "", match, match.group(1), counts)
+
+
+SHARE = re.compile(r"\b(?:retain|keep|kept|preserv|recover|reach|maintain)\w*\b", re.IGNORECASE)
+FROM_TO = re.compile(
+    r"\bfrom\s+"
+    + NUMBER
+    + r"\s*%?\s+to\s+"
+    + NUMBER
+    + r"\s*%?\s*\(\s*[-+−–]?"
+    + NUMBER
+    + r"(\s*%)?(?:\s*(?:points?|pp|pts))?\s*\)",
+    re.IGNORECASE,
+)
+
+
+def _of_two_numbers(where: str, sentence: str) -> Iterator[Finding]:
+    """A share kept, or a change in brackets, beside the two numbers that it is of: 90.0 % kept of 61.5 as 55.6."""
+    percents = list(re.finditer(NUMBER + r"\s*%", sentence))
+    numbers = [n for n in re.findall(r"(?<![\w.])" + NUMBER + r"(?![\w%]|\.\d|\s*%)", sentence) if "." in n]
+    one_clause = not re.search(r",? and |;|,[^,]*performance|\bperformance on\b", sentence)
+    if SHARE.search(sentence) and len(percents) == 1 and len(numbers) == 2 and one_clause:
+        small, large = sorted((printed(n) for n in numbers if printed(n)), key=lambda p: p.value)  # type: ignore[union-attr]
+        kept = printed(percents[0][1])
+        if kept and small and large and small.value > large.value / 2 and kept.value > 50:
+            exact = 100 * small.value / large.value
+            slack = kept.unit / 2 + 50 * small.unit / large.value + exact * large.unit / large.value / 2
+            if abs(exact - kept.value) > slack and abs(exact - kept.value) < 5:
+                yield _of_text(where, percents[0][0], f"{exact:.{kept.places}f}", f"100 x {small.text} / {large.text}")
+    for match in FROM_TO.finditer(sentence):
+        first, second, change = (printed(match[n]) for n in (1, 2, 3))
+        if first and second and change and first.value:
+            gap = abs(second.value - first.value)
+            ways = [(gap, (first.unit + second.unit) / 2)]
+            if match[4]:
+                share = 100 * gap / abs(first.value)
+                ways.append((share, 50 * (first.unit + second.unit) / abs(first.value) * (1 + gap / abs(first.value))))
+            if all(abs(made - change.value) > slack + change.unit / 2 for made, slack in ways):
+                nearest = min(ways, key=lambda way: abs(way[0] - change.value))[0]
+                yield _of_text(
+                    where, match[0], f"{nearest:.{change.places}f}", f"the change from {first.text} to {second.text}"
+                )
+
+
+def _of_text(where: str, claim: str, right: str, why: str) -> Finding:
+    return Finding(where, "", "", claim, right, INFERENCE, "claim", why, "a claim in the text")
+
+
+AVERAGE_OF = re.compile(r"\baverage\s+(?:\w+\s+)?(?:of|is|was|reaches)\s+" + NUMBER, re.IGNORECASE)
+CONTRAST = re.compile(r"\b(?:whereas|while|compared (?:with|to)|against|versus|vs\.?)\b(.*)", re.IGNORECASE)
+
+
+def _averages(where: str, sentence: str, rows: Sequence[Row]) -> Iterator[Finding]:
+    """``X has an average of A, whereas Y has B``: both have to be in the average cells of the rows so named."""
+    if (match := AVERAGE_OF.search(sentence)) is None or (other := CONTRAST.search(sentence, match.end())) is None:
+        return
+    second = re.search(r"(?<![\w.])" + NUMBER + r"(?!\w|\.\d)", re.sub(NAME, "", other[1]))
+    named = [
+        (_subject(sentence[: match.start()], rows), match[1]),
+        (_subject(other[1], rows), second[1] if second else ""),
+    ]
+    for own, number in named:
+        averages = [cell for row in own for column, cell in row.cells.items() if is_average(column)]
+        claimed = printed(number)
+        if (
+            not averages
+            or claimed is None
+            or any(cell.value.quantize(claimed.unit) == claimed.value for cell in averages)
+        ):
+            continue
+        nearest = min(averages, key=lambda cell: abs(cell.value - claimed.value))
+        if abs(nearest.value - claimed.value) <= 5:
+            why = f"no average cell of {own[0].system} has this number; the nearest is shown"
+            yield Finding(
+                where, own[0].system, "", number, nearest.text, INFERENCE, "claim", why, "a claim in the text"
+            )
 
 
 def _judged(
@@ -64,9 +143,10 @@ def _judged(
     number: str,
     values: Sequence[Decimal],
     at_least: bool = False,
+    slack: Decimal | None = None,
 ) -> Iterator[Finding]:
     """A finding if none of the values that the tables give is the claimed number."""
-    claimed, slack = Decimal(number), _slack(number)
+    claimed, slack = Decimal(number), slack or _slack(number)
     if not values or any(abs(v - claimed) <= slack or (at_least and v >= claimed - slack) for v in values):
         return
     nearest = min(values, key=lambda v: abs(v - claimed))
@@ -129,12 +209,34 @@ def _matches(sentence: str) -> Iterator[tuple[re.Match[str], str]]:
 
 def _subject(before: str, rows: Sequence[Row]) -> list[Row]:
     """The rows of the first system named before the claim; what others are measured against is no subject."""
-    for name in NAME.findall(before):
+    for name in NAME.findall(re.sub(r"^\W*[\w -]+:", "", before)) or NAME.findall(before):
         plain = plain_name(name)
         own = [row for row in rows if plain_name(row.system).startswith(plain)]
         if own and plain not in REFERENCES:
             return own
     return []
+
+
+def _references(sentence: str, own: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+    """The rows of other systems that the sentence names: what the subject is compared with."""
+    named = {
+        plain_name(name) for name in re.findall(r"`([^`]+)`", sentence) + NAME.findall(re.sub(r"`[^`]*`", "", sentence))
+    }
+    subjects = {plain_name(row.system) for row in own}
+    return [
+        row
+        for row in rows
+        if not any(row is one for one in own)
+        and plain_name(row.system) not in subjects
+        and any(plain_name(row.system).startswith(name) for name in named)
+    ]
+
+
+def _alike(row: Row, references: Sequence[Row]) -> list[Row]:
+    """Of several references those whose names end as the row's does: cased with cased, base with base."""
+    last = re.split(r"[\s_-]", row.system.strip())[-1].lower()
+    same = [other for other in references if re.split(r"[\s_-]", other.system.strip())[-1].lower() == last]
+    return same or list(references)
 
 
 def _slack(text: str) -> Decimal:
@@ -148,9 +250,13 @@ def _slack(text: str) -> Decimal:
     return step / 2 + value / 200
 
 
-def _values(row: Row, rows: Sequence[Row], kind: str, what: str) -> list[Decimal]:
-    """Every value of this kind that the row has beside another one."""
-    others = [other for other in rows if other is not row]
+def _slack_of_share(text: str) -> Decimal:
+    """A share of a teacher's score is printed to its digit: 99 % is none of 98.4 %."""
+    return Decimal(1).scaleb(-len(text.partition(".")[2])) / 2 + Decimal("0.1")
+
+
+def _values(row: Row, others: Sequence[Row], kind: str, what: str) -> list[Decimal]:
+    """Every value of this kind that the row has compared with another one."""
     made: list[Decimal] = []
     if what == "kept":
         for other in others:
@@ -167,7 +273,9 @@ def _values(row: Row, rows: Sequence[Row], kind: str, what: str) -> list[Decimal
         if what == "faster":
             for column, cell in row.cells.items():
                 # a column of times, by its name or because scores do not go beyond 100
-                timed = TIME.search(column) or any(r.cells[column].value > 100 for r in rows if column in r.cells)
+                timed = TIME.search(column) or any(
+                    r.cells[column].value > 100 for r in (row, *others) if column in r.cells
+                )
                 if timed and column in other.cells and cell.value:
                     ratios.append(other.cells[column].value / cell.value)
     if what == "faster" and "speed-up" in row.sizes:

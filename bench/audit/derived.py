@@ -10,13 +10,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from math import comb, prod
 
 from bench.audit.averages import averaging_rules, slack_of_mean
 from bench.audit.findings import ARITHMETIC, Finding, of_cell
-from bench.audit.names import AVERAGE, DIFFERENCE, RATIO, derived_kind, is_average, is_plain, plain_name, scores_of
+from bench.audit.names import (
+    DIFFERENCE,
+    RATIO,
+    derived_kind,
+    is_average,
+    is_average_row,
+    is_plain,
+    is_total_row,
+    plain_name,
+    scores_of,
+)
 from bench.audit.printed import Printed
 from bench.audit.rounding import Habit, Made, follows_printed, habit
-from bench.audit.sheets import Row, Sheet
+from bench.audit.table import Row, Sheet
 
 Source = tuple[str, Mapping[str, Printed]]
 
@@ -40,7 +51,32 @@ def _fraction(cell: Printed, a: Printed, b: Printed) -> Made:
     return Made(cell, percent.value / 100, tuple(part / 100 for part in percent.parts))
 
 
-_MAKERS = {"ratio": _ratio, "fraction": _fraction, "difference": _gap, "compression": _compression}
+def _relative(cell: Printed, a: Printed, b: Printed) -> Made:
+    ratio = _ratio(cell, a, b)
+    return Made(cell, ratio.value - 100, ratio.parts)
+
+
+def _reduced(cell: Printed, a: Printed, b: Printed) -> Made:
+    ratio = _ratio(cell, a, b)
+    return Made(cell, 100 - ratio.value, ratio.parts)
+
+
+_MAKERS = {
+    "ratio": _ratio,
+    "fraction": _fraction,
+    "difference": _gap,
+    "compression": _compression,
+    "increase": _relative,
+    "reduction": _reduced,
+}
+KINDS_OF = {
+    "ratio": ("ratio", "fraction"),
+    "difference": ("difference", "increase", "reduction"),
+    "compression": ("compression", "reduction", "ratio", "fraction"),
+}
+"""What a column may be whose name says ratio, difference or compression."""
+LIKELY = 0.02
+"""Pairs of columns or rows that may by chance give as many cells of a derived one, per derived one: above it the pair is none."""
 FRACTION_AT_MOST = 2
 """Ratios up to here are fractions and not percentages."""
 
@@ -56,6 +92,9 @@ class Origin:
 
     @property
     def rule(self) -> str:
+        if self.kind in ("increase", "reduction"):
+            left, right = (self.first, self.second) if self.kind == "increase" else (self.second, self.first)
+            return f"100 x ({left} - {right}) / {self.second}"
         if self.kind == "compression":
             return f"{self.second} / {self.first}"
         if self.kind == "fraction":
@@ -70,16 +109,38 @@ class Origin:
     def share(self) -> float:
         return self.near / len(self.made) if self.made else 0.0
 
+    def expected(self, pairs: int) -> float:
+        """How many of so many unrelated pairs would give as many of these cells.
 
-def _origin(target: Mapping[str, Printed], sources: Sequence[Source], kind: str) -> Origin | None:
+        A cell that is the same whatever it is made of (0, 1, 100 %) shows nothing.
+        """
+        values = [float(made.cell.value) for made in self.made.values()]
+        scale = max(max(values) - min(values), max(map(abs, values)) / 10, 1e-9)
+        shown = {made.cell.value: made for made in self.made.values() if made.value not in (0, 1, 100)}
+        # a turned sign has the right digits: as evidence it counts half as much
+        fits = [
+            min(1.0, (4 if made.is_turned else 2) * float(made.slack) / scale)
+            for made in shown.values()
+            if made.is_possible or made.is_turned
+        ]
+        return pairs * comb(max(len(shown), len(fits)), len(fits)) * prod(fits)
+
+
+def _origin(target: Mapping[str, Printed], sources: Sequence[Source], kind: str, name: str = "") -> Origin | None:
     """The pair of sources that most of the target's cells follow; None where no pair convinces."""
     best: Origin | None = None
+    pairs = max(1, len(sources) * (len(sources) - 1))
     for (first, a), (second, b) in ((x, y) for x in sources for y in sources if x is not y):
         shared = [c for c in target if c in a and c in b and (kind == "difference" or b[c].value)]
         origin = Origin(kind, first, second, {c: _MAKERS[kind](target[c], a[c], b[c]) for c in shared})
         if origin.near >= 2 and origin.share >= 0.5 and (best is None or origin.share > best.share):
             best = origin
-    return best
+    if best is None:
+        return None
+    # a name with both sources needs no further evidence, one with one of them less: "Difference (A to B)"
+    named = [one for one in (best.first, best.second) if plain_name(one) and plain_name(one) in plain_name(name)]
+    tried = len(sources) if named else pairs
+    return best if len(named) == 2 or best.expected(tried) <= LIKELY else None
 
 
 def derived_rows(sheet: Sheet) -> Iterator[Finding]:
@@ -88,20 +149,18 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
     ratios: list[tuple[Row, Origin]] = []
     differences: list[tuple[Row, Origin]] = []
     for row in sheet.rows:
-        if is_plain(row) or AVERAGE.match(row.system):
+        if is_plain(row) or is_average_row(row) or is_total_row(row):
             continue
         metrics = {metric for metric, _ in row.kinds.values()}
         scores = scores_of(row.cells)
         others: list[Source] = [(r.system, r.cells) for r in sheet.rows if r is not row and RATIO.search(r.system)]
         if DIFFERENCE.search(row.system) or "percentage_points" in metrics:
-            found, origin = differences, _origin(scores, [*plain, *others], "difference")
+            found, origin = differences, _origin(scores, [*plain, *others], "difference", row.system)
         else:
             of_one = all(abs(cell.value) <= FRACTION_AT_MOST for cell in scores.values())
-            found, origin = ratios, _origin(scores, plain, "fraction" if of_one else "ratio")
+            found, origin = ratios, _origin(scores, plain, "fraction" if of_one else "ratio", row.system)
         if origin is not None:
             found.append((row, origin))
-        else:
-            yield from _own_average(sheet, row, None)
     differences = [(row, _of_unprinted_ratios(origin, {r.system: o for r, o in ratios})) for row, origin in differences]
     habits = [habit([m for _, o in found for m in o.made.values() if m.is_possible]) for found in (ratios, differences)]
     follows = follows_printed(habits)
@@ -166,7 +225,7 @@ def _label(sheet: Sheet, row: Row, origin: Origin, rules: Mapping[str, str]) -> 
         )
 
 
-def _own_average(sheet: Sheet, row: Row, origin: Origin | None) -> Iterator[Finding]:
+def _own_average(sheet: Sheet, row: Row, origin: Origin) -> Iterator[Finding]:
     """The average cell of a derived row: of its own cells, or the same operation on the averages of its two sources.
 
     Papers do either, over all columns or some; a cell is a finding if none of these gives it.
@@ -176,7 +235,7 @@ def _own_average(sheet: Sheet, row: Row, origin: Origin | None) -> Iterator[Find
     for column in [c for c in row.cells if is_average(c)]:
         cell = row.cells[column]
         ways: list[tuple[Decimal, Decimal, str]] = []
-        if origin and all(column in cells[name] for name in (origin.first, origin.second)):
+        if all(column in cells[name] for name in (origin.first, origin.second)):
             made = _MAKERS[origin.kind](cell, cells[origin.first][column], cells[origin.second][column])
             if made.is_turned:
                 why = f"{origin.rule}, as the other cells are: the sign is turned"
@@ -187,7 +246,7 @@ def _own_average(sheet: Sheet, row: Row, origin: Origin | None) -> Iterator[Find
             if mean := rule({c: v.value for c, v in own.items()}):
                 slack = slack_of_mean(cell, mean[1], max(v.unit for v in own.values()))
                 ways.append((mean[0], slack, f"{name} of this row's own cells"))
-        if origin and origin.kind == "ratio" and len(origin.made) >= 2:
+        if origin.kind == "ratio" and len(origin.made) >= 2:
             sums = [
                 sum((cells[name][c].value for c in origin.made), Decimal(0)) for name in (origin.first, origin.second)
             ]
@@ -199,39 +258,76 @@ def _own_average(sheet: Sheet, row: Row, origin: Origin | None) -> Iterator[Find
 
 def derived_columns(sheet: Sheet) -> Iterator[Finding]:
     """Columns of percentages, differences or compression against two columns, or one column and one row of it."""
-    columns = sheet.columns
-    by_column = {c: {str(i): r.cells[c] for i, r in enumerate(sheet.rows) if c in r.cells} for c in columns}
-    for column in columns:
-        kind = derived_kind(column)
-        if not kind or is_average(column):
+    by_column = _columns_and_sizes(sheet)
+    for column, target in by_column.items():
+        kind = "compression" if column == "speed-up" else derived_kind(column)
+        if not kind or is_average(column) or len(target) < 3:
             continue
-        found = [_to_a_row(sheet, by_column[column], kind)]
-        if kind != "compression":
-            found.append(_origin(by_column[column], [(c, by_column[c]) for c in columns if c != column], kind))
-        origin = max((o for o in found if o is not None), key=lambda o: o.share, default=None)
+        if all(cell.suffix.lower() in ("x", "×") for cell in target.values()):
+            kind = "compression"
+        origin = _origin_of_column(sheet, by_column, column, kind)
         if origin is None:
             continue
+        is_speed = bool(re.search(r"speed|faster", column, re.IGNORECASE))
+        of_means = any(
+            re.search(r"\b(?:mean|average|avg)\b", one, re.IGNORECASE) for one in (origin.first, origin.second)
+        )
         for place, made in origin.made.items():
+            if of_means and abs(made.cell.value - made.value) <= abs(made.value) / 500:
+                continue  # a mean of ratios is near the ratio of means
+            if is_speed and abs(made.cell.value - made.value) <= abs(made.value) / 20:
+                continue  # times of two measurements are never quite alike
             if not made.is_possible:
-                check, changes = ("sign", "the sign of a comparison") if made.is_turned else (kind, "a digit")
-                yield of_cell(sheet, sheet.rows[int(place)], column, made.value, check, origin.rule, changes)
+                check, changes = ("sign", "the sign of a comparison") if made.is_turned else (origin.kind, "a digit")
+                row = sheet.rows[int(place)]
+                yield of_cell(sheet, row, column, made.value, check, origin.rule, changes)
 
 
-def _to_a_row(sheet: Sheet, target: Mapping[str, Printed], kind: str) -> Origin | None:
+def _columns_and_sizes(sheet: Sheet) -> dict[str, dict[str, Printed]]:
+    """Column -> number of the row -> cell; sizes are columns too."""
+    found = {c: {str(i): r.cells[c] for i, r in enumerate(sheet.rows) if c in r.cells} for c in sheet.columns}
+    for size in ("params", "flops", "speed-up"):
+        cells = {str(i): r.sizes[size] for i, r in enumerate(sheet.rows) if size in r.sizes}
+        if cells and len({cell.suffix for cell in cells.values()}) == 1:
+            found.setdefault(size, cells)
+    return found
+
+
+def _origin_of_column(
+    sheet: Sheet, by_column: Mapping[str, Mapping[str, Printed]], column: str, kind: str
+) -> Origin | None:
+    """What most of a column's cells are made of: two columns, or one column and one row of it."""
+    target = by_column[column]
+    found = []
+    uncertain = re.compile(r"interval|\bci\b|\bsd\b|\bstd\b", re.IGNORECASE)
+    sources = [(c, cells) for c, cells in by_column.items() if c != column and not uncertain.search(c)]
+    plain = [(c, cells) for c, cells in sources if not derived_kind(c) and c != "speed-up"]
+    for one in KINDS_OF[kind]:
+        found.append(_to_a_row(sheet, column, target, plain, one))
+        if one != "compression":
+            pair = _origin(target, sources, one)
+            found.append(pair if pair and pair.near >= 3 and pair.share >= 0.65 else None)
+    return max((origin for origin in found if origin is not None), key=lambda origin: origin.share, default=None)
+
+
+def _to_a_row(
+    sheet: Sheet, name: str, target: Mapping[str, Printed], sources: Sequence[Source], kind: str
+) -> Origin | None:
     """The column, and the row of it, that most of the target's cells are relative to; None where none convinces."""
-    plain = [column for column in sheet.columns if not derived_kind(column)]
-    sources = {c: {i: r.cells[c] for i, r in enumerate(sheet.rows) if c in r.cells} for c in plain}
-    if kind == "compression":
-        sources = {"parameters": {i: r.sizes["params"] for i, r in enumerate(sheet.rows) if "params" in r.sizes}}
     best: Origin | None = None
-    for column, cells in sources.items():
+    pairs = sum(map(len, (cells for _, cells in sources)))
+    tried = pairs
+    for column, cells in sources:
         for reference, base in cells.items():
             made = {
-                place: _MAKERS[kind](cell, cells[int(place)], base)
+                place: _MAKERS[kind](cell, cells[place], base)
                 for place, cell in target.items()
-                if int(place) in cells and int(place) != reference and base.value and cells[int(place)].value
+                if place in cells and place != reference and base.value and cells[place].value
             }
-            origin = Origin(kind, column, f"{column} of {sheet.rows[reference].system}", made)
-            if origin.near >= 3 and origin.share >= 0.6 and (best is None or origin.share > best.share):
+            row = sheet.rows[int(reference)].system
+            origin = Origin(kind, column, f"{column} of {row}", made)
+            if origin.near >= 3 and origin.share >= 0.65 and (best is None or origin.share > best.share):
                 best = origin
-    return best
+                # a column that the name repeats is the first that one would try, and the first row of any other
+                tried = 1 if column in name else len(sources) if reference == min(cells, key=int) else pairs
+    return best if best is not None and best.expected(max(1, tried)) <= LIKELY else None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
-from bench.audit.names import AVERAGE, is_average, is_plain
-from bench.audit.sheets import Row, Sheet
+from bench.audit.names import is_average, is_average_row, is_plain
+from bench.audit.table import Row, Sheet
 
 ARITHMETIC, INFERENCE = "arithmetic", "inference"
 
@@ -39,7 +39,7 @@ def of_cell(sheet: Sheet, row: Row, column: str, right: Decimal, check: str, why
 
     ``changes`` is worked out where it is not given: whether the right value moves the row in its column.
     """
-    cell = row.cells[column]
+    cell = row.cells[column] if column in row.cells else row.sizes[column]
     rounded = right.quantize(cell.unit, ROUND_HALF_UP)
     return Finding(
         sheet.where,
@@ -55,17 +55,52 @@ def of_cell(sheet: Sheet, row: Row, column: str, right: Decimal, check: str, why
 
 
 def _rank_change(sheet: Sheet, row: Row, column: str, right: Decimal) -> str:
+    if column not in row.cells:
+        return "a size"
     others = [r.cells[column].value for r in sheet.rows if r is not row and column in r.cells and is_plain(r)]
     before, after = (sum(other > value for other in others) for value in (row.cells[column].value, right))
     if is_plain(row) and before != after:
         return f"a ranking: {before + 1} becomes {after + 1}"
-    return "a headline" if is_average(column) or AVERAGE.match(row.system) else "a digit"
+    return "a headline" if is_average(column) or is_average_row(row) else "a digit"
+
+
+def causes(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings by what is behind them: a column that is cut off is one cause, a row quoted from elsewhere is one."""
+    grouped: dict[tuple[str, ...], list[Finding]] = {}
+    for f in findings:
+        key: tuple[str, ...] = (f.where, f.row, f.column, f.check, f.why)
+        if f.check in ("truncation", "sizes", "duplicate row"):
+            key = (f.where, f.check, f.why)
+        elif f.check in ("quoted differently", "teacher changes"):
+            key = (f.where, f.row, f.check)
+        grouped.setdefault(key, []).append(f)
+    return list(grouped.values())
 
 
 def table(findings: Sequence[Finding]) -> str:
-    """Markdown, in the order of the sources."""
+    """Markdown, one line a cause: arithmetic before guesses, each in the order of the sources."""
     from tabulate import tabulate
 
-    rows = [[f.where, f.row, f.column, f.printed, f.recomputed or "–", f.basis, f.why, f.changes] for f in findings]
     header = ["where", "row", "column", "printed", "recomputed", "basis", "why", "changes"]
-    return tabulate(rows, header, tablefmt="github", disable_numparse=True)
+    return tabulate(list(map(_line, causes(findings))), header, tablefmt="github", disable_numparse=True)
+
+
+def _line(cause: Sequence[Finding]) -> list[str]:
+    first = cause[0]
+    return [
+        first.where,
+        several([f.row for f in cause]),
+        several([f.column for f in cause]),
+        several([f.printed for f in cause], once=False),
+        several([f.recomputed or "–" for f in cause], once=False),
+        first.basis,
+        first.why,
+        first.changes,
+    ]
+
+
+def several(texts: Sequence[str], once: bool = True) -> str:
+    """The first three and how many more."""
+    shown = list(dict.fromkeys(texts)) if once else list(texts)
+    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+    return ", ".join(shown[:3]) + more

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding
 from bench.audit.names import is_plain, score_columns
-from bench.audit.sheets import UNKNOWN, Sheet
+from bench.audit.table import UNKNOWN, Sheet
 
 STRADDLED = 78.0
 """Between what these systems reach in F1 on the test server of QQP (60 to 75) and in accuracy on its dev set (80 to 92)."""

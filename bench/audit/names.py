@@ -6,17 +6,35 @@ import re
 from collections.abc import Mapping
 
 from bench.audit.printed import Printed
-from bench.audit.sheets import Row, Sheet
+from bench.audit.table import Row, Sheet
 
-AVERAGE = re.compile(r"^(avg|average|mean|score|macro|overall|glue$|glue avg)", re.IGNORECASE)
-RATIO = re.compile(r"percent|%\s*(?:of|\)|$)|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b", re.IGNORECASE)
-DIFFERENCE = re.compile(r"\bdiff|delta|Δ|\bgaps?\b|\bgains?\b|improve|\bminus\b|\bdrop\b|\bvs\b", re.IGNORECASE)
+AVERAGE = re.compile(
+    r"^\W*(avg|average|mean\b|score|macro(?![ -]?f)|overall|glue$|glue avg|aver\.|ave\.|ave$|avr\.?$|moyenne|durchschnitt|mittel|media$"
+    r"|promedio|gemiddeld|średni|среднее|平均|均值|总分|均分|평균|average)",
+    re.IGNORECASE,
+)
+AVERAGE_LAST = re.compile(r"(?:\b(?:avg|average)|平均|평균)\.?\s*(?:score|acc\w*)?\s*(?:\([^()]*\))?$", re.IGNORECASE)
+TOTAL = re.compile(
+    r"^\W*(?:grand |sub)?(?:total|sum|summe|gesamt|somme|合计|总计|总和|합계)\b\W*(?:\([^()]*\))?$", re.IGNORECASE
+)
+RATIO = re.compile(
+    r"percent(?!ile)|%\s*of|(?<![\d\s])\s*%\s*(?:\)|$)|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b",
+    re.IGNORECASE,
+)
+DIFFERENCE = re.compile(
+    r"\bdiff|delta|Δ|\bgaps?\b|\bgains?\b|improve|\bminus\b|\bdrop\b(?!\s*\()|\bvs\b|\bdegradation|\b(?:in|de)crease|\bchange\b",
+    re.IGNORECASE,
+)
 RATIO_COLUMN = re.compile(
-    r"%\s*of|percent(?:age)? of|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b", re.IGNORECASE
+    r"%\s*of|[A-Za-z]%$|percent(?:age)? of|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b", re.IGNORECASE
 )
 """Narrower than for rows: a percent sign alone is the unit of many columns of scores."""
 QUANTITY = re.compile(
-    r"\b(?:mult-?adds?|macs?|flops?|param\w*|weights|layers|heads|vocab\w*|embeddings?|hidden size|dim(?:ension)?s?"
+    r"^\W*#|\b(?:size|length|lr|learning rate|warm-?up\w*|dropout|seq(?:uence)?|(?:max|min) \w+|rank|year|bits?|sparsity|ratio|ppl|perplexity"
+    r"|loss|price|cost|gpus?|threads?|width|depth|latenz|zeit|schritte|größe|temps|durée|taille|tiempo|tamaño|download\w*|stars"
+    r"|threshold|runs?|count|number|total|sum|\w*shots?|context|window|p(?:-value)?|iter\w*|decay|temperature|alpha|beta)\b"
+    r"|时间|参数|层数|词表|大小|速度|显存|学习率|步数|句长|시간|파라미터|층|크기|속도|時間|サイズ|パラメータ|層|время|слоёв|параметр|размер"
+    r"|\b(?:mult-?adds?|macs?|flops?|param\w*|weights|layers|heads|vocab\w*|embeddings?|hidden size|dim(?:ension)?s?"
     r"|tokens|examples|sentences|samples|rows|steps|epochs|cells|seeds|trainings|batch(?:es)?(?: size)?"
     r"|time|latency|throughput|seconds|minutes|hours|memory|speed|energy)\b"
     r"|(?<!['’])\bs\b|\b(?:ms|mb|gb|mib|gib)\b|(?:^|(?<!±)\s)(?:n|sd|std)$",
@@ -34,11 +52,22 @@ TEACHER = re.compile(r"teacher|_tea\b|\btea\b", re.IGNORECASE)
 
 
 def is_average(column: str) -> bool:
-    return bool(AVERAGE.match(column.strip()))
+    return bool(AVERAGE.match(column.strip()) or AVERAGE_LAST.search(column.strip()))
+
+
+def is_average_row(row: Row) -> bool:
+    """Whether the name, or the last of its parts, is that of an average."""
+    return bool(AVERAGE.match(row.system) or AVERAGE.match(row.system.rpartition(", ")[2]))
+
+
+def is_total_row(row: Row) -> bool:
+    return bool(TOTAL.match(row.system) or TOTAL.match(row.system.rpartition(", ")[2]))
 
 
 def derived_kind(column: str) -> str:
     """How a column is made from others by its name: ratio, difference, compression, or not at all."""
+    if re.search(r"\bgeo", column, re.IGNORECASE):
+        return ""  # a geometric mean is none of them
     if COMPRESSION_COLUMN.search(column):
         return "compression"
     return "ratio" if RATIO_COLUMN.search(column) else "difference" if DIFFERENCE.search(column) else ""
@@ -55,7 +84,8 @@ def is_of_shape(column: str) -> bool:
 
 
 def is_score(column: str) -> bool:
-    return not (is_average(column) or derived_kind(column) or is_quantity(column))
+    unnamed = re.fullmatch(r"column \d+(?: \(.*\))?", column)
+    return not (unnamed or is_average(column) or derived_kind(column) or is_quantity(column))
 
 
 def score_columns(sheet: Sheet) -> list[str]:
@@ -67,7 +97,7 @@ def is_plain(row: Row) -> bool:
     kinds = {metric for metric, _ in row.kinds.values()}
     if kinds & {"percent_of_teacher", "percentage_points"}:
         return False
-    return not (AVERAGE.match(row.system) or RATIO.search(row.system) or DIFFERENCE.search(row.system))
+    return not (is_average_row(row) or is_total_row(row) or RATIO.search(row.system) or DIFFERENCE.search(row.system))
 
 
 def scores_of(cells: Mapping[str, Printed]) -> dict[str, Printed]:
@@ -92,3 +122,36 @@ def conditions(where: str) -> dict[str, str]:
 
 def plain_task(column: str) -> str:
     return re.sub(r"[^a-z]", "", re.sub(r"\(.*", "", column.lower()))
+
+
+METRIC = re.compile(
+    r"\b(?:acc(?:uracy)?|f1|em|mcc|matthews|m(?:atthews)?[ -]?corr|pearson|spearman|p-s corr|corr|matched|mismatched|mm?|first|second)\b\.?",
+    re.IGNORECASE,
+)
+
+
+def whole_name(text: str) -> str:
+    """A name without case and blanks, every digit, sign and bracket kept: F1 and EM, v1 and v2, B/16 and B/32 are apart."""
+    return re.sub(r"\s+", "", text).casefold()
+
+
+def task_of(column: str) -> str:
+    """A column's name without its metric: the columns of one task have one."""
+    return re.sub(r"[^\w]|_", "", METRIC.sub("", column.lower()))
+
+
+def is_quantity_row(row: Row) -> bool:
+    """Whether a row is named as a count or a time, in a table of systems in columns."""
+    return bool(QUANTITY.match(row.system.strip()) or QUANTITY.match(row.system.rpartition(", ")[2].strip()))
+
+
+def has_scores(sheet: Sheet, column: str) -> bool:
+    """Whether a column's numbers look like scores, in any language: decimals between 0 and 100, mostly different, of no unit."""
+    if not is_score(column):
+        return False
+    cells = [row.cells[column] for row in sheet.rows if column in row.cells and is_plain(row)]
+    if not cells or any("e" in cell.text.lower() or cell.suffix not in ("", "%") for cell in cells):
+        return False
+    decimal = sum(cell.places >= 1 and 0 <= cell.value <= 100 for cell in cells)
+    distinct = len({cell.value for cell in cells})
+    return decimal >= 0.7 * len(cells) and (len(cells) < 6 or distinct >= 0.4 * len(cells))

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import html
 import re
-from dataclasses import dataclass
+import unicodedata
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
-NUMBER = re.compile(r"[-+−–]?\d[\d,]*(?:\.\d+)?|[-+−–]?\.\d+")
+DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+)"
+UNIT = (
+    r"(?:%|‰|[x×X](?![\w])|(?:ms|µs|us|sec|secs|s|min|mins|h|hr|hrs|hours?|d|days?|[KkMBGT]|[KMGT]i?B|mb|mn|bn|b|m|B/s|MB/s"
+    r"|it/s|tok/s|tokens/s|pts?|pp|points?|bits?|bpw|GFLOPs|MFLOPs|FLOPs|GMACs|MACs|params|million|billion|hours|epochs?"
+    r"|W|J|fps|FPS|qps)(?![\w]))"
+)
+TOKEN = re.compile(rf"(?<![\w.])(?P<sign>[-+−–](?=[\d.]))?(?P<number>{DIGITS})(?:\s*(?P<unit>{UNIT}))?(?![\w])")
+SUPERSCRIPT = re.compile(r"\^\{?[\w*†‡,]+\}?|[†‡§¶*✝♠♣♦♡¹²³⁴⁵⁶⁷⁸⁹⁰]")
+GLUE = re.compile(r"^[\s()\[\]/,;:|~≈∼<>≤≥=±→➔➜➡…+\-–—−.$°√'\"’_]*$")
+WORDS_BETWEEN = re.compile(r"\b(?:to|vs\.?|versus|and|out of|of|CI|about|ca\.?|approx\.?|over|under)\b", re.IGNORECASE)
+CLOCK = re.compile(r"\s*\d+:\d\d(?::\d\d)?\s*|.*\d{4}-\d\d-\d\d.*|.*\d+\s*h\s*\d+\s*m.*|.*\d\s*m(?:in)?\s*\d+\s*s.*")
+"""Times of a clock and dates: no numbers to compute with."""
+POWER = re.compile(r"(?:(\d[\d.]*)\s*(?:×|\\times|\\cdot|x|\*)\s*)?(?<![\d.])10\s*\^\s*\{?\s*([-−+]?\d+)\s*\}?")
 
 
 @dataclass(frozen=True)
@@ -16,11 +30,17 @@ class Printed:
     Attributes:
         text: as it stands there, without marks of emphasis.
         places: digits after the point.
+        bold: whether it is set in bold.
+        deviation: what is printed behind ±, if anything.
+        suffix: the unit behind it, as % or M.
     """
 
     text: str
     value: Decimal
     places: int
+    bold: bool = field(default=False, compare=False)
+    deviation: Printed | None = field(default=None, compare=False)
+    suffix: str = field(default="", compare=False)
 
     @property
     def unit(self) -> Decimal:
@@ -36,20 +56,92 @@ class Printed:
         return self.value == exact.quantize(self.unit, ROUND_DOWN)
 
 
+@dataclass(frozen=True)
+class Part:
+    """One number of a cell and what it is there: ``value``, ``other`` (a second value) or ``change`` (a signed one in brackets)."""
+
+    number: Printed
+    role: str
+
+
 def printed(text: str) -> Printed | None:
     """The number of a cell, or None where there is none or more than one.
 
     Emphasis, percent signs, multiplication signs, a deviation after ± or as a subscript, and footnote marks are left aside.
     """
-    plain = re.sub(r"</?\w+>", "", text)
-    plain = re.sub(r"^(\W*\d[\d.,]*\W*)_\{?(?:\\pm)?\s*[\d.]+\}?$", r"\1", plain)
+    parts = numbers_of(text)
+    return parts[0].number if len(parts) == 1 else None
+
+
+def numbers_of(text: str) -> list[Part]:
+    """The numbers of a cell in their order, deviations and intervals left with the number before them; none where it is words."""
+    bold = bool(re.search(r"\*\*|__|<(?:b|strong)\b|\\(?:textbf|mathbf|bf)\b", text))
+    plain = _without_marks(text)
+    tokens = list(TOKEN.finditer(plain))
+    if not tokens or CLOCK.fullmatch(plain) or not _is_glue(TOKEN.sub(" ", plain)):
+        return []
+    parts: list[Part] = []
+    end = 0
+    for token in tokens:
+        glue, end = plain[end : token.start()], token.end()
+        number = _number(token, glue, bold)
+        if not parts:
+            parts.append(Part(number, "value"))
+            continue
+        role = _role(glue, token, number, parts[0].number)
+        if role == "change" and "↓" in glue:
+            number = replace(number, text=f"-{number.text.lstrip('-')}", value=-abs(number.value))
+        if role == "deviation":
+            last = parts[-1]
+            parts[-1] = Part(replace(last.number, deviation=last.number.deviation or number), last.role)
+        elif role:
+            parts.append(Part(number, role))
+    return parts
+
+
+def _without_marks(text: str) -> str:
+    plain = html.unescape(text)
+    plain = re.sub(r"\$?\\pm\s*", "±", plain).replace("+/-", "±").replace("\\times", "×").replace("+-", "±")
+    plain = re.sub(r"<br\s*/?>", " / ", plain)
+    plain = POWER.sub(lambda m: f"{m[1] or 1}e{m[2].replace('−', '-')}", plain)
+    plain = re.sub(r"</?\w[^<>]*>", "", plain)
     plain = re.sub(r"\\(?:textbf|underline|mathbf|textit|emph|bf)\b", "", plain)
-    plain = re.sub(r"\$?\\pm.*|±.*|\+/-.*", "", plain)
-    plain = re.sub(r"\[\d+\]|\^\{?[\w*†‡]+\}?|[*_`{}$†‡~]|\\[,;% ]", " ", plain)
-    plain = re.sub(r"(?<=\d)\s*(?:%|x|×|X|ms|s|[MBGK])\s*$", "", plain.strip())
-    plain = re.sub(r"\\times", "", plain).strip()
-    if not NUMBER.fullmatch(plain.replace(" ", "")):
-        return None
-    clean = plain.replace(" ", "").replace(",", "").replace("−", "-").replace("–", "-").lstrip("+")
-    value = Decimal(clean)
-    return Printed(clean, value, max(0, -int(value.as_tuple().exponent)))
+    # a deviation as a subscript: 81.2_{0.4}
+    plain = re.sub(r"(?<=\d)(\s*%?\s*)\$?_\{?\s*±?\s*([\d.]+)\s*\}?\$?", r"\1 ±\2", plain)
+    plain = SUPERSCRIPT.sub("", plain)
+    plain = re.sub(r"(?<=\S)\s*\[\s*\w{0,3}\s*\]|^\s*(?:\[\d+\]\s*)+$", "", plain)  # a footnote
+    plain = re.sub(r"(?<!\w)(\d+),(\d{1,2})(?![\d,])(?=\s*(?:$|%|[(±/]))", r"\1.\2", plain)  # a decimal comma
+    plain = "".join(mark for mark in plain if unicodedata.category(mark) not in ("So", "Sk", "Mn", "Cf") or mark == "^")
+    return re.sub(r"[*`{}$]|\\[,;%! ]", " ", plain).replace("\\", " ").replace("~", " ").strip()
+
+
+def _is_glue(rest: str) -> bool:
+    return bool(GLUE.match(re.sub(r"[↑↓]", " ", WORDS_BETWEEN.sub(" ", rest))))
+
+
+def _number(token: re.Match[str], glue: str, bold: bool) -> Printed:
+    sign = token["sign"] or ""
+    if sign and glue.rstrip(" ") and glue[-1:] not in " (/[,;→|" and token.start():
+        sign = ""  # 84.3–85.1 is a range
+    clean = token["number"].replace(",", "")
+    clean = clean.rstrip(".") if clean.endswith(".") else clean
+    value = Decimal(("-" if sign in "-−–" and sign else "") + clean)
+    shown = ("-" if sign and sign in "-−–" else "") + clean
+    return Printed(shown, value, max(0, -int(value.as_tuple().exponent)), bold, None, token["unit"] or "")
+
+
+def _role(glue: str, token: re.Match[str], number: Printed, first: Printed) -> str:
+    """What a further number of a cell is: "" for the end of a range or an interval, which no column holds."""
+    if "±" in glue:
+        return "deviation"
+    if "[" in glue:
+        return ""
+    sign = token["sign"] or next((mark for mark in "↑↓" if mark in glue), "")
+    closed = "(" in glue or "↑" in glue or "↓" in glue
+    if closed and sign:
+        return "change"
+    if sign == "+" and glue.endswith(" "):
+        return "change"
+    if "(" in glue and not number.suffix and abs(number.value) < abs(first.value) / 5 and number.places >= 1:
+        return "deviation"  # without a sign and small: over seeds
+    return "other"

@@ -1,55 +1,31 @@
-"""Tables of papers read from tidy CSV, Markdown and LaTeX into one form."""
+"""Tables of papers and pages read from their files: tidy CSV, Markdown, HTML, LaTeX, reStructuredText, notebooks, text."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.audit.latex import spanned, unlatex
-from bench.audit.printed import Printed, printed
+from bench.audit.counted import Seen, seen, unread
+from bench.audit.grid import Grid, line_of
+from bench.audit.latex import latex_grids
+from bench.audit.layout import sheets_of
+from bench.audit.markdown import markdown_grids
+from bench.audit.notebook import notebook_texts
+from bench.audit.printed import printed
+from bench.audit.rst import rst_grids
+from bench.audit.table import Row, Sheet
+from bench.audit.webpage import html_grids
 from bench.errors import InputError
 
 SIZES = {"params_m": "params", "flops_b": "flops", "speedup": "speed-up"}
 TIDY = ("source", "table", "system", "task", "value")
-UNKNOWN = ("", "unknown", "mixed")
-PIPES = re.compile(r"\s*\|?[^|]*(\|[^|]*){2,}$")
-TWO = re.compile(r"\s*[-+−]?\d+(?:\.\d+)?\s*/\s*[-+−]?\d+(?:\.\d+)?\s*")
-"""Two numbers in one cell, as 84.6/83.4."""
-ASIDE = re.compile(r"\s*(\*{0,2}[-+−]?\d[\d.,]*\*{0,2}%?)\s*\(?\s*([-+−–↑↓]?)\s*(\d+(?:\.\d+)?)\s*%?\s*\)?\s*")
-"""A number and a second one behind it, as 84.3 (-0.5), 84.3 ↓0.5, 84.3 (0.2)."""
-
-
-@dataclass
-class Row:
-    """One system of a table."""
-
-    system: str
-    cells: dict[str, Printed]
-    """column -> what is printed there"""
-    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """column -> metric and split, where the source says them"""
-    sizes: dict[str, Printed] = field(default_factory=dict)
-    """params, flops, speed-up"""
-
-
-@dataclass
-class Sheet:
-    """One table of one source."""
-
-    source: str
-    name: str
-    rows: list[Row]
-
-    @property
-    def columns(self) -> list[str]:
-        return list(dict.fromkeys(column for row in self.rows for column in row.cells))
-
-    @property
-    def where(self) -> str:
-        return f"{self.source}: {self.name}" if self.name else self.source
+TEXTS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".tex")
+"""Endings of files whose tables are found by their own marks, whichever container the file is."""
+KINDS = (".csv", ".tsv", ".ipynb", *TEXTS)
+"""Endings of all files that tables are read from."""
 
 
 class NoTable(InputError):
@@ -65,6 +41,17 @@ class Pages:
     """file name -> running text, of those that have some"""
     without: list[str] = field(default_factory=list)
     """names of files without a table of numbers: a page whose text speaks of others' tables, a list of keys"""
+    printed: int = 0
+    """numbers that a plain pass counts in the tables"""
+    counted: int = 0
+    """tables of at least four numbers that this pass sees"""
+    unread: list[tuple[str, Seen]] = field(default_factory=list)
+    """file name and number of those that the reader did not take in"""
+
+    @property
+    def reading(self) -> str:
+        """How much of the files was read: nothing found is worth only as much."""
+        return f"read {self.printed - len(self.unread):,} of {self.printed:,} numbers in {self.counted} tables"
 
 
 def read_all(files: Sequence[Path]) -> Pages:
@@ -76,12 +63,18 @@ def read_all(files: Sequence[Path]) -> Pages:
     pages = Pages()
     for path in files:
         try:
-            pages.sheets += read(path)
+            sheets = read(path)
         except NoTable:
             if len(files) == 1:
                 raise
             pages.without.append(path.name)
-        if path.suffix.lower() != ".csv":
+            sheets = []
+        pages.sheets += sheets
+        tables = seen(path)
+        pages.counted += len(tables)
+        pages.printed += sum(map(len, tables))
+        pages.unread += [(path.name, one) for one in unread(tables, sheets)]
+        if path.suffix.lower() in TEXTS:
             pages.texts[path.name] = path.read_text(encoding="utf-8")
     if not pages.sheets:
         raise NoTable(f"no table of numbers in {', '.join(map(str, files))}")
@@ -102,27 +95,28 @@ def read(path: Path) -> list[Sheet]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
     kind = path.suffix.lower()
-    if kind == ".csv":
-        sheets = from_csv(text, str(path))
-    elif kind == ".tex":
-        sheets = from_latex(text, path.name)
-    elif kind in (".md", ".markdown", ".txt"):
-        sheets = from_markdown(text, path.name)
+    if kind in (".csv", ".tsv"):
+        sheets = from_csv(text, str(path), "\t" if kind == ".tsv" else ",")
+    elif kind == ".ipynb":
+        sheets = from_notebook(text, str(path))
+    elif kind in TEXTS:
+        sheets = from_text(text, path.name, aligned=kind == ".txt", folder=path.parent)
     else:
-        raise InputError(f"{path}: tables are read from .csv, .md, .txt and .tex")
+        raise InputError(f"{path}: tables are read from .csv, .tsv, .md, .html, .tex, .rst, .ipynb and .txt")
     if not sheets:
         raise NoTable(f"{path}: no table of numbers found in it")
     return sheets
 
 
-def from_csv(text: str, where: str) -> list[Sheet]:
+def from_csv(text: str, where: str, mark: str = ",") -> list[Sheet]:
     """Tidy rows (source, table, system, task, value ...), or a plain grid with a header."""
-    lines = list(csv.reader(text.splitlines()))
+    lines = list(csv.reader(text.splitlines(), delimiter=mark))
     if not lines:
         return []
     header = [name.strip() for name in lines[0]]
     if not set(TIDY) <= set(header):
-        return _grids(Path(where).name, [("", lines)])
+        grid = Grid("", [line_of((cell.strip() for cell in line), n) for n, line in enumerate(lines, start=1)], 1)
+        return sheets_of(Path(where).name, [grid])
     bodies = []
     for number, values in enumerate(lines[1:], start=2):
         if len(values) != len(header):
@@ -161,132 +155,49 @@ def _tasks_of_several_columns(bodies: Sequence[dict[str, str]]) -> set[tuple[str
 
 
 def from_markdown(text: str, where: str) -> list[Sheet]:
-    """Tables of pipes or tabs, also with blank lines between their rows; the nearest heading or caption above names each."""
-    tables: list[tuple[str, list[list[str]]]] = []
-    title, kind = "", ""
-    block: list[list[str]] = []
-    for line in [*text.splitlines(), "end"]:
-        now = "|" if PIPES.match(line) else "\t" if line.count("\t") >= 2 else ""
-        if not now and kind == "|" and not line.strip():
-            continue  # pages put blank lines between the rows of a table
-        separator = now == "|" and re.fullmatch(r"[\s|:-]+", line)
-        starts_anew = separator and len(block) > 1  # a second header stands directly below the rows of another table
-        if block and (now != kind or starts_anew):
-            header = [block.pop()] if starts_anew else []
-            tables.append((title, block))
-            block = header
-        kind = now
-        if now and not separator:
-            cells = line.strip().strip("|").split("|") if now == "|" else line.split("\t")
-            block.append([cell.strip() for cell in cells])
-        if re.match(r"#+ |\*\*Table|Table \d", line):
-            title = re.sub(r"[#*]", "", line).strip()[:80]
-    return _grids(where, tables)
+    """Tables of a page in Markdown, with those of HTML and LaTeX within it."""
+    return from_text(text, where)
 
 
 def from_latex(text: str, where: str) -> list[Sheet]:
     """Every tabular; a caption in the same table environment names it."""
-    text = re.sub(r"(?<!\\)%.*", "", text)
-    tables = []
-    pattern = re.compile(r"\\begin\{(tabular[*xy]?)\}.*?\\end\{\1\}", re.DOTALL)
-    for found in pattern.finditer(text):
-        begin = text.rfind(r"\begin{table", 0, found.start())
-        end = text.find(r"\end{table", found.end())
-        around = text[begin if begin >= 0 else found.start() : end if end >= 0 else found.end()]
-        caption = re.search(r"\\caption\{((?:[^{}]|\{[^{}]*\})*)\}", around)
-        body = re.sub(r"^\\begin\{tabular[*xy]?\}(?:\{[^{}]*\})*(?:\[[^\]]*\])?", "", found.group(0))
-        body = re.sub(r"\\end\{tabular[*xy]?\}$", "", body)
-        body = re.sub(
-            r"\\(?:toprule|midrule|bottomrule|hline|cmidrule(?:\([^)]*\))?\{[^}]*\}|cline\{[^}]*\})", "", body
-        )
-        lines = []
-        for line in re.split(r"\\\\(?:\[[^\]]*\])?", body):
-            cells = [text for cell in re.split(r"(?<!\\)&", line) for text in spanned(cell)]
-            if any(cells):
-                lines.append(cells)
-        tables.append((unlatex(caption.group(1)) if caption else "", lines))
-    return _grids(where, tables)
+    return from_text(text, where)
 
 
-def _grids(where: str, tables: Iterable[tuple[str, Sequence[Sequence[str]]]]) -> list[Sheet]:
-    """Grids with systems in the first column; columns of sizes are known by their headers."""
-    sheets = []
-    for title, lines in tables:
-        if len(lines) < 2:
-            continue
-        header, body = _header(lines)
-        scores = [i for i, name in enumerate(header) if i and not size_of(name)]
-        rows = []
-        for line in body:
-            system, cells, sizes = _plain(line[0]) if line else "", {}, {}
-            values = [text for text in line[1:] if text.strip()]
-            short = len(line) < len(header) and len(values) == len(scores) < len(header) - 1
-            # a row without sizes is often printed without empty cells for them
-            named = zip(
-                [header[i] for i in scores] if short else header[1:], values if short else line[1:], strict=False
-            )
-            for name, text in ((n, t) for pair in named for n, t in _halves(*pair)):
-                number = printed(text)
-                size = size_of(name)
-                if number is None or not name or (name.startswith("#") and not size):
-                    continue  # a count of something else, or a size whose header was read badly
-                if size:
-                    sizes[size] = number
-                else:
-                    cells[name] = number
-            if system and (cells or sizes):
-                rows.append(Row(system, cells, sizes=sizes))
-        if rows:
-            sheets.append(Sheet(where, title, rows))
-    titles = [sheet.name for sheet in sheets]
-    for place, sheet in enumerate(sheets, start=1):
-        if titles.count(sheet.name) > 1:  # the heading above stands for several
-            sheet.name = f"table {place}"
-    return sheets
+def from_notebook(text: str, where: str) -> list[Sheet]:
+    """Tables of a notebook: its Markdown cells and outputs.
+
+    Raises:
+        InputError: no notebook.
+    """
+    try:
+        texts = notebook_texts(text)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InputError(f"{where}: not a Jupyter notebook ({error})") from None
+    grids = [grid for part in texts for grid in grids_of(part, aligned=True)]
+    return sheets_of(Path(where).name, grids)
 
 
-def _header(lines: Sequence[Sequence[str]]) -> tuple[list[str], Sequence[Sequence[str]]]:
-    """Names of the columns and the lines below; a second line of names goes before the first where it says more."""
-    header = [_plain(cell) for cell in lines[0]]
-    below = [_plain(cell) for cell in lines[1]] if len(lines) > 2 else []
-    named = [cell for cell in below[1:] if cell]
-    if len(named) < 2 or len(below) > len(header) or not all(re.match(r"\W*[A-Za-z]", cell) for cell in named):
-        return header, lines[1:]
-    joined = []
-    for place, top in enumerate(header):
-        name = below[place] if place < len(below) else ""
-        repeated = name and below.count(name) > 1
-        joined.append(f"{top} {name}" if repeated and top else name or top)
-    return joined, lines[2:]
+def from_text(text: str, where: str, aligned: bool = False, folder: Path | None = None) -> list[Sheet]:
+    """Tables of all kinds that a text holds, in their order.
+
+    Args:
+        aligned: also those whose columns only blanks keep apart.
+        folder: where files that LaTeX inputs are looked for.
+    """
+    return sheets_of(where, grids_of(text, aligned, folder))
 
 
-def _halves(name: str, text: str) -> list[tuple[str, str]]:
-    """A cell of two numbers as two columns: MNLI-m/mm, MNLI-(m/mm), SQuAD (EM/F1); a signed one in brackets as a difference."""
-    if (aside := ASIDE.fullmatch(text)) and re.search(r"[(↑↓]", text):
-        sign = {"↑": "+", "↓": "-", "−": "-", "–": "-"}.get(aside.group(2), aside.group(2))
-        # without a sign it is a deviation over seeds
-        return [(name, aside.group(1)), *([(f"Δ {name}", sign + aside.group(3))] if sign else [])]
-    if not TWO.fullmatch(text):
-        return [(name, text)]
-    left, right = text.split("/")
-    parts = re.fullmatch(r"(.*?)\(?([\w.]+)/([\w.]+)\)?", name)
-    if parts is None:
-        return [(f"{name} (first)", left), (f"{name} (second)", right)]
-    base = parts.group(1)
-    return [(f"{base}{parts.group(2)}", left), (f"{base}{parts.group(3)}", right)]
-
-
-def _plain(text: str) -> str:
-    """Without footnote marks, tags, and the commands of formulas."""
-    text = re.sub(r"</?\w+>|\\(?:mathrm|overline|text|rm)\b", "", text)
-    return re.sub(r"\s*\[\d+\]|[*`†‡${}]", "", text).strip()
-
-
-def size_of(header: str) -> str:
-    """Which size a column holds: params, flops, speed-up, or none."""
-    name = header.lower()
-    if "param" in name or name.startswith(("size", "#p")):
-        return "params"
-    if "flop" in name:
-        return "flops"
-    return "speed-up" if re.search(r"speed.?up|faster", name) else ""
+def grids_of(text: str, aligned: bool = False, folder: Path | None = None) -> list[Grid]:
+    """What each container of tables finds; what one has read the next does not see."""
+    found: list[Grid] = []
+    rest = text
+    if re.search(r"\\begin\s*\{|\\(?:input|include)\s*\{", text):
+        found, rest = latex_grids(text, folder)
+    if re.search(r"<table\b", rest, re.IGNORECASE):
+        more, rest = html_grids(rest)
+        found += more
+    if re.search(r"^\s*(?:\+[-=]+\+|=+\s+=+|\.\. (?:list|csv)-table::)", rest, re.MULTILINE):
+        more, rest = rst_grids(rest)
+        found += more
+    return sorted([*found, *markdown_grids(rest, aligned)], key=lambda grid: grid.place)

@@ -118,28 +118,46 @@ def verify(
 @app.command(epilog="Example: python -m bench audit paper.tex tables.csv")
 def audit(
     files: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
-            metavar="FILE...", help="Tidy CSV, Markdown, LaTeX or the text of a page; several are held together."
+            metavar="FILE...",
+            help="Tidy CSV, Markdown, LaTeX, HTML, reStructuredText, a notebook or the text of a page; several are compared.",
         ),
-    ],
+    ] = None,
+    only: Annotated[str, typer.Option(help="arithmetic or inference: show findings of this basis alone.")] = "",
+    unread: Annotated[bool, typer.Option("--unread", help="List the numbers of tables that were not read.")] = False,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Also write the findings as a text for an issue or a review to this file.")
+    ] = None,
+    judge: Annotated[
+        Path | None, typer.Option(help="Audit each file of this folder by itself and print what was read and found.")
+    ] = None,
     json_file: Json = None,
 ) -> int:
     """Find what does not add up in printed tables; exit code 1 if something does not."""
     from dataclasses import asdict
 
-    from bench.audit.checks import audit as carry_out
-    from bench.audit.claims import claims
-    from bench.audit.findings import table
+    from bench.audit.judge import judge as judged
+    from bench.audit.judge import of_basis, shown, unread_lines
+    from bench.audit.prose import prose
     from bench.audit.sheets import read_all
 
+    if judge is not None:
+        text, body = judged(judge)
+        print(text)
+        write_json(json_file, body)
+        return OK
+    if not files:
+        raise InputError("name a file with tables, or a folder with --judge")
     pages = read_all(files)
-    sheets = pages.sheets
-    findings = carry_out(sheets) + [f for name, text in pages.texts.items() for f in claims(text, name, sheets)]
-    counted = f"{len(sheets)} tables, {sum(len(sheet.rows) for sheet in sheets)} rows"
-    if pages.without:
-        print(f"no table of numbers in {', '.join(pages.without)}\n")
-    print(f"{table(findings)}\n\n{len(findings)} findings in {counted}" if findings else f"nothing found in {counted}")
+    findings = of_basis(pages, only)
+    print(shown(pages, findings))
+    if unread:
+        print(unread_lines(pages))
+    if markdown is not None:
+        from bench.record.store import write_atomically
+
+        write_atomically(markdown, prose(findings, pages.reading).encode())
     write_json(json_file, [asdict(finding) for finding in findings])
     return CHECK_FAILED if findings else OK
 

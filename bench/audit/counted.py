@@ -1,0 +1,196 @@
+"""How many numbers the tables of a file print, by a plain pass over its text that knows nothing of the reader.
+
+The reader is held against it: what it lost is counted, and shown with ``--unread``. The pass cuts lines at ``|``, tabs, ``&``
+or ``<td>``, leaves the first cell of each line out, and counts a cell's numbers if nothing but signs and units is around them.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+from bench.audit.table import Sheet
+
+NUMBER = re.compile(r"(?<![\w.])[-+−–]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?=\D|$)")
+REST = re.compile(
+    r"(?:[^\w]|\b(?:%|x|X|k|K|M|G|B|T|ms|us|s|h|d|hr|hrs|hours?|min|GB|MB|KB|GiB|MiB|m|b|bn|vs|to|of|and|out|CI|W|J|GFLOPs|MFLOPs|FLOPs"
+    r"|GMACs|MACs|params|tok/s|epochs?|pts?|points?|pp|fps|bits?|million|billion)\b)*"
+)
+LEAST = 4
+"""Numbers from which lines in a row count as a table of numbers."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One number of a table and the line of the file where it is printed."""
+
+    line: int
+    text: str
+    cell: str
+
+
+def seen(path: Path) -> list[list[Seen]]:
+    """The numbers of each table of a file that has at least four of them."""
+    text = path.read_text(encoding="utf-8")
+    kind = path.suffix.lower()
+    if kind in (".csv", ".tsv"):
+        lines = list(csv.reader(text.splitlines(), delimiter="\t" if kind == ".tsv" else ","))
+        tables = [_of_values(lines)]
+    elif kind == ".ipynb":
+        tables = [table for part in _texts_of(json.loads(text)) for table in seen_in_text(part)]
+    else:
+        tables = seen_in_text(_with_inputs(text, path) if kind == ".tex" else text)
+    return [table for table in tables if len(table) >= LEAST]
+
+
+def _of_values(lines: Sequence[Sequence[str]]) -> list[Seen]:
+    """Every cell but the first of a grid; of tidy rows only those that a table would show."""
+    header = [name.strip() for name in lines[0]] if lines else []
+    shown = {"value", "params_m", "flops_b", "speedup"}
+    tidy = {"source", "table", "system", "task", "value"} <= set(header)
+    places = [i for i, name in enumerate(header) if (name in shown if tidy else i)]
+    found = []
+    once: set[tuple[str, ...]] = set()
+    for number, line in enumerate(lines[1:], start=2):
+        for place in (p for p in places if p < len(line)):
+            key = (*line[:3], header[place], line[place])
+            if tidy and header[place] != "value" and key in once:
+                continue  # a size is repeated with every value of its row
+            once.add(key)
+            found += [Seen(number, text, line[place]) for text in _numbers(line[place])]
+    return found
+
+
+def _with_inputs(text: str, path: Path) -> str:
+    for found in re.findall(r"^[^%\n]*\\input\{([^}]+)\}", text, re.MULTILINE):
+        other = path.parent / (found if found.endswith(".tex") else f"{found}.tex")
+        text += other.read_text(encoding="utf-8", errors="replace") if other.is_file() and other != path else ""
+    return text
+
+
+def _texts_of(notebook: object) -> Iterator[str]:
+    """Every text of a notebook that may hold a table."""
+    cells = notebook.get("cells", []) if isinstance(notebook, dict) else []
+    for cell in cells:
+        outputs = [output.get("data", {}) | {"text": output.get("text", "")} for output in cell.get("outputs", [])]
+        for data in outputs:
+            text = data.get("text/html") or data.get("text/plain") or data["text"]
+            yield "".join(text)
+        if cell.get("cell_type") == "markdown":
+            yield "".join(cell["source"])
+
+
+def seen_in_text(text: str) -> list[list[Seen]]:
+    """The numbers of each run of lines that a container of tables cuts into cells."""
+    tables: list[list[Seen]] = []
+    for pattern, cut in (
+        (r"\\begin\{(tabular\w*\*?|longtable|tblr)\}.*?\\end\{\1\}", _latex),
+        (r"<table\b.*?</table>", _html),
+    ):
+        for found in reversed(list(re.finditer(pattern, text, re.DOTALL | re.IGNORECASE))):
+            first = text.count("\n", 0, found.start()) + 1
+            tables.append([Seen(first + n, number, c) for n, cell, c in cut(found[0]) for number in _numbers(cell)])
+            text = text[: found.start()] + "\n" * found[0].count("\n") + text[found.end() :]
+    return [*reversed(tables), *_of_lines(text)]
+
+
+def _of_lines(text: str) -> Iterator[list[Seen]]:
+    table: list[Seen] = []
+    blank = 0
+    for number, line in enumerate([*text.splitlines(), "", "", ""], start=1):
+        mark = "|" if len(re.findall(r"(?<!\\)\|", line)) >= 2 else "\t" if line.count("\t") >= 2 else ""
+        if re.match(r"\s*\+[-=+]+\+\s*$", line):
+            continue  # a border within a drawn table
+        if not mark:
+            blank += 1
+            if (line.strip() or blank > 2) and table:
+                yield table
+                table = []
+            continue
+        blank = 0
+        cells = re.split(r"(?<!\\)\|", re.sub(r"^[\s>]*\|", "", line)) if mark == "|" else line.split("\t")
+        table += [Seen(number, text, cell.strip()) for cell in cells[1:] for text in _numbers(cell)]
+    if table:
+        yield table
+
+
+def _latex(body: str) -> Iterator[tuple[int, str, str]]:
+    """Cells but the first of each row: line within the body, the cell without commands, the cell."""
+    body = re.sub(r"(?<!\\)%.*", "", body)
+    body = re.sub(r"\\begin\{[^}]*\}(?:\[[^\]]*\])?(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})*", "", body)
+    offset = 0
+    for row in body.split(r"\\"):
+        line = body.count("\n", 0, offset + len(row) - len(row.lstrip()))
+        offset += len(row) + 2
+        for cell in re.split(r"(?<!\\)&", row)[1:]:
+            plain = re.sub(
+                r"\\(?:cellcolor|color|textcolor|rowcolor|cite\w*|hspace|cmidrule|cline|vspace)(?:\([^)]*\))?\*?(?:\[[^\]]*\])?\{[^{}]*\}",
+                "",
+                cell,
+            )
+            plain = re.sub(r"\\multi(?:row|column)(?:\[[^\]]*\])?\s*\{[^{}]*\}(?:\[[^\]]*\])?\s*\{[^{}]*\}", "", plain)
+            plain = re.sub(r"(\d\s*\})\{[a-z]+!?\d*\}", r"\1", plain)
+            plain = re.sub(r"\\pm\b", "±", plain)
+            plain = re.sub(r"\^\{?[\w*\\]+\}?|\\[A-Za-z]+|[{}$]", " ", plain)
+            yield line, plain, cell.strip()
+
+
+def _html(body: str) -> Iterator[tuple[int, str, str]]:
+    for row in re.finditer(r"<tr\b.*?(?=<tr\b|</table|</tr)", body, re.DOTALL | re.IGNORECASE):
+        line = body.count("\n", 0, row.start())
+        cells = re.findall(r"<t[dh]\b[^>]*>(.*?)(?=</t[dh]>|<t[dh]\b|$)", row[0], re.DOTALL | re.IGNORECASE)
+        for cell in cells[1:]:
+            yield line, cell, " ".join(cell.split())
+
+
+def _numbers(cell: str) -> list[str]:
+    """The numbers of a cell that shows nothing else; what is behind ± is no number of its own."""
+    plain = re.sub(r"\\pm|\+/?-|&plusmn;", "±", html.unescape(cell))
+    plain = re.sub(r"!\[[^\]]*\]\([^)]*\)|\[\^?\d+\](?:\([^)]*\))?", "", plain)
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain)
+    plain = re.sub(r"<sup>.*?</sup>|</?\w[^<>]*>|\*+|`|\^\{?[\w*†]+\}?", " ", plain)
+    plain = re.sub(r"(±|_\{?)\s*[\d.]+\s*%?", "", plain)
+    plain = plain.replace("\\", " ").replace("$", " ").strip()
+    if re.search(r"\d:\d\d|\d{4}-\d\d", plain):
+        return []
+    numbers = NUMBER.findall(plain)
+    return numbers if numbers and REST.fullmatch(NUMBER.sub(" ", plain)) else []
+
+
+def unread(tables: Iterable[Sequence[Seen]], sheets: Sequence[Sheet]) -> list[Seen]:
+    """What the plain pass saw and no table of the reader holds, equal numbers counted."""
+    have: Counter[Decimal] = Counter()
+    lines: Counter[tuple[int, Decimal]] = Counter()
+    for row in (row for sheet in sheets for row in sheet.rows):
+        for number in [*row.cells.values(), *row.sizes.values()]:
+            have[abs(number.value)] += 1
+            lines[row.line, abs(number.value)] += 1
+    missing = []
+    left = []
+    for one in (one for table in tables for one in table):
+        value = _value(one.text)
+        if lines[one.line, value] > 0:
+            lines[one.line, value] -= 1
+            have[value] -= 1
+        else:
+            left.append((one, value))
+    for one, value in left:  # a row of LaTeX or HTML begins above the line of its number
+        if have[value] > 0:
+            have[value] -= 1
+        else:
+            missing.append(one)
+    return missing
+
+
+def _value(text: str) -> Decimal:
+    try:
+        return abs(Decimal(text.replace(",", "").replace("−", "-").replace("–", "-")))
+    except InvalidOperation:
+        return Decimal(0)

@@ -1,0 +1,109 @@
+"""A table as its container gives it: cells in lines, spans laid out, nothing interpreted."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Attributes:
+        text: what it shows; bold as ``**...**``.
+        above: whether it repeats the cell above, which spans several lines.
+        left: whether it repeats the cell to its left, which spans several columns.
+    """
+
+    text: str
+    above: bool = False
+    left: bool = False
+
+    @property
+    def own(self) -> str:
+        """The text, or nothing where another place of the table holds it already."""
+        return "" if self.above or self.left else self.text
+
+
+@dataclass
+class Line:
+    """One line of a table, and where it begins in the file."""
+
+    cells: list[Cell]
+    number: int = 0
+    rule_above: bool = False
+    """whether a ruled line or a separator is directly above"""
+
+
+@dataclass
+class Grid:
+    """One table.
+
+    Attributes:
+        head: how many lines the container itself marks as header; 0 where it does not say.
+        place: where the table begins in its file, to keep the order of several containers.
+    """
+
+    title: str
+    lines: list[Line] = field(default_factory=list)
+    head: int = 0
+    place: int = 0
+
+
+def line_of(cells: Iterable[str], number: int = 0, rule_above: bool = False) -> Line:
+    """A line without spans."""
+    return Line([Cell(text) for text in cells], number, rule_above)
+
+
+@dataclass(frozen=True)
+class Spanned:
+    """A cell before spans are laid out."""
+
+    text: str
+    columns: int = 1
+    rows: int = 1
+
+
+def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[Cell]]:
+    """Every cell at its column: one that spans several lines or columns is repeated there and marked."""
+    pending: dict[int, tuple[int, str, bool]] = {}  # column -> lines still spanned, text, whether it is to the right
+    lines = []
+    for row in rows:
+        cells: dict[int, Cell] = {}
+        column = 0
+        taken, pending = pending, {}
+        for place, (left, text, is_right) in taken.items():
+            cells[place] = Cell(text, above=True, left=is_right)
+            if left > 1:
+                pending[place] = (left - 1, text, is_right)
+        for one in row:
+            while column in cells:
+                column += 1
+            for offset in range(max(1, min(one.columns, 200))):
+                cells[column + offset] = Cell(one.text, left=offset > 0)
+                if one.rows > 1:
+                    pending[column + offset] = (min(one.rows, 500) - 1, one.text, offset > 0)
+            column += max(1, min(one.columns, 200))
+        lines.append([cells.get(place, Cell("")) for place in range(max(cells, default=-1) + 1)])
+    return lines
+
+
+def without_markup(text: str) -> str:
+    """A cell of Markdown or HTML as it shows: links, images, tags and code marks gone, bold kept as ``**``."""
+    text = re.sub(r"!\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])?", "", text)
+    text = re.sub(r"\s*\[\^\w+\]|\s*\[+\d+\]+\([^)]*\)", "", text)  # footnotes
+    for _ in range(2):
+        text = re.sub(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?:[^()]|\([^()]*\))*\)", r"\1", text)
+    text = re.sub(r"</?(?:b|strong)\b[^<>]*>", "**", text)
+    text = re.sub(r"<(?:sup|sub)>\s*(?=[±+]|\\pm)(.*?)</su[pb]>", r" \1", text)
+    text = re.sub(r"<sup\b[^<>]*>.*?</sup>", "", text)
+    text = re.sub(r"<sub\b[^<>]*>(.*?)</sub>", r"_\1", text)
+    text = re.sub(r"(?<=\d)(\s*%?\**\s*)<br\s*/?>\s*(?=\**[-+(]?\d)", r"\1 / ", text)
+    text = re.sub(r"<br\s*/?>", " ", text)
+    text = re.sub(r"</?[A-Za-z][^<>]*>", "", text)
+    text = re.sub(r"(?<!\w)_((?:[^_]|(?<=\w)_(?=\w))+)_(?!\w)", r"\1", text.replace("~~", ""))
+    text = text.replace("`", "").replace(r"\|", "|").replace("****", "")
+    return re.sub(r"\s+", " ", html.unescape(text)).strip()

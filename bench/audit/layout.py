@@ -1,0 +1,253 @@
+"""What the lines of a table mean: header, names of systems, groups, and the numbers below each column's name."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from bench.audit.grid import Cell, Grid, Line
+from bench.audit.printed import Part, numbers_of
+from bench.audit.table import Row, Sheet
+
+WORDS = re.compile(r"\W*[^\W\d_]")
+ROW_NUMBER = re.compile(r"#|no\.?|nr\.?|rank|id|index|idx|", re.IGNORECASE)
+
+
+def sheets_of(where: str, grids: Iterable[Grid]) -> list[Sheet]:
+    """Every table that has a row of numbers; equal titles are numbered."""
+    sheets = []
+    for grid in grids:
+        for header, body in _panels(grid):
+            rows = list(_rows(header, body))
+            if rows:
+                sheets.append(Sheet(where, grid.title, rows))
+    titles = Counter(sheet.name for sheet in sheets)
+    for place, sheet in enumerate(sheets, start=1):
+        if titles[sheet.name] > 1:  # the heading above is that of several
+            sheet.name = f"{sheet.name} (table {place})" if sheet.name else f"table {place}"
+    return sheets
+
+
+def _panels(grid: Grid) -> Iterator[tuple[list[Line], list[Line]]]:
+    """Header lines and body lines; a row of words between two rules within the body heads a panel of its own."""
+    lines = [line for line in grid.lines if any(cell.text for cell in line.cells)]
+    if len(lines) < 2:
+        return
+    head = _head(lines, grid.head)
+    header = lines[:head]
+    body: list[Line] = []
+    for place, line in enumerate(lines[head:], start=head):
+        ruled = line.rule_above and place + 1 < len(lines) and lines[place + 1].rule_above
+        if ruled and body and _heads_again(line, header):
+            yield header, body
+            header, body = [line], []
+        else:
+            body.append(line)
+    yield header, body
+
+
+def _heads_again(line: Line, header: Sequence[Line]) -> bool:
+    """Words throughout, with the same words as the header in front or in most places."""
+    texts = [_plain(cell.own) for cell in line.cells]
+    known = [_plain(cell.own) for cell in header[0].cells] if header else []
+    named = [text for text in texts[1:] if text]
+    if len(named) < 2 or not all(WORDS.match(text) and not numbers_of(text) for text in named):
+        return False
+    return bool(texts[0] and known and texts[0] == known[0]) or len(named) >= 0.8 * (len(texts) - 1) >= 2
+
+
+def _head(lines: Sequence[Line], said: int) -> int:
+    """How many lines are header: those that the container says, and lines of words below them where numbers follow."""
+    head = max(1, min(said, len(lines) - 1))
+    while head < len(lines) - 1 and (_is_words(lines, head) or _numbers_below_spans(lines, head)):
+        head += 1
+    return head
+
+
+def _is_words(lines: Sequence[Line], place: int) -> bool:
+    """A line of column names below a header: words in at least two places, numbers below most of them."""
+    line = lines[place]
+    named = [at for at, cell in enumerate(line.cells) if at and cell.own]
+    if not named or len(line.cells) > max(len(above.cells) for above in lines[:place]):
+        return False
+    if len(named) < 2 and not any(cell.left for above in lines[:place] for cell in above.cells):
+        return False
+    if not all(
+        re.match(r"\W*[^\W\d_]|[@(]|\d+[A-Za-z-]", line.cells[at].text) and not numbers_of(line.cells[at].text)
+        for at in named
+    ):
+        return False
+    below = lines[place + 1 : place + 9]
+    spanned = {at for above in lines[:place] for at, cell in enumerate(above.cells) if cell.left}
+    numeric = sum(any(at < len(other.cells) and numbers_of(other.cells[at].text) for other in below) for at in named)
+    return numeric >= len(named) / 2 or bool(spanned & set(named))
+
+
+def _numbers_below_spans(lines: Sequence[Line], place: int) -> bool:
+    """A line like ``| 128 | 256 | 512`` below one name that spans these columns, closed by a rule."""
+    line, above = lines[place], lines[place - 1]
+    spanned = {at for at, cell in enumerate(above.cells) if cell.left}
+    first = line.cells[0]
+    return bool(spanned) and (first.above or not first.text) and lines[place + 1].rule_above
+
+
+def _rows(header: Sequence[Line], body: Sequence[Line]) -> Iterator[Row]:
+    names = _column_names(header, max(len(line.cells) for line in [*header, *body]))
+    lead = _leading(names, body)
+    group = ""
+    labels: list[str] = []
+    for line in body:
+        cells = _shifted(line.cells, lead, len(names))
+        texts = {cell.text for cell in cells if cell.text}
+        if len(texts) == 1 and not any(numbers_of(text) for text in texts):
+            group = _plain(next(iter(texts)))
+            continue
+        labels = _labels([_plain(cell.text) for cell in cells[:lead]], labels)
+        row = Row(_name(names[:lead], labels), {}, line=line.number, group=group, label=labels[0] if labels else "")
+        _fill(row, names, cells, lead)
+        if row.cells or row.sizes:
+            row.system = row.system or group or f"row at line {line.number}"
+            yield row
+
+
+def _labels(own: list[str], before: list[str]) -> list[str]:
+    """An empty first cell takes the label above it."""
+    if own and not own[0] and before:
+        return [before[0], *own[1:]]
+    return own
+
+
+def _name(names: Sequence[str], labels: Sequence[str]) -> str:
+    """The leading texts together; a number of the row is no part of it."""
+    kept = [
+        label
+        for name, label in zip(names, labels, strict=False)
+        if not (ROW_NUMBER.fullmatch(name) and label.isdigit() and len(labels) > 1)
+    ]
+    return ", ".join(dict.fromkeys(label for label in kept if re.search(r"\w|\+", label)))
+
+
+def _leading(names: Sequence[str], body: Sequence[Line]) -> int:
+    """How many columns in front hold words: together they name the row."""
+    lead = 1
+    while lead < len(names) - 1:
+        texts = [line.cells[lead].text for line in body if lead < len(line.cells)]
+        numeric = sum(bool(numbers_of(text)) for text in texts)
+        words = sum(bool(WORDS.search(text)) and not numbers_of(text) for text in texts)
+        if words <= numeric or size_of(names[lead]) or not words:
+            break
+        lead += 1
+    further = any(numbers_of(cell.own) for line in body for cell in line.cells[lead:])
+    return lead if further else 1
+
+
+def _shifted(cells: list[Cell], lead: int, width: int) -> list[Cell]:
+    """A line that lost the empty place below a label of several lines: pages of text print it one place to the left."""
+    lost = lead >= 2 and len(cells) == width and not cells[-1].text and cells[0].text
+    if lost and not re.search(r"[^\W\d_]", cells[lead - 1].text) and any(numbers_of(cell.text) for cell in cells):
+        return [Cell(""), *cells[:-1]]
+    return cells
+
+
+def _column_names(header: Sequence[Line], width: int) -> list[str]:
+    """One name a column, of all header lines; equal and empty ones are numbered."""
+    names: list[str] = []
+    for place in range(width):
+        parts: list[str] = []
+        for line in header:
+            text = _plain(line.cells[place].text) if place < len(line.cells) else ""
+            spans_all = len(header) > 1 and len({cell.text for cell in line.cells if cell.text}) == 1
+            if text and text not in parts and not spans_all:
+                parts.append(text)
+        name = " ".join(parts) or (f"column {place + 1}" if place else "")
+        names.append(name)
+    seen: Counter[str] = Counter()
+    for place, name in enumerate(names):
+        seen[name] += 1
+        if seen[name] > 1:
+            names[place] = f"{name} ({seen[name]})"
+    return names
+
+
+def _fill(row: Row, names: Sequence[str], cells: Sequence[Cell], lead: int) -> None:
+    """The numbers of a line below their names."""
+    scores = [place for place in range(lead, len(names)) if not size_of(names[place])]
+    values = [cell for cell in cells[lead:] if cell.text.strip()]
+    short = len(cells) < len(names) and len(values) == len(scores) < len(names) - lead
+    # a row without sizes is often printed without empty cells for them
+    named = (
+        [(names[place], cell) for place, cell in zip(scores, values, strict=True)]
+        if short
+        else list(zip(names[lead:], cells[lead:], strict=False))
+    )
+    for name, cell in named:
+        parts = _with_second(name, numbers_of(cell.own))
+        for place, (column, part) in enumerate(_named_parts(name, parts)):
+            size = _size_of_cell(column, part) if place == 0 else ""
+            if size and size not in row.sizes:
+                row.sizes[size] = part.number
+            elif column not in row.cells:
+                row.cells[column] = part.number
+                row.texts[column] = cell.own
+
+
+def _with_second(name: str, parts: list[Part]) -> list[Part]:
+    """A small number in brackets is no deviation where the header says what is in the brackets, as ``Accuracy (drop)``."""
+    deviation = parts[0].number.deviation if len(parts) == 1 else None
+    if deviation is None or not re.search(
+        r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", name, re.IGNORECASE
+    ):
+        return parts
+    return [*parts, Part(deviation, "other")]
+
+
+def _size_of_cell(column: str, part: Part) -> str:
+    """The size that a column holds; one without a name whose numbers are in M or B holds parameters."""
+    if re.fullmatch(r"column \d+", column) and part.number.suffix in ("M", "B"):
+        return "params"
+    return size_of(column)
+
+
+def _named_parts(name: str, parts: Sequence[Part]) -> list[tuple[str, Part]]:
+    """The numbers of a cell below names of their own: MNLI-m/mm, MNLI-(m/mm), SQuAD (EM/F1); a change as a difference."""
+    values = [part for part in parts if part.role != "change"]
+    several = iter(_split_name(name, len(values)))
+    return [(f"Δ {name}" if part.role == "change" else next(several), part) for part in parts]
+
+
+def _split_name(name: str, count: int) -> list[str]:
+    """``count`` names of one: each group of as many words with slashes between gives its own to each, or they are numbered."""
+    if count < 2:
+        return [name]
+    groups = list(re.finditer(rf"\(?([^\s/()]+(?:\s*/\s*[^\s/()]+){{{count - 1}}})\)?", name))
+    groups = [group for group in groups if "w/o" not in group[0].lower()]
+    names = []
+    for place in range(count):
+        made, end = "", 0
+        for group in groups:
+            made += name[end : group.start()] + group[1].split("/")[place].strip()
+            end = group.end()
+        names.append((made + name[end:]).strip())
+    if len(set(names)) == count:
+        return names
+    ordinals = ("first", "second", "third", "fourth", "fifth", "sixth")
+    return [f"{name} ({ordinals[place] if place < len(ordinals) else place + 1})" for place in range(count)]
+
+
+def _plain(text: str) -> str:
+    """Without footnote marks and the commands of formulas."""
+    text = re.sub(r"\\(?:mathrm|overline|text|rm)\b", "", text)
+    return re.sub(r"\s*\[\d+\]|[*`†‡${}]", "", text).strip()
+
+
+def size_of(header: str) -> str:
+    """Which size a column holds: params, flops, speed-up, or none."""
+    name = header.lower()
+    if re.search(r"reduc|Δ|delta|ratio|%|compress|sparsity|kept|remain|drop|hyper|\bw/o\b|without|trainable", name):
+        return ""
+    if "param" in name or re.match(r"(?:model )?size\b|#p", name):
+        return "params"
+    if "flop" in name:
+        return "flops"
+    return "speed-up" if re.search(r"speed.?up|faster", name) else ""

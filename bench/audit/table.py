@@ -1,0 +1,48 @@
+"""One form for the tables of all containers: rows of systems with numbers below column names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bench.audit.printed import Printed
+
+UNKNOWN = ("", "unknown", "mixed")
+"""Metrics and splits that say nothing."""
+
+
+@dataclass
+class Row:
+    """One system of a table."""
+
+    system: str
+    cells: dict[str, Printed]
+    """column -> what is printed there"""
+    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """column -> metric and split, where the source says them"""
+    sizes: dict[str, Printed] = field(default_factory=dict)
+    """params, flops, speed-up"""
+    line: int = 0
+    """of the file; 0 where it is not known"""
+    group: str = ""
+    """the line of words above that heads several rows"""
+    label: str = ""
+    """what its first cell shows, its own or the one above"""
+    texts: dict[str, str] = field(default_factory=dict)
+    """column -> the whole cell"""
+
+
+@dataclass
+class Sheet:
+    """One table of one source."""
+
+    source: str
+    name: str
+    rows: list[Row]
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(column for row in self.rows for column in row.cells))
+
+    @property
+    def where(self) -> str:
+        return f"{self.source}: {self.name}" if self.name else self.source

@@ -1,0 +1,173 @@
+"""One made-up table in every container that the audit reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass
+class Spanned:
+    """Systems of two families, tasks of two benchmarks: both labels span what is below or beside them."""
+
+    tasks: list[tuple[str, str]]
+    families: list[str]
+    systems: list[str]
+    values: list[list[str]]
+
+    @property
+    def numbers(self) -> list[str]:
+        return sorted(value for row in self.values for value in row)
+
+
+def spanned(seed: int) -> Spanned:
+    rng = np.random.default_rng(seed)
+    benchmarks = ["GLUE", "SuperGLUE", "CLUE"][: int(rng.integers(2, 4))]
+    tasks = [(name, f"T{place}") for name in benchmarks for place in range(int(rng.integers(1, 4)))]
+    families = [family for family in ("BERT", "ELECTRA", "ALBERT") for _ in range(int(rng.integers(1, 4)))]
+    systems = [f"{family}-v{place}" for place, family in enumerate(families)]
+    values = [[f"{rng.uniform(40, 95):.2f}" for _ in tasks] for _ in systems]
+    return Spanned(tasks, families, systems, values)
+
+
+def runs(labels: list[str]) -> list[tuple[str, int]]:
+    """Each label and how often it follows itself."""
+    found: list[tuple[str, int]] = []
+    for label in labels:
+        found = [*found[:-1], (label, found[-1][1] + 1)] if found and found[-1][0] == label else [*found, (label, 1)]
+    return found
+
+
+def html(table: Spanned) -> str:
+    top = "".join(f'<th colspan="{n}">{name}</th>' for name, n in runs([b for b, _ in table.tasks]))
+    lines = ["<h2>Results</h2><table><thead>", f'<tr><th rowspan=2>Family</th><th rowspan="2">System</th>{top}</tr>']
+    lines += ["<tr>" + "".join(f"<th>{t}</th>" for _, t in table.tasks) + "</tr></thead><tbody>"]
+    left = {sum(n for _, n in runs(table.families)[:i]): run for i, run in enumerate(runs(table.families))}
+    for place, (system, row) in enumerate(zip(table.systems, table.values, strict=True)):
+        label = f'<td rowspan="{left[place][1]}">{left[place][0]}</td>' if place in left else ""
+        cells = "".join(f"<td><b>{v}</b><sup>1</sup></td>" if v == max(row) else f"<td>{v}</td>" for v in row)
+        lines.append(f"<tr>{label}<td>{system}</td>{cells}</tr>")
+    return "\n".join([*lines, "</tbody></table>"])
+
+
+def latex(table: Spanned) -> str:
+    top = " & ".join(
+        rf"\multicolumn{{{n}}}{{c||}}{{\textbf{{{name}}}}}" for name, n in runs([b for b, _ in table.tasks])
+    )
+    lines = [
+        r"\begin{table}\caption{Results}\resizebox{\linewidth}{!}{%",
+        r"\begin{tabular}{@{}ll|" + "c" * len(table.tasks) + "@{}}",
+    ]
+    lines += [
+        rf"\toprule \multirow{{2}}{{*}}{{Family}} & \multirow{{2}}{{*}}{{System}} & {top} \\ \cmidrule(lr){{3-4}}"
+    ]
+    lines += ["& & " + " & ".join(t for _, t in table.tasks) + r" \\ \midrule"]
+    left = {sum(n for _, n in runs(table.families)[:i]): run for i, run in enumerate(runs(table.families))}
+    for place, (system, row) in enumerate(zip(table.systems, table.values, strict=True)):
+        label = (
+            rf"\multirow{{{left[place][1]}}}{{*}}{{\rotatebox[origin=c]{{90}}{{{left[place][0]}}}}}"
+            if place in left
+            else ""
+        )
+        cells = [rf"\best{{{v}}}" if v == max(row) else rf"\cellcolor{{green!15}} {v} \small{{$\pm$0.31}}" for v in row]
+        lines.append(" & ".join([label, system, *cells]) + r" \\[2pt] % a comment & 1.23")
+    definition = r"\newcommand{\best}[1]{\textbf{\underline{#1}}}"
+    return "\n".join([definition, *lines, r"\bottomrule\end{tabular}}", r"\end{table}"])
+
+
+def markdown(table: Spanned) -> str:
+    head = ["Family", "System", *(f"{b}<br>{t}" for b, t in table.tasks)]
+    lines = ["## Results", "", f"| {' | '.join(head)} |", "|" + ":-:|" * len(head)]
+    before = ""
+    for family, system, row in zip(table.families, table.systems, table.values, strict=True):
+        shown = [f"**{v}**" if v == max(row) else v for v in row]
+        lines.append(
+            f"| {'' if family == before else family} | [{system}](https://x.org/a_(b)) | {' | '.join(shown)} |"
+        )
+        before = family
+    return "\n".join(lines) + "\n"
+
+
+def drawn(table: Spanned) -> str:
+    head = ["Family", "System", *(f"{b} {t}" for b, t in table.tasks)]
+    lines = [head] + [[f, s, *row] for f, s, row in zip(table.families, table.systems, table.values, strict=True)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    border = "+" + "+".join("-" * (w + 2) for w in widths) + "+"
+    rows = ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
+    return "\n".join(
+        [
+            "Results",
+            "=======",
+            "",
+            border,
+            rows[0],
+            border.replace("-", "="),
+            *(x for r in rows[1:] for x in (r, border)),
+        ]
+    )
+
+
+def simple(table: Spanned) -> str:
+    head = ["System", *(f"{b} {t}" for b, t in table.tasks)]
+    lines = [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    border = "  ".join("=" * w for w in widths)
+    rows = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
+    return "\n".join(["Results", "=======", "", border, rows[0], border, *rows[1:], border, ""])
+
+
+def listed(table: Spanned) -> str:
+    head = ["System", *(f"{b} {t}" for b, t in table.tasks)]
+    lines = [".. list-table:: Results", "   :header-rows: 1", ""]
+    for line in [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)]:
+        lines += [f"   * - {line[0]}", *(f"     - {cell}" for cell in line[1:])]
+    return "\n".join([*lines, "", "The end."])
+
+
+def aligned(table: Spanned) -> str:
+    return simple(table).split("\n", 3)[3].replace("=", " ")
+
+
+def tabs(table: Spanned) -> str:
+    head = ["System", *(f"{b} {t}" for b, t in table.tasks)]
+    return "\n".join(
+        "\t".join(line) for line in [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)]
+    )
+
+
+def notebook(table: Spanned) -> str:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Results\n"]},
+        {
+            "cell_type": "code",
+            "source": ["show()"],
+            "outputs": [{"data": {"text/html": html(table), "text/plain": "x"}}],
+        },
+        {"cell_type": "code", "source": [], "outputs": [{"text": "no table 1.0"}]},
+    ]
+    return json.dumps({"cells": cells, "nbformat": 4})
+
+
+def grid_csv(table: Spanned) -> str:
+    head = ["System", *(f"{b} {t}" for b, t in table.tasks)]
+    return "\n".join(
+        ",".join(line) for line in [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)]
+    )
+
+
+CONTAINERS = {
+    "page.html": html,
+    "paper.tex": latex,
+    "README.md": markdown,
+    "fenced.md": lambda table: f"Text.\n\n```latex\n{latex(table)}\n```\n",
+    "embedded.md": lambda table: f"# Results\n\n{html(table)}\n\nText | of | no table.\n",
+    "drawn.rst": drawn,
+    "simple.rst": simple,
+    "listed.rst": listed,
+    "run.ipynb": notebook,
+    "aligned.txt": aligned,
+    "tabs.txt": tabs,
+    "grid.csv": grid_csv,
+}

@@ -1,0 +1,332 @@
+"""Each rule of the audit with a planted error that it finds, and the same table without it in which nothing is found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench.audit.checks import audit
+from bench.audit.claims import claims
+from bench.audit.findings import ARITHMETIC, INFERENCE, causes
+from bench.audit.judge import of_basis
+from bench.audit.printed import numbers_of
+from bench.audit.prose import prose
+from bench.audit.sheets import from_markdown, read_all
+from bench.audit.spreads import possible
+from bench.errors import InputError
+
+
+def page(text, name="x.md"):
+    """Lines of cells, a header first; an empty line and a heading begin another table."""
+    lines = []
+    for part in text.strip().split("\n\n"):
+        title, *rows = [line.strip() for line in part.splitlines()]
+        lines += [f"## {title}", "", f"| {rows[0]} |", "|" + "---|" * rows[0].count("|") + "---|"]
+        lines += [f"| {row} |" for row in rows[1:]] + [""]
+    return from_markdown("\n".join(lines), name)
+
+
+GLUE = """GLUE
+System | MNLI-m | MNLI-mm | MRPC (F1) | MRPC (acc) | RTE | AX | Avg
+a | 84.6 | 83.4 | 88.9 | 84.8 | 66.4 | 35.1 | 79.1
+b | 82.2 | 81.5 | 87.5 | 82.0 | 60.1 | 30.2 | 75.6
+c | 86.1 | 85.7 | 89.3 | 85.4 | 70.1 | 39.2 | 81.1"""
+
+SUM = """Data
+Subset | Files | Tokens (M)
+one | 120 | 30.25
+two | 45 | 28.50
+three | 9 | 197.75
+Total | 174 | 256.50"""
+
+ACROSS = """Results
+Method | Base | Pruned | Δ Acc
+first | 93.26 | 92.17 | -1.09
+second | 93.59 | 93.36 | -0.23
+third | 92.80 | 91.90 | -0.90
+fourth | 93.53 | 93.77 | +0.24"""
+
+SPEED = """Speed
+System | ms | Speedup
+teacher | 94.5 | 1.00x
+six | 47.2 | 2.00x
+four | 31.4 | 3.01x
+two | 18.9 | 5.00x
+one | 9.4 | 10.05x"""
+
+RELATIVE = """Quantized
+Task | Float | Int8 | Relative reduction (%)
+MRPC | 90.00 | 89.56 | 0.49
+QNLI | 90.30 | 89.12 | 1.31
+RTE | 69.70 | 68.78 | 1.32
+SQuAD | 88.46 | 87.74 | 0.81"""
+
+COUNTED = """Right
+File | ARC | GSM
+one | 20/28 (71.4%) | 15/28 (53.6%)
+two | 536/800 (67.0%) | 515/800 (64.4%)"""
+
+EM = """SQuAD
+System | SQuAD (EM/F1)
+one | 80.1/88.2
+two | 79.0/87.3"""
+
+PASSES = """Code
+System | pass@1 | pass@10 | pass@100
+one | 14.0 | 20.1 | 47.3
+two | 15.9 | 25.5 | 46.3"""
+
+SIDES = """GLUE
+Task | Metric | Result
+MRPC | F1/Accuracy | 88.85/84.07
+QQP | Accuracy/F1 | 90.71/87.49"""
+
+MATTHEWS = """CoLA
+System | CoLA (acc) | CoLA (MCC)
+one | 82.6 | 57.4
+two | 80.1 | 50.3"""
+
+BOLD = """Best
+System | A | B | C | D
+one | **81.2** | 70.1 | **65.5** | 60.2
+two | 80.1 | **71.3** | 64.1 | **61.7**
+three | 79.5 | 69.9 | 65.0 | 61.0"""
+
+RANKS = """Board
+System | Rank | Score A
+one | 1 | 91.2
+two | 2 | 90.1
+three | 3 | 89.9
+four | 4 | 88.0
+five | 5 | 87.1"""
+
+RTE = """Dev
+System | RTE (acc)
+one | 66.43
+two | 65.34
+three | 70.04
+four | 69.31
+five | 52.71
+six | 57.40"""
+
+MEANS = """Best and mean
+System | Dev | Test | Third
+a | 89.4 (88.4) | 86.9 (86.4) | 77.8 (77.4)
+b | 89.8 (89.6) | 87.2 (87.0) | 79.7 (79.4)
+c | 89.4 (89.2) | 87.0 (86.8) | 79.0 (78.4)
+d | 88.7 (88.1) | 87.0 (86.1) | 79.4 (78.6)
+e | 89.9 (89.6) | 87.2 (86.7) | 80.2 (80.0)
+f | 88.1 (87.2) | 86.2 (86.0) | 78.2 (78.0)
+g | 87.1 (86.2) | 86.1 (85.0) | 77.2 (77.0)"""
+
+SEEDS = """Means of 3 seeds
+System | RTE (acc)
+one | 66.43 ± 0.36
+two | 65.34 ± 1.30
+three | 70.04 ± 0.72
+four | 69.31 ± 0.72"""
+
+COLUMNS = """First
+Model | Retrieval score
+oak | 50.15
+elm | 51.98
+ash | 54.90
+fir | 55.98
+
+Second
+Model | Retrieval score
+oak | 50.15
+other | 45.12
+elm | 51.98
+
+Third
+Model | Retrieval score
+ash | 54.90
+fir | 55.98
+more | 44.10"""
+
+RULES = [
+    # table, what is planted, where, what is said, what follows
+    (GLUE, "60.1 | 30.2 | 75.6", "60.1 | 30.2 | 77.6", ("b", "Avg", "77.6", "75.6", "average", ARITHMETIC)),
+    (SUM, "174", "175", ("Total", "Files", "175", "174", "sum", ARITHMETIC)),
+    (SUM, "256.50", "256.90", ("Total", "Tokens (M)", "256.90", "256.50", "sum", ARITHMETIC)),
+    (ACROSS, "| -0.23", "| +0.23", ("second", "Δ Acc", "0.23", "-0.23", "sign", ARITHMETIC)),
+    (SPEED, "3.01x", "3.51x", ("four", "speed-up", "3.51", "3.01", "compression", ARITHMETIC)),
+    (RELATIVE, "1.32", "1.82", ("RTE", "Relative reduction (%)", "1.82", "1.32", "reduction", ARITHMETIC)),
+    (COUNTED, "(53.6%)", "(56.3%)", ("one", "GSM (first)", "56.3", "53.6", "count", ARITHMETIC)),
+    (EM, "79.0/87.3", "87.3/79.0", ("two", "SQuAD EM, SQuAD F1", "87.3, 79.0", "", "impossible", ARITHMETIC)),
+    (PASSES, "15.9 | 25.5", "35.9 | 25.5", ("two", "pass@1, pass@10", "35.9, 25.5", "", "impossible", ARITHMETIC)),
+    (SIDES, "88.85/84.07", "84.07/88.85", ("MRPC, F1/Accuracy", None, "88.85, 84.07", "", "impossible", ARITHMETIC)),
+    (SIDES, "90.71/87.49", "87.49/90.71", ("QQP, Accuracy/F1", None, "87.49, 90.71", "", "impossible", ARITHMETIC)),
+    (MATTHEWS, "50.3", "75.3", ("two", None, "80.1, 75.3", "", "impossible", ARITHMETIC)),
+    (BOLD, "64.1 | **61.7**", "64.1 | **60.7**", ("two", "D", "**60.7**", "61.0", "bold", INFERENCE)),
+    (RANKS, "2 | 90.1", "2 | 89.0", ("two", "Rank", "2", "3", "rank", INFERENCE)),
+    (RTE, "69.31", "69.23", ("four", "RTE (acc)", "69.23", "69.31", "test set", INFERENCE)),
+    (MEANS, "86.2 (86.0)", "86.0 (86.2)", ("f", "Test", "86.0 (86.2)", "", "best and mean", INFERENCE)),
+    (SEEDS, "65.34 ± 1.30", "65.34 ± 0.02", ("two", "RTE (acc)", "65.34 ± 0.02", "", "spread", INFERENCE)),
+    (
+        COLUMNS,
+        "ash | 54.90\nfir | 55.98\nmore",
+        "ash | 54.91\nfir | 55.98\nmore",
+        ("ash", "Retrieval score", "54.91", "54.90", "quoted differently", INFERENCE),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "old", "new", "finding"), RULES)
+def test_a_rule_finds_its_planted_error_and_nothing_without_it(text, old, new, finding):
+    assert audit(page(text)) == []
+    assert text.count(old) == 1
+    found = audit(page(text.replace(old, new)))
+    said = {(f.row, f.column, f.printed, f.recomputed, f.check, f.basis) for f in found}
+    row, column, *rest = finding
+    assert any(one[0] == row and column in (None, one[1]) and list(one[2:]) == rest for one in said), said
+
+
+def test_one_delta_that_two_files_print_with_other_signs_is_found_where_its_own_table_cannot_tell():
+    head = "Pruning\nMethod | Base | Pruned | Δ Acc"
+    one, other = (
+        page(f"{head}\nfirst | 93.26 | 92.17 | -0.23", "a.md"),
+        page(f"{head}\nfirst | 93.26 | 92.17 | 0.23", "b.md"),
+    )
+    assert audit([*one, *page(f"{head}\nfirst | 93.26 | 92.17 | -0.23", "b.md")]) == []
+    (finding,) = audit([*one, *other])
+    assert (finding.where, finding.check, finding.printed, finding.recomputed) == (
+        "b.md: Pruning",
+        "derived differently",
+        "0.23",
+        "-0.23",
+    )
+
+
+TEXT = """
+System | A | B | Avg
+--- | --- | --- | ---
+BigBERT | 80.0 | 70.0 | 75.0
+TinyBERT | 70.0 | 65.0 | 67.5
+MicroBERT | 71.0 | 66.0 | 68.5
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("It keeps 90.4 % of the accuracy: 55.6 of 61.5.", "It keeps 90.0 % of the accuracy: 55.6 of 61.5.", "90.4"),
+        ("It falls from 61.5 to 55.6 (-5.9 points).", "It falls from 61.5 to 55.6 (-6.9 points).", "5.9"),
+        ("It falls from 61.5 to 55.6 (-9.6%).", "It falls from 61.5 to 55.6 (-8.6%).", "9.6"),
+        (
+            "MicroBERT has an average of 68.5, whereas TinyBERT has 67.5.",
+            "MicroBERT has an average of 68.9, whereas TinyBERT has 67.5.",
+            "68.5",
+        ),
+        (
+            "MicroBERT has an average of 68.5, whereas TinyBERT has 67.5.",
+            "MicroBERT has an average of 68.5, whereas TinyBERT has 66.5.",
+            "67.5",
+        ),
+        ("MicroBERT reaches 91% of BigBERT's performance.", "MicroBERT reaches 95% of BigBERT's performance.", "91.3"),
+        ("FastBERT runs 1.64x faster in our log.", None, ""),
+        ("MicroBERT reaches 95% of SomeBERT's performance.", None, ""),
+    ],
+)
+def test_claims_are_compared_with_the_rows_that_they_name(right, wrong, said):
+    sheets = from_markdown(TEXT, "x.md")
+    assert list(claims(TEXT + right, "x.md", sheets)) == []
+    if wrong:
+        (finding,) = claims(TEXT + wrong, "x.md", sheets)
+        assert (finding.check, finding.basis, finding.recomputed) == ("claim", INFERENCE, said)
+
+
+FALSE = [
+    # causes of what was false on public tables
+    "Models\nModel | Layers | Hidden | Vocabulary(K)\nlarge | 24 | 1024 | 50\nlarge-mnli | 24 | 1024 | 50\nbase | 12 | 768 | 50",
+    "One\nS | A (EM) | A (F1) | B (EM) | B (F1)\nx | 80.1 | 88.2 | 70.1 | 75.3\n\nTwo\nS | A (F1) | A (EM) | B (F1) | B (EM)\nx | 88.2 | 80.1 | 75.3 | 70.1",
+    "One\nS | v1 | v2 | B/16 | B/32\nx | 80.11 | 88.20 | 17.59 | 4.41\n\nTwo\nS | v2 | v1 | B/32 | B/16\nx | 88.20 | 80.11 | 4.41 | 17.59",
+    "Small\nModel | #Params | FLOPs | F\nshared wide | 9.4M | 1.9G | 51.7\nshared deep | 9.4M | 1.3G | 52.7\nbase | 44M | 1.8G | 50.1",
+    "Rates\nModel | LR | Seq len | Warmup\nbase v1 | 2e-4 | 512 | 0.1\nbase v3 | 2e-4 | 512 | 0.1",
+    "Means\nTask | a | b\none | 0.634921 | 0.531111\ntwo | 0.712345 | 0.498765\nthree | 0.558471 | 0.564945\nMean | 0.635246 | 0.531607",
+    "Pages\nSystem | 精度 | 参数量 | 平均分\na | 81.2 | 110 | 81.2\nb | 79.3 | 66 | 79.3",
+]
+
+
+@pytest.mark.parametrize("text", FALSE)
+def test_what_was_false_on_public_tables_is_not_said(text):
+    assert audit(page(text)) == []
+
+
+def made(seed):
+    """A clean table with every derived thing that papers print."""
+    rng = np.random.default_rng(seed)
+    scores = rng.uniform(50, 95, (6, 5))
+    printed = [[f"{v:.1f}" for v in row] for row in scores]
+    lines = [
+        "Results",
+        "System | Params | Time (ms) | " + " | ".join(f"T{i}" for i in range(5)) + " | Average | Δ to first | Speedup",
+    ]
+    times = rng.uniform(10, 99, 6).round(1)
+    means = scores.mean(axis=1)
+    for place, row in enumerate(printed):
+        best = [f"**{v}**" if scores[place, i] == scores[:, i].max() else v for i, v in enumerate(row)]
+        lines.append(
+            f"s{place} | {rng.integers(5, 99)}M | {times[place]} | {' | '.join(best)} | {means[place]:.1f} | {means[place] - means[0]:+.1f} | {times[0] / times[place]:.2f}x"
+        )
+    return "\n".join(lines)
+
+
+def test_a_hundred_clean_tables_of_all_derived_columns_have_no_findings():
+    assert [f for seed in range(100) for f in audit(page(made(seed)))] == []
+
+
+def test_arithmetic_is_first_and_one_cause_is_one_line(bench, tmp_path):
+    lines = ["Cut\nSystem | A | B | C | Average"]
+    rng = np.random.default_rng(5)
+    for place in range(8):
+        row = rng.uniform(50, 90, 3).round(2)
+        lines.append(f"s{place} | {' | '.join(f'{v:.2f}' for v in row)} | {round(row.sum() * 100) // 3 / 100:.2f}")
+    text = "\n".join(lines)
+    (tmp_path / "x.md").write_text(
+        "\n".join(f"| {line} |" for line in text.splitlines()[1:2])
+        + "\n|-|-|-|-|-|\n"
+        + "\n".join(f"| {line} |" for line in text.splitlines()[2:])
+        + "\n\n"
+        + RANKS.replace("2 | 90.1", "2 | 89.0").replace("Board\n", "")
+        + "\n"
+    )
+    found = audit(page(f"{text}\n\n{RANKS.replace('2 | 90.1', '2 | 89.0')}"))
+    assert [f.basis for f in found] == sorted((f.basis for f in found), key=lambda basis: basis != ARITHMETIC)
+    truncated = [cause for cause in causes(found) if cause[0].check == "truncation"]
+    assert len(truncated) == 1
+    assert len(truncated[0]) >= 3
+    answer = bench("audit", tmp_path / "x.md", "--only", "arithmetic", "--markdown", tmp_path / "said.md")
+    assert answer.returncode == 1
+    assert answer.stdout.count("is cut off") == 1
+    assert "inference" not in answer.stdout
+    said = (tmp_path / "said.md").read_text()
+    assert "the text prints" in said
+    assert "It should be" in said
+    assert bench("audit", tmp_path / "x.md", "--only", "guess").returncode == 2
+    judged = bench("audit", "--judge", tmp_path, "--json", tmp_path / "j.json")
+    assert judged.returncode == 0
+    assert "| truncation" in judged.stdout
+    assert bench("audit").returncode == 2
+
+
+def test_a_text_without_findings_says_how_much_was_checked(tmp_path):
+    (tmp_path / "x.md").write_text("| S | A | B |\n|---|---|---|\n| one | 81.2 | 70.1 |\n| two | 80.2 | 70.3 |\n")
+    pages = read_all([tmp_path / "x.md"])
+    assert prose(of_basis(pages), pages.reading) == (
+        "I checked the arithmetic of the tables (read 4 of 4 numbers in 1 tables). Nothing is wrong that the numbers show.\n"
+    )
+    with pytest.raises(InputError, match="arithmetic or inference"):
+        of_basis(pages, "guess")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_real_counts_of_three_seeds_are_always_possible(seed):
+    rng = np.random.default_rng(seed)
+    for count in (2, 3):
+        shares = 100 * rng.integers(140, 200, count) / 277
+        for deviation in (shares.std(ddof=1), shares.std(), shares.std(ddof=1) / count**0.5):
+            (cell,) = numbers_of(f"{shares.mean():.2f} ± {deviation:.2f}")
+            assert possible(cell.number, count, 277) is not False
