@@ -225,8 +225,8 @@ def test_whatever_runs_in_a_training_is_hashed(name):
     with called() as ran:
         whole = small.trained()
         small.logits(next(iter(small.deployed(whole).values())))
-    assert {("bench.train.loop", "train_on"), ("methods.packed", "forward")} <= ran
-    # one task's form of train_on, called by the checks alone
+    assert {("bench.train.loop", "train_tasks"), ("methods.packed", "forward")} <= ran
+    # one task's form of train_tasks, called by the checks alone
     assert ran - hashed_names(*KINDS["student"], methods.reference(name)) <= {("bench.train.loop", "train")}
 
 
@@ -270,7 +270,7 @@ def test_whatever_runs_when_something_is_prepared_is_hashed(tmp_path, teacher_fo
     assert api.run(api.Request(methods=f"finetune:{tiny.SHAPE}", augment="masked", **common)).exit_code == 0
     assert kinds == {"teacher", "augmentation", "artefact", "trained artefact"}
     # what keeps states, hands text on and names keys computes none of the numbers
-    others = {("bench.train.training_state", name) for name in ("Halfway", "StudentState", "_number")}
+    others = {("bench.train.training_state", name) for name in ("TrainingStates", "StudentState", "_number")}
     others |= {("bench.plan.tasks", "TaskPlan"), ("bench.plan.tasks", "_teacher_key"), ("methods.api", "Shape")}
     assert {title: names - others for title, names in missed.items()} == {title: set() for title in missed}
 

@@ -9,9 +9,10 @@ import made
 import numpy as np
 import pytest
 
-from bench.analysis.compare import BETTER, UNCLEAR, compare, table
+from bench.analysis.compare import compare, table
 from bench.errors import InputError
 from bench.record.store import Store
+from bench.report.comparison import BETTER, UNCLEAR
 from bench.stats.paired import Pairs, interval
 
 LABELS = np.random.default_rng(0).integers(2, size=300)

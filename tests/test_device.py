@@ -10,11 +10,12 @@ import torch
 from test_keys import cell
 
 from bench import api
+from bench.measure.devices import device_of
 from bench.record.cell import Numeric, train_key
 from bench.record.comparability import differing
 from bench.record.keys import digest
 from bench.train import numerics
-from bench.train.numerics import RandomState, Watch, device_of
+from bench.train.numerics import RandomState, Stopwatch
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -111,7 +112,7 @@ class Later:
 
 def test_seconds_of_an_accelerator_are_those_of_its_events_and_are_fetched_rarely(monkeypatch):
     monkeypatch.setattr(numerics.torch, "Event", Later)
-    watch, told = Watch(CUDA), []
+    watch, told = Stopwatch(CUDA), []
     for milliseconds in (500, 1500):
         with watch.timing(told.append):
             Later.now += milliseconds  # the work; the launch itself takes no time
@@ -124,7 +125,7 @@ def test_seconds_of_an_accelerator_are_those_of_its_events_and_are_fetched_rarel
 
 def test_seconds_of_a_cpu_are_told_at_once():
     told: list[float] = []
-    with Watch(CPU).timing(told.append):
+    with Stopwatch(CPU).timing(told.append):
         time.sleep(0.01)
     assert told[0] >= 0.01
 
@@ -173,7 +174,7 @@ def test_a_training_that_breaks_off_on_cuda_goes_on_there(request_, monkeypatch,
     assert api.run(request_("cpu", "cpu")).exit_code == 0  # the CPU does not take the state up
     assert "goes on" not in capfd.readouterr().err
     assert api.run(broken).exit_code == 0
-    assert "goes on at step" in capfd.readouterr().err
+    assert "resumes at step" in capfd.readouterr().err
     assert student(broken).scores == student(whole).scores
 
 
@@ -182,7 +183,7 @@ def test_the_seconds_of_a_step_on_cuda_are_those_of_its_work():
     a = torch.randn(8192, 8192, device="cuda")
     a @ a
     torch.cuda.synchronize()
-    begun, told, watch = time.perf_counter(), [], Watch(torch.device("cuda"))
+    begun, told, watch = time.perf_counter(), [], Stopwatch(torch.device("cuda"))
     with watch.timing(told.append):
         for _ in range(20):
             a @ a

@@ -19,7 +19,7 @@ from bench import api
 from bench.progress import Progress
 from bench.record.code_hash import Code
 from bench.train import training_state
-from bench.train.training_state import Halfway
+from bench.train.training_state import TrainingStates
 from bench.workflows.run import run
 
 ROWS = f"finetune:{tiny.SHAPE},microbert:{tiny.SHAPE},theseus"
@@ -113,7 +113,7 @@ def test_a_group_that_breaks_off_twice_ends_as_in_one_go(request_, always, chang
         assert len(kept_states()) == 3, "one a student"
     capfd.readouterr()
     api.run(broken)
-    assert "goes on at step 12 of" in capfd.readouterr().err  # the step at which it broke off was not kept
+    assert "resumes at step 12 of" in capfd.readouterr().err  # the step at which it broke off was not kept
     assert ends(broken) == ends(request_("whole", **changes))
     assert not kept_states()
 
@@ -128,7 +128,7 @@ def test_teachers_and_general_starts_go_on_too(request_, always, monkeypatch, tm
         run(request_(**long), BreaksOff(title, 3))
     capfd.readouterr()
     api.run(request_(**long))
-    assert "goes on at step 2 of" in capfd.readouterr().err
+    assert "resumes at step 2 of" in capfd.readouterr().err
     assert ends(request_(**long)) == ends(request_("whole", **long))
     assert not kept_states()
 
@@ -154,7 +154,7 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
     monkeypatch.undo()
     monkeypatch.setenv("BERT_BENCH_CACHE", str(left[0].parents[1]))
     api.run(request_("alone", methods=f"finetune:{tiny.SHAPE}"))
-    assert "goes on at step 2 of" in capfd.readouterr().err
+    assert "resumes at step 2 of" in capfd.readouterr().err
     assert len(kept_states()) == 2, "its neighbours' states stay"
     api.run(request_("two groups"))
     assert capfd.readouterr().err.count("goes on") == 1, (
@@ -207,7 +207,7 @@ def test_what_nobody_takes_up_is_forgotten_after_a_month(tmp_path):
         file.write_bytes(b"x")
     month_ago = time.time() - 31 * 86_400
     os.utime(old, (month_ago, month_ago))
-    assert Halfway([], folder=tmp_path).take_up([], 1) == 0
+    assert TrainingStates([], folder=tmp_path).resume([], 1) == 0
     assert list(tmp_path.iterdir()) == [young]
 
 
@@ -227,7 +227,7 @@ def test_writing_takes_at_most_a_twentieth_of_the_time(tmp_path, monkeypatch):
         training_state, "save_file", lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch())
     )
     monkeypatch.setattr(training_state.os, "replace", lambda old, new: written.append(now[0]))
-    state = Halfway(["slow disk"], every=300, clock=lambda: now[0], folder=tmp_path)
+    state = TrainingStates(["slow disk"], every=300, clock=lambda: now[0], folder=tmp_path)
     for minute in range(60):
         state.keep([Learns()], minute)
         now[0] += 60

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from bench import api
 from bench.plan.jobs import STUDENTS, jobs_of
-from bench.train.training_state import Done, Halfway, equally_far
+from bench.train.training_state import StepsDone, TrainingStates, group_by_progress
 
 ROWS = f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE},microbert:{tiny.SHAPE},moebert,theseus,mtdnn"
 
@@ -117,14 +117,14 @@ class At:
     """A student that is so far, of so much preparation."""
 
     def __init__(self, preparation: int, length: int, counted: int) -> None:
-        self.length, self.far = length, Done(min(preparation, length), counted if preparation >= length else 0)
+        self.length, self.far = length, StepsDone(min(preparation, length), counted if preparation >= length else 0)
         self.label = "student"
 
     def steps(self, series: str) -> int:
         return self.length if series == "preparation" else 100
 
 
-class Kept(Halfway):
+class Kept(TrainingStates):
     """States that say how far their students are."""
 
     def __init__(self, students: list[At]) -> None:
@@ -138,20 +138,22 @@ class Kept(Halfway):
 
     def restores(self, students: list[At]) -> int:
         for state in self.states:
-            state.restore = lambda trainee: None
-        return self.take_up(students, 1000)
+            state.restore = lambda trainer: None
+        return self.resume(students, 1000)
 
 
 @given(st.lists(st.builds(At, st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=6))
 def test_students_that_train_together_are_equally_far(students):
     """Each group can go on at one step of the loop, which is where each of its students was."""
-    groups = equally_far(students, Kept(students))
+    groups = group_by_progress(students, Kept(students))
     assert sorted(number for group in groups for number in group) == list(range(len(students)))
     for group in groups:
         some = [students[number] for number in group]
         number = Kept(some).restores(some)
         longest = max(one.length for one in some)
-        assert [Done(min(number, one.length), max(0, number - longest)) for one in some] == [one.far for one in some]
+        assert [StepsDone(min(number, one.length), max(0, number - longest)) for one in some] == [
+            one.far for one in some
+        ]
 
 
 class Running:
@@ -297,7 +299,7 @@ def test_ctrl_c_keeps_the_states_of_all_workers(request_, tmp_path, whole):
     assert {r.status for r in api.Store(request.results).records()} <= {"ok", "interrupted"}
     assert not list((tmp_path / "cache" / "progress").iterdir())
     again = Running(request, tmp_path / "cache")
-    assert "goes on at step" in again.ended()
+    assert "resumes at step" in again.ended()
     assert again.process.returncode == 0
     assert ends(request) == whole(request_)
 

@@ -10,12 +10,12 @@ from torch import nn
 import methods
 from bench.errors import CellError
 from bench.measure.parameters import weights_hash
-from bench.plan.scheduled_stages import legs_of
+from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
-from bench.train.loop import train
+from bench.train.loop import train_task
 from bench.train.numerics import Numerics, RandomState
-from bench.train.student_trainer import Trainee, thinned
+from bench.train.student_trainer import StudentTrainer, thinned
 from methods.api import Setup, Stage, Student, Term
 from methods.taps import LOGITS
 
@@ -23,24 +23,24 @@ RECIPE = Recipe(epochs=3.0, batch_size=8, learning_rate=3e-3, max_length=64)
 CPU = torch.device("cpu")
 
 
-def trainee(spelling: str, data, num_labels: int = 2, seed: int = 0, recipe: Recipe = RECIPE) -> Trainee:
+def trainer(spelling: str, data, num_labels: int = 2, seed: int = 0, recipe: Recipe = RECIPE) -> StudentTrainer:
     row = parse_one(f"{spelling}:{tiny.SHAPE}:start=random")
     setup = Setup(tiny.config(num_labels=num_labels), num_labels, ("tiny",))
     random = RandomState(seed, CPU)
     with random.current():
         student = row.method.build(setup)
-    legs = legs_of(row.method.stages(setup), row.dropped, recipe, len(data))
-    made = Trainee(spelling, student, random, *legs, Numerics())
+    scheduled = schedule_stages(row.method.stages(setup), row.dropped, recipe, len(data))
+    made = StudentTrainer(spelling, student, random, *scheduled, Numerics())
     made.method = row.method
     return made
 
 
-def finished(trainees, data, num_labels: int = 2, seed: int = 0):
-    train(trainees, data, seed, tiny.classifier(num_labels, seed=5).eval(), Numerics(), RECIPE.batch_size)
-    for one in trainees:
+def finished(trainers, data, num_labels: int = 2, seed: int = 0):
+    train_task(trainers, data, seed, tiny.classifier(num_labels, seed=5).eval(), Numerics(), RECIPE.batch_size)
+    for one in trainers:
         if one.error:
             raise one.error
-    return [weights_hash(t.method.deploy(t.student)[""]) for t in trainees]
+    return [weights_hash(t.method.deploy(t.student)[""]) for t in trainers]
 
 
 ALL = ["finetune", "kd", "tinybert", "microbert", "microbert:-dis", "microbert:schedule=tinybert"]
@@ -49,10 +49,10 @@ ALL = ["finetune", "kd", "tinybert", "microbert", "microbert:-dis", "microbert:s
 @pytest.mark.parametrize("num_labels", [1, 3])
 def test_solo_equals_together_bit_by_bit(teacher_folder, num_labels):
     data = tiny.encoded(teacher_folder, rows=24, num_labels=num_labels)
-    together = [trainee(name, data, num_labels) for name in ALL]
+    together = [trainer(name, data, num_labels) for name in ALL]
     hashes = finished(together, data, num_labels)
     for name, expected, other in zip(ALL, hashes, together, strict=True):
-        alone = trainee(name, data, num_labels)
+        alone = trainer(name, data, num_labels)
         assert finished([alone], data, num_labels) == [expected], name
         assert alone.log.terms == other.log.terms, name
     assert len(set(hashes)) == len(hashes)
@@ -63,19 +63,19 @@ def test_the_outer_random_state_is_left_alone(teacher_folder):
     torch.manual_seed(1)
     before = torch.get_rng_state()
     teacher = tiny.classifier(seed=5).eval()
-    train([trainee("microbert", data)], data, 0, teacher, Numerics(), RECIPE.batch_size)
+    train_task([trainer("microbert", data)], data, 0, teacher, Numerics(), RECIPE.batch_size)
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_another_seed_gives_other_weights(teacher_folder):
     data = tiny.encoded(teacher_folder)
-    assert finished([trainee("kd", data)], data) != finished([trainee("kd", data, seed=1)], data, seed=1)
+    assert finished([trainer("kd", data)], data) != finished([trainer("kd", data, seed=1)], data, seed=1)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_losses_fall(teacher_folder, name):
     data = tiny.encoded(teacher_folder)
-    one = trainee(name, data)
+    one = trainer(name, data)
     finished([one], data)
     stage, terms = list(one.log.terms.items())[-1]
     # the teacher is random: its soft labels are flat, so what it says of hidden states and labels is what falls
@@ -85,21 +85,22 @@ def test_losses_fall(teacher_folder, name):
 
 def test_counted_examples_are_the_same_for_every_method(teacher_folder):
     data = tiny.encoded(teacher_folder)
-    trainees = [trainee(name, data) for name in ALL]
-    assert {t.steps("counted") for t in trainees} == {15}
-    assert [leg.steps for leg in trainees[2].legs["counted"]] == [10, 5]
-    assert [leg.steps for leg in trainees[3].legs["preparation"]] == [5]
+    trainers = [trainer(name, data) for name in ALL]
+    assert {t.steps("counted") for t in trainers} == {15}
+    assert [scheduled.steps for scheduled in trainers[2].schedule["counted"]] == [10, 5]
+    assert [scheduled.steps for scheduled in trainers[3].schedule["preparation"]] == [5]
 
 
 def test_a_stage_without_terms_gives_its_share_to_the_others(teacher_folder):
     data = tiny.encoded(teacher_folder)
     row = parse_one("tinybert:-embd:-hidn:-attn")
     stages = row.method.stages(Setup(tiny.config(), 2, ("tiny",)))
-    assert [(leg.stage.name, leg.steps) for leg in legs_of(stages, row.dropped, RECIPE, len(data))[1]] == [
-        ("prediction", 15)
-    ]
+    assert [
+        (scheduled.stage.name, scheduled.steps)
+        for scheduled in schedule_stages(stages, row.dropped, RECIPE, len(data))[1]
+    ] == [("prediction", 15)]
     with pytest.raises(CellError, match="keep at least one"):
-        legs_of(stages, ("embd", "hidn", "attn", "pred"), RECIPE, len(data))
+        schedule_stages(stages, ("embd", "hidn", "attn", "pred"), RECIPE, len(data))
 
 
 def planted(fn, player: str = "main", **more) -> list[Stage]:
@@ -110,9 +111,11 @@ def planted(fn, player: str = "main", **more) -> list[Stage]:
 def run_planted(stages, teacher_folder):
     data = tiny.encoded(teacher_folder)
     random = RandomState(0, CPU)
-    bad = Trainee("bad", Student(tiny.classifier()), random, *legs_of(stages, (), RECIPE, len(data)), Numerics())
-    good = trainee("finetune", data)
-    train([bad, good], data, 0, None, Numerics(), RECIPE.batch_size)
+    bad = StudentTrainer(
+        "bad", Student(tiny.classifier()), random, *schedule_stages(stages, (), RECIPE, len(data)), Numerics()
+    )
+    good = trainer("finetune", data)
+    train_task([bad, good], data, 0, None, Numerics(), RECIPE.batch_size)
     assert good.error is None, "the other cell should go on"
     assert good.log.steps == 15
     return bad.error
@@ -158,9 +161,9 @@ def test_another_player_sees_a_detached_student(teacher_folder):
     term = Term(lambda b, s, t, aux: aux["disc"](s.logits).square().mean(), student=LOGITS, player="disc")
     hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=LOGITS)
     stages = [Stage("first", {"disc": term}, extra_steps=99), Stage("then", {"hard": hard})]
-    one = Trainee("x", student, RandomState(0, CPU), *legs_of(stages, (), RECIPE, len(data)), Numerics())
-    one.legs["counted"] = []
-    train([one], data, 0, None, Numerics(), RECIPE.batch_size)
+    one = StudentTrainer("x", student, RandomState(0, CPU), *schedule_stages(stages, (), RECIPE, len(data)), Numerics())
+    one.schedule["counted"] = []
+    train_task([one], data, 0, None, Numerics(), RECIPE.batch_size)
     assert one.error is None
     assert weights_hash(model) == before
     assert one.log.steps == 5
@@ -168,8 +171,8 @@ def test_another_player_sees_a_detached_student(teacher_folder):
 
 def test_constant_weight_zero_is_no_term(teacher_folder):
     data = tiny.encoded(teacher_folder)
-    one = trainee("kd:alpha=1", data)
-    assert list(one.legs["counted"][0].terms) == ["soft"]
+    one = trainer("kd:alpha=1", data)
+    assert list(one.schedule["counted"][0].terms) == ["soft"]
 
 
 def test_curves_are_thinned_to_their_means():
@@ -189,7 +192,7 @@ def test_learning_rate_factors(schedule, first, middle, last):
 def test_every_method_fuses_or_ships_a_plain_classifier(teacher_folder):
     data = tiny.encoded(teacher_folder)
     for name in ALL:
-        one = trainee(name, data)
+        one = trainer(name, data)
         finished([one], data)
         shipped = one.method.deploy(one.student)[""]
         assert isinstance(shipped.classifier, nn.Linear)
@@ -215,11 +218,11 @@ def test_unknown_names_offer_the_nearest():
 def test_progress_counts_the_steps_of_students(teacher_folder):
     """What is left cannot be told from steps that one student takes and steps that five take, counted alike."""
     data = tiny.encoded(teacher_folder, rows=24)
-    some = [trainee("kd", data), trainee("microbert", data)]
+    some = [trainer("kd", data), trainer("microbert", data)]
     alone = sum(some[1].steps(series) for series in ("preparation", "counted")) - some[0].steps("counted")
     assert alone > 0  # its discriminator prepares while the other waits
     said = []
-    train(
+    train_task(
         some,
         data,
         0,

@@ -12,7 +12,7 @@ from transformers import BertForPreTraining
 
 import methods
 from bench.data.encoding import pieces
-from bench.data.masking import hide
+from bench.data.masking import mask_tokens
 from bench.errors import CellError, InputError
 from bench.plan.spelling import parse_one
 from methods.api import Masking, Setup
@@ -37,7 +37,7 @@ def corpus(tmp_path):
 
 def test_fifteen_percent_are_hidden_and_no_special_token(text):
     batch = text.batch(range(len(text)))
-    seen = hide(batch, text, Masking(), seed=0, step=5)
+    seen = mask_tokens(batch, text, Masking(), seed=0, step=5)
     special = {text.vocabulary.mask, *text.vocabulary.special}
     ordinary = sum(int(i) not in special for i in batch.token_ids)
     assert len(seen.masked_positions) == round(0.15 * ordinary)
@@ -56,10 +56,10 @@ def test_fifteen_percent_are_hidden_and_no_special_token(text):
 
 def test_hiding_is_a_function_of_seed_and_step_and_new_at_every_visit(text):
     batch = text.batch(range(8))
-    first = hide(batch, text, Masking(), 0, 3)
-    assert torch.equal(first.token_ids, hide(batch, text, Masking(), 0, 3).token_ids)
-    assert not torch.equal(first.token_ids, hide(batch, text, Masking(), 0, 4).token_ids)
-    assert not torch.equal(first.token_ids, hide(batch, text, Masking(), 1, 3).token_ids)
+    first = mask_tokens(batch, text, Masking(), 0, 3)
+    assert torch.equal(first.token_ids, mask_tokens(batch, text, Masking(), 0, 3).token_ids)
+    assert not torch.equal(first.token_ids, mask_tokens(batch, text, Masking(), 0, 4).token_ids)
+    assert not torch.equal(first.token_ids, mask_tokens(batch, text, Masking(), 1, 3).token_ids)
     assert not torch.equal(batch.token_ids, first.token_ids)
 
 
@@ -67,7 +67,7 @@ def test_smoothing_hides_rare_tokens_more_often(text):
     batch = text.batch(range(len(text)))
     chosen = {}
     for smoothing in (0.0, 3.0):
-        drawn = [hide(batch, text, Masking(0.05, smoothing), 0, step).masked_ids.numpy() for step in range(20)]
+        drawn = [mask_tokens(batch, text, Masking(0.05, smoothing), 0, step).masked_ids.numpy() for step in range(20)]
         chosen[smoothing] = text.counts[np.concatenate(drawn)].mean()
     assert chosen[3.0] < 0.9 * chosen[0.0]
 
@@ -75,7 +75,7 @@ def test_smoothing_hides_rare_tokens_more_often(text):
 def test_a_tokenizer_without_mask_cannot_hide(teacher_folder):
     data = tiny.encoded(teacher_folder, rows=4)
     with pytest.raises(CellError, match=r"no \[MASK\]"):
-        hide(data.batch(range(4)), data, Masking(), 0, 0)
+        mask_tokens(data.batch(range(4)), data, Masking(), 0, 0)
 
 
 def test_the_head_is_tied_and_names_the_matrix_once():
@@ -109,7 +109,7 @@ def test_the_head_is_that_of_transformers(tmp_path):
 
 
 def test_masked_cross_entropy_by_hand(text):
-    batch = hide(text.batch(range(4)), text, Masking(), 0, 0)
+    batch = mask_tokens(text.batch(range(4)), text, Masking(), 0, 0)
     table = torch.randn(len(batch.token_ids), 7).requires_grad_()
 
     class Answer:

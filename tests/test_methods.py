@@ -50,12 +50,14 @@ def test_a_general_start_is_asked_for_once_per_shape(name):
 
 
 def test_dropping_terms_makes_the_teacher_do_less():
-    from bench.plan.scheduled_stages import legs_of
+    from bench.plan.scheduled_stages import schedule_stages
     from bench.record.recipe import Recipe
 
     made = methods.get("microbert")()
     stages = made.stages(Setup(tiny.config(layers=6), 2, ("x",)))
-    read = {drop: legs_of(stages, drop, Recipe(), 40)[1][0].teacher for drop in ((), ("hidn",), ("hidn", "embd"))}
+    read = {
+        drop: schedule_stages(stages, drop, Recipe(), 40)[1][0].teacher for drop in ((), ("hidn",), ("hidn", "embd"))
+    }
     assert layers_of(read[()]) == frozenset(range(7))
     assert layers_of(read["hidn",]) == {0}
     assert read["hidn", "embd"] == LOGITS
@@ -79,11 +81,11 @@ def test_dropping_terms_makes_the_teacher_do_less():
     ids=str,
 )
 def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
-    from bench.plan.scheduled_stages import legs_of
+    from bench.plan.scheduled_stages import schedule_stages
     from bench.record.recipe import Recipe
-    from bench.train.loop import train
+    from bench.train.loop import train_task
     from bench.train.numerics import Numerics, RandomState
-    from bench.train.student_trainer import Trainee
+    from bench.train.student_trainer import StudentTrainer
 
     made = methods.get("microbert")(layers=2, hidden=12, heads=4, ffn=24, start="random", **settings)
     setup = Setup(tiny.config(), 2, ("x",))
@@ -92,8 +94,8 @@ def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
     with random.current():
         student = made.build(setup)
     recipe = Recipe(epochs=1.0, batch_size=8)
-    one = Trainee("x", student, random, *legs_of(made.stages(setup), (), recipe, len(data)), Numerics())
-    train([one], data, 0, tiny.classifier(seed=3).eval(), Numerics(), 8)
+    one = StudentTrainer("x", student, random, *schedule_stages(made.stages(setup), (), recipe, len(data)), Numerics())
+    train_task([one], data, 0, tiny.classifier(seed=3).eval(), Numerics(), 8)
     assert one.error is None
 
 
@@ -123,7 +125,7 @@ def test_the_papers_schedules_are_said_stage_by_stage(method):
     """``--recipe paper``: every counted stage names its own epochs and learning rate, in fields that a recipe has."""
     from dataclasses import fields
 
-    from bench.plan.scheduled_stages import legs_of
+    from bench.plan.scheduled_stages import schedule_stages
     from bench.record.recipe import Recipe
 
     made = method()
@@ -139,8 +141,8 @@ def test_the_papers_schedules_are_said_stage_by_stage(method):
                 f'Stage({stage.name!r}, terms, paper={{"epochs": 3.0, "learning_rate": 5e-5}})'
             )
             assert set(stage.paper) <= known
-    legs = legs_of(stages, (), Recipe(name="paper"), 320)[1]
-    assert [leg.steps for leg in legs] == [
+    scheduled = schedule_stages(stages, (), Recipe(name="paper"), 320)[1]
+    assert [stage.steps for stage in scheduled] == [
         round(10 * stage.paper["epochs"]) for stage in stages if not stage.extra_steps
     ]
-    assert all(leg.recipe.learning_rate == leg.stage.paper["learning_rate"] for leg in legs)
+    assert all(one.recipe.learning_rate == one.stage.paper["learning_rate"] for one in scheduled)

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 
 import bench.stats.metrics as registry
 from bench.analysis.check_paper import named_in
-from bench.analysis.compare import compared, table
+from bench.analysis.compare import table
 from bench.analysis.gate import budgets_of
 from bench.analysis.power import what_it_tells
 from bench.data.tasks import GLUE, from_toml
 from bench.errors import InputError
 from bench.record.code_hash import MOVED, code_of, scoring_code
+from bench.report.comparison import compared
 from bench.report.groups import Column
 from bench.report.resampled import Resampled, chance
 from bench.stats.form import CLASSES, FORMS, SCORE, SPAN, Span, misshapen

@@ -15,7 +15,7 @@ import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_loop import RECIPE, finished, trainee
+from test_loop import RECIPE, finished, trainer
 from torch import nn
 
 from bench import optimizers
@@ -25,7 +25,7 @@ from bench.measure.parameters import weights_hash
 from bench.optimizers import OPTIMIZERS, refusal
 from bench.plan.build import build
 from bench.plan.request import Request
-from bench.plan.scheduled_stages import legs_of
+from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.show import describe
 from bench.plan.spelling import parse_one
 from bench.record.cell import record_key, train_key
@@ -38,10 +38,10 @@ from bench.report.groups import groups
 from bench.report.learning_rates import rates_line
 from bench.report.reproduce import commands
 from bench.train import student_trainer as of_loop
-from bench.train.loop import train
+from bench.train.loop import train_task
 from bench.train.numerics import Numerics
 from bench.train.student_trainer import optimiser
-from bench.train.training_state import Halfway
+from bench.train.training_state import TrainingStates
 from methods.api import Setup, Stage
 from methods.terms import hard
 
@@ -163,14 +163,14 @@ def test_the_default_is_plain_torch_bit_by_bit(teacher_folder, monkeypatch):
     """Of every player of a stage: what AdamW of torch does with BERT's two groups."""
     data = tiny.encoded(teacher_folder, rows=24)
     rows = ("kd", "microbert")
-    ours = finished([trainee(row, data) for row in rows], data)
+    ours = finished([trainer(row, data) for row in rows], data)
 
     def plain(groups, recipe):
         kept = [{name: group[name] for name in ("params", "weight_decay", "factor")} for group in groups]
         return torch.optim.AdamW(kept, lr=recipe.learning_rate, betas=(0.9, 0.999), fused=True)
 
     monkeypatch.setattr(of_loop, "built", plain)
-    assert finished([trainee(row, data) for row in rows], data) == ours
+    assert finished([trainer(row, data) for row in rows], data) == ours
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -181,7 +181,7 @@ def test_a_training_that_breaks_off_ends_as_in_one_go(teacher_folder, tmp_path, 
     recipe, said = replace(RECIPE, optimizer=name), []
 
     def run(kill_at: int | None = None):
-        one, seen = trainee("microbert", data, recipe=recipe), 0
+        one, seen = trainer("microbert", data, recipe=recipe), 0
 
         def on_step(done: int, total: int) -> None:
             nonlocal seen
@@ -189,8 +189,10 @@ def test_a_training_that_breaks_off_ends_as_in_one_go(teacher_folder, tmp_path, 
             if seen == kill_at:
                 raise KeyboardInterrupt
 
-        halfway = Halfway([name], said.append, folder=tmp_path, every=0.0, code=["c"]) if kill_at != 0 else None
-        train([one], data, 0, teacher, Numerics(), RECIPE.batch_size, on_step, halfway)
+        training_states = (
+            TrainingStates([name], said.append, folder=tmp_path, every=0.0, code=["c"]) if kill_at != 0 else None
+        )
+        train_task([one], data, 0, teacher, Numerics(), RECIPE.batch_size, on_step, training_states)
         assert one.error is None
         return weights_hash(one.student.model), one.log.terms, one.log.gradient_norms
 
@@ -201,12 +203,12 @@ def test_a_training_that_breaks_off_ends_as_in_one_go(teacher_folder, tmp_path, 
         assert list(tmp_path.glob("*.safetensors"))
     assert run() == whole
     assert len(said) == 2, "it goes on twice"
-    assert all("goes on at step" in line for line in said)
+    assert all("resumes at step" in line for line in said)
 
 
 def test_every_optimiser_trains_other_weights(teacher_folder):
     data = tiny.encoded(teacher_folder, rows=24)
-    found = {name: finished([trainee("kd", data, recipe=replace(RECIPE, optimizer=name))], data)[0] for name in NAMES}
+    found = {name: finished([trainer("kd", data, recipe=replace(RECIPE, optimizer=name))], data)[0] for name in NAMES}
     assert len(set(found.values())) == len(NAMES)
 
 
@@ -223,7 +225,7 @@ def test_the_worked_example_of_the_docs(teacher_folder, monkeypatch):
     recipe = replace(RECIPE, optimizer=name)
     assert refusal(recipe) == ""
     data = tiny.encoded(teacher_folder, rows=24)
-    assert finished([trainee("kd", data, recipe=recipe)], data) != finished([trainee("kd", data)], data)
+    assert finished([trainer("kd", data, recipe=recipe)], data) != finished([trainer("kd", data)], data)
     p = nn.Parameter(torch.ones(2, 3))
     stepped = optimiser([("a.weight", p)], recipe)
     p.grad = torch.ones(2, 3)
@@ -256,7 +258,7 @@ def test_the_table_of_the_docs_names_every_optimiser():
 def test_what_an_optimiser_cannot_do_is_said(recipe, said):
     assert said in refusal(recipe)
     with pytest.raises(CellError, match="the stage all: the"):
-        legs_of([Stage("all", {"hard": hard()})], (), replace(recipe, optimizer="sgd", eps=0.1), 8)
+        schedule_stages([Stage("all", {"hard": hard()})], (), replace(recipe, optimizer="sgd", eps=0.1), 8)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -419,5 +421,5 @@ def test_a_papers_optimiser_is_in_the_report():
 
 def test_the_spelled_stage_numbers_reach_the_recipe():
     method = parse_one("kd:distil.optimizer=adamax:distil.eps=0.001").method
-    (leg,) = legs_of(method.stages(Setup(tiny.config(), 2, ("x",))), (), Recipe(name="paper"), 32)[1]
-    assert (leg.recipe.optimizer, leg.recipe.eps) == ("adamax", 0.001)
+    (scheduled,) = schedule_stages(method.stages(Setup(tiny.config(), 2, ("x",))), (), Recipe(name="paper"), 32)[1]
+    assert (scheduled.recipe.optimizer, scheduled.recipe.eps) == ("adamax", 0.001)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import BertForSequenceClassification
 
-from bench.data.padding import fill
+from bench.data.padding import pad_batch
 from methods import packed, taps
 from methods.errors import EmptyAttention, UndeclaredNeed
 from methods.packed import Layout, forward
@@ -68,7 +68,7 @@ def test_a_filled_batch_is_transformers_padded_one_with_the_states_of_its_paddin
     data = tiny.encoded(teacher_folder)
     model = tiny.classifier().eval()
     plain = data.batch([3, 1, 4, 15, 9])
-    ours = forward(model, fill(plain, data, 20), EVERYTHING)
+    ours = forward(model, pad_batch(plain, data, 20), EVERYTHING)
     n, longest = len(plain.layout.lengths), 20
     real = torch.arange(longest)[None] < plain.layout.lengths_B[:, None]
     other = BertForSequenceClassification(model.config)
@@ -87,7 +87,7 @@ def test_a_filled_batch_is_transformers_padded_one_with_the_states_of_its_paddin
     for layer in range(4):
         states = ours.hidden(layer).unflatten(0, (n, longest))
         torch.testing.assert_close(states, theirs.hidden_states[layer], atol=1e-6, rtol=1e-5)
-    assert fill(plain, data, 1).layout.lengths == plain.layout.lengths, "longer sequences stay"
+    assert pad_batch(plain, data, 1).layout.lengths == plain.layout.lengths, "longer sequences stay"
 
 
 @given(lengths=st.lists(st.integers(1, 200), min_size=1, max_size=40))

@@ -10,14 +10,14 @@ import torch
 
 import methods
 from bench.data.encoding import Vocabulary
-from bench.plan.scheduled_stages import legs_of
+from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.plan.untrained import counts_of
 from bench.record.recipe import PAPER_START, START, Recipe
 from bench.record.store import Store
-from bench.train.loop import train
+from bench.train.loop import train_task
 from bench.train.numerics import Numerics, RandomState
-from bench.train.student_trainer import Trainee
+from bench.train.student_trainer import StudentTrainer
 from methods.api import Setup
 from methods.parts import blank_artefacts
 
@@ -41,10 +41,12 @@ def train_phases(wish, setup, text, count):
     random = RandomState(0, torch.device("cpu"))
     with random.current():
         student, teacher = wish.build(setup), wish.teacher(setup).eval()
-    legs = legs_of(wish.stages(setup), (), Recipe(epochs=6, batch_size=8, learning_rate=1e-3), len(text))[1]
+    scheduled = schedule_stages(wish.stages(setup), (), Recipe(epochs=6, batch_size=8, learning_rate=1e-3), len(text))[
+        1
+    ]
     before = {name: value.clone() for name, value in student.model.state_dict().items()}
-    one = Trainee("x", student, random, [], legs[:count], Numerics())
-    train([one], text, 0, teacher, Numerics(), 8)
+    one = StudentTrainer("x", student, random, [], scheduled[:count], Numerics())
+    train_task([one], text, 0, teacher, Numerics(), 8)
     assert one.error is None, one.error
     return {name for name, value in student.model.state_dict().items() if not torch.equal(value, before[name])}, one
 
@@ -126,8 +128,8 @@ def test_the_papers_fine_tuning_is_the_labels_alone(bench, glue_folder, teacher_
     for part in ("", "alpha=0:", "-soft:"):
         row = parse_one(f"mobilebert:{part}pretraining=progressive")
         setup = Setup(tiny.config(), 2, ("x",))
-        (leg,) = legs_of(row.method.stages(setup), row.dropped, Recipe(), 40)[1]
-        weights[part] = {name: term.weight for name, term in leg.terms.items()}
+        (scheduled,) = schedule_stages(row.method.stages(setup), row.dropped, Recipe(), 40)[1]
+        weights[part] = {name: term.weight for name, term in scheduled.terms.items()}
     assert weights == {"": {"soft": 0.5, "hard": 0.5}, "alpha=0:": {"hard": 1.0}, "-soft:": {"hard": 0.5}}
     small = ":".join(f"{name}={value}" for name, value in methods.get("mobilebert").tiny_settings.items())
     words = ["run", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1]
@@ -141,12 +143,12 @@ def test_the_papers_fine_tuning_is_the_labels_alone(bench, glue_folder, teacher_
 @pytest.mark.parametrize("recipe, rises", [(START, [0.1, 0.1]), (Recipe(name=PAPER_START), [0.1, 0.02])])
 def test_on_text_the_rate_rises_and_falls_as_the_header_says(recipe, rises):
     _, wish, setup = transfer("progressive")
-    legs = legs_of(wish.stages(setup), (), recipe, 32_000)[1]
-    assert [legs[0].recipe.warmup, legs[-1].recipe.warmup] == rises
-    for leg in legs:
-        factors = [leg.recipe.factor(step, leg.steps) for step in range(leg.steps)]
+    scheduled = schedule_stages(wish.stages(setup), (), recipe, 32_000)[1]
+    assert [scheduled[0].recipe.warmup, scheduled[-1].recipe.warmup] == rises
+    for stage in scheduled:
+        factors = [stage.recipe.factor(step, stage.steps) for step in range(stage.steps)]
         assert max(factors) == 1.0
-        assert factors.index(1.0) == round(leg.recipe.warmup * leg.steps) - 1
+        assert factors.index(1.0) == round(stage.recipe.warmup * stage.steps) - 1
         assert factors[-1] < 0.02
 
 

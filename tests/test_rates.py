@@ -18,7 +18,7 @@ from transformers import BertConfig
 import methods
 from bench.plan.build import build
 from bench.plan.request import Request
-from bench.plan.scheduled_stages import legs_of
+from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.plan.student_cells import tuned_like_the_teacher
 from bench.record.keys import canonical, digest
@@ -208,10 +208,13 @@ def test_a_general_stage_runs_as_its_paper_says_and_as_long_as_its_text(teacher_
     }
     on_text = replace(START, epochs=2.0)
     for own in stages.values():
-        plain, said = legs_of(own, (), on_text, 640)[1], legs_of(own, (), replace(on_text, name=PAPER_START), 640)[1]
-        assert [leg.steps for leg in plain] == [leg.steps for leg in said] == [40]
-        assert [leg.recipe for leg in plain] == [on_text]
-    triple = legs_of(stages["triple_loss"], (), replace(on_text, name=PAPER_START), 640)[1][0].recipe
+        plain, said = (
+            schedule_stages(own, (), on_text, 640)[1],
+            schedule_stages(own, (), replace(on_text, name=PAPER_START), 640)[1],
+        )
+        assert [stage.steps for stage in plain] == [stage.steps for stage in said] == [40]
+        assert [stage.recipe for stage in plain] == [on_text]
+    triple = schedule_stages(stages["triple_loss"], (), replace(on_text, name=PAPER_START), 640)[1][0].recipe
     assert (triple.learning_rate, triple.warmup, triple.weight_decay, triple.clip) == (5e-4, 0.05, 0.0, 5.0)
     assert triple.betas == (0.9, 0.98)
     assert triple.schedule == "linear"
@@ -222,8 +225,8 @@ def test_a_general_stage_runs_as_its_paper_says_and_as_long_as_its_text(teacher_
 
 def test_epochs_of_a_general_stage_are_not_its_papers() -> None:
     stage = Stage("text", {"hard": hard()}, paper={"epochs": 40.0, "learning_rate": 1e-5})
-    leg = legs_of([stage], (), replace(START, name=PAPER_START, epochs=2.0), 64)[1][0]
-    assert (leg.steps, leg.recipe.epochs, leg.recipe.learning_rate) == (4, 2.0, 1e-5)
+    stage = schedule_stages([stage], (), replace(START, name=PAPER_START, epochs=2.0), 64)[1][0]
+    assert (stage.steps, stage.recipe.epochs, stage.recipe.learning_rate) == (4, 2.0, 1e-5)
 
 
 @pytest.mark.parametrize(("heads", "hidden", "rate"), [(0, 384, 5e-4), (12, 384, 6e-4), (12, 768, 4e-4)])

@@ -17,7 +17,7 @@ from bench.conformance.checks import check_method
 from bench.data.tasks import from_toml
 from bench.plan.scheduled_stages import legs_of
 from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
-from bench.train.loop import train
+from bench.train.loop import train_task
 from bench.train.numerics import Numerics, RandomState
 from bench.train.student_trainer import Trainee
 from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
@@ -50,7 +50,7 @@ def test_the_method_in_one_file(teacher_folder, monkeypatch):
     with random.current():
         student = method.build(setup)
     one = Trainee("mine", student, random, *legs_of(method.stages(setup), (), Recipe(epochs=1), len(data)), Numerics())
-    train([one], data, 0, tiny.classifier(seed=3).eval(), Numerics(), 32)
+    train_task([one], data, 0, tiny.classifier(seed=3).eval(), Numerics(), 32)
     assert one.error is None
     assert set(one.log.terms["distil"]) == set(method.terms)
     wrong = [

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.analysis.choose import Budget, choose
-from bench.analysis.compare import MEAN, NO_LEAST, compare, compared, said_of, table
+from bench.analysis.compare import compare, table
 from bench.record.store import Store
+from bench.report.comparison import MEAN, NO_LEAST, compared, said_of
 from bench.report.groups import Column, groups
 from bench.report.paired_comparisons import differences, resample
 from bench.report.resampled import Resampled, chance

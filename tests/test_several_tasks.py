@@ -10,12 +10,12 @@ import torch
 
 import methods
 from bench.data.encoding import batches_of_epoch, mixed_batches
-from bench.plan.scheduled_stages import legs_of
+from bench.plan.scheduled_stages import schedule_stages
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
-from bench.train.loop import Course, train, train_on
+from bench.train.loop import TaskWithTeacher, train_task, train_tasks
 from bench.train.numerics import Numerics, RandomState
-from bench.train.student_trainer import Trainee
+from bench.train.student_trainer import StudentTrainer
 from methods import losses
 from methods.api import Batch, Out, Setup
 from methods.artefacts import EnsembleTargets, artefact_name
@@ -96,10 +96,10 @@ def test_the_router_learns_to_tell_tasks_apart(teacher_folder):
 
     turned = replace(data, labels=1 - data.labels)
     recipe = Recipe(epochs=30, learning_rate=3e-3, batch_size=16)
-    legs = legs_of(method.stages(setup), ("hidn", "embd", "dis", "pred"), recipe, 160, 160)
-    one = Trainee("x", student, random, *legs, Numerics())
+    scheduled = schedule_stages(method.stages(setup), ("hidn", "embd", "dis", "pred"), recipe, 160, 160)
+    one = StudentTrainer("x", student, random, *scheduled, Numerics())
     teacher = tiny.classifier()
-    train_on([Course(data, teacher), Course(turned, teacher)], [one], 0, Numerics(), 16)
+    train_tasks([TaskWithTeacher(data, teacher), TaskWithTeacher(turned, teacher)], [one], 0, Numerics(), 16)
     assert one.error is None
     for task, labels in enumerate((data.labels, turned.labels)):
         with torch.no_grad():
@@ -116,11 +116,13 @@ def test_training_on_one_course_is_training(teacher_folder):
     for several in (False, True):
         method = kind(**{**kind.tiny_settings, "start": "random"})
         setup, student, random = _student(method, (2,))
-        one = Trainee("x", student, random, *legs_of(method.stages(setup), (), Recipe(epochs=1), len(data)), Numerics())
+        one = StudentTrainer(
+            "x", student, random, *schedule_stages(method.stages(setup), (), Recipe(epochs=1), len(data)), Numerics()
+        )
         if several:
-            train_on([Course(data, teacher)], [one], 0, Numerics(), 32)
+            train_tasks([TaskWithTeacher(data, teacher)], [one], 0, Numerics(), 32)
         else:
-            train([one], data, 0, teacher, Numerics(), 32)
+            train_task([one], data, 0, teacher, Numerics(), 32)
         weights.append(student.model.state_dict())
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 

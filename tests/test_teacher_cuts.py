@@ -183,11 +183,11 @@ def ib_bert():
 @pytest.mark.slow
 @pytest.mark.parametrize("transfer", ["joint", "auxiliary"])
 def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer):
-    from bench.plan.scheduled_stages import legs_of
+    from bench.plan.scheduled_stages import schedule_stages
     from bench.record.recipe import Recipe
-    from bench.train.loop import train
+    from bench.train.loop import train_task
     from bench.train.numerics import Numerics, RandomState
-    from bench.train.student_trainer import Trainee
+    from bench.train.student_trainer import StudentTrainer
 
     teacher = ib_bert()
     kind = methods.get("mobilebert")
@@ -199,8 +199,10 @@ def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer)
     with random.current():
         student = method.build(setup)
     recipe = Recipe(epochs=30.0, batch_size=8, learning_rate=1e-2)  # small random weights: attention learns late
-    one = Trainee("x", student, random, *legs_of(method.stages(setup), (), recipe, len(data)), Numerics())
-    train([one], data, 0, teacher, Numerics(), 8)
+    one = StudentTrainer(
+        "x", student, random, *schedule_stages(method.stages(setup), (), recipe, len(data)), Numerics()
+    )
+    train_task([one], data, 0, teacher, Numerics(), 8)
     assert one.error is None
     curves = one.log.terms["transfer" if transfer == "joint" else "distil"]
     for term in ("fmt", "att"):

@@ -7,12 +7,12 @@ import tiny
 import torch
 
 import methods
-from bench.plan.scheduled_stages import legs_of
+from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import PAPER, Recipe
-from bench.train.loop import train
+from bench.train.loop import train_task
 from bench.train.numerics import Numerics, RandomState
-from bench.train.student_trainer import Trainee
+from bench.train.student_trainer import StudentTrainer
 from methods.api import MethodError, Setup
 from methods.moebert import Experts, MoEBertConfig, NeuronImportance, TokensSeen, fill
 from methods.packed import forward
@@ -21,7 +21,7 @@ from methods.taps import LOGITS, hidden
 from methods.tinybert import ReluBertForSequenceClassification
 
 
-def trainee(name, data, seed=0, **settings):
+def trainer(name, data, seed=0, **settings):
     kind = methods.get(name)
     known = {"start": "random", **getattr(kind, "tiny_settings", {}), **settings}
     method = kind(**{setting: value for setting, value in known.items() if value is not None})
@@ -29,19 +29,21 @@ def trainee(name, data, seed=0, **settings):
     setup, random = Setup(tiny.config(), 2, ("x",), made), RandomState(seed, torch.device("cpu"))
     with random.current():
         student = method.build(setup)
-    return Trainee(name, student, random, *legs_of(method.stages(setup), (), Recipe(epochs=2), len(data)), Numerics())
+    return StudentTrainer(
+        name, student, random, *schedule_stages(method.stages(setup), (), Recipe(epochs=2), len(data)), Numerics()
+    )
 
 
-def weights(*trainees):
-    for one in trainees:
+def weights(*trainers):
+    for one in trainers:
         assert one.error is None
-    return [torch.cat([p.detach().flatten() for p in one.student.model.parameters()]) for one in trainees]
+    return [torch.cat([p.detach().flatten() for p in one.student.model.parameters()]) for one in trainers]
 
 
 def trained(teacher_folder, *rows):
     data = tiny.encoded(teacher_folder)
-    made = [trainee("tinybert", data, **row) for row in rows]
-    train(made, data, 0, tiny.classifier(seed=5).eval(), Numerics(), 16)
+    made = [trainer("tinybert", data, **row) for row in rows]
+    train_task(made, data, 0, tiny.classifier(seed=5).eval(), Numerics(), 16)
     return weights(*made)
 
 
@@ -68,8 +70,8 @@ def test_padding_that_is_averaged_over_gives_other_students_and_leaves_those_bes
 
 def test_padding_is_counted_in_what_a_training_costs(teacher_folder):
     data = tiny.encoded(teacher_folder)
-    made = [trainee("moebert", data, start=None, padding=length) for length in (0, 30)]
-    train(made, data, 0, tiny.classifier(seed=5).eval(), Numerics(), 16)
+    made = [trainer("moebert", data, start=None, padding=length) for length in (0, 30)]
+    train_task(made, data, 0, tiny.classifier(seed=5).eval(), Numerics(), 16)
     assert [one.error for one in made] == [None, None]
     plain, filled = (one.log for one in made)
     assert filled.tokens == filled.teacher_tokens == 30 * filled.examples > plain.tokens
@@ -84,13 +86,13 @@ def test_a_length_that_cannot_be_filled_up_to_is_refused(padding, message):
 
 def test_the_relu_head_reads_no_negative_feature(teacher_folder, tmp_path):
     batch = tiny.encoded(teacher_folder, rows=8).batch(range(8))
-    model = trainee("tinybert", tiny.encoded(teacher_folder), head="relu").student.model.eval()
+    model = trainer("tinybert", tiny.encoded(teacher_folder), head="relu").student.model.eval()
     assert isinstance(model, ReluBertForSequenceClassification)
     with torch.no_grad():
         out = forward(model, batch, LOGITS | hidden(2))
         pooled = model.bert.pooler(batch.layout.first(out.hidden(2))[:, None])
         torch.testing.assert_close(out.logits, model.classifier(pooled.clamp(min=0)))
-    usual = trainee("tinybert", tiny.encoded(teacher_folder)).student.model
+    usual = trainer("tinybert", tiny.encoded(teacher_folder)).student.model
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), usual.parameters(), strict=True))
 
 
@@ -160,5 +162,5 @@ def test_weight_decay_is_what_the_note_says_by_both_recipes():
     setup = Setup(tiny.config(), 2, ("x",))
     (note,) = row.method.notes(setup)
     for recipe in (Recipe(), Recipe(name=PAPER)):
-        (leg,) = legs_of(row.method.stages(setup), (), recipe, 40)[1]
-        assert f"weight decay {leg.recipe.weight_decay:g} unless its spelling says another one" in note
+        (scheduled,) = schedule_stages(row.method.stages(setup), (), recipe, 40)[1]
+        assert f"weight decay {scheduled.recipe.weight_decay:g} unless its spelling says another one" in note

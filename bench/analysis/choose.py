@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.analysis.compare import UNCLEAR, WORSE, compared, shown
 from bench.data.tasks import GLUE
 from bench.errors import NothingMeasured, unknown
 from bench.record.cell import TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
+from bench.report.comparison import UNCLEAR, WORSE, compared, shown
 from bench.report.groups import Column, Group, groups
 from bench.report.paired_comparisons import Faults, faults_of, finished, resample, seeds
 from bench.report.resampled import Resampled

@@ -13,13 +13,13 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from bench.data.encoding import Encoded
-from bench.plan.scheduled_stages import legs_of
+from bench.plan.scheduled_stages import schedule_stages
 from bench.record.recipe import Recipe
-from bench.train.loop import OnStep, train
+from bench.train.loop import OnStep, train_task
 from bench.train.numerics import Numerics, RandomState
 from bench.train.prediction import predict
-from bench.train.student_trainer import Trainee, TrainLog
-from bench.train.training_state import Halfway
+from bench.train.student_trainer import StudentTrainer, TrainLog
+from bench.train.training_state import TrainingStates
 from methods.api import Batch, Setup, Stage, Student
 from methods.artefacts import CORPUS, Artefact, Source
 
@@ -46,7 +46,7 @@ class Inputs(Protocol):
     def folder(self, source: Source) -> Path:
         """Of a ``CHECKPOINT``."""
 
-    def halfway(self) -> Halfway | None:
+    def training_states(self) -> TrainingStates | None:
         """Where the state of its training on text is kept, if it is."""
 
 
@@ -146,15 +146,15 @@ class TrainedMaking(Making):
         random = RandomState(0, numerics.device)
         random.begin_here()
         passes = max(1.0, on_text.budget / text.total_tokens)
-        legs = legs_of(stages, (), replace(on_text.recipe, epochs=passes), len(text))[1]
-        trainee = Trainee(self.artefact.words, student, random, [], legs, numerics)
-        halfway = self.inputs.halfway()
+        scheduled = schedule_stages(stages, (), replace(on_text.recipe, epochs=passes), len(text))[1]
+        trainer = StudentTrainer(self.artefact.words, student, random, [], scheduled, numerics)
+        training_states = self.inputs.training_states()
         taught_by = teacher.to(numerics.device).eval()
-        train([trainee], text, 0, taught_by, numerics, on_text.recipe.batch_size, self.on_step, halfway)
-        if trainee.error:
-            raise trainee.error
+        train_task([trainer], text, 0, taught_by, numerics, on_text.recipe.batch_size, self.on_step, training_states)
+        if trainer.error:
+            raise trainer.error
         random.hand_over()
-        self.log = trainee.log
+        self.log = trainer.log
 
 
 def made(making: Making, file: Path | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:

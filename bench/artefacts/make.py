@@ -22,7 +22,7 @@ from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
 from bench.record.recipe import Recipe
 from bench.train.numerics import Numerics
-from bench.train.training_state import Halfway
+from bench.train.training_state import TrainingStates
 from methods.artefacts import Artefact, Source
 
 
@@ -126,7 +126,7 @@ class _Inputs:
         self.parts: dict[str, Mapping[str, Any]] = {}
         """what is known of how each was made, where somebody made it"""
         self._teachers: dict[Source, tuple[nn.Module, Mapping[str, Any]]] = {}
-        self._halfway: Halfway | None = None
+        self._training_states: TrainingStates | None = None
 
     def open(self) -> None:
         """What has to be made first: it says by itself how far it is."""
@@ -175,21 +175,21 @@ class _Inputs:
         self.parts[source.label] = {"beginning": f"given: {found.name}"}
         return found.folder
 
-    def halfway(self) -> Halfway:
+    def training_states(self) -> TrainingStates:
         weights = {name: body.get("weights") for name, body in self.parts.items()}
         slot, progress = self.entry.slot, self.store.progress
-        self._halfway = Halfway(
+        self._training_states = TrainingStates(
             [["start", slot.key, weights]],
             progress.say,
             code=(slot.code.hash,),
             is_stopping=progress.is_stopping,
         )
-        return self._halfway
+        return self._training_states
 
     def clear(self) -> None:
         """The artefact is kept: a state of its training is not needed any more."""
-        if self._halfway is not None:
-            self._halfway.clear()
+        if self._training_states is not None:
+            self._training_states.clear()
 
     @property
     def _checkpoint(self) -> Checkpoint:

@@ -15,9 +15,9 @@ from bench.data.checkpoints import tokenizer_of
 from bench.data.encoding import Encoded, encode
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
-from bench.train.best_epoch import Exam
+from bench.train.best_epoch import SelectionRows
 from bench.train.numerics import Numerics
-from bench.train.training_state import Halfway
+from bench.train.training_state import TrainingStates
 
 
 @dataclass
@@ -77,13 +77,13 @@ class TaskData:
         }
 
     @cached_property
-    def exam(self) -> Exam | None:
+    def selection_rows(self) -> SelectionRows | None:
         """The rows that choose which epoch of a student is shipped."""
         split = self.task.choosing
         if split is None or split.labels is None:
             return None
         encoded = encode(self.tokenizer, split, self.task.recipe.max_length)
-        return Exam(self.task.task.name, encoded, split.labels, self.task.task.metrics[0])
+        return SelectionRows(self.task.task.name, encoded, split.labels, self.task.task.metrics[0])
 
     @cached_property
     def teacher(self) -> tuple[nn.Module, dict[str, Any]]:
@@ -102,13 +102,13 @@ class TaskData:
             }
         another = f", seed {seed}" if seed else ""
         slot = plan.teacher_slot(seed)
-        halfway = Halfway(
+        training_states = TrainingStates(
             [["teacher", slot.key]], self.progress.say, code=(slot.code.hash,), is_stopping=self.progress.is_stopping
         )
         with self.progress.task(f"{self.name}: teacher {plan.teacher.name}{another}") as update:
-            work = Work(self.numerics, update, self.progress.say, halfway)
+            work = Work(self.numerics, update, self.progress.say, training_states)
             made = finetuned_teacher(plan, seed, lambda: self.given, work)
-        halfway.clear()
+        training_states.clear()
         return made
 
 

@@ -12,12 +12,12 @@ from transformers import AutoModelForSequenceClassification
 from bench.cache import WEIGHTS, keep
 from bench.data.checkpoints import Checkpoint, sha256_of
 from bench.data.encoding import Encoded
-from bench.plan.scheduled_stages import legs_of
+from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.tasks import TaskPlan
-from bench.train.loop import OnStep, train
+from bench.train.loop import OnStep, train_task
 from bench.train.numerics import Numerics, RandomState
-from bench.train.student_trainer import Trainee
-from bench.train.training_state import Halfway
+from bench.train.student_trainer import StudentTrainer
+from bench.train.training_state import TrainingStates
 from methods.api import Stage, Student
 from methods.terms import hard
 
@@ -29,7 +29,7 @@ class Work:
     numerics: Numerics
     on_step: OnStep = lambda done, total: None
     say: Callable[[str], Any] = lambda text: None
-    halfway: Halfway | None = None
+    training_states: TrainingStates | None = None
 
 
 def base_model(checkpoint: Checkpoint, num_labels: int) -> Any:
@@ -57,18 +57,18 @@ def finetuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], wo
         random = RandomState(seed, numerics.device)
         with random.current():
             model = base_model(checkpoint, task.num_labels)
-        legs = legs_of([Stage("finetune", {"hard": hard()})], (), recipe, len(encoded))[1]
-        trainee = Trainee(f"teacher of {task.name}", Student(model), random, [], legs, numerics)
-        train([trainee], encoded, seed, None, numerics, recipe.batch_size, work.on_step, work.halfway)
-        if trainee.error:
-            raise trainee.error
+        scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), recipe, len(encoded))[1]
+        trainer = StudentTrainer(f"teacher of {task.name}", Student(model), random, [], scheduled, numerics)
+        train_task([trainer], encoded, seed, None, numerics, recipe.batch_size, work.on_step, work.training_states)
+        if trainer.error:
+            raise trainer.error
         if not task.regression:
             model.config.id2label = dict(enumerate(task.labels))
             model.config.label2id = {name: code for code, name in enumerate(task.labels)}
         model.cpu().save_pretrained(folder)
         return {
             "weights": sha256_of(folder / WEIGHTS),
-            "train": asdict(trainee.log),
+            "train": asdict(trainer.log),
         }
 
     made = keep(slot, write, say=work.say)

@@ -126,8 +126,9 @@ def compare(
     from dataclasses import asdict
 
     from bench.analysis.compare import compare as carry_out
-    from bench.analysis.compare import said_of, table
+    from bench.analysis.compare import table
     from bench.plan.request import parse_seeds
+    from bench.report.comparison import said_of
 
     named = [part.strip() for part in tasks.split(",") if part.strip()]
     found = carry_out(results, first, second, named, parse_seeds(seeds) if seeds.strip() else (), exact)

@@ -29,14 +29,14 @@ from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.plugins import refuse_other_classes
-from bench.plan.scheduled_stages import kept_terms, legs_of
+from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.plan.untrained import untrained
 from bench.record.recipe import Recipe
-from bench.train.loop import train
+from bench.train.loop import train_task
 from bench.train.numerics import Numerics, RandomState
-from bench.train.student_trainer import Trainee
-from bench.train.training_state import Halfway
+from bench.train.student_trainer import StudentTrainer
+from bench.train.training_state import TrainingStates
 from methods import get
 from methods.api import Method, MethodError, Out, Setup, Stage, Student, lacking
 from methods.artefacts import Artefact, Source, artefact_name, is_of_task, sources
@@ -111,9 +111,9 @@ def tiny_teacher(num_labels: int, threads: int) -> BertForSequenceClassification
     random = RandomState(7, numerics.device)
     with random.current():
         model = classifier(config)
-    legs = legs_of([Stage("finetune", {"hard": hard()})], (), RECIPE, len(data))[1]
-    trainee = Trainee("teacher", Student(model), random, [], legs, numerics)
-    train([trainee], data, 7, None, numerics, RECIPE.batch_size)
+    scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), RECIPE, len(data))[1]
+    trainer = StudentTrainer("teacher", Student(model), random, [], scheduled, numerics)
+    train_task([trainer], data, 7, None, numerics, RECIPE.batch_size)
     return model.eval()
 
 
@@ -204,27 +204,29 @@ class Bench:
             student = self.method.build(self.setup)
         return student, random
 
-    def trainee(self, seed: int = 0, dropped: Sequence[str] = ()) -> Trainee:
+    def trainer(self, seed: int = 0, dropped: Sequence[str] = ()) -> StudentTrainer:
         student, random = self.build(seed)
-        legs = legs_of(self.method.stages(self.setup), dropped, RECIPE, len(self.data))
-        return Trainee(type(self.method).name, student, random, *legs, self.numerics)
+        scheduled = schedule_stages(self.method.stages(self.setup), dropped, RECIPE, len(self.data))
+        return StudentTrainer(type(self.method).name, student, random, *scheduled, self.numerics)
 
     @property
-    def course(self) -> tuple[Encoded, int, Any, Numerics, int]:
+    def training(self) -> tuple[Encoded, int, Any, Numerics, int]:
         """What a training of seed 0 is given beside its students."""
         return self.data, 0, self.teacher, self.numerics, RECIPE.batch_size
 
-    def trained(self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[Trainee] = ()) -> Trainee:
-        trainee = self.trainee(seed, dropped)
-        train([*beside, trainee], self.data, seed, self.teacher, self.numerics, RECIPE.batch_size)
-        if trainee.error is not None:
-            raise Broken(str(trainee.error)) from trainee.error
-        return trainee
+    def trained(
+        self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[StudentTrainer] = ()
+    ) -> StudentTrainer:
+        trainer = self.trainer(seed, dropped)
+        train_task([*beside, trainer], self.data, seed, self.teacher, self.numerics, RECIPE.batch_size)
+        if trainer.error is not None:
+            raise Broken(str(trainer.error)) from trainer.error
+        return trainer
 
-    def deployed(self, trainee: Trainee) -> Mapping[str, nn.Module]:
-        trainee.student.model.eval()
-        with trainee.random.current():
-            return self.method.deploy(trainee.student)  # type: ignore[no-any-return]
+    def deployed(self, trainer: StudentTrainer) -> Mapping[str, nn.Module]:
+        trainer.student.model.eval()
+        with trainer.random.current():
+            return self.method.deploy(trainer.student)  # type: ignore[no-any-return]
 
     def logits(self, model: nn.Module) -> Tensor:
         with torch.no_grad():
@@ -249,7 +251,7 @@ class _TinyInputs:
     def folder(self, source: Source) -> Path:
         raise Broken(f"no checkpoint of others fits this teacher: {source.path}")
 
-    def halfway(self) -> None:
+    def training_states(self) -> None:
         return None
 
 
@@ -280,7 +282,7 @@ class Suite:
         self.tiny_settings: Mapping[str, Any] = method.tiny_settings
         self.method = method(**{**self.tiny_settings, **settings})
         self._benches: dict[int, Bench] = {}
-        self._whole: Trainee | None = None
+        self._whole: StudentTrainer | None = None
 
     def bench(self, num_labels: int = 2) -> Bench:
         if num_labels not in self._benches:
@@ -288,7 +290,7 @@ class Suite:
         return self._benches[num_labels]
 
     @property
-    def whole(self) -> Trainee:
+    def whole(self) -> StudentTrainer:
         """Trained with every term, two labels, seed 0."""
         if self._whole is None:
             self._whole = self.bench().trained()
@@ -358,8 +360,8 @@ class Suite:
             stages = row.method.stages(Setup(BertConfig(), 2, (TASK,)))
         except MethodError:
             return row.settings, []  # it asks for another teacher, which a plan demands
-        preparation, counted = legs_of(stages, row.dropped, RECIPE, EXAMPLES)
-        return row.settings, [(leg.stage.name, sorted(leg.terms)) for leg in (*preparation, *counted)]
+        preparation, counted = schedule_stages(stages, row.dropped, RECIPE, EXAMPLES)
+        return row.settings, [(scheduled.stage.name, sorted(scheduled.terms)) for scheduled in (*preparation, *counted)]
 
     def _value(self, where: str, name: str, value: Any, offered: Mapping[str, Any]) -> None:
         """Raises Broken where a setting cannot have a value: as an object of its type, and as it is typed."""
@@ -375,8 +377,8 @@ class Suite:
         """Two labels, three labels and a regression train, and answer in their form."""
         for num_labels in (1, 2, 3):
             bench = self.bench(num_labels)
-            trainee = self.whole if num_labels == 2 else bench.trained()
-            for point, model in {"in training": trainee.student.model, **bench.deployed(trainee)}.items():
+            trainer = self.whole if num_labels == 2 else bench.trained()
+            for point, model in {"in training": trainer.student.model, **bench.deployed(trainer)}.items():
                 shape = tuple(bench.logits(model).shape)
                 if shape != (8, num_labels):
                     raise Broken(
@@ -386,21 +388,21 @@ class Suite:
     def loss_falls(self) -> None:
         """What the student minimises is smaller at the end of every stage than at its beginning."""
         curves = self.whole.log.terms
-        for leg in self.whole.legs["counted"]:
-            total = np.zeros(len(next(iter(curves[leg.stage.name].values()))))
-            for name, term in leg.terms.items():
+        for scheduled in self.whole.schedule["counted"]:
+            total = np.zeros(len(next(iter(curves[scheduled.stage.name].values()))))
+            for name, term in scheduled.terms.items():
                 if term.player == "main":
                     weight = term.weight(0.5) if callable(term.weight) else term.weight
-                    total += weight * np.array(curves[leg.stage.name][name])
+                    total += weight * np.array(curves[scheduled.stage.name][name])
             part = max(1, len(total) // 4)
             first, last = total[:part].mean(), total[-part:].mean()
             if not last < first:
-                raise Broken(f"stage {leg.stage.name}: its loss goes from {first:.4g} to {last:.4g}")
+                raise Broken(f"stage {scheduled.stage.name}: its loss goes from {first:.4g} to {last:.4g}")
 
     def terms_live(self) -> None:
         """Dropping a term changes what is learned."""
         whole = self._learned(self.whole)
-        names = {name for legs in self.whole.legs.values() for leg in legs for name in leg.terms}
+        names = {name for stages in self.whole.schedule.values() for stage in stages for name in stage.terms}
         for name in sorted(names):
             try:
                 without = self.bench().trained(dropped=(name,))
@@ -412,8 +414,8 @@ class Suite:
                 raise Broken(f"dropping {name} changes nothing: it adds nothing")
 
     @staticmethod
-    def _learned(trainee: Trainee) -> str:
-        return weights_hash(nn.ModuleDict({"model": trainee.student.model, "aux": trainee.student.aux}))
+    def _learned(trainer: StudentTrainer) -> str:
+        return weights_hash(nn.ModuleDict({"model": trainer.student.model, "aux": trainer.student.aux}))
 
     def needs(self) -> None:
         """Each term finds what it reads when nothing but its own taps were computed."""
@@ -472,7 +474,7 @@ class Suite:
             raise Broken("trainings of two seeds end alike: the seed decides nothing")
 
     def goes_on(self) -> None:
-        """Broken off in the middle and taken up by new objects it ends with the same weights, to the bit."""
+        """Interrupted in the middle and resumed by new objects, it ends with the same weights, to the bit."""
         bench = self.bench()
         before: list[str] = []
         after: list[str] = []
@@ -483,16 +485,18 @@ class Suite:
                 raise KeyboardInterrupt
 
         with tempfile.TemporaryDirectory() as folder:
-            first, second = (Halfway(["tiny"], said.append, 0.0, folder=Path(folder)) for said in (before, after))
+            first, second = (
+                TrainingStates(["tiny"], said.append, 0.0, folder=Path(folder)) for said in (before, after)
+            )
             with contextlib.suppress(KeyboardInterrupt):
-                train([bench.trainee()], *bench.course, on_step=stop, halfway=first)
-            again = bench.trainee()
-            train([again], *bench.course, halfway=second)
+                train_task([bench.trainer()], *bench.training, on_step=stop, states=first)
+            again = bench.trainer()
+            train_task([again], *bench.training, states=second)
         if before or not after:
-            raise Broken(f"its state could not be kept and taken up: {'; '.join(before) or 'nothing was written'}")
+            raise Broken(f"its state could not be saved and resumed: {'; '.join(before) or 'nothing was written'}")
         if self._learned(again) != self._learned(self.whole) or again.log.terms != self.whole.log.terms:
             raise Broken(
-                f"taken up at step {middle} it ends with other weights or losses than in one go: it keeps something between "
+                f"resumed at step {middle} it ends with other weights or losses than in one go: it keeps something between "
                 f"steps that is neither a parameter nor a persistent buffer"
             )
 
@@ -564,8 +568,8 @@ class Suite:
     def alone_or_together(self) -> None:
         """Beside another student both end with the same weights as alone, to the bit."""
         other, alone = other_student(torch.get_num_threads())
-        beside, together = other.trainee(), self.bench().trainee()
-        train([together, beside], self.bench().data, 0, self.bench().teacher, Numerics(), RECIPE.batch_size)
+        beside, together = other.trainer(), self.bench().trainer()
+        train_task([together, beside], self.bench().data, 0, self.bench().teacher, Numerics(), RECIPE.batch_size)
         if self._learned(together) != self._learned(self.whole):
             raise Broken("trained beside another student it ends with other weights: the two share some state")
         if self._learned(beside) != alone:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.data.encoding import Encoded
-from bench.data.padding import fill
+from bench.data.padding import pad_batch
 from methods.api import Batch, Out, Stage, Student, Tap, Taps, Term, UndeclaredNeed
 from methods.packed import Layout, forward
 
@@ -127,7 +127,7 @@ class Look:
             ids[places] = self.scene.mask
             hidden = torch.tensor(places)
             batch = replace(batch, token_ids=ids, masked_positions=hidden, masked_ids=batch.token_ids[hidden])
-        return fill(batch, self.scene.data, stage.padding) if stage.padding else batch
+        return pad_batch(batch, self.scene.data, stage.padding) if stage.padding else batch
 
     def _strewn(self, reading: Reading, name: str, side: str) -> Reading:
         """The values with noise of each sequence's own, and with values that mean nothing where there is no token."""

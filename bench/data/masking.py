@@ -15,7 +15,7 @@ AS_MASK, AS_ANOTHER = 0.8, 0.1
 """Shares of the chosen tokens; the rest stay as they are (Devlin et al. 2019, appendix A.1)."""
 
 
-def hide(batch: Batch, data: Encoded, masking: Masking, seed: int, step: int) -> Batch:
+def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: int) -> Batch:
     """The batch with some tokens hidden, at least one; drawn without replacement.
 
     Raises:

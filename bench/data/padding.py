@@ -12,7 +12,7 @@ from methods.api import Batch
 from methods.packed import Layout
 
 
-def fill(batch: Batch, data: Encoded, length: int) -> Batch:
+def pad_batch(batch: Batch, data: Encoded, length: int) -> Batch:
     """Every sequence of the batch with [PAD] behind it, up to ``length`` tokens; longer ones stay. Nothing attends to [PAD].
 
     Raises:

@@ -16,7 +16,7 @@ MAIN = "main"
 
 
 @dataclass(frozen=True)
-class Leg:
+class ScheduledStage:
     """A stage with its length fixed and its dropped terms gone: what actually runs."""
 
     stage: Stage
@@ -57,10 +57,10 @@ def _check_optimizers(stages: Sequence[Stage], recipe: Recipe) -> None:
             raise CellError(f"the stage {stage.name}: {refused}")
 
 
-def legs_of(
+def schedule_stages(
     stages: Sequence[Stage], dropped: Sequence[str], recipe: Recipe, *examples: int
-) -> tuple[list[Leg], list[Leg]]:
-    """Preparatory and counted legs. A stage left without terms gives its share to the others.
+) -> tuple[list[ScheduledStage], list[ScheduledStage]]:
+    """The preparation, and the counted stages. A stage left without terms gives its share to the others.
 
     Args:
         examples: training examples; of several tasks one number for each.
@@ -81,7 +81,7 @@ def legs_of(
     if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
         raise CellError("every term that trains the student was dropped; keep at least one")
     preparation = [
-        Leg(stage, terms, recipe.for_stage(stage.paper), min(per_epoch, stage.extra_steps))
+        ScheduledStage(stage, terms, recipe.for_stage(stage.paper), min(per_epoch, stage.extra_steps))
         for stage, terms in kept
         if stage.extra_steps
     ]
@@ -89,17 +89,17 @@ def legs_of(
         if silent := ", ".join(stage.name for stage, _ in counted if not stage.paper):
             # it would train by the common numbers, and its record would call them the paper's
             raise CellError(f"--recipe paper: {silent} names no recipe of a paper (Stage.paper); use --recipe common")
-        legs = []
+        scheduled = []
         for stage, terms in counted:
             own = recipe.for_stage(stage.paper)
-            legs.append(Leg(stage, terms, own, max(1, round(own.epochs * per_epoch))))
-        return preparation, legs
+            scheduled.append(ScheduledStage(stage, terms, own, max(1, round(own.epochs * per_epoch))))
+        return preparation, scheduled
     total = max(len(counted), round(recipe.epochs * per_epoch))
     shares = sum(stage.epoch_fraction for stage, _ in counted)
-    legs, done, share = [], 0, 0.0
+    scheduled, done, share = [], 0, 0.0
     for stage, terms in counted:
         share += stage.epoch_fraction / shares
         end = max(done + 1, round(share * total))
-        legs.append(Leg(stage, terms, recipe.for_stage(stage.paper), end - done))
+        scheduled.append(ScheduledStage(stage, terms, recipe.for_stage(stage.paper), end - done))
         done = end
-    return preparation, legs
+    return preparation, scheduled

@@ -162,7 +162,7 @@ def with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[l
 def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> None:
     """Ask a method for its stages now, so that a combination it cannot do is bad input and not a failed cell."""
     from bench.errors import CellError
-    from bench.plan.scheduled_stages import legs_of
+    from bench.plan.scheduled_stages import schedule_stages
 
     if row.numbers and recipe.name != PAPER:
         raise InputError(
@@ -171,6 +171,6 @@ def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> 
         )
     try:
         stages = row.method.stages(setup_of(tasks, {}))
-        legs_of(stages, row.dropped, recipe, *(len(task.train) for task in tasks))
+        schedule_stages(stages, row.dropped, recipe, *(len(task.train) for task in tasks))
     except (ValueError, CellError) as error:
         raise InputError(f"{row.spelling} on {', '.join(task.task.name for task in tasks)}: {error}") from None

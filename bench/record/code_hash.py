@@ -77,11 +77,11 @@ ONE_BY_ONE = frozenset({OPTIMIZERS})
 LOOP = (
     "bench.data.encoding:encode",
     "bench.record.recipe:Recipe",
-    "bench.plan.scheduled_stages:legs_of",
-    "bench.train.loop:train_on",
+    "bench.plan.scheduled_stages:schedule_stages",
+    "bench.train.loop:train_tasks",
     "bench.train.numerics:Numerics",
     "bench.train.numerics:RandomState",
-    "bench.train.student_trainer:Trainee",
+    "bench.train.student_trainer:StudentTrainer",
     f"{OPTIMIZERS}[{ADAMW}]",
 )
 ARTEFACT = (
@@ -95,7 +95,7 @@ ARTEFACT = (
 """What hands an artefact its inputs."""
 TRAINED = (*LOOP, *ARTEFACT, "bench.artefacts.inputs:TrainedMaking")
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "student": (*LOOP, "bench.run.group:_trainee", "bench.train.prediction:predict"),
+    "student": (*LOOP, "bench.run.group:build_trainer", "bench.train.prediction:predict"),
     "scoring": ("bench.data.encoding:encode", "bench.train.prediction:predict", "bench.artefacts.teachers:base_model"),
     "teacher": (*LOOP, "bench.artefacts.teachers:finetuned_teacher"),
     "artefact": ARTEFACT,
@@ -105,7 +105,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         "bench.artefacts.augmented_rows:augmented_rows",
         "bench.artefacts.augmented_rows:relabelled",
     ),
-    "training state": ("bench.train.training_state:Halfway",),
+    "training state": ("bench.train.training_state:TrainingStates",),
     # what older records and caches call their artefacts
     "general start": (*TRAINED, "methods.artefacts:GeneralDistillation"),
     "cut teacher": (*ARTEFACT, "methods.artefacts:TruncatedTeacher"),

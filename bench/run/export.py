@@ -25,7 +25,7 @@ def folder_for(root: Path, record: Record) -> Path:
     return root / slug(cell.data.slug) / slug("+".join(cell.tasks)) / name
 
 
-def ship(root: Path, model: Any, tokenizer: Any, record: Record, task: Task) -> Path:
+def export_student(root: Path, model: Any, tokenizer: Any, record: Record, task: Task) -> Path:
     """Write a deployed model, as its record has it, as a folder; what lay there before is replaced by all of it.
 
     Raises:

@@ -46,7 +46,7 @@ def now() -> str:
 def scored(
     cell: Cell,
     model: nn.Module,
-    materials: TaskData,
+    task_data: TaskData,
     started: str,
     log: TrainLog | None,
     teacher: Any,
@@ -54,12 +54,12 @@ def scored(
     trained: nn.Module | None = None,
 ) -> tuple[Record, dict[str, np.ndarray]]:
     """Predictions on every evaluation set, scores, sizes and cost of one deployed model; and the raw arrays."""
-    task = materials.task
+    task = task_data.task
     arrays: dict[str, np.ndarray] = {}
     scores: dict[str, dict[str, float]] = {}
     predicted = []
-    for name, encoded in materials.evaluation.items():
-        logits = predict(model, encoded, materials.numerics)
+    for name, encoded in task_data.evaluation.items():
+        logits = predict(model, encoded, task_data.numerics)
         split = task.evaluation[name]
         _check_shapes(task.task, name, logits, split.labels)
         arrays[f"logits.{name}"] = logits
@@ -75,7 +75,7 @@ def scored(
         sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
     for name, logits in ((name, arrays[f"logits.{name}"]) for name in scores):
         for line in suspicions(logits, arrays[f"labels.{name}"], task.task.labels, task.task.metrics[0]):
-            materials.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {line}")
+            task_data.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {line}")
     record = Record(
         key=record_key(cell, point),
         train_key=train_key(cell),
@@ -90,7 +90,7 @@ def scored(
         train=None if log is None else _cost(log, model if trained is None else trained, model, teacher),
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: _computed_by(cell, task.task.metrics).as_dict()},
-        env=environment(str(materials.numerics.device)),
+        env=environment(str(task_data.numerics.device)),
         started=started,
         finished=now(),
     )

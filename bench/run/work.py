@@ -54,7 +54,7 @@ class Workplace:
         if any(one.code != code_of_student([self._cells[key] for key in one.cells]) for one in job.students):
             raise InputError(f"{job.title}: the code was edited since this run began; start it again")
 
-    def _materials(self, task: TaskPlan) -> TaskData:
+    def _data_of(self, task: TaskPlan) -> TaskData:
         """The examples and the teacher of a task; those of the task before are let go."""
         name = task.task.name
         if name not in self._at_hand:
@@ -69,7 +69,7 @@ class Workplace:
             task = self._tasks[job.task] if job.task else None
             if job.kind == ARTEFACT:
                 entry = self.plan.artefacts.kept[job.key]
-                self.artefacts.get(entry, None if task is None else self._materials(task))
+                self.artefacts.get(entry, None if task is None else self._data_of(task))
             elif task is not None:
                 self._make_for_task(job, task)
         except Exception as error:
@@ -77,40 +77,40 @@ class Workplace:
         return Answer()
 
     def _make_for_task(self, job: Job, task: TaskPlan) -> None:
-        materials = self._materials(task)
+        task_data = self._data_of(task)
         if job.kind == TEACHER:
-            _ = materials.tuned(job.seed)
+            _ = task_data.tuned(job.seed)
         elif job.kind == AUGMENTATION:
-            _ = materials.augmentation
+            _ = task_data.augmentation
 
     def _answered(self, job: Job) -> Answer:
         students = [[self._cells[key] for key in student.cells] for student in job.students]
         if job.kind == STUDENTS:
             tasks = [self._tasks[planned.cell.tasks[0]] for planned in students[0]]
-            materials = [self._materials(tasks[0])] if len(tasks) == 1 else [self._task_data(task) for task in tasks]
-            return Group(students, materials, self.artefacts, job.anew, self.plan.request.save_students).answered()
+            task_data = [self._data_of(tasks[0])] if len(tasks) == 1 else [self._task_data(task) for task in tasks]
+            return Group(students, task_data, self.artefacts, job.anew, self.plan.request.save_students).answered()
         return self._scored(students)
 
     def _scored(self, students: Sequence[Sequence[Planned]]) -> Answer:
         """Score a teacher or a finished checkpoint."""
         (planned,) = students[0]
         cell, started, answer = planned.cell, now(), Answer()
-        materials = self._materials(self._tasks[cell.tasks[0]])
+        task_data = self._data_of(self._tasks[cell.tasks[0]])
         try:
             if isinstance(planned.row, CheckpointRow):
-                self._score_checkpoint(planned, planned.row.checkpoint, materials, started, answer)
+                self._score_checkpoint(planned, planned.row.checkpoint, task_data, started, answer)
             else:
-                self._score_teacher(planned, materials, started, answer)
+                self._score_teacher(planned, task_data, started, answer)
             checked(answer.records)
         except Exception as error:
-            answer.records = [(failed(cell, started, failure_of(error, cell.method), materials.task.task), {})]
+            answer.records = [(failed(cell, started, failure_of(error, cell.method), task_data.task.task), {})]
         return answer
 
     @staticmethod
-    def _score_teacher(planned: Planned, materials: TaskData, started: str, answer: Answer) -> None:
-        model, made = materials.teacher
+    def _score_teacher(planned: Planned, task_data: TaskData, started: str, answer: Answer) -> None:
+        model, made = task_data.teacher
         log = TrainLog(**made["train"]) if "train" in made else None
-        record, arrays = scored(planned.cell, model, _read_as_tuned(materials), started, log, None)
+        record, arrays = scored(planned.cell, model, _read_as_tuned(task_data), started, log, None)
         noted = {
             "terms": log.terms if log else {},
             "gradient_norms": log.gradient_norms if log else {},
@@ -120,11 +120,11 @@ class Workplace:
 
     @staticmethod
     def _score_checkpoint(
-        planned: Planned, checkpoint: Checkpoint, materials: TaskData, started: str, answer: Answer
+        planned: Planned, checkpoint: Checkpoint, task_data: TaskData, started: str, answer: Answer
     ) -> None:
         """Read with its own tokenizer."""
-        own = TaskData(replace(materials.task, checkpoint=checkpoint), materials.numerics, materials.progress)
-        model = base_model(checkpoint, materials.task.task.num_labels)
+        own = TaskData(replace(task_data.task, checkpoint=checkpoint), task_data.numerics, task_data.progress)
+        model = base_model(checkpoint, task_data.task.task.num_labels)
         record, arrays = scored(planned.cell, model, own, started, None, None)
         answer.records.append((record.model_copy(update={"notes": (NOT_OURS,)}), arrays))
 

@@ -66,10 +66,11 @@ def do(job: Job, request: Request, status: str) -> Answer:
 def _planned(request: Request, progress: Reported) -> Workplace:
     import torch
 
+    from bench.measure.devices import device_of
     from bench.plan.build import build
     from bench.progress import quiet
     from bench.run.work import Workplace
-    from bench.train.numerics import Numerics, device_of
+    from bench.train.numerics import Numerics
 
     quiet()
     torch.set_num_threads(request.threads)

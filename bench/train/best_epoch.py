@@ -18,7 +18,7 @@ from methods.api import Student
 
 
 @dataclass(frozen=True)
-class Exam:
+class SelectionRows:
     """The rows of one task that choose, and by which metric."""
 
     task: str
@@ -29,16 +29,16 @@ class Exam:
 
 @dataclass
 class BestEpoch:
-    """Looks at a student at the end of every epoch; keeps the weights of the best, the first of equal ones.
+    """Evaluates a student at the end of every epoch; keeps the weights of the best, the first of equal ones.
 
-    Looking changes nothing: the last epoch's weights are those of a training without it.
+    Evaluating changes nothing: the last epoch's weights are those of a training without it.
     """
 
     deploy: Callable[[Student], Mapping[str, nn.Module]]
-    exams: Sequence[Exam]
+    selection_rows: Sequence[SelectionRows]
     numerics: Numerics
     scores: list[float] = field(default_factory=list)
-    """of each epoch, percent, mean of the exams"""
+    """of each epoch, percent, mean of the selection_rows"""
     _best: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -46,15 +46,15 @@ class BestEpoch:
         """The best one, counted from 1."""
         return int(np.argmax(self.scores)) + 1
 
-    def look(self, student: Student) -> None:
+    def evaluate(self, student: Student) -> None:
         with RandomState(0, self.numerics.device).current():  # a new module may draw random numbers
             deployed = dict(self.deploy(student))
         points = []
-        for exam in self.exams:
+        for rows_of_task in self.selection_rows:
             # of several operating points the nameless one is at full depth
-            model = copy.deepcopy(deployed.get(exam.task) or deployed.get("") or next(iter(deployed.values())))
-            logits = predict(model, exam.rows, self.numerics)
-            points.append(100 * score(logits, exam.labels, (exam.metric,))[exam.metric])
+            model = copy.deepcopy(deployed.get(rows_of_task.task) or deployed.get("") or next(iter(deployed.values())))
+            logits = predict(model, rows_of_task.rows, self.numerics)
+            points.append(100 * score(logits, rows_of_task.labels, (rows_of_task.metric,))[rows_of_task.metric])
         self.scores.append(float(np.mean(points)))
         if self.epoch == len(self.scores):
             whole = nn.ModuleDict({"model": student.model, "aux": student.aux})
@@ -69,11 +69,11 @@ class BestEpoch:
         """The best weights so far and the scores of all epochs so far."""
         return dict(self._best), list(self.scores)
 
-    def go_on(self, best: Mapping[str, Tensor], scores: Sequence[float]) -> None:
-        """Stand where :meth:`state` said."""
+    def resume(self, best: Mapping[str, Tensor], scores: Sequence[float]) -> None:
+        """Go on where :meth:`state` was asked."""
         self._best, self.scores = {name: value.to(self.numerics.device) for name, value in best.items()}, list(scores)
 
     def as_dict(self) -> dict[str, Any]:
         """For the record."""
-        metrics = {exam.task: exam.metric for exam in self.exams}
+        metrics = {rows_of_task.task: rows_of_task.metric for rows_of_task in self.selection_rows}
         return {"metric": metrics, "scores": [round(s, 3) for s in self.scores], "shipped": self.epoch}

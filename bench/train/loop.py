@@ -8,7 +8,7 @@ what it answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,165 +17,204 @@ import torch
 from torch import nn
 
 from bench.data.encoding import Encoded, mixed_batches
-from bench.data.masking import hide
-from bench.data.padding import fill
+from bench.data.masking import mask_tokens
+from bench.data.padding import pad_batch
 from bench.errors import CellError
-from bench.plan.scheduled_stages import Leg
-from bench.train.numerics import Numerics, RandomState, Watch
-from bench.train.student_trainer import Trainee
-from bench.train.training_state import Halfway
+from bench.plan.scheduled_stages import ScheduledStage
+from bench.train.numerics import Numerics, RandomState, Stopwatch
+from bench.train.student_trainer import StudentTrainer
+from bench.train.training_state import TrainingStates
 from methods.api import Batch, Masking, Out, Taps
 from methods.packed import forward
 
+PREPARATION, COUNTED = "preparation", "counted"
+"""The two series of a training: extra steps that come first, and the epochs that every method has."""
 SETTLE_EVERY = 16
 """Steps after which the seconds of an accelerator's work are fetched: a look after each would make it wait."""
 OnStep = Callable[[int, int], Any]
 """Told how far something is: (done, total)."""
+Due = tuple[StudentTrainer, ScheduledStage, int]
+"""A student that has a step to do: its trainer, the stage, and the number of the step within the stage."""
 
 
 @dataclass(frozen=True)
-class Course:
+class TaskWithTeacher:
     """One task's examples and the teacher that knows it."""
 
     data: Encoded
     teacher: nn.Module | None
 
 
-def train(
-    trainees: Sequence[Trainee],
+@dataclass(frozen=True)
+class Step:
+    """One step of the loop: the rows of one task that every student sees at the same time."""
+
+    series: str
+    number: int
+    """within the series, from 0"""
+    task: int
+    rows: Sequence[int]
+
+
+def train_task(
+    trainers: Sequence[StudentTrainer],
     data: Encoded,
     seed: int,
     teacher: nn.Module | None,
     numerics: Numerics,
     batch_size: int,
     on_step: OnStep = lambda done, total: None,
-    halfway: Halfway | None = None,
+    states: TrainingStates | None = None,
 ) -> None:
-    """Take every trainee through its legs. A trainee that fails keeps its error; the others go on."""
-    train_on([Course(data, teacher)], trainees, seed, numerics, batch_size, on_step, halfway)
+    """Take every student through its stages on one task. A student that fails keeps its error; the others go on."""
+    train_tasks([TaskWithTeacher(data, teacher)], trainers, seed, numerics, batch_size, on_step, states)
 
 
-def train_on(
-    courses: Sequence[Course],
-    trainees: Sequence[Trainee],
+def train_tasks(
+    tasks: Sequence[TaskWithTeacher],
+    trainers: Sequence[StudentTrainer],
     seed: int,
     numerics: Numerics,
     batch_size: int,
     on_step: OnStep = lambda done, total: None,
-    halfway: Halfway | None = None,
+    states: TrainingStates | None = None,
 ) -> None:
-    """:func:`train` on several tasks: each batch is of one task, an epoch visits all their batches in mixed order.
+    """:func:`train_task` on several tasks: each batch is of one task, an epoch visits all their batches in mixed order.
 
     Args:
         on_step: told how many steps of students are done and how many there are: what a step costs goes by how many
             students take it, so only theirs can say how long the rest will take.
-        halfway: where the state is kept, for the case that this training breaks off.
+        states: where the state is kept, for the case that this training breaks off.
     """
-    sizes = [len(course.data) for course in courses]
+    sizes = [len(task.data) for task in tasks]
     per_epoch = sum(math.ceil(size / batch_size) for size in sizes)
-    lengths = {series: max((t.steps(series) for t in trainees), default=0) for series in ("preparation", "counted")}
-    total, done = sum(t.steps(series) for t in trainees for series in lengths), 0
-    number, whole = 0, sum(lengths.values())
-    before = 0 if halfway is None else halfway.take_up(trainees, whole)
-    watch = Watch(numerics.device)
+    lengths = {series: max((t.steps(series) for t in trainers), default=0) for series in (PREPARATION, COUNTED)}
+    total, done = sum(t.steps(series) for t in trainers for series in lengths), 0
+    earlier = 0 if states is None else states.resume(trainers, sum(lengths.values()))
+    stopwatch = Stopwatch(numerics.device)
+    for number, step in enumerate(_steps(sizes, batch_size, seed, lengths), start=1):
+        due = [(trainer, *at) for trainer in trainers if (at := trainer.stage_at(step.series, step.number))]
+        done += len(due)
+        if number <= earlier:
+            continue
+        moving = [one for one in due if one[0].error is None]
+        _train_step(step, moving, tasks[step.task], seed, numerics, stopwatch)
+        if step.series == COUNTED:
+            _end_epochs([trainer for trainer, _, _ in moving], step.number, per_epoch)
+        on_step(done, total)
+        if number % SETTLE_EVERY == 0:
+            stopwatch.settle()
+        if states is not None and states.is_due:
+            stopwatch.settle()
+            states.save(trainers, number)
+    stopwatch.settle()
+    for trainer in trainers:
+        if trainer.error is None:
+            trainer.finish()
+
+
+def _steps(sizes: Sequence[int], batch_size: int, seed: int, lengths: dict[str, int]) -> Iterator[Step]:
+    """The batches of a whole training, in their order."""
     for series, length in lengths.items():
         order: list[tuple[int, list[int]]] = []
-        for step in range(length):
-            epoch, place = divmod(step, per_epoch)
-            if place == 0:
-                order = mixed_batches(sizes, batch_size, seed, -1 if series == "preparation" else epoch)
-            number += 1
-            due = [(t, found) for t in trainees if (found := t.leg_at(series, step))]
-            moving = [(t, found) for t, found in due if t.error is None]
-            done += len(due)
-            if number <= before:
-                continue
-            if moving:
-                task, rows = order[place]
-                data, teacher = courses[task].data, courses[task].teacher
-                batch = data.batch(rows, numerics.device, task)
-                for view in dict.fromkeys(_view(leg) for _, (leg, _) in moving):
-                    masking, padding, dropout = view
-                    seen = batch if masking is None else hide(batch, data, masking, seed, step)
-                    seen = fill(seen, data, padding) if padding else seen
-                    some = [(trainee, found) for trainee, found in moving if _view(found[0]) == view]
-                    noise = RandomState(_seed_of(seed, series, step), numerics.device) if dropout else None
-                    _lockstep(some, seen, teacher, numerics, noise, watch)
-            if series == "counted":
-                _end_epochs([t for t, _ in moving], step, per_epoch)
-            on_step(done, total)
-            if number % SETTLE_EVERY == 0:
-                watch.settle()
-            if halfway is not None and halfway.is_due:
-                watch.settle()
-                halfway.keep(trainees, number)
-    watch.settle()
-    for trainee in trainees:
-        if trainee.error is None:
-            trainee.finish()
+        per_epoch = sum(math.ceil(size / batch_size) for size in sizes)
+        for number in range(length):
+            epoch, place = divmod(number, per_epoch)
+            if place == 0:  # the preparation goes over one epoch alone, which is none of the counted ones
+                order = mixed_batches(sizes, batch_size, seed, -1 if series == PREPARATION else epoch)
+            yield Step(series, number, *order[place])
 
 
-def _end_epochs(moving: Sequence[Trainee], step: int, per_epoch: int) -> None:
+def _train_step(
+    step: Step, moving: Sequence[Due], task: TaskWithTeacher, seed: int, numerics: Numerics, stopwatch: Stopwatch
+) -> None:
+    """One step of every student: those who see the batch alike share it, and one teacher pass."""
+    if not moving:
+        return
+    batch = task.data.batch(step.rows, numerics.device, step.task)
+    for view in dict.fromkeys(_view(stage) for _, stage, _ in moving):
+        masking, padding, dropout = view
+        seen = batch if masking is None else mask_tokens(batch, task.data, masking, seed, step.number)
+        seen = pad_batch(seen, task.data, padding) if padding else seen
+        noise = RandomState(_seed_of(seed, step), numerics.device) if dropout else None
+        sharing = [one for one in moving if _view(one[1]) == view]
+        answer = _teacher_pass(sharing, seen, task.teacher, numerics, noise, stopwatch)
+        for trainer, stage, number in sharing:
+            _student_step(trainer, stage, number, seen, answer, stopwatch)
+
+
+def _end_epochs(moving: Sequence[StudentTrainer], step: int, per_epoch: int) -> None:
     """Tell the students for whom this was the last step of an epoch, or of all."""
-    for trainee in moving:
-        if trainee.error is None and ((step + 1) % per_epoch == 0 or step + 1 == trainee.steps("counted")):
+    for trainer in moving:
+        if trainer.error is None and ((step + 1) % per_epoch == 0 or step + 1 == trainer.steps(COUNTED)):
             try:
-                if trainee.choice is not None:
-                    trainee.choice.look(trainee.student)
+                if trainer.best_epoch is not None:
+                    trainer.best_epoch.evaluate(trainer.student)
             except Exception as error:
-                trainee.error = error
+                trainer.error = error
 
 
-def _seed_of(seed: int, series: str, step: int) -> int:
+def _seed_of(seed: int, step: Step) -> int:
     """A seed of its own for the teacher's dropout at every step."""
-    return int(np.random.default_rng([seed, step, series == "preparation"]).integers(2**63))
+    return int(np.random.default_rng([seed, step.number, step.series == PREPARATION]).integers(2**63))
 
 
-def _view(leg: Leg) -> tuple[Masking | None, int, bool]:
+def _view(stage: ScheduledStage) -> tuple[Masking | None, int, bool]:
     """What has to be alike for students to share a batch and a teacher pass."""
-    return leg.stage.masking, leg.stage.padding, leg.stage.teacher_dropout and bool(leg.teacher)
+    return stage.stage.masking, stage.stage.padding, stage.stage.teacher_dropout and bool(stage.teacher)
 
 
-def _lockstep(
-    moving: Sequence[tuple[Trainee, tuple[Leg, int]]],
+def _teacher_pass(
+    moving: Sequence[Due],
     batch: Batch,
     teacher: nn.Module | None,
     numerics: Numerics,
     noise: RandomState | None,
-    watch: Watch,
-) -> None:
-    taught = [trainee for trainee, (leg, _) in moving if leg.teacher]
-    asked: Taps = frozenset().union(*(leg.teacher for _, (leg, _) in moving))
-    answer = Out(batch.layout)
-    if asked:
-        if teacher is None:
-            raise CellError("a term reads the teacher, but this training has none")
-        with watch.timing(lambda seconds: _share(seconds, taught)), torch.no_grad(), numerics.autocast():
-            if noise is None:
-                answer = forward(teacher, batch, asked)
-            else:
-                with noise.current():
-                    answer = forward(teacher.train(), batch, asked)
-                teacher.eval()
-    tokens, squared = batch.layout.total, sum(n**2 for n in batch.layout.lengths)
-    for trainee, (leg, step) in moving:
-        with watch.timing(trainee.log.took):
-            try:
-                trainee.step(leg, step, batch, answer)
-            except Exception as error:
-                trainee.error = error
-        log = trainee.log
-        log.steps += 1
-        log.examples += len(batch.example_ids)
-        log.tokens += tokens
-        log.squared_lengths += squared
-        if trainee in taught:
-            log.teacher_tokens += tokens
-            log.teacher_squared_lengths += squared
+    stopwatch: Stopwatch,
+) -> Out:
+    """What the terms of these students read of the teacher; its time is noted in the logs of those that read any."""
+    taught = [trainer for trainer, stage, _ in moving if stage.teacher]
+    if not taught:
+        return Out(batch.layout)
+    if teacher is None:
+        raise CellError("a term reads the teacher, but this training has none")
+    asked: Taps = frozenset().union(*(stage.teacher for _, stage, _ in moving))
+    with stopwatch.timing(lambda seconds: _share_time(seconds, taught)), torch.no_grad(), numerics.autocast():
+        if noise is None:
+            answer = forward(teacher, batch, asked)
+        else:
+            with noise.current():
+                answer = forward(teacher.train(), batch, asked)
+            teacher.eval()
+    for trainer in taught:
+        trainer.log.teacher_tokens += batch.layout.total
+        trainer.log.teacher_squared_lengths += _squared_lengths(batch)
+    return answer
 
 
-def _share(seconds: float, taught: Sequence[Trainee]) -> None:
+def _share_time(seconds: float, taught: Sequence[StudentTrainer]) -> None:
     """Note a teacher pass in the logs of the students that shared it."""
-    for trainee in taught:
-        trainee.log.teacher_seconds_shared += seconds / len(taught)
-        trainee.log.teacher_seconds_alone += seconds
+    for trainer in taught:
+        trainer.log.teacher_seconds_shared += seconds / len(taught)
+        trainer.log.teacher_seconds_alone += seconds
+
+
+def _student_step(
+    trainer: StudentTrainer, stage: ScheduledStage, number: int, batch: Batch, answer: Out, stopwatch: Stopwatch
+) -> None:
+    """One step of one student; what it raises is that student's error alone."""
+    with stopwatch.timing(trainer.log.add_seconds):
+        try:
+            trainer.step(stage, number, batch, answer)
+        except Exception as error:
+            trainer.error = error
+    log = trainer.log
+    log.steps += 1
+    log.examples += len(batch.example_ids)
+    log.tokens += batch.layout.total
+    log.squared_lengths += _squared_lengths(batch)
+
+
+def _squared_lengths(batch: Batch) -> int:
+    """What attention costs goes by this sum."""
+    return sum(n**2 for n in batch.layout.lengths)

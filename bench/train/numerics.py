@@ -22,7 +22,7 @@ class Numerics:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
 
 
-class Watch:
+class Stopwatch:
     """Adds up the seconds that work takes where it runs.
 
     On a CPU by the process's clock. CUDA is given work to do later, so its own events say when it began and ended; they are

@@ -1,4 +1,4 @@
-"""One student on its way through its legs: its steps, the guards that stop it, and what is noted of them."""
+"""One student on its way through its stages: its steps, the guards that stop it, and what is noted of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bench.errors import CellError
 from bench.optimizers import built
-from bench.plan.scheduled_stages import MAIN, Leg
+from bench.plan.scheduled_stages import MAIN, ScheduledStage
 from bench.record.recipe import Recipe
 from bench.train.numerics import Numerics, RandomState
 from methods.api import Batch, Out, Student
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CHECK_EVERY = 16
 """Steps between looks at the loss: one look a step would make an accelerator wait."""
-LIVE_WITHIN = 10
+GRADIENT_WITHIN = 10
 """Steps within which every term must have shown a gradient."""
 CURVE_POINTS = 64
 SHARE_POINTS = 4
@@ -47,12 +47,12 @@ class TrainLog:
     gradient_norms: dict[str, dict[str, float]] = field(default_factory=dict)
     gradient_shares: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
-    def took(self, seconds: float) -> None:
+    def add_seconds(self, seconds: float) -> None:
         """Add the time of a step of its own."""
         self.seconds_own += seconds
 
 
-def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
@@ -66,43 +66,43 @@ def thinned(values: list[float]) -> list[float]:
     ]
 
 
-class Trainee:
-    """One student on its way through its legs."""
+class StudentTrainer:
+    """One student with its optimisers, on its way through its scheduled stages."""
 
     def __init__(
         self,
         label: str,
         student: Student,
         random: RandomState,
-        preparation: list[Leg],
-        legs: list[Leg],
+        preparation: list[ScheduledStage],
+        counted: list[ScheduledStage],
         numerics: Numerics,
     ) -> None:
         self.label, self.student, self.random, self.numerics = label, student, random, numerics
-        self.legs = {"preparation": preparation, "counted": legs}
+        self.schedule = {"preparation": preparation, "counted": counted}
         self.log = TrainLog()
         self.error: Exception | None = None
-        self.choice: BestEpoch | None = None
+        self.best_epoch: BestEpoch | None = None
         """looks at every epoch, where one is to be chosen"""
         student.model.to(numerics.device)
         student.aux.to(numerics.device)
-        self._leg: Leg | None = None
-        self._step_of_leg = 0
+        self._current: ScheduledStage | None = None
+        self._step_of_stage = 0
         self._optimisers: dict[str, torch.optim.Optimizer] = {}
         self._moving: dict[str, list[nn.Parameter]] = {}
-        self._unproven: set[str] = set()
+        self._without_gradient: set[str] = set()
         self._pending: list[Tensor] = []
         self._curves: dict[str, list[float]] = {}
 
     def steps(self, series: str) -> int:
-        return sum(leg.steps for leg in self.legs[series])
+        return sum(scheduled.steps for scheduled in self.schedule[series])
 
-    def leg_at(self, series: str, step: int) -> tuple[Leg, int] | None:
-        """The leg that step falls into and the step within it."""
-        for leg in self.legs[series]:
-            if step < leg.steps:
-                return leg, step
-            step -= leg.steps
+    def stage_at(self, series: str, step: int) -> tuple[ScheduledStage, int] | None:
+        """The stage that a step falls into, and the number of the step within it."""
+        for scheduled in self.schedule[series]:
+            if step < scheduled.steps:
+                return scheduled, step
+            step -= scheduled.steps
         return None
 
     def parameters(self, player: str) -> list[nn.Parameter]:
@@ -114,23 +114,23 @@ class Trainee:
         )
         return [p for module in mine for p in module.parameters() if p.requires_grad]
 
-    def _enter(self, leg: Leg) -> None:
-        self._leave()
-        self._leg = leg
-        self._unproven = set(leg.terms)
-        self._curves = {name: [] for name in leg.terms}
-        self.log.gradient_norms[leg.stage.name] = {}
-        players = {term.player for term in leg.terms.values()}
+    def _begin_stage(self, scheduled: ScheduledStage) -> None:
+        self._end_stage()
+        self._current = scheduled
+        self._without_gradient = set(scheduled.terms)
+        self._curves = {name: [] for name in scheduled.terms}
+        self.log.gradient_norms[scheduled.stage.name] = {}
+        players = {term.player for term in scheduled.terms.values()}
         order = [player for player in self.student.players if player in players] + [MAIN] * (MAIN in players)
-        rates = leg.stage.parameter_lr_scale or (lambda name: 1.0)
-        self._optimisers = {player: optimiser(self._named(player), leg.recipe, rates) for player in order}
+        rates = scheduled.stage.parameter_lr_scale or (lambda name: 1.0)
+        self._optimisers = {player: optimiser(self._named(player), scheduled.recipe, rates) for player in order}
         held = {id(p) for player in order for name, p in self._named(player) if rates(name) == 0}
         self._moving = {player: [p for p in self.parameters(player) if id(p) not in held] for player in order}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """All that its next step depends on: tensors by name, and the rest as JSON can hold it."""
         try:
-            self._look()
+            self._check_losses()
         except CellError as error:
             self.error = error
         tensors = {f"weights.{name}": value for name, value in self._modules().state_dict().items()}
@@ -139,14 +139,14 @@ class Trainee:
             for number, values in optimiser_.state_dict()["state"].items():
                 tensors |= {f"optimiser.{player}.{number}.{name}": value for name, value in values.items()}
         scores: list[float] = []
-        if self.choice is not None:
-            best, scores = self.choice.state()
+        if self.best_epoch is not None:
+            best, scores = self.best_epoch.state()
             tensors |= {f"best.{name}": value for name, value in best.items()}
-        places = ((series, i, leg) for series, legs in self.legs.items() for i, leg in enumerate(legs))
+        places = ((series, i, stage) for series, stages in self.schedule.items() for i, stage in enumerate(stages))
         return tensors, {
-            "leg": next(((series, i) for series, i, leg in places if leg is self._leg), None),
-            "step_of_leg": self._step_of_leg,
-            "unproven": sorted(self._unproven),
+            "stage": next(((series, i) for series, i, stage in places if stage is self._current), None),
+            "step_of_stage": self._step_of_stage,
+            "without_gradient": sorted(self._without_gradient),
             "curves": self._curves,
             "log": asdict(self.log),
             "scores": scores,
@@ -154,22 +154,22 @@ class Trainee:
         }
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Stand where :meth:`state` said; the student has to be newly built."""
-        if state["leg"] is not None:
-            series, number = state["leg"]
-            self._enter(self.legs[series][number])
+        """Go back to where :meth:`state` was asked; the student has to be newly built."""
+        if state["stage"] is not None:
+            series, number = state["stage"]
+            self._begin_stage(self.schedule[series][number])
         for player, optimiser_ in self._optimisers.items():
             values: dict[int, dict[str, Tensor]] = {}
-            for name, value in below(f"optimiser.{player}.", tensors).items():
+            for name, value in with_prefix(f"optimiser.{player}.", tensors).items():
                 of_parameter, _, what = name.partition(".")
                 values.setdefault(int(of_parameter), {})[what] = value
             groups = optimiser_.state_dict()["param_groups"]
             optimiser_.load_state_dict({"state": values, "param_groups": groups})
-        self._modules().load_state_dict(below("weights.", tensors))
-        self.random.restore(below("random.", tensors))
-        if self.choice is not None:
-            self.choice.go_on(below("best.", tensors), state["scores"])
-        self._step_of_leg, self._unproven = state["step_of_leg"], set(state["unproven"])
+        self._modules().load_state_dict(with_prefix("weights.", tensors))
+        self.random.restore(with_prefix("random.", tensors))
+        if self.best_epoch is not None:
+            self.best_epoch.resume(with_prefix("best.", tensors), state["scores"])
+        self._step_of_stage, self._without_gradient = state["step_of_stage"], set(state["without_gradient"])
         self._curves, self.log = state["curves"], TrainLog(**state["log"])
         self.error = None if state["error"] is None else CellError(state["error"])
 
@@ -180,112 +180,125 @@ class Trainee:
         wanted = {id(p) for p in self.parameters(player)}
         return [(name, p) for name, p in self._modules().named_parameters() if id(p) in wanted]
 
-    def _leave(self) -> None:
-        if self._leg is None:
+    def _end_stage(self) -> None:
+        if self._current is None:
             return
-        self._look()
-        if self._unproven:
-            raise self._dead()
-        self.log.terms[self._leg.stage.name] = {name: thinned(values) for name, values in self._curves.items()}
+        self._check_losses()
+        if self._without_gradient:
+            raise self._no_gradient()
+        self.log.terms[self._current.stage.name] = {name: thinned(values) for name, values in self._curves.items()}
         self._optimisers = {}
-        self._leg = None
+        self._current = None
 
     def finish(self) -> None:
         try:
-            self._leave()
+            self._end_stage()
         except CellError as error:
             self.error = error
 
-    def _dead(self) -> CellError:
-        assert self._leg is not None
-        names = ", ".join(sorted(self._unproven))
+    def _no_gradient(self) -> CellError:
+        assert self._current is not None
+        names = ", ".join(sorted(self._without_gradient))
         return CellError(
-            f"{self.label}, stage {self._leg.stage.name}: the term {names} never had a gradient; "
+            f"{self.label}, stage {self._current.stage.name}: the term {names} never had a gradient; "
             f"it adds nothing. Drop it (:-{names.split(', ')[0]}) or mend what it reads"
         )
 
-    def step(self, leg: Leg, step: int, batch: Batch, teacher: Out) -> None:
-        """One step of every player of this leg on one batch."""
-        if leg is not self._leg:
-            self._enter(leg)
-        self._step_of_leg = step
-        progress = step / leg.steps
+    def step(self, scheduled: ScheduledStage, step: int, batch: Batch, teacher: Out) -> None:
+        """One step of every player of this stage on one batch."""
+        if scheduled is not self._current:
+            self._begin_stage(scheduled)
+        self._step_of_stage = step
+        progress = step / scheduled.steps
         self.student.model.train()
         self.student.aux.train()
-        if leg.stage.on_step_begin is not None:
-            leg.stage.on_step_begin(self.student.model, progress)
+        if scheduled.stage.on_step_begin is not None:
+            scheduled.stage.on_step_begin(self.student.model, progress)
         with self.random.current():
             main_moves = MAIN in self._optimisers
             with torch.set_grad_enabled(main_moves), self.numerics.autocast():
-                ours = forward(self.student.model, batch, leg.student)
+                ours = forward(self.student.model, batch, scheduled.student)
             values: dict[str, Tensor] = {}
             for player, optimiser_ in self._optimisers.items():
                 seen = ours if player == MAIN else ours.detached()
-                self._move(player, optimiser_, leg, progress, batch, seen, teacher, values)
-        self._pending.append(torch.stack([values[name] for name in leg.terms]))
+                own, weighted = self._weighted_terms(player, scheduled, progress, batch, seen, teacher)
+                values |= own
+                self._update(player, optimiser_, scheduled, progress, weighted)
+        self._pending.append(torch.stack([values[name] for name in scheduled.terms]))
         if len(self._pending) >= CHECK_EVERY:
-            self._look()
+            self._check_losses()
 
-    def _move(
+    def _update(
         self,
         player: str,
         optimiser_: torch.optim.Optimizer,
-        leg: Leg,
+        scheduled: ScheduledStage,
         progress: float,
-        batch: Batch,
-        seen: Out,
-        teacher: Out,
-        values: dict[str, Tensor],
+        weighted: Mapping[str, Tensor],
     ) -> None:
+        """Move one player's parameters by the gradient of its weighted terms."""
         parameters = self._moving[player]
-        weighted: dict[str, Tensor] = {}
-        with self.numerics.autocast():
-            for name, term in leg.terms.items():
-                if term.player == player:
-                    value = term.fn(batch, seen, teacher, self.student.aux)
-                    values[name] = value.detach().float()
-                    weight = term.weight(progress) if callable(term.weight) else term.weight
-                    weighted[name] = weight * value
-        measured: dict[str, float] = {}
-        if self._step_of_leg in {part * leg.steps // SHARE_POINTS for part in range(SHARE_POINTS)}:
-            measured = {name: gradient_norm(value, parameters) for name, value in weighted.items()}
-            shares = self.log.gradient_shares.setdefault(leg.stage.name, {})
-            for name, norm in measured.items():
-                shares.setdefault(name, []).append(float(f"{norm / (sum(measured.values()) or 1.0):.4g}"))
-        for name in sorted(self._unproven & set(weighted)):
-            norm = measured[name] if name in measured else gradient_norm(weighted[name], parameters)
-            self.log.gradient_norms[leg.stage.name].setdefault(name, float(f"{norm:.6g}"))
-            if norm > 0 or math.isnan(norm):  # a NaN is the other guard's business
-                self.log.gradient_norms[leg.stage.name][name] = float(f"{norm:.6g}")
-                self._unproven.discard(name)
-        if self._unproven and self._step_of_leg >= LIVE_WITHIN:
-            raise self._dead()
+        self._check_gradients(scheduled, weighted, parameters)
         reached = [value for value in weighted.values() if value.requires_grad]
         if not reached:
             return  # this pass went through nothing that this player may move
         torch.stack(reached).sum().backward(inputs=parameters)
-        nn.utils.clip_grad_norm_(parameters, leg.recipe.clip)
-        rate = leg.recipe.learning_rate * leg.recipe.factor(self._step_of_leg, leg.steps)
-        if leg.stage.lr_scale is not None:
-            rate *= leg.stage.lr_scale(progress)
+        nn.utils.clip_grad_norm_(parameters, scheduled.recipe.clip)
+        rate = scheduled.recipe.learning_rate * scheduled.recipe.factor(self._step_of_stage, scheduled.steps)
+        if scheduled.stage.lr_scale is not None:
+            rate *= scheduled.stage.lr_scale(progress)
         for group in optimiser_.param_groups:
             group["lr"] = rate * group["factor"]
         optimiser_.step()
         optimiser_.zero_grad(set_to_none=True)
 
-    def _look(self) -> None:
+    def _weighted_terms(
+        self, player: str, scheduled: ScheduledStage, progress: float, batch: Batch, seen: Out, teacher: Out
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The terms of one player: their values without their history, and the weighted ones with it."""
+        values, weighted = {}, {}
+        with self.numerics.autocast():
+            for name, term in scheduled.terms.items():
+                if term.player == player:
+                    value = term.fn(batch, seen, teacher, self.student.aux)
+                    values[name] = value.detach().float()
+                    weight = term.weight(progress) if callable(term.weight) else term.weight
+                    weighted[name] = weight * value
+        return values, weighted
+
+    def _check_gradients(
+        self, scheduled: ScheduledStage, weighted: Mapping[str, Tensor], parameters: Sequence[nn.Parameter]
+    ) -> None:
+        """Note each term's share of the gradient at some steps, and stop a training of which a term moves nothing."""
+        measured: dict[str, float] = {}
+        name_of_stage = scheduled.stage.name
+        if self._step_of_stage in {part * scheduled.steps // SHARE_POINTS for part in range(SHARE_POINTS)}:
+            measured = {name: gradient_norm(value, parameters) for name, value in weighted.items()}
+            shares = self.log.gradient_shares.setdefault(name_of_stage, {})
+            for name, norm in measured.items():
+                shares.setdefault(name, []).append(float(f"{norm / (sum(measured.values()) or 1.0):.4g}"))
+        for name in sorted(self._without_gradient & set(weighted)):
+            norm = measured[name] if name in measured else gradient_norm(weighted[name], parameters)
+            self.log.gradient_norms[name_of_stage].setdefault(name, float(f"{norm:.6g}"))
+            if norm > 0 or math.isnan(norm):  # a NaN is the other guard's business
+                self.log.gradient_norms[name_of_stage][name] = float(f"{norm:.6g}")
+                self._without_gradient.discard(name)
+        if self._without_gradient and self._step_of_stage >= GRADIENT_WITHIN:
+            raise self._no_gradient()
+
+    def _check_losses(self) -> None:
         """Fetch the pending loss values; raise at the first that is not a number."""
-        if not self._pending or self._leg is None:
+        if not self._pending or self._current is None:
             return
         table = torch.stack(self._pending).cpu()
-        first = self._step_of_leg + 1 - len(table)
+        first = self._step_of_stage + 1 - len(table)
         self._pending = []
-        names = list(self._leg.terms)
+        names = list(self._current.terms)
         bad = (~torch.isfinite(table)).nonzero()  # by step, then by term: one bad step spoils all that follow
         if len(bad):
             row, column = bad[0].tolist()
             raise CellError(
-                f"{self.label}, stage {self._leg.stage.name}: the term {names[column]} became "
+                f"{self.label}, stage {self._current.stage.name}: the term {names[column]} became "
                 f"{float(table[row, column])} at step {first + row}; "
                 + (
                     "try a smaller learning rate"

@@ -22,7 +22,7 @@ from torch import Tensor
 from bench.cache import cache_root
 from bench.record.code_hash import code_of
 from bench.record.keys import digest
-from bench.train.student_trainer import Trainee
+from bench.train.student_trainer import StudentTrainer
 
 EVERY_SECONDS = 300.0
 WORTH = 20
@@ -32,14 +32,14 @@ FORGOTTEN_SECONDS = 30 * 86_400.0
 
 
 @dataclass(frozen=True)
-class Done:
+class StepsDone:
     """How many steps of its preparation, and how many counted ones, a student has done."""
 
     preparation: int = 0
     counted: int = 0
 
 
-NOTHING = Done()
+NOTHING = StepsDone()
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class StudentState:
         """Whether this training broke off in other code than today's, and not in today's."""
         return not self.file.is_file() and any(self.file.parent.glob(f"{self.training}-*.safetensors"))
 
-    def done(self) -> Done:
+    def done(self) -> StepsDone:
         """How far it is; nothing where there is no state that can be used."""
         body = self._body()
-        return Done(**body["done"]) if body else NOTHING
+        return StepsDone(**body["done"]) if body else NOTHING
 
     def _body(self) -> dict[str, Any]:
         try:
@@ -73,20 +73,20 @@ class StudentState:
             return {}
         return dict(body) if body.get("code") == self.code and "done" in body else {}
 
-    def restore(self, trainee: Trainee) -> None:
+    def restore(self, trainer: StudentTrainer) -> None:
         """Bring a newly built student to where the state says."""
         body = self._body()
         with safe_open(self.file, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        trainee.restore(tensors, body["student"])
+        trainer.restore(tensors, body["student"])
 
-    def write(self, trainee: Trainee, done: Done) -> None:
+    def write(self, trainer: StudentTrainer, done: StepsDone) -> None:
         """Replace the file.
 
         Raises:
             OSError: it cannot be written; the old one is still there.
         """
-        tensors, student = trainee.state()
+        tensors, student = trainer.state()
         body = {"code": self.code, "done": {"preparation": done.preparation, "counted": done.counted}}
         self.file.parent.mkdir(parents=True, exist_ok=True)
         new = self.file.with_suffix(f".{os.getpid()}")
@@ -97,10 +97,10 @@ class StudentState:
             new.unlink(missing_ok=True)
 
 
-class Halfway:
+class TrainingStates:
     """The states of students that train together.
 
-    What the loop asks of it: :meth:`take_up` at the beginning, :attr:`is_due` and :meth:`keep` after each step.
+    What the loop asks of it: :meth:`resume` at the beginning, :attr:`is_due` and :meth:`save` after each step.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Halfway:
         """
         self._folder = folder or cache_root() / "halfway"
         codes = list(code) * len(trainings) if len(code) == 1 else list(code) or [" "] * len(trainings)
-        self.states = [self._state(*one) for one in zip(trainings, codes, strict=True)]
+        self.students = [self._state(*one) for one in zip(trainings, codes, strict=True)]
         self._readable = "" not in codes
         self._say, self._clock, self._is_stopping = say, clock, is_stopping
         self._every = EVERY_SECONDS if every is None else every
@@ -137,14 +137,14 @@ class Halfway:
         whole = digest([code, code_of("training state").hash])
         return StudentState(self._folder / f"{training}-{whole[:12]}.safetensors", training, whole)
 
-    def of(self, numbers: Sequence[int]) -> Halfway:
+    def of(self, numbers: Sequence[int]) -> TrainingStates:
         """The states of some of the students alone."""
-        some = Halfway([], self._say, self._every, self._clock, self._folder, is_stopping=self._is_stopping)
-        some.states, some._readable = [self.states[number] for number in numbers], self._readable
+        some = TrainingStates([], self._say, self._every, self._clock, self._folder, is_stopping=self._is_stopping)
+        some.students, some._readable = [self.students[number] for number in numbers], self._readable
         return some
 
-    def take_up(self, trainees: Sequence[Trainee], total: int) -> int:
-        """Bring the students to where an earlier training left them; they have to be equally far (:func:`equally_far`).
+    def resume(self, trainers: Sequence[StudentTrainer], total: int) -> int:
+        """Bring the students to where an earlier training left them; they have to be equally far (:func:`group_by_progress`).
 
         Args:
             total: steps of the whole training.
@@ -153,29 +153,31 @@ class Halfway:
             How many of the steps are done; 0 where no earlier training left a state.
         """
         self._forget()
-        self._preparation = max((t.steps("preparation") for t in trainees), default=0)
-        for name in dict.fromkeys(t.label for t, s in zip(trainees, self.states, strict=False) if s.left_by_other_code):
+        self._preparation = max((t.steps("preparation") for t in trainers), default=0)
+        for name in dict.fromkeys(
+            t.label for t, s in zip(trainers, self.students, strict=False) if s.left_by_other_code
+        ):
             self._say(f"  {name}: other code than this broke off in this training; its state is not used")
-        found = [state.done() for state in self.states]
+        found = [state.done() for state in self.students]
         number = _number(found, self._preparation)
-        if not number or found != [self._done(trainee, number) for trainee in trainees]:
+        if not number or found != [self._done(trainer, number) for trainer in trainers]:
             return 0
-        for trainee, state, done in zip(trainees, self.states, found, strict=True):
+        for trainer, state, done in zip(trainers, self.students, found, strict=True):
             if done != NOTHING:
-                state.restore(trainee)
-        self._say(f"  goes on at step {number:,} of {total:,}, where it broke off")
+                state.restore(trainer)
+        self._say(f"  resumes at step {number:,} of {total:,}")
         return number
 
-    def _done(self, trainee: Trainee, number: int) -> Done:
+    def _done(self, trainer: StudentTrainer, number: int) -> StepsDone:
         """How far a student is after so many steps of the loop, which begins with the longest preparation of all."""
-        return Done(min(number, trainee.steps("preparation")), max(0, number - self._preparation))
+        return StepsDone(min(number, trainer.steps("preparation")), max(0, number - self._preparation))
 
     @property
     def is_due(self) -> bool:
         """Whether the last writing is long enough ago for another, or somebody wants the training to end."""
         return self._is_stopping() or (self._readable and self._clock() - self._kept >= self._every)
 
-    def keep(self, trainees: Sequence[Trainee], number: int) -> None:
+    def save(self, trainers: Sequence[StudentTrainer], number: int) -> None:
         """Write the states after so many steps, if the last time is some minutes ago.
 
         Raises:
@@ -185,8 +187,8 @@ class Halfway:
             return
         begun = self._clock()
         try:
-            for trainee, state in zip(trainees, self.states, strict=True) if self._readable else ():
-                state.write(trainee, self._done(trainee, number))
+            for trainer, state in zip(trainers, self.students, strict=True) if self._readable else ():
+                state.write(trainer, self._done(trainer, number))
         except (OSError, SafetensorError) as error:  # a full disk must not end a training that could go on
             self._say(f"  its state could not be kept ({error}); if it breaks off it begins anew")
         self._kept = self._clock()
@@ -203,12 +205,12 @@ class Halfway:
     @property
     def has_begun(self) -> bool:
         """Whether an earlier training left a state of one of them."""
-        return any(state.done() != NOTHING for state in self.states)
+        return any(state.done() != NOTHING for state in self.students)
 
     @property
     def files(self) -> list[Path]:
         """Where the states lie."""
-        return [state.file for state in self.states]
+        return [state.file for state in self.students]
 
     def _forget(self) -> None:
         own = {file.stem: file for file in self.files}
@@ -221,34 +223,34 @@ class Halfway:
                 pass
 
 
-def _number(found: Sequence[Done], preparation: int) -> int:
+def _number(found: Sequence[StepsDone], preparation: int) -> int:
     """The step of the loop at which students are that are so far."""
     counted = max((done.counted for done in found), default=0)
     return preparation + counted if counted else max((done.preparation for done in found), default=0)
 
 
-def equally_far(trainees: Sequence[Trainee], halfway: Halfway) -> list[list[int]]:
+def group_by_progress(trainers: Sequence[StudentTrainer], states: TrainingStates) -> list[list[int]]:
     """The students in groups that can go on together: those of a group are at the same step.
 
     Students whose state was kept at different steps, because they trained in different groups, go on apart. One that has
     ended its preparation, or has none, can wait for others that are still at theirs.
 
     Returns:
-        Positions in ``trainees``; one group where no state was kept.
+        Positions in ``trainers``; one group where no state was kept.
     """
     groups: dict[tuple[str, int], list[int]] = {}
     waiting = []
-    for number, (trainee, state) in enumerate(zip(trainees, halfway.states, strict=True)):
+    for number, (trainer, state) in enumerate(zip(trainers, states.students, strict=True)):
         done = state.done()
         if done.counted:
             groups.setdefault(("counted", done.counted), []).append(number)
-        elif done.preparation < trainee.steps("preparation"):
+        elif done.preparation < trainer.steps("preparation"):
             groups.setdefault(("preparation", done.preparation), []).append(number)
         else:
             waiting.append(number)
     apart: list[int] = []
     for number in waiting:
-        own = trainees[number].steps("preparation")
+        own = trainers[number].steps("preparation")
         fits = (key for key in groups if key[0] == "preparation" and key[1] >= own)
         joined = next(fits, None)
         (apart if joined is None else groups[joined]).append(number)
