@@ -9,7 +9,7 @@ import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: tests ask no hub
 
-import made
+import factories
 import tiny
 import torch
 from command import Command
@@ -41,7 +41,7 @@ def glue_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def paper_store(tmp_path: Path) -> Store:
     """Records made in code: two tasks, a teacher, students, an ablation, a failure and a gap."""
     store = Store(tmp_path / "results")
-    for record in made.paper():
+    for record in factories.paper():
         store.write(record)
     return store
 

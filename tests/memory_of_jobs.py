@@ -156,7 +156,10 @@ def base(folder: Path) -> Measured:
 
     making = "import sys, tiny; from pathlib import Path; f = Path(sys.argv[1]); tiny.save_teacher(f / 't'); tiny.write_glue(f, ('rte',))"
     subprocess.run(
-        [sys.executable, "-c", making, str(folder)], cwd=ROOT / "tests", env=_surroundings(folder), check=True
+        [sys.executable, "-c", making, str(folder)],
+        cwd=ROOT / "tests" / "support",
+        env=_surroundings(folder),
+        check=True,
     )
     words = ("--tasks", "rte", "--data", str(folder), "--teacher", str(folder / "t"), "--epochs", "1", "--threads", "1")
     student = "finetune:start=random:layers=2:hidden=12:heads=4:ffn=24"

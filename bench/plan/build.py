@@ -82,12 +82,12 @@ class Plan:
         labels = {planned.spelling: planned.cell.label for planned in self.cells}
         return [labels[spelling] for spelling in typed_order(self.request.methods) if spelling in labels]
 
-    def of_task(self, task: str) -> list[Planned]:
+    def cells_of(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]
 
     def behind_todo(self, task: TaskPlan) -> list[ArtefactPlan]:
         """All artefacts that the cells to do of one task are made from."""
-        todo = [planned for planned in self.of_task(task.task.name) if planned.todo]
+        todo = [planned for planned in self.cells_of(task.task.name) if planned.todo]
         rows = {planned.row.spelling: planned.row for planned in todo if isinstance(planned.row, MethodRow)}
         asked = [entry for row in rows.values() for entry in asked_by(row.method, task, self.artefacts)]
         return self.artefacts.behind(asked)
@@ -96,7 +96,7 @@ class Plan:
         """Students of one task that are to do, as they train: those of one seed at once, at most so many, or the plan's number."""
         together = together or self.together_at_most
         by_seed: dict[int, list[Planned]] = {}
-        for planned in self.of_task(task):
+        for planned in self.cells_of(task):
             if planned.todo and isinstance(planned.row, MethodRow) and not planned.cell.together:
                 by_seed.setdefault(planned.cell.seed, []).append(planned)
         return [

@@ -90,7 +90,7 @@ def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
 
 
 def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
-    return [planned for planned in plan.of_task(task.task.name) if planned.todo]
+    return [planned for planned in plan.cells_of(task.task.name) if planned.todo]
 
 
 class Students:

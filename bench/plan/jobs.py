@@ -89,7 +89,7 @@ def jobs_of(plan: Plan, together: int | None = None) -> list[Job]:
     """
     found = _Jobs(plan)
     for task in plan.tasks:
-        todo = [planned for planned in plan.of_task(task.task.name) if planned.todo and not planned.cell.together]
+        todo = [planned for planned in plan.cells_of(task.task.name) if planned.todo and not planned.cell.together]
         for planned in todo:
             if not isinstance(planned.row, MethodRow):
                 found.answer(SCORES, [[planned]], [task])

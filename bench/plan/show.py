@@ -50,7 +50,7 @@ def describe(plan: Plan) -> str:
         lines.append(f"  jobs: {plan.said_of_jobs}")
     lines += [f"  {line}" for line in _said_of_artefacts(plan)]
     for task in tasks:
-        todo = [p for p in plan.of_task(task.task.name) if p.todo]
+        todo = [p for p in plan.cells_of(task.task.name) if p.todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
         taught = [
             sum(isinstance(p.row, MethodRow) and p.row.method.needs_teacher for p in group)

@@ -21,7 +21,7 @@ def wanted(plan: Plan) -> list[Slot]:
     found: dict[str, Slot] = {}
     shared: list[ArtefactPlan] = []
     for task in plan.tasks:
-        if not any(planned.todo for planned in plan.of_task(task.task.name)):
+        if not any(planned.todo for planned in plan.cells_of(task.task.name)):
             continue
         asked = plan.behind_todo(task)
         if task.teacher.origin == "fine-tuned":

@@ -184,7 +184,7 @@ class Schedule:
         names = [task.task.name for task in self.plan.tasks]
         if job.task and job.task not in self._tasks_named:
             self._tasks_named.add(job.task)
-            todo = [p for p in self.plan.of_task(job.task) if p.todo and not p.cell.together]
+            todo = [p for p in self.plan.cells_of(job.task) if p.todo and not p.cell.together]
             self.executor.say(f"{job.task} ({names.index(job.task) + 1} of {len(names)} tasks), {len(todo)} cells")
 
     def _look(self) -> None:

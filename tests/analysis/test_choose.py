@@ -1,0 +1,150 @@
+"""A model for a budget: what fits, what is best, and what cannot be told from it."""
+
+from __future__ import annotations
+
+import json
+
+import factories
+import numpy as np
+import pytest
+
+from bench.analysis.choose import Budget, choose
+from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, NothingMeasured
+from bench.record.store import Store
+
+LABELS = np.random.default_rng(0).integers(2, size=400)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Wide is best and dear; small and twin are as good as each other and near it; poor is cheap and bad."""
+    found = Store(tmp_path / "r")
+    for row, wrong, macs, noise in (
+        ("wide", 0.08, 9, 1), ("small", 0.09, 3, 2), ("twin", 0.095, 3, 3), ("poor", 0.30, 1, 4), ("dear", 0.05, 50, 5),
+    ):  # fmt: skip
+        for task in ("rte", "sst2"):
+            for seed in (0, 1, 2):
+                flip = np.random.default_rng([noise, seed]).permutation(400) < wrong * 400
+                arrays = {
+                    "logits.validation": np.eye(2, dtype=np.float32)[np.where(flip, 1 - LABELS, LABELS)],
+                    "labels.validation": LABELS,
+                    "examples.validation": np.arange(400, dtype=np.uint64),
+                }
+                found.write(factories.record(row, task, seed, 1 - wrong, macs=macs * 10**8), arrays)
+    found.write(factories.record("half", "rte", 0, 0.99, macs=10**8))
+    return found
+
+
+def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
+    (choice,) = choose(store.root, Budget(flops=2.0))
+    assert [c.label for c in choice.candidates] == ["wide", "small", "twin", "poor"]
+    assert [c.verdict for c in choice.candidates] == ["cannot tell"] * 3 + ["worse"]
+    assert [c.label for c in choice.as_good] == ["small", "twin", "wide"], "of one size the better one first"
+    assert choice.left_out == {"dear": "10.00 G FLOPs", "half": "no score on sst2"}
+    said = " ".join(choice.said())
+    assert "Highest mean of what fits: wide" in said
+    assert "The cheapest that these examples cannot separate from it: small" in said
+    assert "These examples also cannot separate it from: twin." in said
+    assert [row[6] for row in choice.table().rows[3:]] == ["< 0.001"], "no p is 0"
+    gap = choice.candidates[3]
+    assert gap.low < gap.score - choice.candidates[0].score < gap.high < 0
+
+
+def constant(store, row, seeds=(0, 1, 2), macs=10**8):
+    """A row that answers class 1 to every example of one task, as good as the best on the other."""
+    for task in ("rte", "sst2"):
+        for seed in (0, 1, 2):
+            flip = np.random.default_rng([1, seed]).permutation(400) < 0.02 * 400
+            said = np.ones(400, int) if task == "rte" and seed in seeds else np.where(flip, 1 - LABELS, LABELS)
+            arrays = {
+                "logits.validation": np.eye(2, dtype=np.float32)[said],
+                "labels.validation": LABELS,
+                "examples.validation": np.arange(400, dtype=np.uint64),
+            }
+            store.write(factories.record(row, task, seed, float((said == LABELS).mean()), macs=macs), arrays)
+
+
+@pytest.mark.parametrize("seeds", [(0, 1, 2), (1,)])
+def test_a_constant_classifier_is_never_recommended(store, seeds):
+    """It is cheap, and on some test sets statistically indistinguishable from the best."""
+    constant(store, "mute", seeds)
+    (choice,) = choose(store.root, Budget(flops=2.0))
+    assert "mute" not in [c.label for c in choice.candidates]
+    listed = "seeds 0, 1 and 2" if len(seeds) == 3 else "seed 1"
+    assert choice.left_out["mute"] == f"rte: answers 1 to all 400 examples, {listed}".replace(
+        "1 to", "not_entailment to"
+    )
+    (other,) = choose(store.root, Budget(flops=2.0), ["sst2"])
+    assert "mute" in [c.label for c in other.candidates], "that column's answers are sound"
+
+
+def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
+    """The larger class is right in 52 %: one seed below, the mean above."""
+    larger = 100 * max((code == LABELS).mean() for code in (0, 1))
+    for row, shares in (("lucky", (0.50, 0.60, 0.60)), ("low", (0.50, 0.51, 0.50))):
+        for seed, right in enumerate(shares):
+            flip = np.random.default_rng([9, seed]).permutation(400) >= right * 400
+            arrays = {
+                "logits.validation": np.eye(2, dtype=np.float32)[np.where(flip, 1 - LABELS, LABELS)],
+                "labels.validation": LABELS,
+                "examples.validation": np.arange(400, dtype=np.uint64),
+            }
+            store.write(factories.record(row, "rte", seed, right, macs=10**8), arrays)
+    assert 51 < larger < 56
+    (choice,) = choose(store.root, Budget(flops=2.0), ["rte"])
+    assert "lucky" in [c.label for c in choice.candidates]
+    assert choice.left_out["low"].startswith("rte: no better than always saying")
+
+
+def test_of_equal_rows_the_best_is_the_cheapest_and_the_others_are_named(store):
+    (choice,) = choose(store.root, Budget(flops=0.7))
+    said = choice.said()
+    assert said[0].startswith("Highest mean of what fits: small")
+    assert said[1] == "These examples cannot separate it from: twin."
+
+
+def test_more_budget_never_gives_a_worse_best(store):
+    best = [choose(store.root, Budget(flops=most))[0].candidates[0].score for most in (0.3, 0.7, 2.0, 20.0)]
+    assert best == sorted(best)
+    assert len(set(best)) == 4
+
+
+def test_what_was_not_timed_does_not_fit_a_latency(store):
+    (choice,) = choose(store.root, Budget(latency=5.0), ["rte"])
+    assert choice.candidates == []
+    assert set(choice.left_out.values()) == {"not timed"}
+
+
+def test_the_command_and_its_exit_codes(bench, store, tmp_path):
+    done = bench("choose", "--results", store.root, "--max-flops", 2, "--json", tmp_path / "c.json")
+    assert done.returncode == OK, done.stderr
+    assert "| small " in done.stdout
+    (answer,) = json.loads((tmp_path / "c.json").read_text())
+    assert answer["cheapest_as_good"] == "small"
+    nothing = bench("choose", "--results", store.root, "--max-params", 0.001)
+    assert nothing.returncode == CHECK_FAILED
+    assert "No row fits." in nothing.stdout
+    assert bench("choose", "--results", store.root, "--tasks", "cola").returncode == NOTHING_MEASURED
+    assert bench("choose", "--results", store.root, "--max-flops", 0).returncode == 2
+
+
+def test_sample_data_is_not_called_glue(tmp_path):
+    store = Store(tmp_path / "r")
+    store.write(factories.record("kd", data="sample-v1"))
+    (choice,) = choose(store.root, Budget())
+    assert choice.said()[0].startswith("Generated sample data, not GLUE.")
+
+
+def test_a_row_without_stored_answers_is_left_out_by_name(store):
+    for path in store.root.rglob("small/*/attempt-1.npz"):
+        path.unlink()
+    (choice,) = choose(store.root, Budget(flops=2.0))
+    assert "small" not in [c.label for c in choice.candidates]
+    assert choice.left_out["small"] == "its answers on sst2, rte are not stored; run it again with --rerun"
+
+
+def test_a_row_that_was_scored_on_other_examples_is_refused(store):
+    for record in [record for record in store.records() if record.row == "small"]:
+        store.write(record, {**store.predictions(record), "examples.validation": np.arange(400, dtype=np.uint64) + 1})
+    with pytest.raises(NothingMeasured, match="small on sst2: scored on other examples"):
+        choose(store.root, Budget(flops=2.0))

@@ -1,0 +1,221 @@
+"""Two rows on the same examples: the interval covers, the verdict follows it, and unlike things are refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import factories
+import numpy as np
+import pytest
+
+from bench.analysis.compare import compare, table
+from bench.errors import InputError
+from bench.record.store import Store
+from bench.report.comparison import BETTER, UNCLEAR
+from bench.stats.paired import Pairs, interval
+
+LABELS = np.random.default_rng(0).integers(2, size=300)
+
+
+def wrong(share, seed):
+    """Logits that are wrong on this share of the examples, drawn with this seed."""
+    flip = np.random.default_rng(seed).random(300) < share
+    predicted = np.where(flip, 1 - LABELS, LABELS)
+    return np.eye(2, dtype=np.float32)[predicted]
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = Store(tmp_path / "r")
+    for seed in (0, 1, 2):
+        for row, share in (("kd", 0.30), ("microbert", 0.10), ("tinybert", 0.11)):
+            for task in ("rte", "sst2"):
+                noise = 17 * seed + {"kd": 1, "microbert": 2, "tinybert": 3}[row]
+                logits = wrong(share, noise)
+                score = float((logits.argmax(1) == LABELS).mean())
+                arrays = {
+                    "logits.validation": logits,
+                    "labels.validation": LABELS,
+                    "examples.validation": np.arange(300, dtype=np.uint64),
+                }
+                found.write(factories.record(row, task, seed, score), arrays)
+    return found
+
+
+def test_a_clear_difference_is_better_one_way_and_worse_the_other(store):
+    (lines,) = compare(store.root, "microbert", "kd").values()
+    (turned,) = compare(store.root, "kd", "microbert").values()
+    assert [line.task for line in lines] == ["rte", "sst2", "mean"]
+    for line, other in zip(lines, turned, strict=True):
+        assert (line.verdict, other.verdict) == (BETTER, "worse")
+        assert line.difference == pytest.approx(-other.difference)
+        assert line.low < line.difference < line.high
+        assert line.seeds == (0, 1, 2)
+
+
+def test_what_is_too_close_cannot_be_told(store):
+    (lines,) = compare(store.root, "microbert", "tinybert", tasks=["rte"]).values()
+    assert [line.verdict for line in lines] == [UNCLEAR]
+
+
+def test_the_score_is_the_records_own(store):
+    (lines,) = compare(store.root, "microbert", "kd", tasks=["rte"], seeds=[1]).values()
+    (record,) = (r for r in store.records() if r.row == "microbert" and r.cell.tasks == ("rte",) and r.cell.seed == 1)
+    assert lines[0].first == pytest.approx(100 * record.scores["validation"]["accuracy"])
+
+
+def test_rows_that_are_not_there_or_not_alike_are_refused(store):
+    with pytest.raises(InputError, match="there are: kd, microbert, tinybert"):
+        compare(store.root, "microbert", "pkd")
+    other = factories.record("pkd", "rte", 0, 0.5, data="another")
+    other = other.model_copy(
+        update={"cell": other.cell.model_copy(update={"data": other.cell.data.model_copy(update={"train": "1" * 64})})}
+    )
+    store.write(*factories.consistent(other, {"logits.validation": wrong(0.1, 0), "labels.validation": LABELS}))
+    with pytest.raises(InputError, match="in common"):
+        compare(store.root, "pkd", "kd")
+
+
+def test_a_misspelt_row_gets_the_nearest_name_and_no_long_list(store):
+    with pytest.raises(InputError, match="did you mean 'microbert'") as raised:
+        compare(store.root, "microbart", "kd")
+    assert "there are: kd, microbert, tinybert" in str(raised.value)  # of three it lists all
+    for number in range(40):
+        store.write(factories.record(f"kd:temperature={number + 2}", "rte", 0, 0.5))
+    with pytest.raises(InputError, match="did you mean 'microbert'") as raised:
+        compare(store.root, "microbart", "kd")
+    assert "temperature" not in str(raised.value)
+    with pytest.raises(InputError, match=r"`bench report --results .*` lists the 43 rows") as raised:
+        compare(store.root, "zzz", "kd")
+    assert "temperature" not in str(raised.value)
+
+
+def test_a_misspelt_task_is_named(store):
+    with pytest.raises(InputError, match="is called 'rtee'; did you mean 'rte'"):
+        compare(store.root, "microbert", "kd", tasks=["rtee"])
+
+
+def test_a_row_is_found_by_the_name_that_tables_print(store):
+    """``distilbert (second step only)`` is what a reader copies from a report."""
+    store.write(
+        *factories.consistent(factories.record("distilbert", "rte", 0), store.predictions(next(store.records())))
+    )
+    (record,) = (r for r in store.records() if r.row == "distilbert")
+    assert record.called != record.row
+    (lines,) = compare(store.root, record.called, "kd", tasks=["rte"]).values()
+    (same,) = compare(store.root, "distilbert", "kd", tasks=["rte"]).values()
+    assert lines == same
+
+
+def test_a_row_is_not_compared_with_itself(store):
+    """Seeds drawn anew for each side would give one training an interval against itself."""
+    with pytest.raises(InputError, match="two different rows; both are 'kd'"):
+        compare(store.root, "kd", "kd")
+
+
+def test_a_row_without_a_record_of_what_was_asked_says_what_it_has(store):
+    answers = {"logits.validation": wrong(0.1, 0), "labels.validation": LABELS}
+    store.write(*factories.consistent(factories.record("pkd", "sst2", 3), answers))
+    with pytest.raises(InputError, match=r"'pkd' in .* on these tasks and seeds; it has: sst2, seed 3"):
+        compare(store.root, "pkd", "kd", tasks=["rte"])
+    with pytest.raises(InputError, match="it has: rte, seed 0 1 2; sst2, seed 0 1 2"):
+        compare(store.root, "microbert", "kd", seeds=[7])
+
+
+def test_other_examples_are_refused(store):
+    record = next(r for r in store.records() if r.row == "kd" and r.cell.tasks == ("rte",) and r.cell.seed == 0)
+    arrays = store.predictions(record)
+    store.write(record, {**arrays, "examples.validation": arrays["examples.validation"][::-1]})
+    with pytest.raises(InputError, match="of other examples"):
+        compare(store.root, "microbert", "kd", tasks=["rte"])
+
+
+def test_the_interval_of_accuracies_is_that_of_paired_outcomes():
+    """For one seed the difference is a mean of -1, 0 and 1: its standard error is known."""
+    first, second = wrong(0.2, 1).argmax(1), wrong(0.25, 2).argmax(1)
+    drawn = Pairs([first], [second], LABELS, "accuracy").bootstrap(np.random.default_rng(0), 4000)
+    outcome = (first == LABELS).astype(float) - (second == LABELS)
+    low, high = interval(drawn)
+    half = 1.96 * outcome.std() / np.sqrt(len(outcome))
+    assert drawn.mean() == pytest.approx(outcome.mean(), abs=0.003)
+    assert (low, high) == pytest.approx((outcome.mean() - half, outcome.mean() + half), abs=0.006)
+
+
+def test_seeds_that_disagree_widen_the_interval():
+    steady = Pairs([LABELS] * 3, [wrong(0.2, 1).argmax(1)] * 3, LABELS, "accuracy")
+    shaky = Pairs([LABELS] * 3, [wrong(share, 1).argmax(1) for share in (0.02, 0.2, 0.38)], LABELS, "accuracy")
+    widths = []
+    for pairs in (steady, shaky):
+        low, high = interval(pairs.bootstrap(np.random.default_rng(0), 1000))
+        widths.append(high - low)
+    assert widths[1] > 1.5 * widths[0]
+
+
+def test_the_verb_prints_a_table_and_writes_json(bench, store, tmp_path):
+    answer = bench("compare", "microbert", "kd", "--results", store.root, "--seeds", 0, "--json", tmp_path / "c.json")
+    assert answer.returncode == 0, answer.stderr
+    assert "| better |" in " ".join(answer.stdout.split())
+    assert "One seed says nothing" in answer.stdout
+    (lines,) = json.loads((tmp_path / "c.json").read_text()).values()
+    assert [line["verdict"] for line in lines] == ["better"] * 3
+
+
+def test_a_task_trained_on_fewer_rows_too_counts_once_in_the_mean(store):
+    for row in ("microbert", "kd"):
+        one = factories.record(row, "rte", 0, 0.5)
+        fewer = one.cell.data.model_copy(
+            update={"train": "4" * 64, "max_train_rows": 10, "rows": {"train": 10, "validation": 300}}
+        )
+        other = one.model_copy(update={"cell": one.cell.model_copy(update={"data": fewer})})
+        store.write(*factories.consistent(other, {"logits.validation": wrong(0.4, 5), "labels.validation": LABELS}))
+    (lines,) = compare(store.root, "microbert", "kd").values()
+    assert [line.task for line in lines] == ["rte", "rte, 10 rows", "sst2", "mean"]
+    assert lines[-1].metric == "2 columns"
+    assert lines[-1].first == pytest.approx(np.mean([lines[0].first, lines[2].first]))
+
+
+def test_all_seeds_of_both_count_where_one_row_has_fewer(store):
+    """A row of one seed stands beside the other's mean, not beside the one training that has its seed."""
+    for record in list(store.records()):
+        if record.row == "tinybert" and record.cell.seed != 1:
+            shutil.rmtree(store.folder(record.cell))
+    (lines,) = compare(store.root, "kd", "tinybert").values()
+    rte = lines[0]
+    scores = {
+        (r.row, r.cell.seed): 100 * r.scores["validation"]["accuracy"]
+        for r in store.records()
+        if r.cell.tasks == ("rte",)
+    }
+    assert (rte.seeds, rte.second_seeds, rte.test) == ((0, 1, 2), (1,), "bootstrap")
+    assert rte.first == pytest.approx(np.mean([scores["kd", seed] for seed in (0, 1, 2)]))
+    assert rte.second == pytest.approx(scores["tinybert", 1])
+    assert rte.low < rte.difference < rte.high
+    assert rte.borrowed
+    (lines,) = compare(store.root, "kd", "tinybert", seeds=[1]).values()
+    assert (lines[0].seeds, lines[0].second_seeds) == ((1,), (1,))
+
+
+def test_a_teacher_of_all_seeds_is_not_taken_to_scatter(store):
+    logits = wrong(0.05, 99)
+    arrays = {
+        "logits.validation": logits,
+        "labels.validation": LABELS,
+        "examples.validation": np.arange(300, dtype=np.uint64),
+    }
+    store.write(factories.record("teacher", "rte", 0, float((logits.argmax(1) == LABELS).mean())), arrays)
+    (lines,) = compare(store.root, "kd", "teacher").values()
+    assert (lines[0].seeds, lines[0].second_seeds, lines[0].borrowed) == ((0, 1, 2), (0,), False)
+
+
+def test_a_mean_over_columns_of_other_seeds_names_none(store):
+    for record in list(store.records()):
+        if record.cell.tasks == ("sst2",) and record.cell.seed != 0:
+            shutil.rmtree(store.folder(record.cell))
+    (lines,) = compare(store.root, "kd", "microbert").values()
+    assert [(line.seeds, line.second_seeds) for line in lines] == [((0, 1, 2), (0, 1, 2)), ((0,), (0,)), ((), ())]
+    assert [row.split("|")[4].strip() for row in table("kd", "microbert", lines).splitlines()[2:]] == [
+        "0, 1, 2",
+        "0",
+        "each its own",
+    ]

@@ -1,0 +1,82 @@
+"""Tracing: what reports print of the records is found, whatever its form."""
+
+from __future__ import annotations
+
+import re
+
+import factories
+import pytest
+
+from bench.analysis.trace import describe, trace
+from bench.errors import InputError
+from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
+from bench.record.store import Store
+from bench.report.groups import groups
+from bench.report.speed_tables import speed_tables
+from bench.report.tables import Footnotes, ablation, accuracy, reappearance
+from bench.report.training_tables import cost
+
+CONDITIONS = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=8, length="128")
+SESSION = SpeedRecord(
+    teacher="t",
+    timings=[
+        Timing(system=name, conditions=CONDITIONS, seconds=[unit * (1 + 0.01 * i) for i in range(10)])
+        for name, unit in (("teacher", 0.0203), ("kd", 0.0071))
+    ],
+    started="2026",
+    finished="2026",
+)
+
+
+def numbers(cell: str) -> list[str]:
+    """The numbers of a printed cell as somebody would copy them, without deviations, footnotes and intervals."""
+    plain = re.sub(r"\*\*|\[\d+\]|\(n = \d+\)|± [\d.]+|\([\d.]+ to [\d.]+\)", "", cell)
+    return re.findall(r"[+-]?\d[\d,]*\.\d+x?", plain)
+
+
+def test_every_number_of_the_tables_is_found(paper_store):
+    (group,) = groups(paper_store.records())
+    notes = Footnotes()
+    tables = [accuracy(group, notes), reappearance(group, notes), ablation(group, notes), cost(group)]
+    for table in filter(None, tables):
+        for row in table.rows:
+            for title, cell in zip(table.header[1:], row[1:], strict=True):
+                for number in numbers(cell):
+                    assert trace(number, paper_store.root), (table.title, row[0], title, number)
+
+
+def test_every_number_of_a_session_is_found(tmp_path):
+    record, _ = write_speed(tmp_path, SESSION)
+    for table in speed_tables(record):
+        for row in table.rows:
+            for title, cell in zip(table.header[1:-1], row[1:-1], strict=True):
+                found = [trace(number, tmp_path) for number in re.findall(r"\d[\d,]*\.\d+x?", cell)]
+                assert all(found), (row[0], title, cell)
+    (faster,) = [one for one in trace("2.86x", tmp_path) if "bound" not in one.what]
+    assert faster.kind == "speed-up"
+    assert faster.session == record.key
+    assert "session" in describe("2.86x", [faster], tmp_path)
+
+
+def test_a_sign_asks_for_a_difference_and_an_x_for_a_speed_up(tmp_path):
+    store = Store(tmp_path)
+    for label, score in (("kd", 0.6), ("tinybert", 0.645), ("teacher", 0.045)):
+        store.write(factories.record(label, "rte", score=score))
+    write_speed(tmp_path, SESSION)
+    assert [o.what.split(",")[0] for o in trace("+4.5", tmp_path)] == ["tinybert less kd"]
+    assert [o.what.split(",")[0] for o in trace("-4.5", tmp_path)] == ["kd less tinybert"]
+    plain = {o.kind for o in trace("4.5", tmp_path)}
+    assert plain == {"", "difference"}  # the teacher's score too
+    assert not trace("4.5x", tmp_path)
+    assert not trace("+64.5", tmp_path)
+
+
+def test_a_negative_number_is_no_option(bench, paper_store):
+    answer = bench("trace", "-3.0", "--results", paper_store.root)
+    assert answer.returncode in (0, 1)
+    assert "-3.0:" in answer.stdout
+
+
+def test_what_is_no_number_is_one_line(tmp_path):
+    with pytest.raises(InputError, match=r"is not a number, like 86.6, \+4.5 or 2.03x"):
+        trace("many", tmp_path)

@@ -1,0 +1,205 @@
+"""The audit's reader: one table in every container, what cells hold, how much was read."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from audit_containers import CONTAINERS, latex, spanned
+
+from bench.audit.counted import seen
+from bench.audit.printed import numbers_of
+from bench.audit.sheets import from_latex, from_markdown, from_text, read, read_all
+from bench.errors import InputError
+
+WILD = Path(__file__).resolve().parents[3] / "shared" / "tables-in-the-wild"
+
+
+def numbers(sheets):
+    return sorted(cell.text for sheet in sheets for row in sheet.rows for cell in row.cells.values())
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_every_number_of_every_container_is_read_below_its_name(tmp_path, name, seed):
+    table = spanned(seed)
+    (tmp_path / name).write_text(CONTAINERS[name](table))
+    sheets = read(tmp_path / name)
+    assert len(sheets) == 1
+    assert numbers(sheets) == table.numbers
+    for row, values, family, system in zip(sheets[0].rows, table.values, table.families, table.systems, strict=True):
+        assert [cell.text for cell in row.cells.values()] == values
+        assert row.system in (system, f"{family}, {system}")
+    assert [column.split()[-1] for column in sheets[0].columns] == [task for _, task in table.tasks]
+    assert all(column.startswith(b) for column, (b, _) in zip(sheets[0].columns, table.tasks, strict=True))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CONTAINERS if name not in ("aligned.txt", "simple.rst", "listed.rst")]
+)
+def test_the_plain_pass_counts_what_the_reader_reads(tmp_path, name):
+    table = spanned(3)
+    (tmp_path / name).write_text(CONTAINERS[name](table))
+    pages = read_all([tmp_path / name])
+    assert pages.unread == []
+    assert pages.reading == f"read {len(table.numbers)} of {len(table.numbers)} numbers in 1 tables"
+
+
+def test_what_was_not_read_is_counted_and_shown(bench, tmp_path):
+    (tmp_path / "x.md").write_text(
+        "| S | A | B |\n|---|---|---|\n| one | 81.2 | 70.1 |\n| two | 80.2 | 70.3 |\n\ntext\n\n| 3 | 1.5 | 2.5 | 3.5 | 4.5 |\n"
+    )
+    answer = bench("audit", tmp_path / "x.md", "--unread")
+    assert answer.returncode == 0
+    assert "read 4 of 8 numbers in 2 tables" in answer.stdout
+    assert "x.md, line 8: 1.5 of the cell '1.5'" in answer.stdout
+
+
+def test_files_that_latex_inputs_are_read_from_its_own_folder_alone(tmp_path):
+    table = spanned(1)
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "table.tex").write_text(latex(table))
+    (tmp_path / "outside.tex").write_text(latex(table))
+    (tmp_path / "paper" / "main.tex").write_text(r"\section{A}\input{table} \input{missing} \input{../outside}")
+    sheets = read(tmp_path / "paper" / "main.tex")
+    assert numbers(sheets) == table.numbers
+
+
+@pytest.mark.parametrize(
+    ("cell", "found"),
+    [
+        ("**84.1**/**83.2**", [("84.1", "value"), ("83.2", "other")]),
+        ("102.2% / 101.3%", [("102.2", "value"), ("101.3", "other")]),
+        ("65.5 (64.4)", [("65.5", "value"), ("64.4", "other")]),
+        ("84.3 (-0.5)", [("84.3", "value"), ("-0.5", "change")]),
+        ("84.3 ↓0.5", [("84.3", "value"), ("-0.5", "change")]),
+        ("20/28 (71.4%)", [("20", "value"), ("28", "other"), ("71.4", "other")]),
+        ("70M-235M", [("70", "value"), ("235", "other")]),
+        ("**46.00** 🏆", [("46.00", "value")]),
+        ("93.5<sup>†</sup>", [("93.5", "value")]),
+        (r"3.2 \times 10^{19}", [("3.2e19", "value")]),
+        ("91,2 %", [("91.2", "value")]),
+        ("~ 1,200 tok/s", [("1200", "value")]),
+        ("81.2±0.4/80.1±0.2", [("81.2", "value"), ("80.1", "other")]),
+        *((text, []) for text in ("2:22:26", "2023-05-01", "[12]", "– [2]", "A100", "5-shot", "GPT-4", "T=0.7", "1st")),
+    ],
+)
+def test_the_numbers_of_a_cell(cell, found):
+    assert [(part.number.text, part.role) for part in numbers_of(cell)] == found
+
+
+def test_bold_and_deviation_stay_with_their_number():
+    (part,) = numbers_of("**81.2 ± 0.4**")
+    assert part.number.bold
+    assert part.number.deviation is not None
+    assert part.number.deviation.value == Decimal("0.4")
+    assert not numbers_of("81.2 (0.4)")[0].number.bold
+
+
+def table(*lines):
+    return from_markdown("\n".join(f"| {line} |" for line in lines), "x.md")
+
+
+def test_names_keep_their_digits_and_brackets_and_equal_ones_are_numbered():
+    (sheet,) = table(
+        "S | v1 (EM) | v1 (F1) | Acc | Acc |  | MNLI-(m/mm)",
+        "-|-|-|-|-|-|-",
+        "a | 1.5 | 2.5 | 3.5 | 4.5 | 5.5 | 6.5/7.5",
+    )
+    assert sheet.columns == ["v1 (EM)", "v1 (F1)", "Acc", "Acc (2)", "column 6", "MNLI-m", "MNLI-mm"]
+
+
+def test_two_lines_of_names_split_together_and_overwrite_nothing():
+    (sheet,) = table(
+        " | MNLI-(m/mm) | RTE", "-|-|-", "Model | Acc./Acc. | Acc.", "a | 84.6/83.4 | 66.4", "b | 85.1/84.2 | 67.4"
+    )
+    assert sheet.columns == ["MNLI-m Acc.", "MNLI-mm Acc.", "RTE Acc."]
+    assert len(sheet.rows[0].cells) == 3
+
+
+def test_empty_first_cells_take_the_label_above_and_leading_words_are_the_name():
+    (sheet,) = table(
+        "Model | Method | PPL",
+        "-|-|-",
+        "Llama | FP16 | 5.47",
+        " | W8A8 | 5.51",
+        "Mistral | FP16 | 5.25",
+        " | W8A8 | 5.27",
+    )
+    assert [row.system for row in sheet.rows] == ["Llama, FP16", "Llama, W8A8", "Mistral, FP16", "Mistral, W8A8"]
+
+
+def test_a_blank_line_of_pipes_within_a_body_makes_no_header():
+    (sheet,) = table("S | Base | Pruned", "-|-|-", "a | 93.5 | 93.2", "|", "Ours | 93.5 | 93.7")
+    assert [row.system for row in sheet.rows] == ["a", "Ours"]
+    sheets = table(
+        "S | A | B",
+        "-|-|-",
+        "a | 93.5 | 93.2",
+        "---|---|---",
+        "Ours | 93.5 | 93.7",
+        "Model | C | D",
+        "-|-|-",
+        "x | 1.5 | 2.5",
+    )
+    assert [[row.system for row in sheet.rows] for sheet in sheets] == [["a", "Ours"], ["x"]]
+
+
+def test_a_line_of_one_label_heads_the_rows_below_it():
+    text = r"""\begin{tabular}{lcc} Method & A & B \\ \midrule \multicolumn{3}{c}{\textit{Gradient-free}} \\ \midrule
+    one & 80.1 & 70.1 \\ two & 81.1 & 71.1 \\ \midrule \multicolumn{3}{c}{Others} \\ one & 60.0 & 50.0 \\ \end{tabular}"""
+    (sheet,) = from_latex(text, "x.tex")
+    assert [(row.group, row.system) for row in sheet.rows] == [
+        ("Gradient-free", "one"),
+        ("Gradient-free", "two"),
+        ("Others", "one"),
+    ]
+
+
+def test_a_row_that_lost_the_empty_place_of_its_label_is_moved_back():
+    (sheet,) = table(
+        "Kind | By | Size | A",
+        "-|-|-|-",
+        "Pruning | Guo et al. | 67% | 88.5",
+        "Chen et al. | 48% | 87.8 |  ",
+        "Quantized | Shen et al. | 15% | 88.3",
+    )
+    assert [row.system for row in sheet.rows] == [
+        "Pruning, Guo et al.",
+        "Pruning, Chen et al.",
+        "Quantized, Shen et al.",
+    ]
+    assert [row.cells["A"].text for row in sheet.rows] == ["88.5", "87.8", "88.3"]
+
+
+def test_a_notebook_that_is_none_is_bad_input(tmp_path):
+    for text in ("{", json.dumps([1]), json.dumps({"cells": 3})):
+        (tmp_path / "x.ipynb").write_text(text)
+        with pytest.raises(InputError, match="not a Jupyter notebook"):
+            read(tmp_path / "x.ipynb")
+
+
+def test_an_environment_that_never_ends_loses_itself_alone():
+    text = r"\begin{tabular}{lc} A & B \\ one & 1.5 \\" + "\n\n| S | A | B |\n|---|---|---|\n| a | 1.5 | 2.5 |\n"
+    assert numbers(from_text(text, "x.md")) == ["1.5", "2.5"]
+
+
+def test_the_public_files_are_read():
+    """76 files of others: 98 % of the numbers of Markdown tables and 95 % of LaTeX, by a count apart from the reader."""
+    if not WILD.is_dir():
+        pytest.skip("needs the judged public tables in ../shared/tables-in-the-wild")
+    there: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    for line in (WILD / "COUNTS.tsv").read_text().splitlines()[1:]:
+        file = WILD / line.split("\t")[0]
+        if tables := seen(file):
+            pages = read_all([file])
+            there[file.suffix] += sum(map(len, tables))
+            missing[file.suffix] += len(pages.unread)
+    assert there[".md"] > 4000
+    assert there[".tex"] > 2000
+    for kind, least in ((".md", 0.98), (".tex", 0.95), (".html", 1.0), (".rst", 1.0), (".txt", 0.98)):
+        assert 1 - missing[kind] / there[kind] >= least, kind

@@ -1,0 +1,119 @@
+"""The command line: exit codes, one line for every mistake, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_module_is_the_command():
+    words = [sys.executable, "-m", "bench", "rn"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=os.environ.copy(), check=False)
+    assert done.returncode == 2
+    assert "No such command" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["run", "--methods", "microbrt"], "did you mean 'microbert'"),
+        (["run", "--tasks", "mrcp"], "did you mean 'mrpc'"),
+        (["plan", "--methods", "kd:alfa=1"], "did you mean 'alpha'"),
+        (["run", "--methods", " "], "names no row"),
+        (["run", "--seeds", "one"], "whole numbers"),
+        (["run", "--no-such-option"], "No such option"),
+        (["rn"], "No such command"),
+        (["run", "--max-train-rows", "few"], "valid int"),
+        (["show", "abc", "--results", "nowhere"], "no record"),
+        (["data", "--data", "nowhere"], "no such folder"),
+        (["profile", "--teacher", "./nowhere"], "no such folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(bench, words, message):
+    done = bench(*words)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_nothing_measured_is_exit_code_4(bench, tmp_path):
+    done = bench("report", "--results", tmp_path / "none")
+    assert done.returncode == 4
+    assert "no records" in done.stderr
+
+
+def test_list_names_methods_and_tasks(bench, tmp_path):
+    done = bench("list", "--check", "--json", tmp_path / "list.json")
+    assert done.returncode == 0
+    for name in ("finetune", "kd", "tinybert", "microbert", "mnli"):
+        assert f"  {name}" in done.stdout
+    assert json.loads((tmp_path / "list.json").read_text())["groups"]["glue"]
+
+
+def test_run_plan_show_and_report(bench, tmp_path, teacher_folder, glue_folder):
+    common = ["--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder]
+    common += ["--teacher", teacher_folder, "--results", tmp_path / "r"]
+    planned = bench("plan", *common, "--json", tmp_path / "plan.json")
+    assert planned.returncode == 0, planned.stderr
+    assert "2 cells: 2 to do" in planned.stdout
+    done = bench("run", *common, "--reports", tmp_path / "p")
+    assert done.returncode == 0, done.stderr
+    assert "done in" in done.stderr, "plain progress lines where there is no terminal"
+    key = json.loads((tmp_path / "plan.json").read_text())["cells"][1]["key"]
+    shown = bench("show", key[:12], "--results", tmp_path / "r")
+    assert json.loads(shown.stdout)["key"] == key
+    report = bench("report", "--results", tmp_path / "r", "--reports", tmp_path / "again")
+    written = Path(report.stdout.strip())
+    assert written.read_bytes() == (tmp_path / "p" / written.name).read_bytes()
+    assert "2 there" in bench("plan", *common).stdout
+
+
+def test_a_plan_says_how_many_students_share_a_teacher_pass(bench, tmp_path, teacher_folder, glue_folder):
+    """Students of one seed train at once, eight of them at most; those of another seed see other batches."""
+    rows = [f"kd:{tiny.SHAPE}:start=random:alpha=0.{n}" for n in range(1, 10)]
+    for methods, seeds, shared in ((rows[:3], "0,1", 3), (rows, "0", 8)):
+        planned = bench("plan", "--methods", ",".join(methods), "--tasks", "rte", "--seeds", seeds, "--data", glue_folder,
+                        "--teacher", teacher_folder, "--results", tmp_path / "r")  # fmt: skip
+        assert f"; {shared} share each teacher pass" in planned.stdout, planned.stderr
+
+
+def test_a_failed_cell_is_exit_code_6(bench, tmp_path, teacher_folder, glue_folder):
+    bad = f"kd:{tiny.SHAPE}:start=random:temperature=1e30"  # a loss that is no number
+    done = bench("run", "--methods", bad, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder,
+                 "--results", tmp_path / "r", "--reports", tmp_path / "p")  # fmt: skip
+    assert done.returncode == 6
+    assert "failed: rte kd" in done.stderr
+
+
+def test_auto_under_ci_is_refused(bench, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    done = bench("run", "--tasks", "rte")
+    assert done.returncode == 2
+    assert "--data sample --teacher embedded" in done.stderr
+
+
+def test_data_shows_and_exports(bench, tmp_path):
+    done = bench("data", "--data", "sample", "--tasks", "rte,mnli", "--out", tmp_path / "suite")
+    assert done.returncode == 0, done.stderr
+    assert "rte/train" in done.stdout
+    assert "predictions only" in done.stdout
+    again = bench("data", "--data", tmp_path / "suite", "--tasks", "rte,mnli")
+    assert [line.split()[3] for line in again.stdout.splitlines()] == [
+        line.split()[3] for line in done.stdout.splitlines()[:-1]
+    ]
+
+
+def test_teacher_alone(bench, tmp_path, teacher_folder, glue_folder):
+    done = bench("teacher", "--tasks", "sst2", "--data", glue_folder, "--teacher", teacher_folder,
+                 "--results", tmp_path / "r", "--reports", tmp_path / "p")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "r").rglob("attempt-1.json"))) == 1

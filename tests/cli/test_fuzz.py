@@ -1,0 +1,320 @@
+"""Every reader of what people give takes an input or refuses it in one line: never a traceback, a hang or a write.
+
+The long forms, 10,000 inputs each, are ``tox -e faults``; ``FUZZ_SEED`` chooses other inputs.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import shutil
+from functools import lru_cache
+from pathlib import Path
+
+import hostile_input
+import pandas
+import pytest
+import tiny
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import bench.data.checkpoints as checkpoints
+from bench.analysis.gate import budgets_of, read_acceptances
+from bench.analysis.power import number_of_seeds
+from bench.analysis.trace import trace
+from bench.data import word_vectors
+from bench.data.corpus import read_corpus
+from bench.data.sources import read
+from bench.data.tasks import EvaluationSet, Task, expand, from_toml
+from bench.errors import InputError
+from bench.plan.experiment_file import read_experiment
+from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
+from bench.plan.spelling import parse_rows, typed_order
+from bench.record.schema import load
+from bench.report.printed_sizes import beside_counts, printed_sizes
+from bench.report.published import published
+
+ROOT = Path(__file__).resolve().parents[2]
+RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+TASK = Task("t", ("s",), ("no", "yes"), ("accuracy",), (EvaluationSet("validation", "t", "validation"),))
+SPELLINGS = [
+    b"kd", b"microbert:ablate", b"tinybert:layers=6:-attn", b"finetune:start=random,kd:alpha=0.5", b"all", b"kd:pace=2",
+    b"tinybert:intermediate.epochs=50:intermediate.schedule=linear", b"checkpoint:folder", b"bilstm:hidden=100", b"moebert:-hidn",
+    b"distilbert:start=teacher", b"mtdnn,fastbert:speed=0.5", b"mobilebert:pretraining=none",
+]  # fmt: skip
+WORDS = st.lists(
+    st.one_of(
+        st.sampled_from(["kd", "microbert", "tinybert", "all", "ablate", "checkpoint", "pace", "layers", "alpha", "start", "-attn", "-dis"]),
+        st.text(max_size=6),
+        st.sampled_from(["=", ":", ",", "-", ".", "nan", "inf", "1e999", "9" * 30, "0", "-1", "true", "linear"]),
+    ),
+    max_size=8,
+).map("".join)  # fmt: skip
+
+
+def check_spelling(text: str) -> None:
+    rows, _ = parse_rows(text)
+    typed_order(text)
+    for row in rows:
+        assert parse_rows(row.spelling)[0][0].spelling == row.spelling
+
+
+@pytest.fixture(scope="module")
+def imported() -> None:
+    """Every method: what an import takes is not a reader's time."""
+    parse_rows("all")
+
+
+@hostile_input.counts(300)
+def test_spellings(count, imported):
+    for data in hostile_input.inputs(SPELLINGS, count):
+        text = data.decode("utf-8", "replace")
+        hostile_input.refuses(lambda text=text: check_spelling(text), text)
+
+
+@RELAXED
+@given(WORDS)
+def test_any_spelling(imported, text):
+    hostile_input.refuses(lambda: check_spelling(text), text)
+
+
+def check_options(text: str) -> None:
+    for parse in (
+        lambda: Request(seeds=parse_seeds(text)).checked(),
+        lambda: parse_jobs(text),
+        lambda: parse_numbers([text]),
+        lambda: budgets_of([text]),
+        lambda: number_of_seeds(text),
+        lambda: trace(text, ROOT / "nowhere"),
+        lambda: expand(text),
+    ):
+        hostile_input.refuses(parse, text)
+
+
+@hostile_input.counts(200)
+def test_options_of_words_and_numbers(count):
+    for data in hostile_input.inputs(
+        [b"0,1,2", b"auto", b"batch_size=16", b"matthews=5", b"3", b"+4.5", b"2.03x", b"rte,mrpc", b"glue"], count
+    ):
+        check_options(data.decode("utf-8", "replace"))
+
+
+@RELAXED
+@given(st.one_of(st.text(max_size=20), st.integers().map(str), st.floats().map(str)))
+def test_any_option(text):
+    check_options(text)
+
+
+@hostile_input.counts(150)
+def test_experiment_files(count, tmp_path, imported):
+    sound = [path.read_bytes() for path in sorted((ROOT / "methods" / "experiments").glob("*.toml"))]
+    sound.append(
+        b'title = "t"\nrecipe = "paper"\n[[table]]\nname = "a"\nmethods = ["kd"]\ntasks = ["rte"]\nlabels = { "kd" = "KD" }\n'
+        b'[[settings]]\nsource = "s"\nmethods = ["kd"]\nbatch_size = 8\naugment = "masked"\naugment_times = 3\nrow = { alpha = 0.5 }\n'
+        b'stages.distil = { epochs = 2, learning_rate = 1e-4, schedule = "linear" }\n'
+    )
+    file = tmp_path / "paper.toml"
+    hostile_input.assault(file, lambda: read_experiment(file), sound, count)
+
+
+@hostile_input.counts(300)
+def test_task_files(count, tmp_path):
+    for name in ("train.csv", "dev.csv"):
+        (tmp_path / name).write_text("sentence,label\nfine,positive\n")
+    file = tmp_path / "reviews.toml"
+    sound = (
+        b'name = "reviews"\ntrain = "train.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\nlabel = "label"\n'
+        b'labels = ["negative", "positive"]\nmetrics = ["accuracy", "f1"]\n'
+    )
+    hostile_input.assault(file, lambda: from_toml(file), [sound], count)
+
+
+@hostile_input.counts(300)
+def test_acceptance_files(count, tmp_path):
+    file = tmp_path / "accepted.toml"
+    sound = b'[[accepted]]\nrow = "rte kd"\nwhat = "validation accuracy"\nreason = "seen"\n[[accepted]]\nrow = "a"\nwhat = "b"\nreason = "c"\n'
+    others = [
+        b"accepted = 3",
+        b'accepted = ["a"]',
+        b"[accepted]\nrow = 1",
+        b"[[accepted]]\nrow = 1\nwhat = true\nreason = [2]\n",
+    ]
+    hostile_input.assault(file, lambda: read_acceptances(file), [sound, *others], count)
+
+
+@RELAXED
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)))  # fmt: skip
+def test_a_record_of_any_json(body):
+    hostile_input.refuses(lambda: load(json.dumps(body), "it"), body)
+
+
+@hostile_input.counts(150)
+def test_published_tables(count, tmp_path):
+    sound = [path.read_bytes()[:1500] for path in sorted((ROOT / "bench" / "report" / "printed").glob("*.csv"))]
+    file = tmp_path / "paper.csv"
+    hostile_input.assault(file, lambda: published.__wrapped__(tmp_path), sound, count)
+
+
+class Counted:
+    """Any model's counts."""
+
+    parameters = flops = {"ours": 10**7}  # noqa: RUF012
+
+
+@hostile_input.counts(150)
+def test_published_sizes(count, tmp_path):
+    sound = (ROOT / "bench" / "report" / "printed" / "sizes" / "printed.csv").read_bytes()[:1500]
+    file = tmp_path / "printed.csv"
+    hostile_input.assault(
+        file, lambda: beside_counts([(one, Counted) for one in printed_sizes.__wrapped__(file)]), [sound], count
+    )
+
+
+@hostile_input.counts(300)
+def test_word_vectors(count, tmp_path):
+    file = tmp_path / "word_vectors.txt"
+    glove = b"the 0.1 0.2 -0.3\ncat 1 2 3\nnew york 0.5 0.5 0.5\n" * 3
+    hostile_input.assault(file, lambda: word_vectors.read(file).nearest(["cat"], 2), [glove, b"3 3\n" + glove], count)
+
+
+@hostile_input.counts(300)
+def test_corpora_of_text(count, tmp_path):
+    file = tmp_path / "corpus.txt"
+    sound = "a document of some words\nan other ü\n\n".encode() * 3
+    hostile_input.assault(file, lambda: read_corpus([str(file)]).fingerprint(), [sound], count)
+
+
+def parquet(columns: dict[str, object]) -> bytes:
+    out = io.BytesIO()
+    pandas.DataFrame(columns).to_parquet(out, index=False)
+    return out.getvalue()
+
+
+@hostile_input.counts(150)
+def test_corpora_of_parquet(count, tmp_path):
+    file = tmp_path / "corpus.parquet"
+    sound = [
+        parquet({"text": ["one", None, "two"] * 9}),
+        parquet({"text": [1, 2]}),
+        parquet({"text": [["a"], ["b"]]}),
+        parquet({"x": ["a"]}),
+    ]
+    hostile_input.assault(file, lambda: read_corpus([str(file)]).fingerprint(), sound, count)
+
+
+ROWS = {"s": ["fine words", 'bad, "words"'], "label": [1, 0], "idx": [0, 1]}
+DATA = {
+    ".csv": [b's,label\nfine words,1\n"bad, ""words""",no\n', b"idx,s,label\n0,x,yes\n1,y,0\n"],
+    ".tsv": [b"s\tlabel\nfine words\t1\nbad 'words'\t0\n"],
+    ".jsonl": [
+        b'{"s": "fine", "label": 1}\n{"s": "bad", "label": "no"}\n',
+        b'{"s": "x", "label": 0, "idx": 3}\n',
+        b"null\n",
+        b"null",
+    ],
+    ".json": [
+        b'[{"s": "fine", "label": 1}, {"s": "bad", "label": 0}]',
+        b"null",
+        b'{"s": "x",\n "label": 0}',
+        b'{"s": ["a"], "label": [0]}',
+    ],
+    ".parquet": [parquet(ROWS), parquet({"s": [1, 2], "label": [0.5, None]})],
+}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@hostile_input.counts(12)  # pandas and tarfile leave a file open where they raise: Python closes it, and says so
+@pytest.mark.parametrize("ending", DATA)
+def test_data_files(ending, count, tmp_path):
+    file = tmp_path / f"train{ending}"
+
+    def use() -> None:
+        split = read([file], TASK, True)
+        split.fingerprint(), split.example_hashes()
+        split.halves(), split.limited(1)
+
+    hostile_input.assault(file, use, DATA[ending], count)
+
+
+@lru_cache
+def fresh(folder: Path, name: str) -> bytes:
+    return (folder / name).read_bytes()
+
+
+def open_checkpoint(folder: Path) -> None:
+    for cached in (checkpoints.sha256_of, checkpoints._hash_of_tokenizer):
+        cached.cache_clear()
+    found = checkpoints.find(str(folder), None)
+    assert found.width >= 1
+    checkpoints.hash_of_tokenizer(found)
+
+
+@pytest.fixture
+def checkpoint(tmp_path, teacher_folder):
+    return Path(shutil.copytree(teacher_folder, tmp_path / "hostile"))
+
+
+@hostile_input.counts(60)
+def test_configurations_of_checkpoints(count, checkpoint):
+    """By bytes, and with values that the file of no model has."""
+    file = checkpoint / "config.json"
+    sound, rng = json.loads(file.read_text()), random.Random(hostile_input.SEED)
+    values = [None, True, 0, -1, 10**12, 0.5, "", "x", [], {}, ["BertForSequenceClassification"], {"0": 1}, "9" * 50]
+    others = []
+    for key in rng.choices(
+        [*sound, "num_labels", "id2label", "label2id", "auto_map", "bert_bench", "torch_dtype"], k=min(count, 500)
+    ):
+        others.append(json.dumps({**sound, key: rng.choice(values)}).encode())
+    for data in (*others, b"[]", b"null", b"3"):
+        file.write_bytes(data)
+        hostile_input.refuses(lambda: open_checkpoint(checkpoint), data, checkpoint.name)
+    file.write_text(json.dumps(sound))
+    mutated = [json.dumps(sound).encode(), json.dumps(sound, indent=1).encode()]
+    for data in hostile_input.inputs(mutated, count):
+        file.write_bytes(data)
+        hostile_input.refuses(lambda: open_checkpoint(checkpoint), data, checkpoint.name)
+
+
+@hostile_input.counts(60)
+def test_headers_of_safetensors(count, checkpoint):
+    file = checkpoint / "model.safetensors"
+    sound = file.read_bytes()
+    for data in hostile_input.inputs([sound[:400]], count):
+        file.write_bytes(data + sound[400:])
+        hostile_input.refuses(lambda: open_checkpoint(checkpoint), data[:100], checkpoint.name)
+
+
+@hostile_input.counts(30)
+@pytest.mark.parametrize("name", ["vocab.txt", "tokenizer_config.json", "tokenizer.json"])
+def test_files_of_tokenizers(count, name, checkpoint):
+    file = checkpoint / name
+    if name == "tokenizer.json":
+        tiny.tokenizer(checkpoint).save_pretrained(checkpoint)
+    sound = file.read_bytes()
+    for data in hostile_input.inputs([sound], count):
+        file.write_bytes(data)
+        hostile_input.refuses(lambda: open_checkpoint(checkpoint), data[:300], checkpoint.name)
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl"])
+def test_null_as_a_data_file_ends_no_process(ending, tmp_path, bench):
+    """The parquet library's reader dies of it, and Python with it."""
+    (tmp_path / f"train{ending}").write_text("null")
+    (tmp_path / "dev.csv").write_text("sentence,label\nfine,positive\n")
+    (tmp_path / "t.toml").write_text(
+        f'name = "t"\ntrain = "train{ending}"\nvalidation = "dev.csv"\ntext = ["sentence"]\nlabels = ["a", "positive"]\nmetrics = ["accuracy"]\n'
+    )
+    answer = bench("data", "--tasks", tmp_path / "t.toml")
+    assert answer.returncode == 2
+    assert "a row should be an object" in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_archives_are_not_unpacked(tmp_path):
+    import gzip
+
+    file = tmp_path / "train.csv"
+    file.write_bytes(gzip.compress(b"s,label\nx,0\n"))
+    with pytest.raises(InputError, match=r"train\.csv is a gzip archive; unpack it first"):
+        read([file], TASK, True)

@@ -1,0 +1,242 @@
+"""Timing: in turns, after a steady warm-up, never beside training, wrong predictions refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.errors import InputError
+from bench.measure.backends import runner
+from bench.measure.busy_mark import training_here, trainings
+from bench.measure.latency import full_length, of_task, time_in_turns, warm_up
+from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
+from bench.report.speed_tables import conditions_of, speed_tables, speed_up
+from bench.report.write import write_speed_report
+from bench.stats.ratios import percentile
+from bench.workflows import speed
+
+CPU = torch.device("cpu")
+LOAD = full_length(2, 16, 40)
+
+
+def test_systems_take_turns():
+    order: list[int] = []
+
+    def timed(call):
+        call()
+        return 0.001
+
+    class Marked(type(tiny.classifier())):
+        def forward(self, *args, **kwargs):
+            order.append(self.mark)
+            return super().forward(*args, **kwargs)
+
+    models = {}
+    for mark in range(2):
+        model = Marked(tiny.config())
+        model.mark = mark
+        models[f"m{mark}"] = model
+    found = time_in_turns(models, LOAD, 2, "eager", "fp32", CPU, 1, 4, timed=timed)
+    assert order[-8:] == [0, 1] * 4
+    assert [len(t.seconds) for t in found] == [4, 4]
+
+
+def test_warm_up_ends_when_times_settle():
+    times = iter([9.0] * 5 + [5.0] * 5 + [3.0] * 5 + [3.05] * 5 + [1.0] * 50)
+    assert warm_up(lambda: None, lambda call: next(times)) == 20
+    restless = iter(float(2 ** (i // 5)) for i in range(100))
+    assert warm_up(lambda: None, lambda call: next(restless)) == 60
+
+
+@pytest.mark.parametrize("backend", ["eager", "sdpa"])
+def test_backends_agree(backend):
+    (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, 2, backend, "fp32", CPU, 1, 6)
+    assert timing.status == "ok"
+    assert timing.largest_difference < 1e-5
+    assert timing.warmup >= 10
+
+
+def test_onnx_agrees():
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, 2, "onnx", "fp32", CPU, 1, 6)
+    assert timing.status == "ok", timing.error
+    assert timing.largest_difference < 1e-5
+
+
+@pytest.mark.slow
+def test_compiled_agrees():
+    if shutil.which("g++") is None and shutil.which("clang++") is None:
+        pytest.skip("torch.compile needs a C++ compiler on the CPU")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the compiler warns of is not ours
+        (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, 2, "compile", "fp32", CPU, 1, 6)
+    assert timing.status == "ok", timing.error
+    assert timing.largest_difference < 1e-5
+
+
+def test_planted_wrong_predictions_are_refused(monkeypatch):
+    """A backend that answers something else must not get a time."""
+    from bench.measure import latency as module
+
+    def wrong(model, backend, *rest):
+        run = runner(model, backend, *rest)
+        return run if backend == "eager" else (lambda ids, mask: run(ids, mask) + 1)
+
+    monkeypatch.setattr(module, "runner", wrong)
+    (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, 2, "sdpa", "fp32", CPU, 1, 6)
+    assert timing.status == "failed"
+    assert "differ" in timing.error
+    assert timing.seconds == []
+
+
+def test_a_system_that_cannot_run_leaves_the_others(monkeypatch):
+    broken = tiny.classifier()
+    broken.bert.pooler = None
+    found = time_in_turns({"a": broken, "b": tiny.classifier()}, LOAD, 2, "sdpa", "fp32", CPU, 1, 6)
+    assert [t.status for t in found] == ["failed", "ok"]
+
+
+def test_task_lengths_are_padded_to_the_batch(teacher_folder):
+    tokens = tiny.encoded(teacher_folder).tokens
+    load = of_task("rte", tokens, 8)
+    assert len(load.batches) == len(tokens) // 8
+    for number, (ids, mask) in enumerate(load.batches):
+        rows = tokens[8 * number : 8 * number + 8]
+        assert ids.shape == mask.shape == (8, max(map(len, rows)))
+        assert mask.sum(1).tolist() == [len(row) for row in rows]
+
+
+def test_no_times_beside_a_training(tmp_path, monkeypatch):
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path))
+    with training_here(tmp_path):
+        assert trainings(tmp_path) == [os.getpid()]
+        with pytest.raises(InputError, match="cells are training"):
+            speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded"))
+    assert trainings(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_peak_memory_is_that_of_the_model_and_not_of_the_imports():
+    from bench.measure.memory import footprint
+
+    small, large = (footprint("m", tiny.classifier(hidden=hidden), "cpu").peak_bytes for hidden in (24, 1024))
+    stored = 4 * sum(p.numel() for p in tiny.classifier(hidden=1024).parameters())
+    assert stored < large < 6 * stored + 2 * 10**8
+    assert small < large
+
+
+def test_marks_of_processes_that_are_gone_do_not_count(tmp_path):
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "999999999").touch()
+    assert trainings(tmp_path) == []
+    assert list((tmp_path / "training").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "wrong, says",
+    [
+        ({"rounds": 5}, "at least 6"),
+        ({"backends": ("tensorrt",)}, "no backend"),
+        ({"dtype": "int8"}, "choose one of"),
+        ({"lengths": ("long",)}, "numbers of tokens"),
+        ({"lengths": ("task",)}, "--task rte"),
+        ({"batches": ()}, "--batches"),
+        ({"threads": 0}, "--threads"),
+    ],
+)
+def test_bad_requests_are_refused(wrong, says):
+    with pytest.raises(InputError, match=says):
+        speed.measure(speed.SpeedRequest(**{"methods": "kd", "teacher": "bert-base-uncased", **wrong}))
+
+
+@pytest.mark.slow
+def test_a_session_from_request_to_report(tmp_path, teacher_folder, monkeypatch):
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "cache"))
+    glue = tiny.write_glue(tmp_path / "glue", ("rte",))
+    request = speed.SpeedRequest(
+        methods=f"kd:{tiny.SHAPE},pkd:layers=2",
+        teacher=str(teacher_folder),
+        lengths=("16", "task"),
+        batches=(1, 4),
+        threads=1,
+        rounds=8,
+        task="rte",
+        data=str(glue),
+        device="cpu",
+        results=tmp_path,
+    )
+    record, path = speed.measure(request)
+    assert path.is_file()
+    (again,) = speed_records(tmp_path)
+    assert again == record
+    assert len(conditions_of(record)) == 4
+    for conditions in conditions_of(record):
+        found = speed_up(record, "pkd:layers=2", conditions)
+        assert found.low <= found.median <= found.high
+    assert all(f.checkpoint_bytes > 0 and f.peak_bytes >= 0 for f in record.footprints)
+    text = write_speed_report(record, tmp_path / "reports").read_text()
+    assert "p99" not in text, "the 99th percentile of 8 rounds is their maximum"
+    for words in ("max (ms)", "batch 4, length 16", "length task rte", "1 thread", "checkpoint (MB)"):
+        assert words in text
+    assert len(speed_tables(record)) == 5
+    assert len(list((tmp_path / "reports").glob("*.csv"))) == 5
+
+
+@given(st.lists(st.floats(0, 1e3), min_size=1, max_size=120), st.sampled_from([0.5, 0.9, 0.99, 1.0]))
+def test_percentiles_are_those_of_numpy(values, share):
+    assert percentile(values, share) == pytest.approx(np.quantile(values, share), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "named"),
+    [
+        (9, ["p50 (ms)", "max (ms)"]),
+        (30, ["p50 (ms)", "p90 (ms)", "max (ms)"]),
+        (99, ["p50 (ms)", "p90 (ms)", "max (ms)"]),
+        (100, ["p50 (ms)", "p90 (ms)", "p99 (ms)"]),
+    ],
+)
+def test_a_table_names_no_percentile_that_its_rounds_do_not_resolve(rounds, named):
+    """p99 of 30 calls was their maximum, p50 the lower of the two in the middle."""
+    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
+    seconds = np.random.default_rng(0).permutation(np.arange(1, rounds + 1) / 1000).tolist()
+    timings = [Timing(system=name, conditions=conditions, seconds=seconds) for name in ("teacher", "kd")]
+    timings.append(Timing(system="broken", conditions=conditions, status="failed", error="no memory"))
+    (table,) = speed_tables(SpeedRecord(teacher="t", timings=timings, started="2026", finished="2026"))
+    assert table.header[1 : 1 + len(named)] == named
+    assert {len(row) for row in table.rows} == {len(table.header)}
+    shares = {"p50 (ms)": 0.5, "p90 (ms)": 0.9, "p99 (ms)": 0.99, "max (ms)": 1}
+    expected = [f"{1000 * np.quantile(seconds, shares[name]):.2f}" for name in named]
+    assert table.rows[1][1 : 1 + len(named)] == expected
+
+
+def test_a_report_shows_the_speed_up_of_its_teacher(tmp_path):
+    import factories
+
+    from bench.record.speed_sessions import write_speed
+    from bench.record.store import Store
+    from bench.report.write import write_reports
+
+    for record in factories.paper():
+        Store(tmp_path).write(record)
+    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
+    timings = [
+        Timing(system=name, conditions=conditions, seconds=[seconds] * 10)
+        for name, seconds in (("teacher", 0.02), ("kd", 0.004))
+    ]
+    teacher = factories.record("teacher", "rte").cell.teacher.name
+    write_speed(tmp_path, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
+    report = next(p for p in write_reports(Store(tmp_path), tmp_path / "out") if "speed" not in p.name)
+    text = Path(report).read_text()
+    assert "5.00x (5.00 to 5.00)" in text
+    assert "cpu, sdpa, fp32, 2 threads, batch 1, length 128" in text

@@ -1,0 +1,169 @@
+"""A package of a third party adds a method: listed, checked, run and reported like ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+
+import methods
+from bench.plan.spelling import parse_methods
+
+PLUGIN = Path(__file__).parents[1] / "plugin"
+ROOT = PLUGIN.parents[1]
+NAME = "shrinkbert/teacherlogits"
+
+
+def process(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(PLUGIN), str(PLUGIN.parents[1])])
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *words],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path, **env},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_a_third_party_method_is_listed_and_passes_the_checks(tmp_path):
+    listed = process("list", "--check", cwd=tmp_path)
+    assert f"{NAME} from shrinkbert:TeacherLogits  ok" in listed.stdout
+    checked = process("check-method", NAME, cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "15 checks passed" in checked.stdout
+
+
+@pytest.mark.slow
+def test_a_third_party_method_runs_to_a_report(tmp_path, teacher_folder):
+    glue = tiny.write_glue(tmp_path / "glue", ("rte",))
+    done = process(
+        *["run", "--methods", f"{NAME}:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", str(glue)],
+        *["--teacher", str(teacher_folder), "--epochs", "1"],
+        cwd=tmp_path,
+        BERT_BENCH_CACHE=str(tmp_path / "cache"),
+    )
+    assert done.returncode == 0, done.stderr
+    (report,) = (tmp_path / "reports" / "runs").glob("*.md")
+    assert NAME in report.read_text()
+
+
+@pytest.mark.slow
+def test_a_method_being_written_is_checked_by_its_class(bench, monkeypatch):
+    monkeypatch.syspath_prepend(PLUGIN)
+    done = bench("check-method", "shrinkbert:TeacherLogits")
+    assert done.returncode == 0, done.stdout + done.stderr
+    wrong = bench("check-method", "shrinkbert:Teacher")
+    assert wrong.returncode == 2
+    assert "cannot be imported" in wrong.stderr
+    unknown = bench("check-method", "tinybird")
+    assert unknown.returncode == 2
+    assert "did you mean 'tinybert'" in unknown.stderr
+
+
+@pytest.mark.slow
+def test_a_method_is_checked_with_settings(bench):
+    done = bench("check-method", "tinybert:padding=20")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tinybert:padding=20: 15 checks passed" in done.stdout
+    too_long = bench("check-method", "tinybert:padding=99")
+    assert too_long.returncode == 1
+    assert "the teacher has 32 places" in too_long.stdout
+    dropped = bench("check-method", "tinybert:-attn")
+    assert dropped.returncode == 2
+    assert "not with dropped terms" in dropped.stderr
+
+
+def test_a_method_without_a_paper_has_no_row_by_the_papers_recipe(bench, monkeypatch, tmp_path, teacher_folder):
+    """It would train by the common recipe, and its record would say ``paper``."""
+    monkeypatch.setitem(methods.TABLE, "mine", ("shrinkbert:TeacherLogits", "names no recipe"))
+    monkeypatch.setattr(methods, "TABLE", {name: methods.TABLE[name] for name in ("finetune", "kd", "mine")})
+    monkeypatch.syspath_prepend(PLUGIN)
+    words = ["--tasks", "rte", "--data", tiny.write_glue(tmp_path / "glue", ("rte",)), "--teacher", teacher_folder]
+    for verb in ("plan", "run"):
+        named = bench(verb, "--methods", "kd,mine", *words, "--recipe", "paper", "--results", tmp_path / "r")
+        assert named.returncode == 2
+        assert "mine on rte: --recipe paper: distil names no recipe of a paper (Stage.paper)" in named.stderr
+        assert "use --recipe common" in named.stderr
+    file = tmp_path / "plan.json"
+    everything = bench("plan", "--methods", "all", *words, "--recipe", "paper", "--json", file)
+    assert everything.returncode == 0, everything.stderr
+    assert "mine is left out of all: mine on rte: --recipe paper" in everything.stdout
+    rows = [cell["row"] for cell in json.loads(file.read_text())["cells"]]
+    assert rows == ["teacher", "finetune", "kd"], "the baselines name theirs"
+    common = bench("plan", "--methods", "kd,mine", *words)
+    assert common.returncode == 0, common.stderr
+
+
+BAD = {
+    "class Plain:\n    terms, ablations = (), {}\n": "subclass methods.api.Method",
+    "Plain = 3\n": "bad/plain is not a class",
+    "import sys\nsys.exit(3)\n": "cannot be imported: SystemExit: 3",
+    "1 / 0\n": "cannot be imported: ZeroDivisionError",
+    "def (\n": "cannot be imported: SyntaxError",
+    "from nowhere_at_all import Plain\n": "cannot be imported",
+    "": "cannot be imported: AttributeError",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(text, bench, monkeypatch, tmp_path):
+    from importlib.metadata import EntryPoint
+
+    offered = [
+        EntryPoint("bad/plain", "badplain:Plain", methods.GROUP),
+        EntryPoint("nameless", "badplain:Plain", methods.GROUP),
+    ]
+    monkeypatch.setattr("methods.entry_points", lambda group: offered)
+    (tmp_path / "badplain.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("badplain", None)
+    named = bench("plan", "--methods", "bad/plain", "--tasks", "rte", "--data", "sample", "--teacher", "embedded")
+    assert named.returncode == 2
+    assert BAD[text] in named.stderr
+    assert len(named.stderr.splitlines()) == 1
+    unnamed = bench("plan", "--methods", "kd,nameless", "--tasks", "rte", "--data", "sample", "--teacher", "embedded")
+    assert unnamed.stderr.startswith("bench: the method 'nameless' cannot be used: the method name 'nameless' of")
+    assert parse_methods("kd")[0].spelling == "kd"
+    listed = bench("list")
+    assert listed.returncode == 0
+    assert "  bad/plain    from badplain:Plain" in listed.stdout
+    assert "cannot be used: the method name 'nameless' of badplain:Plain needs the form package/method" in listed.stdout
+    monkeypatch.setattr(methods, "TABLE", {"kd": methods.TABLE["kd"]})
+    checked = bench("list", "--check")
+    assert checked.returncode == 1
+    assert "  kd           soft labels of the teacher (Hinton et al. 2015)  ok" in checked.stdout
+
+
+def test_what_a_new_method_owes_the_tests_is_said_with_an_example(monkeypatch):
+    """Its author reads what is missing, where, and how such a thing looks; no difference of sets."""
+    import test_experiment
+    import test_formulas
+    import test_methods
+    import test_rates
+
+    monkeypatch.setitem(methods.TABLE, "mine", ("shrinkbert:TeacherLogits", "a method that joins"))
+    monkeypatch.syspath_prepend(PLUGIN)
+    asked = {
+        test_formulas.test_no_method_is_left_out: r"tests/test_formulas\.py .*nothing for: mine\. .*example: \(\"mine\", BERT\)",
+        test_rates.test_the_matrix_has_every_shipped_method: r"tests/test_rates\.py .*nothing for: mine\.",
+        test_experiment.test_every_paper_has_one: r"methods/experiments/ .*nothing for: mine\. .*example: \S+pd\.toml",
+    }
+    for test, says in asked.items():
+        with pytest.raises(AssertionError, match=says):
+            test()
+    with pytest.raises(AssertionError, match=r"the stage 'distil' .* paper=\{\"epochs\": 3\.0"):
+        test_methods.test_the_papers_schedules_are_said_stage_by_stage(methods.get("mine"))
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    for place in (
+        "tests/methods/test_formulas.py",
+        "tests/train/test_learning_rates.py",
+        "methods/experiments/",
+        "paper=",
+    ):
+        assert place in contributing

@@ -1,0 +1,373 @@
+"""Experiment files: every shipped one is sound; one runs to its report; what is typed goes before the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+from shipped_methods import has_every_method
+
+from bench.data.tasks import expand
+from bench.errors import InputError
+from bench.plan.experiment_file import read_experiment
+from bench.plan.spelling import parse_methods
+from bench.record.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = sorted((ROOT / "methods" / "experiments").glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda f: f.stem)
+def test_shipped_experiments_name_rows_and_tasks_that_exist(file):
+    experiment = read_experiment(file)
+    for table in experiment.table:
+        assert parse_methods(",".join(table.methods))
+        assert expand(",".join(table.tasks))
+    rows = {row.method.name for table in experiment.table for row in parse_methods(",".join(table.methods))}
+    assert file.stem in rows
+
+
+def test_every_paper_has_one():
+    has_every_method(
+        {file.stem for file in SHIPPED},
+        "methods/experiments/ (a file NAME.toml with the tables of the method's paper)",
+        "methods/experiments/pd.toml",
+        besides={"finetune", "kd"},
+    )
+
+
+def test_microbert_has_its_four_tables_and_the_missing_controls():
+    experiment = read_experiment(ROOT / "methods" / "experiments" / "microbert.toml")
+    tables = {
+        table.name: {row.spelling for row in parse_methods(",".join(table.methods))} for table in experiment.table
+    }
+    assert set(tables) == {"accuracy", "reappearance", "loss comparison", "ablation"}
+    assert {"microbert:features=tokens", "microbert:distance=kl", "microbert:features=max"} <= tables["loss comparison"]
+    assert {"microbert:-dis", "microbert:experts=1", "microbert:teacher_layers=nearest"} <= tables["ablation"]
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "e.toml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("title = 'x'", "table: Field required"),
+        ("title = 'x'\n[[table]]\nname='a'\nmethods=[]\ntasks=['rte']", "table.0.methods"),
+        ("title = 'x'\nteachers='y'\n[[table]]\nname='a'\nmethods=['kd']\ntasks=['rte']", "teachers: Extra inputs"),
+        ("title = ", "is not TOML"),
+    ],
+)
+def test_a_broken_file_is_one_line(tmp_path, text, says):
+    with pytest.raises(InputError, match=says):
+        read_experiment(write(tmp_path, text))
+
+
+def test_tables_and_tasks_are_chosen_by_name():
+    experiment = read_experiment(ROOT / "methods" / "experiments" / "microbert.toml")
+    assert [t.name for t in experiment.chosen("ablation")] == ["ablation"]
+    assert {t.tasks for t in experiment.chosen(tasks="mrpc")} == {("mrpc",)}
+    assert [t.name for t in experiment.chosen(tasks="rte")] == ["accuracy", "reappearance", "loss comparison"]
+    with pytest.raises(InputError, match="did you mean 'ablation'"):
+        experiment.chosen("ablations")
+    with pytest.raises(InputError, match="they have"):
+        experiment.chosen(tasks="wnli")
+
+
+SETTINGS = """
+title = "A paper"
+recipe = "paper"
+[[table]]
+name = "a"
+methods = ["moebert:ablate", "finetune"]
+tasks = ["rte", "sst2", "stsb"]
+labels = { finetune = "Plain (4 x 312)", moebert = "Ours" }
+[[settings]]
+source = "table 7"
+methods = ["moebert"]
+tasks = ["rte"]
+batch_size = 8
+max_length = 32
+row = { distil_weight = 3.0 }
+stages.distil = { epochs = 1, learning_rate = 1e-5, schedule = "constant", weight_decay = 0.0 }
+[[settings]]
+source = "table 7"
+methods = ["moebert"]
+tasks = ["sst2"]
+stages.distil.epochs = 2
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, says",
+    [
+        ("batch_size", "batchsize", "settings.0.batchsize: Extra inputs"),
+        ("batch_size = 8", "batch_size = 0", "settings.0.batch_size: .*greater"),
+        ("batch_size = 8", "batch_size = true", "settings.0.batch_size: .*integer"),
+        ("epochs = 1,", "epochs = 0,", "settings.0.stages.distil.epochs: .*greater"),
+        ("epochs = 1,", "epoch = 1,", "settings.0.stages.distil.epoch: Extra inputs"),
+        ('"constant"', '"falling"', "settings.0.stages.distil.schedule"),
+        ('source = "table 7"', "", "settings.0.source: Field required"),
+        ('tasks = ["rte"]', 'tasks = ["rtee"]', "settings.0 is called 'rtee'; did you mean 'rte'"),
+        ('methods = ["moebert"]', 'methods = ["tinybert"]', "row in the tables for settings.0 is called 'tinybert'"),
+        ('recipe = "paper"', 'recipe = "common"', 'stages: numbers of a stage go with recipe = "paper"'),
+        ("distil_weight = 3.0", "distil_wait = 3.0", "setting of moebert is called 'distil_wait'; did you mean"),
+        ("distil_weight = 3.0", 'distil_weight = "much"', "expected a number"),
+        ("max_length = 32", "augment_times = 3", "augment_times goes with augment"),
+        ("finetune =", "finetun =", "method is called 'finetun'"),
+        ("finetune =", "kd =", "row of table a that a label is of is called 'kd'"),
+        ('moebert = "Ours"', 'moebert = "Plain (4 x 312)"', "two rows are called"),
+        ('"finetune"]', '"all"]', "`all` names no row"),
+        (
+            '"finetune"]',
+            '"finetune", "moebert:distil.epochs=2"]',
+            "Ours on sst2 is its other row moebert:distil.epochs=2",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_are_one_line(tmp_path, old, new, says):
+    assert old in SETTINGS
+    with pytest.raises(InputError, match=says) as raised:
+        read_experiment(write(tmp_path, SETTINGS.replace(old, new, 1)))
+    assert "\n" not in str(raised.value)
+
+
+def test_one_request_for_each_setting_and_every_row_on_every_task_once(tmp_path):
+    experiment = read_experiment(write(tmp_path, SETTINGS))
+    (table,) = experiment.table
+    parts = experiment.parts(table)
+    assert len(parts) == 4  # moebert on rte, on sst2, on stsb, which has no entry; finetune on all
+    own = {part.tasks: part for part in parts}
+    assert own["rte"].request_options() == {"numbers": (("batch_size", 8), ("max_length", 32))}
+    assert own["sst2"].request_options() == {}
+    assert own["rte,sst2,stsb"].methods == "finetune"
+    made = [
+        (part.labels[row.spelling][0], task)
+        for part in parts
+        for row in parse_methods(part.methods)
+        for task in part.tasks.split(",")
+    ]
+    names = ["Ours", "Ours w/o distillation", "Ours random neurons", "Plain (4 x 312)"]
+    assert sorted(made) == sorted((name, task) for name in names for task in table.tasks)
+    (full, *_) = parse_methods(own["rte"].methods)
+    assert full.settings["distil_weight"] == 3.0
+    assert full.numbers == (
+        ("distil.epochs", 1.0),
+        ("distil.learning_rate", 1e-5),
+        ("distil.schedule", "constant"),
+        ("distil.weight_decay", 0.0),
+    )
+
+
+def test_a_file_without_settings_asks_for_what_it_names(tmp_path):
+    text = "title = 'x'\n[[table]]\nname='a'\nmethods=['kd', 'all']\ntasks=['glue']"
+    experiment = read_experiment(write(tmp_path, text))
+    (part,) = experiment.parts(experiment.table[0])
+    assert (part.methods, part.tasks, part.request_options()) == ("kd,all", "glue", {})
+    (named,) = experiment.chosen(tasks="rte,mrpc")
+    assert set(named.tasks) == {"rte", "mrpc"}
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda f: f.stem)
+def test_the_title_says_whose_settings_they_are(file):
+    experiment = read_experiment(file)
+    assert (experiment.recipe == "common") == ("under the common recipe" in experiment.title)
+    assert experiment.recipe in ("common", "paper")
+
+
+def test_the_papers_numbers_are_in_their_files():
+    def of(name: str, table: str, row: str, task: str) -> dict:
+        experiment = read_experiment(ROOT / "methods" / "experiments" / f"{name}.toml")
+        (spec,) = [one for one in experiment.table if one.name == table]
+        (part,) = [
+            part
+            for part in experiment.parts(spec)
+            if task in part.tasks.split(",") and row in part.methods.split(",")[0].split(":")[0]
+        ]
+        found = next(r for r in parse_methods(part.methods) if r.method.name == row)
+        return {**part.request_options(), **found.settings}
+
+    rte, mnli = (of("moebert", "accuracy", "moebert", task) for task in ("rte", "mnli"))
+    assert dict(rte["numbers"]) == {"batch_size": 8, "max_length": 512}
+    assert (rte["distil.epochs"], rte["distil.learning_rate"], rte["distil.weight_decay"]) == (10, 1e-5, 0.01)
+    assert dict(mnli["numbers"]) == {"batch_size": 64, "max_length": 128}
+    assert (mnli["distil_weight"], mnli["distil.learning_rate"]) == (5, 5e-5)
+    cola, qqp = (of("tinybert", "accuracy", "tinybert", task) for task in ("cola", "qqp"))
+    assert (cola["intermediate.epochs"], dict(cola["numbers"])["max_length"]) == (50, 64)
+    assert (cola["augment"], cola["augment_times"]) == ("masked", 20)
+    assert (qqp["intermediate.epochs"], dict(qqp["numbers"])["max_length"]) == (10, 128)
+    assert "augment" not in of("tinybert", "without augmentation", "tinybert", "cola")
+
+
+@pytest.mark.parametrize("name", ["pd", "tinybert"])
+def test_bert_tiny_is_a_row_by_name_and_learns_from_no_teacher(name):
+    experiment = read_experiment(ROOT / "methods" / "experiments" / f"{name}.toml")
+    labels = {label: text for table in experiment.table for text, label in table.labels.items()}
+    (row,) = parse_methods(labels["BERT_TINY (4 x 312)"])
+    assert (row.method.layers, row.method.hidden) == (4, 312)
+    assert row.method.start == "masked"
+    assert row.method.finetune
+    assert row.dropped == ("soft",)
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("kd:distil.epochs=0", "above 0"),
+        ("kd:distil.epochs=many", "expected a number"),
+        ("kd:distil.epoch=3", "did you mean 'epochs'"),
+        ("kd:distil.epochs=1:distil.epochs=2", "given twice"),
+        ("kd:distil.schedule=cosine", "linear"),
+    ],
+)
+def test_numbers_of_a_stage_that_cannot_be(text, says):
+    with pytest.raises(InputError, match=says):
+        parse_methods(text)
+
+
+def test_numbers_of_a_stage_are_in_the_name_and_change_the_stage():
+    (row,) = parse_methods("pkd:distil.learning_rate=2e-5:layers=3:distil.epochs=4")
+    assert row.spelling == "pkd:distil.epochs=4:distil.learning_rate=2e-05:layers=3"
+    assert parse_methods(row.spelling) == [row]
+    (plain,) = parse_methods("pkd:layers=3")
+    assert plain.numbers == ()
+    assert set(row.settings) - set(plain.settings) == {"distil.epochs", "distil.learning_rate"}
+
+
+def test_a_plan_shows_the_settings_and_leaves_the_teacher_alone(bench, tmp_path, glue_folder, teacher_folder):
+    file = write(tmp_path, SETTINGS)
+    typed = ("--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r")
+    done = bench("plan", "--experiment", file, *typed, "--json", tmp_path / "p.json")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "settings: moebert on rte: batch size 8; max length 32; distil_weight 3.0; stage distil: epochs 1,"
+        in done.stdout
+    )
+    tables = json.loads((tmp_path / "p.json").read_text())["tables"]
+    cells = [cell for request in tables[0]["requests"] for cell in request["plan"]["cells"]]
+    of_rte = {cell["key"] for cell in cells if cell["row"] == "teacher" and cell["tasks"] == ["rte"]}
+    assert len(of_rte) == 1  # planned in two requests of other batches and lengths
+    plain = bench(
+        *("plan", "--methods", "moebert:ablate", "--tasks", "rte", "--recipe", "paper"),
+        *(*typed, "--json", tmp_path / "q.json"),
+    )
+    assert plain.returncode == 0, plain.stderr
+    keys = {cell["row"]: cell["key"] for cell in json.loads((tmp_path / "q.json").read_text())["cells"]}
+    assert of_rte == {keys["teacher"]}
+    assert not {cell["key"] for cell in cells} & {key for row, key in keys.items() if row != "teacher"}
+    wrong = bench("plan", "--methods", "moebert:distil.epochs=2", "--tasks", "rte", *typed)
+    assert wrong.returncode == 2
+    assert "go with --recipe paper" in wrong.stderr
+    absent = bench("plan", "--methods", "moebert:later.epochs=2", "--recipe", "paper", "--tasks", "rte", *typed)
+    assert absent.returncode == 2
+    assert "there is no stage later; its stages are: distil" in absent.stderr
+    long = bench("plan", "--methods", "kd", "--tasks", "rte", "--set", "max_length=4096", *typed)
+    assert long.returncode == 2
+    assert "reads at most" in long.stderr
+
+
+@pytest.mark.slow
+def test_settings_make_one_table(bench, tmp_path, glue_folder, teacher_folder):
+    shape = f"{tiny.SHAPE}:start=random"
+    file = write(
+        tmp_path,
+        f"""
+title = "A small paper: its own settings"
+recipe = "paper"
+[[table]]
+name = "scores"
+methods = ["kd:{shape}", "finetune:{shape}"]
+tasks = ["rte", "sst2"]
+labels = {{ "kd:{shape}" = "Student (2 x 12)" }}
+[[settings]]
+source = "table 7"
+methods = ["kd"]
+tasks = ["rte"]
+batch_size = 8
+max_length = 16
+augment = "rules"
+augment_times = 2
+stages.distil.epochs = 1
+[[settings]]
+source = "table 7"
+tasks = ["sst2"]
+methods = ["kd"]
+stages.distil.epochs = 2
+""",
+    )
+    typed = (
+        "--data",
+        glue_folder,
+        "--teacher",
+        teacher_folder,
+        "--results",
+        tmp_path / "r",
+        "--reports",
+        tmp_path / "p",
+    )
+    done = bench("run", "--experiment", file, *typed, "--yes")
+    assert done.returncode == 0, done.stderr
+    (report,) = (tmp_path / "p").glob("a-small-paper-*.md")
+    text = report.read_text()
+    assert text.startswith("# A small paper: its own settings")
+    assert (
+        "- kd on rte: batch size 8; max length 16; augment rules; augment times 2; stage distil: epochs 1 (table 7)"
+        in text
+    )
+    (line,) = [line for line in text.splitlines() if line.startswith("| Student (2 x 12)")]
+    assert "–" not in line.split("|")[4:6]  # both tasks are in one table
+    made = {(r.cell.method, r.cell.tasks[0]): r for r in Store(tmp_path / "r").records()}
+    own, plain = made["kd", "rte"], made["finetune", "rte"]
+    assert (own.cell.recipe["batch_size"], own.cell.recipe["max_length"]) == (8, 16)
+    assert (plain.cell.recipe["batch_size"], plain.cell.recipe["max_length"]) == (32, plain.cell.recipe["max_length"])
+    other = made["kd", "sst2"]
+    answer = bench("verify", other.key[:12], "--results", tmp_path / "r", *typed[:4])
+    assert answer.stdout.startswith("bitwise equal"), answer.stdout
+
+
+@pytest.mark.slow
+def test_an_experiment_runs_to_its_report(tmp_path, teacher_folder):
+    glue = tiny.write_glue(tmp_path / "glue", ("rte", "sst2"))
+    shape = f"{tiny.SHAPE}:start=random"
+    file = write(
+        tmp_path,
+        f"""
+title = "A small paper"
+data = "hub"
+teacher = "{teacher_folder}"
+epochs = 1
+[[table]]
+name = "scores"
+methods = ["kd:{shape}", "pkd:layers=2"]
+tasks = ["rte", "sst2"]
+[[table]]
+name = "weights"
+methods = ["kd:{shape}", "kd:{shape}:alpha=0.9"]
+tasks = ["rte"]
+show = "differences"
+""",
+    )
+    words = [sys.executable, "-m", "bench", "run", "--experiment", str(file), "--data", str(glue), "--tasks", "rte"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "BERT_BENCH_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (report,) = (tmp_path / "reports" / "runs").glob("a-small-paper-*.md")
+    text = report.read_text()
+    assert text.startswith("# A small paper")
+    assert "## scores" in text
+    assert "## weights" in text
+    assert "alpha=0.9" in text.split("## weights")[1]
+    assert "sst2" not in text
+    again = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert again.stderr.count("nothing to do: every cell has its record") == 2
+    wrong = subprocess.run([*words, "--methods", "kd"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert wrong.returncode == 2
+    assert "do not go together" in wrong.stderr

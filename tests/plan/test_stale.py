@@ -1,0 +1,379 @@
+"""Results that other code made: said wherever they are used, trained again only where somebody asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import factories
+import pytest
+import tiny
+
+import methods
+from bench import api
+from bench.analysis.gate import MISSING, REGRESSED, check
+from bench.errors import InputError
+from bench.record.cell import record_key, train_key
+from bench.record.freshness import (
+    CURRENT,
+    EQUIVALENT,
+    STALE,
+    UNKNOWN,
+    Entry,
+    Freshness,
+    join,
+    read_entries,
+    stale_lines,
+)
+from bench.record.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = f"tinybert:{tiny.SHAPE},kd:{tiny.SHAPE}"
+CORPUS = "the cat runs in the house .\na bird sings on the old tree .\n" * 30
+SAID = "made by other code than this"
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory, glue_folder, teacher_folder) -> Path:
+    """Records and cache of one run, for all tests of this file."""
+    place = tmp_path_factory.mktemp("first")
+    (place / "corpus.txt").write_text(CORPUS)
+    asked = api.Request(
+        methods=ROWS,
+        tasks="rte",
+        data=str(glue_folder),
+        teacher=str(teacher_folder),
+        epochs=1.0,
+        threads=1,
+        results=place / "results",
+        reports=place / "reports",
+        corpus=(str(place / "corpus.txt"),),
+        corpus_tokens=300,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERT_BENCH_CACHE", str(place / "cache"))
+        assert api.run(asked).exit_code == 0
+    return place
+
+
+@pytest.fixture
+def small_run(first_run, glue_folder, teacher_folder, tmp_path):
+    """A copy of those records and that cache, and the words of the command that made them."""
+    for name, copy in (("results", tmp_path / "results"), ("cache", Path(os.environ["BERT_BENCH_CACHE"]))):
+        shutil.copytree(first_run / name, copy, dirs_exist_ok=True)
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text(CORPUS)
+    words = ("--methods", ROWS, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1)
+    words += (
+        "--results",
+        tmp_path / "results",
+        "--reports",
+        tmp_path / "reports",
+        "--corpus",
+        corpus,
+        "--corpus-tokens",
+        300,
+    )
+    return tmp_path / "results", words
+
+
+def alter(root: Path, row: str, change: Callable[[dict], None]) -> str:
+    """Change the JSON of a row's current record; returns its key."""
+    store = Store(root)
+    record = next(r for r in store.records() if r.cell.method == row)
+    file = store.folder(record.cell) / "attempt-1.json"
+    body = json.loads(file.read_text())
+    change(body)
+    file.write_text(json.dumps(body))
+    return record.key
+
+
+def by_other_code(body: dict) -> None:
+    body["code"]["computed_by"]["hash"] = "0" * 64
+
+
+def without_code(body: dict) -> None:
+    del body["code"]["computed_by"]
+
+
+def by_a_stale_start(body: dict) -> None:
+    body["artefacts"]["general_start"]["code"]["hash"] = "0" * 64
+
+
+def states(bench, words: tuple, tmp_path: Path) -> dict[str, tuple[str, str]]:
+    said = bench(
+        "plan", *(w for i, w in enumerate(words) if "--reports" not in (w, words[i - 1])), "--json", tmp_path / "p"
+    )
+    assert said.returncode == 0, said.stderr
+    return {c["row"].split(":")[0]: (c["state"], c["code"]) for c in json.loads((tmp_path / "p").read_text())["cells"]}
+
+
+def test_new_records_and_what_is_cached_name_their_code(small_run, tmp_path):
+    root, _ = small_run
+    for record in Store(root).records():
+        assert Freshness(root).of(record) == CURRENT
+        assert len(record.code["computed_by"]["hash"]) == 64
+        assert all(len(made["code"]["hash"]) == 64 for made in record.artefacts.values())
+    made = [json.loads(file.read_text()) for file in Path(os.environ["BERT_BENCH_CACHE"]).rglob("made.json")]
+    assert {body["code"]["kind"] for body in made} == {"teacher", "trained artefact"}
+
+
+@pytest.mark.parametrize("change", [by_other_code, by_a_stale_start])
+def test_every_verb_says_what_other_code_made_and_nothing_is_trained(bench, small_run, tmp_path, change):
+    root, words = small_run
+    key = alter(root, "tinybert", change)
+    part = "training" if change is by_other_code else "general start"
+    assert states(bench, words, tmp_path) == {
+        "teacher": ("there", CURRENT),
+        "tinybert": ("there", STALE),
+        "kd": ("there", CURRENT),
+    }
+    again = bench("run", *words)
+    assert again.returncode == 0
+    assert "nothing to do" in again.stderr
+    assert f"1 record was {SAID} ({part}): tinybert:" in again.stderr
+    (report,) = (tmp_path / "reports").glob("*.md")
+    assert f"**1 record was {SAID} ({part}): tinybert:" in report.read_text()
+    labels = {r.cell.method: r.row for r in Store(root).records()}
+    compared = bench("compare", labels["tinybert"], labels["kd"], "--results", root)
+    assert SAID in compared.stderr
+    assert SAID in bench("choose", "--results", root).stdout
+    record = next(r for r in Store(root).records() if r.key == key)
+    number = f"{100 * record.scores['validation']['accuracy']:.1f}"
+    assert SAID in bench("trace", number, "--results", root).stdout
+    (table,) = (tmp_path / "reports").glob("*-accuracy.csv")
+    checked = bench("check-paper", table, "--results", root)
+    assert "against records that other code than this made" in checked.stdout
+    stale = [f for f in check(root, root) if SAID in f.why]
+    assert [f.verdict for f in stale] == [MISSING]
+    assert len(list(Store(root).folder(record.cell).glob("attempt-*.json"))) == 1
+
+
+def test_rerun_stale_trains_what_is_stale_and_nothing_else(bench, small_run, tmp_path):
+    root, words = small_run
+    alter(root, "tinybert", by_other_code)
+    done = bench("run", *words, "--rerun-stale")
+    assert done.returncode == 0
+    assert states(bench, words, tmp_path)["tinybert"] == ("there", CURRENT)
+    attempts = {
+        r.cell.method: len(list(Store(root).folder(r.cell).glob("attempt-*.json"))) for r in Store(root).records()
+    }
+    assert attempts == {"teacher": 1, "tinybert": 2, "kd": 1}
+
+
+def test_a_stale_start_in_the_cache_is_used_and_said_and_made_again_on_demand(bench, small_run, tmp_path):
+    _, words = small_run
+    (file,) = (Path(os.environ["BERT_BENCH_CACHE"]) / "starts").glob("*/made.json")
+    body = json.loads(file.read_text())
+    body["code"]["hash"] = "0" * 64
+    file.write_text(json.dumps(body))
+    more = (*words[:1], f"{ROWS},finetune:{tiny.SHAPE}", *words[2:])
+    used = bench("run", *more)
+    assert f"general start 2x12, in the cache, was {SAID}" in used.stderr
+    assert "general start 2x12 from" in used.stderr
+    assert json.loads(file.read_text()) == body, "nothing is made again unasked"
+    assert states(bench, more, tmp_path)["finetune"] == ("there", STALE)
+    renewed = bench("run", *more, "--rerun-stale")
+    assert renewed.returncode == 0
+    assert json.loads(file.read_text())["code"]["hash"] != "0" * 64
+    assert states(bench, more, tmp_path)["finetune"] == ("there", CURRENT)
+
+
+def test_a_record_of_an_older_version_is_stale_whether_or_not_it_names_its_code(store_of_versions):
+    store = store_of_versions
+    old, new, teacher = (
+        next(r for r in store.records() if r.cell.label == label) for label in ("old", "new", "teacher")
+    )
+    assert store.freshness.of(old) == STALE
+    assert store.freshness.of(new) == UNKNOWN
+    assert store.freshness.of(teacher) == UNKNOWN
+    today = methods.get("distilbert").version
+    (line,) = stale_lines(store.records(), store.freshness)
+    assert (
+        f"1 record was made by another version of the method (version {today - 1}, today's is {today}): old on rte"
+        in line
+    )
+
+
+@pytest.fixture
+def store_of_versions(tmp_path) -> Store:
+    """Records without the hash of a code: of a method's version before today's, of today's, and of a teacher."""
+    store = Store(tmp_path / "versions")
+    today = methods.get("distilbert").version
+    for label, method, version in (
+        ("old", "distilbert", today - 1),
+        ("new", "distilbert", today),
+        ("teacher", "teacher", 1),
+    ):
+        record = factories.record(label, "rte", 0, 0.8)
+        cell = record.cell.model_copy(update={"method": method, "version": version})
+        store.write(record.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)}))
+    return store
+
+
+def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_run, tmp_path):
+    root, words = small_run
+    for row in ("tinybert", "kd", "teacher"):
+        alter(root, row, without_code)
+    files = {file: file.read_bytes() for file in root.rglob("*.json")}
+    again = bench("run", *words, "--rerun-stale")
+    assert "nothing to do" in again.stderr
+    assert again.stderr.count("3 of 3 records do not name the code that computed them") == 1
+    (report,) = (tmp_path / "reports").glob("*.md")
+    assert report.read_text().count("3 of 3 records do not name the code") == 1
+    assert {code for _, code in states(bench, words, tmp_path).values()} == {UNKNOWN}
+    assert {file: file.read_bytes() for file in root.rglob("*.json")} == files, "no hash is written into an old record"
+
+
+def test_verify_of_a_stale_record_offers_to_join_equal_bits(bench, small_run, tmp_path):
+    root, words = small_run
+    key = alter(root, "tinybert", by_other_code)
+    typed = (*words[4:8], "--results", root, "--corpus", tmp_path / "corpus.txt", "--corpus-tokens", 300)
+    offered = bench("verify", key[:10], *typed)
+    assert offered.returncode == 0, offered.stderr
+    assert offered.stdout.startswith("bitwise equal")
+    assert SAID in offered.stdout
+    assert f"bench verify {key[:10]} --join" in offered.stdout
+    assert not (root / EQUIVALENT).exists()
+    joined = bench("verify", key[:10], *typed, "--join")
+    assert "written, for review" in joined.stdout
+    (entry,) = read_entries(root)
+    assert (entry.old, entry.record) == ("0" * 64, key)
+    assert states(bench, words, tmp_path)["tinybert"] == ("there", CURRENT)
+
+
+def test_verify_of_a_stale_record_with_other_bits_is_no_verification(bench, small_run, tmp_path):
+    root, words = small_run
+
+    def other(body: dict) -> None:
+        by_other_code(body)
+        body["weights"] = "1" * 64
+
+    key = alter(root, "tinybert", other)
+    answer = bench(
+        "verify",
+        key[:10],
+        *words[4:8],
+        "--results",
+        root,
+        "--corpus",
+        tmp_path / "corpus.txt",
+        "--corpus-tokens",
+        300,
+        "--join",
+    )
+    assert answer.returncode == 5
+    assert answer.stdout.startswith(f"not comparable: {SAID} (training)")
+    assert not (root / EQUIVALENT).exists()
+
+
+def test_a_teacher_is_verified_by_tuning_it_again(bench, small_run):
+    root, words = small_run
+    typed = (*words[4:8], "--results", root)
+    record = next(r for r in Store(root).records() if r.cell.method == "teacher")
+    answer = bench("verify", record.key[:10], *typed)
+    assert answer.stdout.startswith("bitwise equal")
+    assert "rte: teacher" in answer.stderr
+    (weights,) = (Path(os.environ["BERT_BENCH_CACHE"]) / "teachers").glob("*/model.safetensors")
+    before = weights.read_bytes()
+
+    def spoilt(body: dict) -> None:
+        body["weights"] = body["artefacts"]["teacher"]["weights"] = "1" * 64
+
+    alter(root, "teacher", spoilt)
+    assert not bench("verify", record.key[:10], *typed).stdout.startswith("bitwise equal")
+    assert weights.read_bytes() == before
+
+
+def test_the_file_of_equivalent_codes_is_read_with_care(tmp_path):
+    """It stops no command; and nothing is added to a file that cannot be read."""
+    (tmp_path / EQUIVALENT).write_text("[{}]")
+    store = Store(tmp_path)
+    assert store.freshness.of_code(None) == UNKNOWN
+    assert "cannot be read" in store.notes[0].said(tmp_path)
+    with pytest.raises(InputError, match="cannot be read"):
+        join(tmp_path, [])
+
+
+def test_equivalent_codes_are_a_chain_without_a_circle(small_run, tmp_path):
+    root, _ = small_run
+    record = next(r for r in Store(root).records() if r.cell.method == "kd")
+    today = record.code["computed_by"]
+    entry = {"record": "r", "weights": "w", "commit": None, "libraries": "", "when": ""}
+    chain = [("a", "b"), ("b", today["hash"]), ("x", "y"), ("y", "x")]
+    join(tmp_path, [Entry(old=old, new={**today, "hash": new}, **entry) for old, new in chain])
+    judge = Freshness(tmp_path)
+    assert judge.of_code({**today, "hash": "a"}) == CURRENT
+    assert judge.of_code({**today, "hash": "x"}) == STALE
+    assert judge.of_code({**today, "parts": {"teacher": {**today, "hash": "x"}}}) == STALE
+    assert judge.of_code({**today, "parts": {"teacher": None}}) == UNKNOWN
+    assert judge.of_code({"kind": "student", "of": ["gone_package:Mine"], "hash": "z"}) == UNKNOWN
+    assert judge.of_code({"kind": "student", "of": ["methods.gone:Mine"], "hash": "z"}) == STALE
+
+
+class House:
+    """A copy of the code that can be edited, and its command line."""
+
+    def __init__(self, place: Path, words: tuple[object, ...]) -> None:
+        self.place, self.words = place, [str(word) for word in words]
+        for package in ("bench", "methods"):
+            shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def __call__(self, verb: str, *more: object) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "bench", verb, *self.words, *map(str, more)]
+        surroundings = {**os.environ, "PYTHONPATH": str(self.place), "HF_HUB_OFFLINE": "1"}
+        return subprocess.run(words, cwd=self.place, env=surroundings, capture_output=True, text=True, check=False)
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        path = self.place / file
+        text = path.read_text()
+        assert old in text, f"{old} is not in {file}"
+        path.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.slow
+def test_an_edited_loss_is_seen_and_an_edited_comment_is_not(tmp_path, glue_folder, teacher_folder):
+    """The whole way: the code is edited between two commands, as a person does it."""
+    (tmp_path / "corpus.txt").write_text(CORPUS)
+    words = ("--methods", ROWS, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1)
+    words += (
+        "--results",
+        tmp_path / "results",
+        "--corpus",
+        tmp_path / "corpus.txt",
+        "--corpus-tokens",
+        300,
+        "--threads",
+        1,
+    )
+    house = House(tmp_path / "house", words)
+    run = ("run", "--yes", "--reports", tmp_path / "reports")
+    assert house(*run).returncode == 0
+    house.edit("methods/losses.py", "def hidden_mse_tokenmean(", "# a remark\ndef hidden_mse_tokenmean(")
+    house.edit("methods/pkd.py", '"""', '"""Another text. ')
+    house.edit("methods/bilstm.py", "dropout", "drop_out")
+    assert SAID not in house("plan").stdout
+    house.edit("methods/tinybert.py", "return losses.hidden_mse", "return 7 * losses.hidden_mse")
+    plan = house("plan")
+    assert f"1 record was {SAID} (training): tinybert:" in plan.stdout
+    assert "kd:" not in plan.stdout.split(SAID)[-1]
+    again = house(*run)
+    assert "nothing to do" in again.stderr
+    assert SAID in again.stderr
+    done = house(*run, "--rerun-stale")
+    assert done.returncode == 0, done.stderr
+    assert SAID not in house("plan").stdout
+    house.edit("methods/terms.py", "return Term(lambda batch, student", "return Term(lambda _, student")
+    assert SAID in house("plan").stdout  # a term of the teacher, whose cache is stale with it
+    found = [r for r in Store(tmp_path / "results").records() if r.cell.method == "tinybert"]
+    assert len(list(Store(tmp_path / "results").folder(found[0].cell).glob("attempt-*.json"))) == 2
+
+
+def test_verdicts_of_the_gate_are_of_the_code_that_is_checked(small_run):
+    root, _ = small_run
+    assert not any(f.verdict in (MISSING, REGRESSED) for f in check(root, root) if f.what != "row")

@@ -1,0 +1,102 @@
+"""Identity: what is in a key and what is not, and frozen examples that stay readable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from frozen_cell import cell
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.errors import InputError
+from bench.record.cell import record_key, train_key
+from bench.record.keys import canonical, digest
+from bench.record.schema import load
+
+FROZEN = Path(__file__).parents[1] / "records" / "v1"
+
+
+@pytest.mark.parametrize("file", sorted(FROZEN.glob("*.json")), ids=lambda f: f.stem)
+def test_frozen_records_keep_their_keys(file):
+    record = load(file.read_text(), file.name)
+    assert train_key(record.cell) == record.train_key
+    assert record_key(record.cell, record.point) == record.key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 7},
+        {"method": "other"},
+        {"version": 99},
+        {"settings__layers": 6},
+        {"dropped": ("dis",)},
+        {"tasks": ("mrpc",)},
+        {"data__train": "0" * 64},
+        {"data__max_train_rows": 5},
+        {"teacher__base": "0" * 64},
+        {"teacher__key": "0" * 64},
+        {"tokenizer": "0" * 64},
+        {"artefacts": {"general_start": "0" * 64}},
+        {"recipe__learning_rate": 1e-5},
+        {"numeric__precision": "bf16"},
+        {"numeric__threads": 8},
+    ],
+    ids=lambda c: next(iter(c)),
+)
+def test_what_determines_the_weights_is_in_the_key(change):
+    assert train_key(cell(**change)) != train_key(cell())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"label": "x"}, {"ablation_of": "x"}, {"data__name": "x"}, {"data__slug": "x"}, {"teacher__name": "x"}],
+    ids=lambda c: next(iter(c)),
+)
+def test_names_are_not_in_the_key(change):
+    assert record_key(cell(**change)) == record_key(cell())
+
+
+def test_the_evaluation_set_is_in_the_record_key_only():
+    other = cell(data__evaluation={"validation": "0" * 64})
+    assert train_key(other) == train_key(cell())
+    assert record_key(other) != record_key(cell())
+    assert record_key(cell(), "0.5") != record_key(cell(), "")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(value=json_values)
+def test_canonical_json_survives_a_round_trip(value):
+    assert canonical(json.loads(canonical(value))) == canonical(value)
+
+
+def test_equal_numbers_are_written_alike_and_order_does_not_matter():
+    assert digest({"a": 2.0, "b": (1, 2)}) == digest({"b": [1, 2], "a": 2})
+    with pytest.raises(ValueError):
+        digest(float("nan"))
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{", "not JSON"),
+        ("[]", "no schema_version"),
+        ('{"schema_version": 99}', "update the package"),
+        ('{"schema_version": 1}', "Field required"),
+        (
+            (FROZEN / "ok.json").read_text().replace('"seed"', '"later": 1, "seed"'),
+            "cell.later, which this version .* newer",
+        ),
+    ],
+)
+def test_a_broken_record_says_what_is_wrong(text, message):
+    with pytest.raises(InputError, match=message):
+        load(text, "r.json")

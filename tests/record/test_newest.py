@@ -1,0 +1,128 @@
+"""Several trainings under one name never share a mean: the newest is shown, the others are named."""
+
+from __future__ import annotations
+
+import itertools
+
+import factories
+import numpy as np
+import tiny
+
+from bench.analysis.compare import compare
+from bench.analysis.trace import trace
+from bench.record.cell import record_key
+from bench.record.newest import left_out_lines
+from bench.record.store import Store
+from bench.report.groups import groups
+from bench.report.write import write_reports
+
+TIMES = (f"2026-11-{day:02}T07:00:00+00:00" for day in itertools.count(1))
+
+
+def trained(label, task="rte", seed=0, score=0.6, finished=None, **cell):
+    """A record of a cell that differs from others of its name by ``cell``."""
+    record = factories.record(label, task, seed, score)
+    changed = record.cell.model_copy(update=cell)
+    return record.model_copy(update={"cell": changed, "key": record_key(changed), "finished": finished or next(TIMES)})
+
+
+def other_teacher(record):
+    teacher = record.cell.teacher.model_copy(update={"key": "f" * 64})
+    return {"teacher": teacher}
+
+
+def test_seeds_of_two_trainings_are_not_averaged():
+    """Seed 0 from one general start, seeds 1 and 2 from another."""
+    old, new = {"artefacts": {"general_start": "a" * 64}}, {"artefacts": {"general_start": "b" * 64}}
+    records = [trained("kd", seed=0, score=0.9, **old), *(trained("kd", seed=s, score=0.6, **new) for s in (1, 2))]
+    (group,) = groups(records)
+    assert group.values("kd", group.columns[0]) == {1: 60.0, 2: 60.0}
+    (line,) = left_out_lines(group.left_out)
+    assert line.startswith(f"left out: kd on rte, seed 0 ({records[0].key[:12]});")
+    assert line.endswith("differ in: general start or other artefacts")
+
+
+def test_the_newest_is_that_which_was_finished_last():
+    first, second = trained("kd", version=1, score=0.9), trained("kd", version=2, score=0.6)
+    for records in ([first, second], [second, first]):
+        (group,) = groups(records)
+        assert group.values("kd", group.columns[0]) == {0: 60.0}
+
+
+def test_an_older_score_goes_before_a_newer_failure():
+    scored = trained("mtdnn", version=1, score=0.7)
+    broken = trained("mtdnn", version=2).model_copy(update={"status": "interrupted", "scores": {}})
+    (group,) = groups([scored, broken])
+    assert group.values("mtdnn", group.columns[0]) == {0: 70.0}
+    assert left_out_lines(group.left_out) == []
+
+
+def test_a_column_has_one_teacher():
+    """A ratio to a teacher that the student never saw would be printed otherwise."""
+    teacher, newer = trained("teacher", score=0.8), trained("teacher", score=0.5)
+    key = other_teacher(newer)
+    newer = newer.model_copy(update={"cell": newer.cell.model_copy(update=key)})
+    students = [trained("kd", score=0.6), trained("tinybert", score=0.4, **key)]
+    (group,) = groups([teacher, newer, *students])
+    column = group.columns[0]
+    assert group.systems == ["teacher", "tinybert"]
+    assert group.values("teacher", column) == {0: 50.0}
+    (line,) = left_out_lines(group.left_out)
+    assert "kd on rte" in line
+    assert line.endswith("teacher's training")
+
+
+def test_what_is_left_out_is_said_in_the_report_and_can_be_traced(tmp_path):
+    store = Store(tmp_path / "r")
+    labels = np.arange(40) % 2
+    for record, share in ((trained("kd", version=1), 4), (trained("kd", version=2), 16)):
+        said = np.where(np.arange(40) < share, 1 - labels, labels)
+        arrays = {"logits.validation": np.eye(2, dtype=np.float32)[said], "labels.validation": labels}
+        store.write(*factories.consistent(record, arrays))
+    (report,) = write_reports(store, tmp_path / "p")
+    assert "**Left out: kd on rte, seed 0" in report.read_text()
+    assert "left out" in trace("90.0", store.root)[0].what
+
+
+def test_compare_takes_the_newest_and_says_so(bench, tmp_path):
+    store = Store(tmp_path / "r")
+    labels = np.arange(40) % 2
+    rows = [trained("kd", score=0.5), trained("pkd", version=1, score=0.9), trained("pkd", version=2, score=0.6)]
+    for number, record in enumerate(rows):
+        wrong = np.where(np.arange(40) < (20, 4, 16)[number], 1 - labels, labels)
+        store.write(
+            record,
+            {
+                "logits.validation": np.eye(2, dtype=np.float32)[wrong],
+                "labels.validation": labels,
+                "examples.validation": np.arange(40, dtype=np.uint64),
+            },
+        )
+    (lines,) = compare(store.root, "pkd", "kd").values()
+    assert [round(line.first) for line in lines] == [60]
+    answer = bench("compare", "pkd", "kd", "--results", store.root)
+    assert "left out: pkd on rte, seed 0" in answer.stderr
+
+
+def test_a_table_with_a_limit_has_the_tasks_that_the_limit_leaves_whole():
+    small = [factories.record(row, "rte") for row in ("teacher", "kd", "pkd")]  # 40 rows
+    large = [factories.limited(factories.record(row, "sst2"), 50, 50) for row in ("teacher", "kd")]
+    tight = [factories.limited(factories.record(row, "sst2"), 30, 30) for row in ("teacher", "kd")]
+    found = {group.max_train_rows: group for group in groups([*small, *large, *tight])}
+    assert {limit: group.tasks for limit, group in found.items()} == {None: ["rte"], 50: ["sst2", "rte"], 30: ["sst2"]}
+    assert found[50].systems == ["teacher", "kd"]  # pkd has nothing under that limit
+    assert (found[50].row_limit("rte"), found[50].row_limit("sst2")) == (None, 50)
+
+
+def test_a_table_that_another_one_holds_is_not_made():
+    records = [factories.record("kd", "rte"), factories.limited(factories.record("kd", "sst2"), 50, 50)]
+    (group,) = groups(records)
+    assert group.tasks == ["sst2", "rte"]
+
+
+def test_a_limit_that_leaves_nothing_out_changes_no_key(bench, glue_folder, teacher_folder, tmp_path):
+    words = ["--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder]
+    words += ["--teacher", teacher_folder, "--epochs", 1, "--results", tmp_path / "r", "--reports", tmp_path / "p"]
+    assert bench("run", *words).returncode == 0
+    again = bench("run", *words, "--max-train-rows", 100_000)
+    assert "nothing to do: every cell has its record" in again.stderr, again.stderr

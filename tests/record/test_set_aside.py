@@ -1,0 +1,441 @@
+"""One bad file blocks no command: it is named once, with the reason, and the others go on without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+
+import factories
+import file_damage
+import numpy as np
+import pytest
+import tiny
+
+from bench import api
+from bench.errors import InputError
+from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, heard_by
+from bench.record.speed_sessions import FOLDER, speed_records
+from bench.record.store import Store
+from bench.report.groups import groups
+from bench.report.reproduce import commands, located
+from bench.report.tables import Footnotes, accuracy, behind, sizes_of
+from bench.report.training_tables import cost, gradient_shares
+from bench.report.write import provenance, warnings
+
+REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
+RTE = REFERENCE / "folder-glue" / "rte"
+VICTIM = "kd/8203fa3e740fbed5"
+"""seed 0"""
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Real records: three seeds of kd, three of tinybert, their teacher."""
+    root = tmp_path / "r"
+    for row in ("kd", "tinybert", "teacher"):
+        shutil.copytree(RTE / row, root / "folder-glue" / "rte" / row)
+    return Store(root)
+
+
+def victim(store: Store) -> Path:
+    return store.root / "folder-glue" / "rte" / VICTIM
+
+
+def spoil(store: Store, do: file_damage.Damage) -> Store:
+    do(victim(store))
+    return Store(store.root)
+
+
+@pytest.mark.parametrize("what", file_damage.RECORD)
+def test_a_bad_record_is_set_aside_and_the_others_are_read(store, what):
+    do, why = file_damage.RECORD[what]
+    store = spoil(store, do)
+    assert len(list(store.records())) == 6
+    (note,) = store.notes
+    assert (note.kind, note.path) == (SET_ASIDE, victim(store) / "attempt-1.json")
+    assert why in note.said()
+    assert "\n" not in note.said()
+
+
+@pytest.mark.parametrize("what", file_damage.ANSWERS)
+def test_bad_answers_set_their_record_aside(store, what):
+    do, why = file_damage.ANSWERS[what]
+    store = spoil(store, do)
+    assert len(list(store.records())) == 6
+    (note,) = store.notes
+    assert note.kind == SET_ASIDE
+    assert why in note.said()
+
+
+@pytest.mark.parametrize("what", file_damage.POINTER)
+def test_where_a_pointer_is_bad_the_finished_attempt_is_adopted_and_said_so(store, what):
+    do, why = file_damage.POINTER[what]
+    store = spoil(store, do)
+    assert len(list(store.records())) == 7
+    aside, adopted = store.notes
+    assert aside.path.name == "current"
+    assert why in aside.said()
+    assert (adopted.kind, adopted.path) == (ADOPTED, victim(store) / "attempt-1.json")
+
+
+def test_a_finished_attempt_that_no_pointer_names_is_adopted(store):
+    store = spoil(store, lambda folder: (folder / "current").unlink())
+    assert len(list(store.records())) == 7
+    (note,) = store.notes
+    assert note.kind == ADOPTED
+    (record,) = [r for r in store.records() if r.row == "kd" and r.cell.seed == 0]
+    assert store.has_predictions(record)
+    assert store.find(record.cell) == record
+
+
+def test_an_earlier_attempt_is_used_where_the_current_one_cannot(store):
+    record = store.one(VICTIM[3:])
+    file = store.write(record, store.predictions(record))
+    file.write_text("{")
+    again = Store(store.root)
+    assert again.find(record.cell) == record
+    assert [note.kind for note in again.notes] == [SET_ASIDE, ADOPTED]
+    new = again.write(record, store.predictions(record))
+    assert new.name == "attempt-3.json", "a broken attempt keeps its number"
+
+
+def test_new_records_have_the_sum_of_their_answers_and_it_is_checked(store):
+    record = store.one(VICTIM[3:])
+    assert record.answers is None, "older records have none"
+    arrays = store.predictions(record)
+    file = store.write(record, arrays)
+    (kept,) = [r for r in store.records() if r.key == record.key]
+    assert kept.answers
+    assert (kept.key, kept.train_key) == (record.key, record.train_key)
+    logits = arrays["logits.validation"] * np.float32(1.0001)  # the same scores
+    np.savez_compressed(file.with_suffix(".npz"), **{**arrays, "logits.validation": logits})
+    again = Store(store.root)
+    assert again.find(record.cell) == record, "the first attempt"
+    assert "sha256" in again.notes[0].why
+
+
+def test_a_record_whose_answers_are_gone_keeps_its_scores(store):
+    record = store.one(VICTIM[3:])
+    store.write(record, store.predictions(record)).with_suffix(".npz").unlink()
+    again = Store(store.root)
+    kept = again.one(VICTIM[3:])
+    assert kept.scores == record.scores
+    assert not again.has_predictions(kept)
+    assert [note.kind for note in again.notes] == [WITHOUT_ANSWERS]
+
+
+def test_what_cannot_be_read_again_is_not_written(tmp_path):
+    store, record = Store(tmp_path), factories.record()
+    for wrong in (
+        {"terms": {"joint": {"hard": [1.0, float("nan")]}}},
+        {"usage": {"left": {"3": float("inf")}}},
+        {"scores": {"validation": {"accuracy": float("nan")}}},
+    ):
+        with pytest.raises(ValueError, match="is not a number"):
+            store.write(record.model_copy(update=wrong))
+    assert not list(tmp_path.rglob("attempt-*"))
+
+
+def test_a_bad_session_of_timing_is_set_aside(tmp_path):
+    heard = []
+    shutil.copytree(REFERENCE / FOLDER, tmp_path / FOLDER)
+    (session,) = (tmp_path / FOLDER).glob("*/*.json")
+    body = json.loads(session.read_text())
+    short = {**body, "timings": [{**body["timings"][0], "seconds": []}, *body["timings"][1:]]}
+    null = {**body, "timings": [{**body["timings"][0], "seconds": [None]}, *body["timings"][1:]]}
+    for name, data in {
+        "a" * 16: b"{", "b" * 16: b"\xff", "c" * 16: b"[" * 100_000, "d" * 16: b"{}", "e" * 16: json.dumps(body).encode(),
+        body["key"][:15] + "x": json.dumps(short).encode(), "f" * 16: json.dumps(null).encode(),
+    }.items():  # fmt: skip
+        (session.parent / f"{name}.json").write_bytes(data)
+    assert len(list(speed_records(tmp_path, heard.append))) == 1
+    assert len(heard) == 7
+
+
+DAMAGED = {"kd": "truncated", "tinybert": "edited score"}
+
+
+@pytest.fixture
+def damaged(store):
+    """Of each row one seed is spoilt, and another has lost its pointer."""
+    for row, what in DAMAGED.items():
+        first, second, _ = sorted((store.root / "folder-glue" / "rte" / row).iterdir())
+        file_damage.RECORD[what][0](first)
+        (second / "current").unlink()
+    return store.root
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "report",
+        "show 6e30bd9f",
+        "compare kd tinybert",
+        "choose",
+        "trace 56.3",
+        "check --baseline {reference} --methods kd,tinybert --tasks rte",
+        "check --baseline {results}",
+        "why 6e30bd9f --data {reference}",
+        "list",
+    ],
+)
+def test_every_verb_goes_on_and_names_each_file_once(bench, damaged, tmp_path, words):
+    reference = tmp_path / "reference"
+    shutil.copytree(RTE, reference / "folder-glue" / "rte", ignore=shutil.ignore_patterns("m*", "p*", "f*", "d*"))
+    words = words.format(reference=reference, results=damaged).split()
+    options = {"report": ["--reports", tmp_path / "p"], "list": []}.get(words[0], [])
+    answer = bench(*words, *options, *(["--results", damaged] if words[0] != "list" else []))
+    assert "Traceback" not in answer.stderr
+    if words[0] == "list":
+        assert answer.returncode == 0
+        return
+    lines = [line for line in answer.stderr.splitlines() if "set aside: " in line]
+    assert len(lines) == 2, answer.stderr
+    assert answer.stderr.count("adopted: ") == 2
+    if words[0] == "report":
+        (report,) = (tmp_path / "p").glob("*.md")
+        head = report.read_text().partition("\n## ")[0]
+        assert head.count("**Set aside: folder-glue/rte/") == 2
+        assert head.count("**Adopted: folder-glue/rte/") == 2
+        assert str(tmp_path) not in head
+
+
+def test_a_file_that_names_another_folder_leads_nowhere(store, tmp_path):
+    """Nothing outside the store is read or written, whatever a record says."""
+    outside = tmp_path / "elsewhere"
+    for name in ("other task", "other slug"):
+        file_damage.RECORD[name][0](victim(store))
+    list(store.records())
+    assert not outside.exists()
+
+
+def test_the_record_that_is_asked_for_says_why_it_cannot_be_shown(bench, store):
+    file_damage.truncated(victim(store))
+    answer = bench("show", VICTIM[3:15], "--results", store.root)
+    assert answer.returncode == 2
+    assert "can be used; set aside: " in answer.stderr
+
+
+def test_a_run_trains_again_what_it_must_and_says_why(tmp_path, teacher_folder, glue_folder, bench):
+    words = ["run", "--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte,sst2", "--data", glue_folder,
+             "--teacher", teacher_folder, "--results", tmp_path / "r", "--reports", tmp_path / "p"]  # fmt: skip
+    assert bench(*words).returncode == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "r").rglob("attempt-1.json")}
+    broken, lost, *_ = [path for path in sorted(before) if "/kd/" in str(path)]
+    broken.write_text("{")
+    (lost.parent / "current").unlink()
+    answer = bench(*words)
+    assert answer.returncode == 0, answer.stderr
+    assert "is trained again, because its record was set aside: it is not JSON" in answer.stderr
+    assert answer.stderr.count("bench: set aside: ") == 1
+    assert answer.stderr.count("bench: adopted: ") == 1
+    assert sorted(p.name for p in broken.parent.glob("attempt-*.json")) == ["attempt-1.json", "attempt-2.json"]
+    assert [p.name for p in lost.parent.glob("attempt-*.json")] == ["attempt-1.json"], "adopted, not trained again"
+    again = bench(*words)
+    assert "nothing to do" in again.stderr
+    assert "set aside" not in again.stderr
+
+
+def readers(root: Path) -> None:
+    """What reports and `trace` read of records, without resampling."""
+    from bench.analysis.trace import _all
+
+    store = Store(root)
+    records = list(store.records())
+    for group in groups(records, store.freshness):
+        notes = Footnotes()
+        located(group, store, records)
+        for table in (accuracy, behind):
+            table(group, notes) if table is accuracy else table(group)
+        cost(group), gradient_shares(group), sizes_of(group), warnings(group), commands(group)
+        provenance(group.records, group.freshness)
+    list(_all(records, []))
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=[pytest.mark.fuzz, pytest.mark.slow])])
+def test_whatever_a_record_holds_it_is_read_or_set_aside(store, count):
+    seed = int(os.environ.get("FUZZ_SEED", "0"))
+    print(f"seed {seed}")
+    rng, file = random.Random(seed), victim(store) / "attempt-1.json"
+    body = json.loads(file.read_text())
+    shutil.rmtree(store.root / "folder-glue" / "rte" / "tinybert")
+    for number in range(count):
+        file.write_text(json.dumps(file_damage.mutated(body, rng)))
+        try:
+            readers(store.root)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, input {number}: {file.read_text()}") from error
+
+
+def test_notes_are_told_once_a_command(store):
+    file_damage.truncated(victim(store))
+    heard = []
+    with heard_by(heard.append):
+        list(Store(store.root).records())
+        list(Store(store.root).records())
+    assert len(heard) == 1
+    with pytest.raises(InputError, match="no record"):
+        api.Store(store.root).one("zzz")
+
+
+def test_failures_name_no_folder_of_the_machine(tmp_path, monkeypatch):
+    """Neither the working folder, nor home, Python, the cache or where data lie; addresses stay as they are."""
+    from bench.run.recording import failure_of
+
+    monkeypatch.chdir(tmp_path)
+    files = [
+        tmp_path / "data.csv",
+        Path.home() / "secret" / "notes.txt",
+        Path("/srv/somebody/project/x.bin"),
+        Path(os.__file__),
+    ]
+    try:
+        raise OSError(f"{', '.join(map(str, files))}: see https://example.org/a/b and 3/4 of and/or")
+    except OSError as error:
+        failure = failure_of(error, "kd")
+    for text in (failure.message, failure.traceback):
+        for place in (
+            str(tmp_path),
+            str(Path.home()),
+            "/srv/somebody",
+            str(Path(os.__file__).parent),
+            str(REFERENCE.parents[1]),
+        ):
+            assert place not in text
+        assert "https://example.org/a/b and 3/4 of and/or" in text
+        assert "data.csv" in text
+        assert "x.bin" in text
+    assert 'File "tests/record/test_set_aside.py", line' in failure.traceback
+
+
+def test_own_data_are_copied_nowhere(tmp_path, teacher_folder):
+    """Neither into the hub's cache nor for good into ours."""
+    import subprocess
+    import sys
+
+    (tmp_path / "dev.csv").write_text("sentence,label\nfine,positive\nbad,negative\n")
+    task = 'name = "t"\ntrain = "dev.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\nlabels = ["negative", "positive"]\nmetrics = ["accuracy"]\n'
+    (tmp_path / "t.toml").write_text(task)
+    env = {
+        **os.environ,
+        "HOME": str(tmp_path / "home"),
+        "HF_HOME": str(tmp_path / "hub"),
+        "BERT_BENCH_CACHE": str(tmp_path / "cache"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "data", "--tasks", str(tmp_path / "t.toml")],
+        env=env, capture_output=True, text=True, cwd=REFERENCE.parents[1], check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    held = [path for name in ("home", "hub", "cache") for path in (tmp_path / name).rglob("*") if path.is_file()]
+    assert not held
+
+
+def test_what_killed_processes_left_is_named_and_removed_when_asked(bench, store, monkeypatch):
+    cache = Path(os.environ["BERT_BENCH_CACHE"])
+    left = victim(store) / ".tmp-abc"
+    left.write_bytes(b"x" * 1000)
+    thing = cache / "teachers" / ".tmp-xyz"
+    (thing / "new").mkdir(parents=True)
+    (thing / "new" / "model.safetensors").write_bytes(b"y" * 5000)
+    young = victim(store) / ".tmp-young"
+    young.write_bytes(b"in use")
+    orphan = victim(store) / "attempt-2.npz"
+    orphan.write_bytes(b"z")
+    record = store.one(VICTIM[3:])
+    failed = record.model_copy(update={"status": "interrupted"})
+    (victim(store) / "attempt-3.json").write_text(failed.model_dump_json())
+    for path in (left, thing, orphan):
+        os.utime(path, (1, 1))
+    asked = ["store", "gc", "--results", store.root]
+    named = bench(*asked)
+    assert named.returncode == 1, named.stderr
+    assert "4 can go" in named.stdout
+    assert left.exists()
+    done = bench(*asked, "--yes")
+    assert done.returncode == 0
+    assert not any(path.exists() for path in (left, thing, orphan, victim(store) / "attempt-3.json"))
+    assert young.exists()
+    assert bench(*asked).stdout == "nothing to remove\n"
+    assert len(list(Store(store.root).records())) == 7
+
+
+def test_what_is_broken_is_put_aside_and_pointers_are_written(bench, store):
+    folders = sorted((store.root / "folder-glue" / "rte" / "tinybert").iterdir())
+    file_damage.RECORD["truncated"][0](folders[0])
+    file_damage.ANSWERS["garbage"][0](folders[1])
+    (folders[2] / "current").unlink()
+    (victim(store) / "current").write_text("attempt-9.json")
+    cache = Path(os.environ["BERT_BENCH_CACHE"])
+    (cache / "teachers" / "0").mkdir(parents=True)
+    (cache / "teachers" / "0" / "made.json").write_text("{")
+    words = ["store", "verify", "--results", store.root]
+    before = {path: path.read_bytes() for path in store.root.rglob("*") if path.is_file()}
+    found = bench(*words)
+    assert found.returncode == 1
+    assert found.stdout.splitlines()[-1] == "4 broken, 2 no pointer"
+    assert {path: path.read_bytes() for path in store.root.rglob("*") if path.is_file()} == before, (
+        "verify writes nothing"
+    )
+    mended = bench("store", "repair", "--results", store.root)
+    assert mended.returncode == 0, mended.stdout
+    assert mended.stdout.count("put aside: ") == 6
+    assert mended.stdout.count("written: ") == 2
+    assert bench(*words).returncode == 0
+    assert len(list(Store(store.root).records())) == 5
+    kept = {path.read_bytes() for path in store.root.rglob("*") if path.is_file()}
+    assert set(before.values()) - {b"attempt-9.json"} <= kept | {b"attempt-1.json\n"}, "nothing is lost"
+    gone = bench("store", "gc", "--results", store.root, "--yes")
+    assert gone.returncode == 0, gone.stdout
+    assert not list(store.root.rglob("*.broken"))
+
+
+def test_weights_of_the_cache_are_held_against_their_sum(bench, store):
+    import hashlib
+
+    folder = Path(os.environ["BERT_BENCH_CACHE"]) / "teachers" / ("a" * 24)
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    body = {"key": "a" * 64, "weights": hashlib.sha256(b"weights").hexdigest()}
+    (folder / "made.json").write_text(json.dumps(body))
+    words = ["store", "verify", "--results", store.root]
+    assert bench(*words).returncode == 0
+    (folder / "model.safetensors").write_bytes(b"other weights")
+    answer = bench(*words)
+    assert answer.returncode == 1
+    assert "is not the file that was written (sha256)" in answer.stdout
+    unnamed = bench("store", "gc", "--results", store.root, "--cache")
+    assert "named by no record" in unnamed.stdout
+
+
+def test_a_folder_that_is_not_there_is_no_folder_of_results(bench, tmp_path):
+    for verb in ("verify", "repair", "gc"):
+        answer = bench("store", verb, "--results", tmp_path / "nowhere")
+        assert answer.returncode == 2
+        assert "no such folder" in answer.stderr
+
+
+def test_reading_a_file_of_ones_own_asks_nobody(tmp_path):
+    """`datasets` counts at the hub how often files are read, also those that are on this machine alone."""
+    import subprocess
+    import sys
+
+    (tmp_path / "a.csv").write_text("s,label\nx,0\n")
+    code = (
+        "import socket, sys\n"
+        "def no(*a, **k): print('asked', a[0], file=sys.stderr); raise OSError('no')\n"
+        "socket.getaddrinfo = no\n"
+        "from pathlib import Path\n"
+        "from bench.data.sources import read\n"
+        "from bench.data.tasks import EvaluationSet, Task\n"
+        "task = Task('t', ('s',), ('a', 'b'), ('accuracy',), (EvaluationSet('validation', 't', 'validation'),))\n"
+        f"print(len(read([Path({str(tmp_path / 'a.csv')!r})], task, True)))\n"
+    )
+    env = {name: value for name, value in os.environ.items() if name not in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=REFERENCE.parents[1], check=False
+    )
+    assert (done.stdout.strip(), "asked" in done.stderr) == ("1", False), done.stderr

@@ -1,0 +1,82 @@
+"""The store: nothing half-written, attempts kept, one current."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import factories
+import numpy as np
+import pytest
+
+from bench.record.schema import load
+from bench.record.store import Store, slug, write_atomically
+
+FROZEN = Path(__file__).parents[1] / "records" / "v1"
+
+
+@pytest.fixture
+def record():
+    return load((FROZEN / "ok.json").read_text(), "ok.json")
+
+
+def test_what_is_written_is_found(tmp_path, record):
+    store = Store(tmp_path)
+    arrays = {
+        "logits.validation": np.arange(6, dtype=np.float32).reshape(3, 2),
+        "labels.validation": np.array([0, 1, 1]),
+    }
+    record, arrays = factories.consistent(record, arrays)
+    file = store.write(record, arrays)
+    kept = record.model_copy(update={"answers": hashlib.sha256(file.with_suffix(".npz").read_bytes()).hexdigest()})
+    assert store.find(record.cell) == kept
+    assert list(store.records()) == [kept]
+    np.testing.assert_array_equal(store.predictions(record)["logits.validation"], arrays["logits.validation"])
+
+
+def test_a_second_attempt_keeps_the_first(tmp_path, record):
+    store = Store(tmp_path)
+    first = store.write(record)
+    second = store.write(record.model_copy(update={"finished": "later"}))
+    assert (first.name, second.name) == ("attempt-1.json", "attempt-2.json")
+    assert first.is_file()
+    assert [r.finished for r in store.records()] == ["later"]
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
+    file = tmp_path / "x.json"
+    write_atomically(file, b"old")
+
+    def broken(handle: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", broken)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(file, b"new")
+    assert file.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_dangling_pointer_says_what_to_do(tmp_path, record):
+    store = Store(tmp_path)
+    store.write(record).unlink()
+    assert store.find(record.cell) is None
+    (note,) = store.notes
+    assert note.said(tmp_path).endswith("/current: it points to attempt-1.json, which is not there")
+
+
+def test_records_hold_no_text_and_predictions_no_pickle(tmp_path, record):
+    store = Store(tmp_path)
+    path = store.write(record, {"labels.validation": np.array([0, 1])})
+    assert "sentence" not in json.dumps(json.loads(path.read_text())["scores"])
+    with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
+        assert list(arrays) == ["labels.validation"]
+
+
+@pytest.mark.parametrize("text", ["microbert w/o Dis", "../../etc", "a/b", "ü", "..."])
+def test_slugs_are_file_names(text):
+    made = slug(text)
+    assert made
+    assert "/" not in made
+    assert not made.startswith(".")

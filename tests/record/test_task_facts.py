@@ -1,0 +1,115 @@
+"""What a record says of its task: written with it, filled in for older ones, in no key, and enough for a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import factories
+import numpy as np
+import pytest
+import tiny
+
+from bench.data.tasks import GLUE, Task
+from bench.errors import CellError
+from bench.record.cell import record_key, train_key
+from bench.record.schema import load
+from bench.record.store import Store
+from bench.record.task_facts import TaskFacts, facts_of, lifted
+from bench.report.groups import groups
+from bench.report.paired_comparisons import faults_of
+from bench.run.recording import _check_shapes, empty, now
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMITTED = sorted((ROOT / "results" / "reference").glob("*/*/*/*/attempt-*.json"))
+OWN = Task("mine", ("text",), ("low", "mid", "high"), ("macro_f1", "accuracy"), ())
+
+
+@pytest.mark.parametrize("name", GLUE)
+def test_an_older_record_of_glue_gets_the_facts_of_its_table(name):
+    found, task = lifted((name,), {}), GLUE[name]
+    assert (found.labels, found.metrics, found.form) == (task.labels, task.metrics, task.form.name)
+    assert found.unlabelled == (("ax",) if name == "mnli" else ())
+
+
+def test_an_older_record_of_ones_own_task_gets_its_metrics_alone():
+    found = lifted(("mine",), {"validation": {"macro_f1": 0.5, "accuracy": 0.6}})
+    assert found == TaskFacts(metrics=("macro_f1", "accuracy"))
+    assert found.labels is None, "nobody knows their names"
+
+
+def test_committed_records_say_their_task_and_keep_their_keys():
+    assert len(COMMITTED) > 100
+    for file in COMMITTED[::7]:
+        text = file.read_text()
+        record = load(text, str(file))
+        assert "task" not in json.loads(text), "committed records are not rewritten"
+        assert record.task == facts_of(GLUE[record.cell.tasks[0]])
+        assert (record.key, record.train_key) == (record_key(record.cell, record.point), train_key(record.cell))
+
+
+def test_a_record_says_its_task_in_the_file_and_nowhere_in_its_keys(tmp_path):
+    cell = factories.record("kd", "rte").cell
+    keys = record_key(cell), train_key(cell)
+    record = empty(cell, "failed", now(), OWN)
+    assert (record.key, record.train_key) == keys
+    file = Store(tmp_path).write(record)
+    assert json.loads(file.read_text())["task"] == {
+        "form": "classes",
+        "labels": ["low", "mid", "high"],
+        "metrics": ["macro_f1", "accuracy"],
+        "unlabelled": [],
+    }
+    assert load(file.read_text(), "") == record
+
+
+def of_own_task(status: str = "ok") -> tuple:
+    """A record of a task that no table knows, with answers that are all the last class."""
+    record = factories.record(
+        "kd", "mine", score=0.2 if status == "ok" else None, failed=None if status == "ok" else "no"
+    )
+    labels = np.arange(30) % 3
+    arrays = {"logits.validation": np.eye(3)[np.full(30, 2)], "labels.validation": labels}
+    arrays["examples.validation"] = np.arange(30)
+    scores = {"validation": {"macro_f1": 1 / 6}} if status == "ok" else {}
+    return record.model_copy(update={"task": facts_of(OWN), "scores": scores}), arrays
+
+
+def test_a_report_names_the_classes_of_ones_own_task(tmp_path):
+    store = Store(tmp_path)
+    record, arrays = of_own_task()
+    store.write(record, arrays)
+    (group,) = groups(store.records())
+    ((_, faults),) = faults_of(group, store).items()
+    assert list(faults) == ["answers high to all 30 examples"]
+
+
+def test_a_task_of_ones_own_on_which_all_failed_has_its_metric_in_the_column(tmp_path):
+    store = Store(tmp_path)
+    record, _ = of_own_task("failed")
+    store.write(record)
+    (group,) = groups(store.records())
+    assert [column.title for column in group.columns] == ["mine (macro F1)"]
+
+
+def test_answers_of_another_form_are_no_score():
+    with pytest.raises(CellError, match=r"mine dev: logits of shape \[4, 2\]; classification has \[4, 3\]"):
+        _check_shapes(OWN, "dev", np.zeros((4, 2)), np.zeros(4, int))
+    _check_shapes(OWN, "dev", np.zeros((4, 3)), None)
+
+
+def test_a_run_writes_the_facts(bench, teacher_folder, tmp_path):
+    for name in ("train.csv", "dev.csv"):
+        (tmp_path / name).write_text("text,label\n" + "".join(f"the cat runs {i},{i % 3}\n" for i in range(12)))
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\ntrain = "train.csv"\nvalidation = "dev.csv"\ntext = ["text"]\n'
+        'labels = ["low", "mid", "high"]\nmetrics = ["macro_f1", "accuracy"]\n'
+    )
+    done = bench(
+        *("run", "--methods", f"finetune:{tiny.SHAPE}:start=random", "--tasks", tmp_path / "mine.toml", "--epochs", 1),
+        *("--teacher", teacher_folder, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+    assert done.returncode == 0, done.stderr
+    written = [json.loads(file.read_text()) for file in (tmp_path / "r").glob("*/*/*/*/attempt-1.json")]
+    assert len(written) == 2
+    assert all(body["task"] == facts_of(OWN).model_dump(mode="json") for body in written)

@@ -1,0 +1,140 @@
+"""Text of others reaches reports as words: no HTML, no table cell, no LaTeX line, no formula of theirs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import factories
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tabulate import tabulate
+
+from bench.analysis.gate import REGRESSED, Finding, junit, summary
+from bench.record.store import Store
+from bench.report import escape
+from bench.report.render import Paper, csv_of, github, latex_of, tex
+from bench.report.tables import Footnotes, Table
+from bench.report.write import write_reports
+
+NASTY = "x\n\\input{/etc/passwd}\r\u2028| a | <script>alert(1)</script> ![i](http://e/x.png) `rm` $\\frac{ **b** [1] % \x1b[31m"
+TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
+
+
+@given(TEXT)
+def test_a_cell_stays_one_cell(text):
+    lines = github([["a", text]], ["one", text], "left").splitlines()
+    assert len(lines) == 3
+    for line in (lines[0], lines[2]):
+        assert line.replace("\\|", "").count("|") == 3
+    for line in lines:
+        assert "<script" not in line
+        assert "](" not in line
+
+
+@given(TEXT)
+def test_inline_code_ends_where_it_should(text):
+    made_ = escape.code(text)
+    fence = made_[: len(made_) - len(made_.lstrip("`"))]
+    assert made_.endswith(fence)
+    assert fence not in made_.removeprefix(fence).removesuffix(fence)
+    assert "\n" not in made_
+
+
+@given(TEXT)
+def test_latex_of_any_text_is_one_line_of_words(text):
+    written = tex(text)
+    assert len(written.splitlines()) <= 1
+    words = written.replace("\\textbackslash{}", "")
+    assert "\\input" not in words
+    for sign in "%&#":
+        assert words.count(sign) == words.count(f"\\{sign}")
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", " =1", "\t=1", "\r=1", "-x", "+1 =2"]
+)
+def test_a_spreadsheet_takes_no_text_for_a_formula(text):
+    assert str(escape.csv_cell(text)).startswith("'")
+
+
+@pytest.mark.parametrize(
+    "text", ["-3.25", "+4.5 (+2.3 to +6.7)", "+0.1", "kd", "-0.5 (-1.0 to 0.0)", "-1,234.5", "–", ""]
+)
+def test_numbers_of_tables_stay(text):
+    assert escape.csv_cell(text) == text
+
+
+def test_tables_of_our_own_are_what_they_were():
+    rows = [["**kd** [1]", "86.6 ± 1.0"], ["microbert w/o Dis", "p < 0.001"]]
+    assert github(rows, ["System", "rte (acc)"], "right") == tabulate(
+        rows, ["System", "rte (acc)"], tablefmt="github", disable_numparse=True, stralign="right"
+    )
+
+
+def test_a_comment_in_latex_cannot_be_ended():
+    table = Table("T", ["System", "a"], [[NASTY, "[2pt] 1"], ["[3cm] x", "2"]], [[NASTY, 1.0], ["=1", "-2"]])
+    text = latex_of(table, NASTY, Paper("of things", [NASTY], Footnotes(), [NASTY]), "tab:x")
+    assert "\\input" not in text.replace("% x \\input", "")
+    assert [line for line in text.splitlines() if line.startswith("% x \\input")]
+    assert "\x1b" not in text
+    assert "\n{}{[}" not in text
+    assert "\n{}[3cm]" in text, "a bracket would belong to the line end before it"
+    assert [row[0][0] for row in csv.reader(io.StringIO(csv_of(table)))][2] == "'"
+
+
+def hostile(root: Path) -> Store:
+    """Records whose every word that is no part of a key is somebody else's."""
+    store = Store(root)
+    labels = np.arange(40) % 2
+    for row, share in (("teacher", 2), ("kd", 8), ("finetune", 15)):
+        record = factories.record(row, macs=10**9)
+        data = record.cell.data.model_copy(update={"name": NASTY})
+        teacher = record.cell.teacher.model_copy(update={"name": NASTY})
+        label = "teacher" if row == "teacher" else f"{row} {NASTY[:60]}"
+        cell = record.cell.model_copy(update={"label": label, "data": data, "teacher": teacher})
+        changes = {"cell": cell, "notes": (NASTY,), "env": {**record.env, "processor": NASTY, "torch": NASTY},
+                   "code": {"commit": NASTY, "version": NASTY}, "terms": {"s\n$\\frac{": {"<b>|": [3.0, 2.0, 1.0]}}}  # fmt: skip
+        said = np.where(np.arange(40) < share, 1 - labels, labels)
+        arrays = {"logits.validation": np.eye(2, dtype=np.float32)[said], "labels.validation": labels}
+        store.write(*factories.consistent(record.model_copy(update=changes), arrays))
+    lost = factories.record("pkd", score=None, failed=NASTY)
+    store.write(lost.model_copy(update={"cell": lost.cell.model_copy(update={"data": data, "teacher": teacher})}))
+    return store
+
+
+def test_nothing_of_a_hostile_record_is_code_in_a_report(tmp_path):
+    store = hostile(tmp_path / "r")
+    (report,) = write_reports(store, tmp_path / "p", latex=True)
+    lines = report.read_text().splitlines()
+    text = "\n".join(line for line in lines if not line.startswith("- made again by: `"))  # code is shown as it is
+    assert "<script" not in text
+    assert "![i](" not in text
+    for line in text.splitlines():
+        assert not line.startswith("\\input")
+        if line.startswith("|"):
+            assert line.endswith("|")
+    for file in tmp_path.glob("p/*.tex"):
+        for line in file.read_text().splitlines():
+            assert not line.startswith("\\input"), file
+            assert "<script" not in line.partition("%")[0]
+    for file in tmp_path.glob("p/*.csv"):
+        for row in csv.reader(io.StringIO(file.read_text())):
+            assert not any(cell.startswith(("=", "@")) for cell in row)
+    for file in tmp_path.glob("p/*.svg"):
+        ElementTree.fromstring(file.read_text())
+        assert "<script" not in file.read_text()
+    shutil.rmtree(tmp_path / "p")
+
+
+def test_the_gate_writes_whole_tables_and_xml():
+    findings = [Finding(NASTY, NASTY, REGRESSED, NASTY)]
+    lines = [line for line in summary(findings).splitlines() if line.startswith("|")]
+    assert len(lines) == 3
+    assert "<script" not in "".join(lines)
+    assert ElementTree.fromstring(junit(findings).decode()).get("failures") == "1"

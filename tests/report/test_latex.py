@@ -1,0 +1,101 @@
+"""A table as LaTeX: what our own audit reads from it, what LaTeX makes of it, and what it takes along into a paper."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import factories
+import pytest
+
+from bench.audit.sheets import from_latex, from_markdown
+from bench.record.store import Store
+from bench.report.groups import groups
+from bench.report.render import Paper, grid, latex_of, tex
+from bench.report.tables import Footnotes, Table, accuracy, reappearance
+from bench.report.write import paper_of, write_reports
+
+
+@pytest.mark.parametrize("build", [accuracy, reappearance])
+def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
+    (group,) = groups(factories.paper())
+    notes = Footnotes()
+    table = build(group, notes)
+    assert table is not None
+    (ours,) = from_latex(latex_of(table, table.title, paper_of(group, notes, group.records), "tab:x"), "x.tex")
+    (markdown,) = from_markdown(grid(table), "x.md")
+    numbers = [
+        {(r.system.split(" [")[0], column): cell for r in sheet.rows for column, cell in (r.cells | r.sizes).items()}
+        for sheet in (ours, markdown)
+    ]
+    assert numbers[0] == numbers[1]
+    assert len(numbers[0]) > 10
+
+
+def test_footnotes_are_numbered_anew_and_each_stands_below():
+    notes = Footnotes()
+    for text in ("of another table", "100 % of a & b", "twice"):
+        notes.mark(text)
+    rows = [["a", "1.0 [3]"], ["b", "**-2.0 ± 0.1 [3] [2]**"], ["checkpoint:x[7]", "–"], ["x[0]", "–"]]
+    text = latex_of(Table("T", ["System", "rte"], rows, []), "T", Paper("made", footnotes=notes), "tab:t")
+    assert r"a & 1.0\textsuperscript{1} \\" in text
+    assert r"b & \textbf{$-$2.0 $\pm$ 0.1\textsuperscript{1,2}} \\" in text
+    for name in ("checkpoint:x[7]", "x[0]"):
+        assert rf"{name} & -- \\" in text, "brackets of a row's name are no footnote"
+    below = text.split(r"\bottomrule")[1]
+    assert re.findall(r"\\textsuperscript\{(\d)\} (.*)\\par", below) == [("1", "twice"), ("2", r"100 \% of a \& b")]
+
+
+@pytest.mark.parametrize(
+    ("ours", "latex"),
+    [
+        ("a_b & 5 % of $3 #1 {x}", r"a\_b \& 5 \% of \$3 \#1 \{x\}"),
+        (r"~^\ < > |", r"\textasciitilde{}\textasciicircum{}\textbackslash{} \textless{} \textgreater{} \textbar{}"),
+        ("-3.1 (-0.5 to 2.0), 2021-03, best-on-dev", r"$-$3.1 ($-$0.5 to 2.0), 2021-03, best-on-dev"),
+        ("`show KEY_1` is **said**", r"\texttt{show KEY\_1} is \textbf{said}"),
+    ],
+)
+def test_what_latex_would_take_for_commands_is_escaped(ours, latex):
+    assert tex(ours) == latex
+
+
+def test_sample_data_says_so_in_each_table_too(tmp_path):
+    store = Store(tmp_path / "r")
+    store.write(factories.record(data="sample-v1"))
+    write_reports(store, tmp_path / "p", latex=True)
+    tables = list((tmp_path / "p").glob("*.tex"))
+    assert tables
+    assert all("Generated sample data, not GLUE." in path.read_text() for path in tables)
+
+
+def test_latex_is_written_where_it_is_asked_for_and_changes_nothing_else(paper_store, tmp_path, bench):
+    write_reports(paper_store, tmp_path / "without")
+    for name in ("one", "two"):
+        done = bench("report", "--results", paper_store.root, "--reports", tmp_path / name, "--latex")
+        assert done.returncode == 0, done.stderr
+    before = {p.name: p.read_bytes() for p in (tmp_path / "without").iterdir()}
+    one, two = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert one == two, "same records, same bytes"
+    assert {name: one[name] for name in before} == before
+    more = set(one) - set(before)
+    assert more == {re.sub(r"csv$", "tex", name) for name in before if name.endswith(".csv")} | {
+        re.sub(r"svg$", "pdf", name) for name in before if name.endswith(".svg")
+    }
+
+
+def test_latex_compiles_what_we_write(paper_store, tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("needs pdflatex")
+    folder = tmp_path / "paper"
+    write_reports(paper_store, folder, latex=True)
+    inputs = [rf"\input{{{path.name}}}\clearpage" for path in sorted(folder.glob("*.tex"))]
+    inputs += [rf"\noindent\includegraphics[width=\linewidth]{{{path.name}}}" for path in sorted(folder.glob("*.pdf"))]
+    head = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
+    (folder / "paper.tex").write_text("\n".join([head, *inputs, r"\end{document}"]))
+    done = subprocess.run(
+        ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "paper.tex"],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout

@@ -1,0 +1,198 @@
+"""Reports say what the data can carry: differences with verdicts, retention with a margin, other teachers refused."""
+
+from __future__ import annotations
+
+import re
+
+import factories
+import numpy as np
+import pytest
+
+from bench.record.store import Store
+from bench.report.paired_comparisons import KEEPS, LOSES, retention
+from bench.report.write import write_reports
+
+N = 400
+LABELS = np.random.default_rng(0).integers(2, size=N)
+
+
+def answers(accuracy, seed):
+    flip = np.random.default_rng(seed).random(N) >= accuracy
+    return np.eye(2, dtype=np.float32)[np.where(flip, 1 - LABELS, LABELS)]
+
+
+def write(store, label, task, accuracy, seed=0, noise=0, ablation_of=None, teacher="t" * 64):
+    logits = answers(accuracy, 100 * noise + seed)
+    record = factories.record(
+        label,
+        task,
+        seed,
+        float((logits.argmax(1) == LABELS).mean()),
+        macs=10**9 if label == "teacher" else None,
+        ablation_of=ablation_of,
+    )
+    record = record.model_copy(update={"artefacts": {"teacher": {"key": "k", "weights": teacher}}})
+    arrays = {
+        "logits.validation": logits,
+        "labels.validation": LABELS,
+        "examples.validation": np.arange(N, dtype=np.uint64),
+    }
+    store.write(record, arrays)
+    return record
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = Store(tmp_path / "r")
+    for number, task in enumerate(("rte", "sst2")):
+        write(found, "teacher", task, 0.9, noise=1 + 10 * number)
+        for seed in (0, 1, 2):
+            write(found, "finetune", task, 0.75, seed, 2 + 10 * number)
+            write(found, "kd", task, 0.76, seed, 3 + 10 * number)
+            write(found, "microbert", task, 0.91, seed, 4 + 10 * number)
+            write(found, "microbert w/o Dis", task, 0.70, seed, 5 + 10 * number, ablation_of="microbert")
+    return found
+
+
+def section(text, title):
+    return text.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def lines_of(text, title):
+    return {line.split("|")[1].strip(): line for line in section(text, title).splitlines() if "|" in line}
+
+
+def test_differences_end_in_a_verdict_beside_their_reference(store, tmp_path):
+    write(store, "microbert:gamma=2", "rte", 0.70, 0, 6)
+    (path,) = write_reports(store, tmp_path / "p")
+    systems = lines_of(path.read_text(), "Differences that the data can carry")
+    assert systems["microbert"].count("better") == 2
+    assert systems["kd"].count("cannot tell") == 2
+    assert {systems[row].split("|")[2].strip() for row in ("kd", "microbert")} == {"finetune"}
+    assert "least detectable gap" in systems
+    assert not {"finetune", "microbert w/o Dis", "microbert:gamma=2"} & set(systems)
+    variants = lines_of(path.read_text(), "Variants and ablations beside their own row")
+    assert variants["microbert w/o Dis"].count("worse") == 2
+    assert variants["microbert:gamma=2"].count("worse") == 1
+    assert {variants[row].split("|")[2].strip() for row in ("microbert w/o Dis", "microbert:gamma=2")} == {"microbert"}
+
+
+def test_each_table_is_adjusted_over_its_own_comparisons(store, tmp_path):
+    (path,) = write_reports(store, tmp_path / "p")
+    for title, count in (
+        ("Differences that the data can carry", 4),
+        ("Variants and ablations beside their own row", 2),
+    ):
+        assert f"over the {count} comparisons of this table" in section(path.read_text(), title)
+
+
+def test_keeping_the_teacher_is_tested_against_a_margin(store, tmp_path):
+    (path,) = write_reports(store, tmp_path / "p")
+    lines = {
+        line.split("|")[1].strip(): line
+        for line in section(path.read_text(), "Kept of the teacher").splitlines()
+        if "|" in line
+    }
+    assert lines["finetune"].count(LOSES) == 2
+    assert KEEPS not in lines["finetune"]
+    assert LOSES not in lines["microbert"]
+    assert "mean of ratios" in section(path.read_text(), "Kept of the teacher")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"), [(0.98, 1.0, KEEPS), (0.90, 0.96, LOSES), (0.95, 0.99, "cannot tell")]
+)
+def test_the_margin_decides_by_the_interval(low, high, verdict):
+    samples = np.linspace(low, high, 1001)
+    assert retention([0.8], 0.8, samples).verdict == verdict
+
+
+def test_a_student_of_another_teacher_is_refused_with_both_hashes(store, tmp_path):
+    write(store, "tinybert", "rte", 0.9, noise=9, teacher="a" * 64)
+    (path,) = write_reports(store, tmp_path / "p")
+    text = path.read_text()
+    assert "refused" in section(text, "Kept of the teacher")
+    assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in text
+
+
+def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_training(store, tmp_path):
+    """A machine with other vector instructions trains the same teacher to other last digits."""
+    write(store, "tinybert", "rte", 0.9, noise=9, teacher="a" * 64)
+    shown = next(r for r in store.records() if r.cell.method == "teacher" and "rte" in r.cell.tasks)
+    pointer = store.folder(shown.cell) / "current"
+    before = pointer.read_text()
+    write(store, "teacher", "rte", 0.7, noise=11, teacher="a" * 64)
+    pointer.write_text(before)  # it is there, and another one counts
+    (path,) = write_reports(store, tmp_path / "p")
+    kept = lines_of(path.read_text(), "Kept of the teacher")
+    assert "refused" not in kept["tinybert"]
+    own = answers(0.9, 900).argmax(1) == LABELS, answers(0.7, 1100).argmax(1) == LABELS
+    assert f"{100 * own[0].mean() / own[1].mean():.1f} %" in kept["tinybert"]
+    (pointer.parent / "attempt-2.npz").unlink()
+    (path,) = write_reports(store, tmp_path / "q")
+    assert "refused" in lines_of(path.read_text(), "Kept of the teacher")["tinybert"]
+
+
+def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(store, tmp_path):
+    """23.6 % (-81.0 to 125.0): below no score, above more than all of it."""
+    for seed, right in ((0, 0.55), (1, 0.95)):
+        write(store, "pkd", "rte", right, seed, 8)
+        write(store, "pkd", "sst2", right, seed, 9)
+    (path,) = write_reports(store, tmp_path / "p")
+    row = lines_of(path.read_text(), "Kept of the teacher")["pkd"]
+    ends = [tuple(map(float, pair)) for pair in re.findall(r"\((-?[\d.]+) to (-?[\d.]+)\) cannot tell", row)]
+    assert len(ends) == 2
+    assert all(low >= 0 and high < 100 / 0.85 for low, high in ends), "the teacher is right in 90 %"
+    differences = lines_of(path.read_text(), "Differences that the data can carry")["pkd"]
+    ends = [tuple(map(float, pair)) for pair in re.findall(r"\((\S+) to (\S+)\)", differences)]
+    assert len(ends) == 3
+    assert all(-100 <= low < high <= 100 for low, high in ends)
+
+
+def spoil(store, label, task):
+    """The answers of seed 0 become class 1 throughout; the score follows."""
+    record = next(r for r in store.records() if r.row == label and r.cell.tasks == (task,) and r.cell.seed == 0)
+    arrays = {**store.predictions(record), "logits.validation": np.eye(2, dtype=np.float32)[np.ones(N, int)]}
+    store.write(record.model_copy(update={"scores": {"validation": {"accuracy": float(LABELS.mean())}}}), arrays)
+
+
+def test_a_teacher_of_one_answer_makes_no_ratio(store, tmp_path):
+    """finetune kept 150 % of such a teacher."""
+    spoil(store, "teacher", "rte")
+    (path,) = write_reports(store, tmp_path / "p")
+    text = path.read_text()
+    answer = "rte, answers not_entailment to all 400 examples: teacher, seed 0"
+    number = int(text.split(f"] {answer}")[0].rsplit("[", 1)[1])
+    reason = f"rte (acc): the answers of the teacher are suspect, see [{number}]; a ratio to it means nothing"
+    mark = int(text.split(f"] {reason}")[0].rsplit("[", 1)[1])
+    for title in ("Kept of the teacher", "Reappearance"):
+        lines = lines_of(text, title)
+        row = lines["finetune" if title.startswith("Kept") else "finetune, % of teacher"]
+        assert row.split("|")[3].strip() == f"– [{mark}]"
+        assert "%" in row.split("|")[2], "sst2"
+        assert "Columns without a ratio are not in the mean." in section(text, title)
+    assert "mean of 1 ratio |" in section(text, "Reappearance")
+
+
+def test_the_same_records_give_the_same_bytes(store, tmp_path):
+    (first,), (second,) = (write_reports(store, tmp_path / name) for name in ("p", "q"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_records_without_predictions_make_no_verdicts(tmp_path):
+    store = Store(tmp_path / "r")
+    for record in factories.paper():
+        store.write(record)
+    for path in write_reports(store, tmp_path / "p"):
+        assert "data can carry" not in path.read_text()
+
+
+@pytest.mark.slow
+def test_the_margin_is_an_option(bench, store, tmp_path):
+    for kept, said in ((97, LOSES), (60, KEEPS)):
+        answer = bench("report", "--results", store.root, "--reports", tmp_path / str(kept), "--kept", kept)
+        assert answer.returncode == 0, answer.stderr
+        (path,) = (tmp_path / str(kept)).glob("*.md")
+        line = next(x for x in section(path.read_text(), "Kept of the teacher").splitlines() if "finetune" in x)
+        assert line.count(said) == 2
+    assert bench("report", "--results", store.root, "--kept", 0).returncode == 2

@@ -1,0 +1,338 @@
+"""Printed numbers: well-formed, of systems that exist, and never called comparable when they are not."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import factories
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import BertConfig
+
+from bench.data.tasks import GLUE
+from bench.errors import InputError
+from bench.plan.spelling import defaults, parse_one
+from bench.record.cell import Partner, Selection
+from bench.record.keys import digest
+from bench.record.schema import Record, Sizes
+from bench.record.store import Store
+from bench.report.groups import Group, groups
+from bench.report.published import COLUMNS, FOLDER, Published, beside, published, reasons
+from bench.report.systems import counted_shape, shape_of, start_kind
+
+ROOT = Path(__file__).resolve().parents[2]
+BERT_BASE = "google-bert/bert-base-uncased"
+UNTUNED = {"teacher_weights": {"key": "1" * 64}}
+GENERAL = {"general_start": {"key": "2" * 64, "train": {"tokens": 9}, "text": {"files": ["a.txt"], "tokens": 9}}}
+
+
+def test_every_printed_number_names_a_row_and_a_column_that_exist():
+    assert len(published()) > 200
+    for paper in published():
+        if paper.done.row != "teacher":
+            assert parse_one(paper.done.row).spelling == paper.done.row
+        task = GLUE[paper.task]
+        assert paper.evaluation in {e.name for e in task.evaluation}
+        assert paper.metric in {*task.metrics, "accuracy", "f1", "unknown"}
+        assert paper.source
+
+
+SPELLED_OTHERWISE = {"successor_of_mnli": "theseus", "masked_pretraining": "finetune"}
+"""Starts of papers that no setting of that method makes here: such rows are never comparable."""
+
+
+def test_the_facts_of_a_printed_system_are_those_of_its_spelling():
+    """With BERT-base as the teacher its row here wants that start and builds that depth."""
+    for done in {paper.done for paper in published() if paper.done.row != "teacher"}:
+        method = parse_one(done.row).method
+        wished = {wish.name for wish in method.requires(BertConfig())}
+        if SPELLED_OTHERWISE.get(done.start) != done.method and done.start != "unknown":
+            assert done.start in wished, done
+        if "layers" in defaults(type(method)):
+            assert done.layers == (method.layers or 6), done
+        if "hidden" in defaults(type(method)):
+            assert done.hidden == method.hidden, done
+        assert (done.text != "none") == (done.start not in ("teacher_weights", "tuned_teacher", "successor_of_mnli")), (
+            done
+        )
+
+
+def sizes(layers: int, hidden: int, ffn: int, classes: int = 2, vocabulary: int = 30522, length: int = 128) -> Sizes:
+    """The counts of a BERT classifier in closed form."""
+    embedding = (vocabulary + 512 + 2 + 2) * hidden
+    head = (hidden + 1) * (hidden + classes)
+    body = layers * (4 * hidden**2 + 9 * hidden + ffn * (2 * hidden + 1))
+    by_token = layers * (4 * hidden**2 + 2 * hidden * ffn)
+    macs = length * by_token + 2 * length**2 * hidden * layers + hidden**2 + classes * hidden
+    return Sizes(
+        parameters=embedding + body + head,
+        embedding=embedding,
+        pooler_and_head=head,
+        macs=macs,
+        macs_closed_form=macs,
+        sequence_length=length,
+        batch=1,
+        attention="eager",
+        counter="fvcore",
+    )
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 48), st.integers(8, 2048), st.integers(1, 8192), st.integers(1, 3), st.sampled_from([32, 128, 512])
+)
+def test_a_shape_is_read_off_the_counts(layers, hidden, ffn, classes, length):
+    counts = sizes(layers, hidden, ffn, classes, length=length)
+    assert counted_shape(counts) == (layers, hidden)
+    for off in (-1, 1):  # of no BERT
+        assert counted_shape(counts.model_copy(update={"macs_closed_form": counts.macs + off})) is None
+
+
+def test_the_counted_shapes_of_the_committed_records_are_their_own():
+    found = {r.cell.method: shape_of(r) for r in Store(ROOT / "results" / "reference").records() if r.sizes}
+    for record in Store(ROOT / "results" / "reference").records():
+        named = tuple(record.cell.settings.get(name) for name in ("layers", "hidden"))
+        if record.sizes and None not in named and (counted := counted_shape(record.sizes)) is not None:
+            assert counted == named
+    # half and all of the teacher's six layers of 384, of which the settings say nothing
+    assert {found[name] for name in ("pkd", "distilbert", "theseus")} == {(3, 384)}
+    assert {found[name] for name in ("moebert", "teacher")} == {(6, 384)}
+
+
+def test_sizes_of_other_models_say_nothing():
+    counts = sizes(4, 312, 1200)
+    assert counted_shape(counts.model_copy(update={"pooler_and_head": 1026})) is None
+    assert counted_shape(counts.model_copy(update={"parameters": counts.parameters + 7})) is None
+
+
+def ours(label: str, task: str = "rte", artefacts: dict[str, Any] | None = None, **changes: Any) -> Record:
+    """A record of a row typed like this, with all settings, on a development set of GLUE's size; six layers of 768."""
+    plain = factories.record("teacher" if label == "teacher" else "kd", task, score=0.7)
+    row = parse_one(changes.pop("spelling", label)) if label != "teacher" else None
+    rows = {"train": 2490, "validation": 277 if task == "rte" else 408}
+    cell = plain.cell.model_copy(
+        update={
+            "label": label,
+            "method": label.split(":")[0].split(" ")[0],
+            "settings": row.settings if row else {"origin": "fine-tuned"},
+            "dropped": row.dropped if row else (),
+            "data": plain.cell.data.model_copy(update={"rows": rows}),
+            "teacher": plain.cell.teacher.model_copy(update={"name": changes.pop("teacher", BERT_BASE)}),
+            **{name: changes.pop(name) for name in ("ablation_of", "selection", "together") if name in changes},
+        }
+    )
+    update = {
+        "cell": cell,
+        "artefacts": {"teacher": {"key": "3" * 64}, **(artefacts or {})},
+        "sizes": sizes(6, 768, 3072),
+    }
+    return plain.model_copy(update=update | changes | {"key": digest([label, task, str(artefacts)])})
+
+
+def group_of(*records: Record) -> Group:
+    (found,) = groups(records)
+    return found
+
+
+def printed(system: str, task: str = "rte", source: str = "") -> Published:
+    return next(p for p in published() if (p.system, p.task) == (system, task) and p.source.startswith(source))
+
+
+def why(record: Record, paper: Published, *others: Record) -> list[str]:
+    group = group_of(record, *others)
+    column = next(c for c in group.columns if c.task == paper.task)
+    return reasons(group, record.cell.label, column, paper)
+
+
+def pairs(*records: Record) -> dict[tuple[str, str], str]:
+    """(row, printed system) -> whether they are comparable, as the table says."""
+    table = beside(group_of(*records), published())
+    both = zip(table.rows, table.values, strict=True) if table else ()
+    return {(typed[1], row[4].split(";")[0]): row[-1] for row, typed in both}
+
+
+SKIP = "BERT-6 PKD-Skip"
+
+
+@pytest.mark.parametrize("label", ["pkd", "pkd:layers=6"])
+@pytest.mark.parametrize("teacher", ["bert-base-uncased", BERT_BASE])
+def test_the_same_system_is_comparable_however_it_is_spelled(label, teacher):
+    record = ours(label, artefacts=UNTUNED, teacher=teacher)
+    assert pairs(record)[label, SKIP] == "yes"
+    assert pairs(ours("teacher", teacher=teacher))["teacher", "BERT-12 teacher"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("label", "changes", "reason"),
+    [
+        ("pkd", {"teacher": "somebody/bert-base-uncased"}, "other teacher"),
+        ("pkd:layers=3", {}, "3 layers, theirs 6"),
+        ("pkd", {"sizes": sizes(3, 768, 3072)}, "3 layers, theirs 6"),
+        ("pkd", {"sizes": sizes(6, 384, 1536)}, "width 384, theirs 768"),
+        ("pkd", {"sizes": None}, "layers not known from the record"),
+        ("pkd", {"artefacts": {}}, "other start (theirs the un-tuned teacher's weights, ours random weights)"),
+        ("pkd", {"artefacts": GENERAL}, "other start (theirs the un-tuned teacher's weights, ours the general start)"),
+        (
+            "pkd",
+            {"artefacts": {"tuned_teacher": {"key": "4"}}},
+            "other start (theirs the un-tuned teacher's weights, ours the tuned teacher's weights)",
+        ),
+        (
+            "pkd",
+            {"selection": Selection(rule="dev", rows={"rte": "5" * 64})},
+            "ours has its epoch chosen on development rows",
+        ),
+        (
+            "pkd",
+            {"together": (Partner(task="rte", train="1", teacher="2"),)},
+            "ours learned several tasks together",
+        ),
+    ],
+)
+def test_one_difference_makes_a_pair_not_comparable(label, changes, reason):
+    record = ours(label, **{"artefacts": UNTUNED, **changes})
+    assert reason in why(record, printed(SKIP))
+    assert pairs(record)[label, SKIP].startswith("no: ")
+
+
+def test_what_papers_do_not_say_is_never_comparable():
+    record, paper = ours("pkd", artefacts=UNTUNED), printed(SKIP)
+    assert why(record, paper) == []
+    for name, unknown, reason in (
+        ("start", "unknown", "start not stated"),
+        ("layers", None, "layers not stated"),
+        ("hidden", None, "width not stated"),
+        ("teacher", "unknown", "teacher not stated"),
+        ("augmented", "unknown", "augmentation not stated"),
+        ("augmented", "yes", "theirs with augmented training rows"),
+        ("text", "unknown", "pre-training text not stated"),
+    ):
+        done = dataclasses.replace(paper.done, **{name: unknown})
+        assert why(record, dataclasses.replace(paper, done=done)) == [reason]
+    for name, unknown, reason in (
+        ("split", "test", "test set, ours is dev"),
+        ("split", "unknown", "split not stated"),
+        ("metric", "f1", "F1, ours is acc"),
+        ("metric", "unknown", "metric not stated"),
+    ):
+        assert why(record, dataclasses.replace(paper, **{name: unknown})) == [reason]
+    augmented = ours("pkd", artefacts=UNTUNED)
+    group = dataclasses.replace(group_of(augmented), slug="folder-glue-rules-augmented-2")
+    assert reasons(group, "pkd", group.columns[0], paper) == ["ours with augmented training rows"]
+    assert "fewer training rows" in why(factories.limited(record, 9, 9), paper)
+    few = record.cell.data.model_copy(update={"rows": {"train": 40, "validation": 40}})
+    assert why(record.model_copy(update={"cell": record.cell.model_copy(update={"data": few})}), paper) == [
+        "not GLUE's development set"
+    ]
+
+
+def test_a_second_step_alone_is_not_the_whole_of_a_paper():
+    """Sanh et al.: pre-training with three losses, then plain fine-tuning."""
+    paper = printed("DistilBERT", source="Sanh")
+    for label in ("distilbert", "distilbert:layers=6"):
+        alone = ours(label, artefacts=UNTUNED)
+        assert why(alone, paper)[0] == (
+            "other start (theirs a pre-training of its own, triple loss, ours the un-tuned teacher's weights)"
+        )
+        assert pairs(alone)[label, "DistilBERT"].startswith("no: ")
+    whole = {"triple_loss": {"key": "6", "train": {"tokens": 9}, "text": {"files": ["wiki.txt"], "tokens": 4_000_000}}}
+    both = ours("distilbert:pretraining=masked:-cos:-soft", artefacts=whole)
+    assert why(both, paper) == [
+        "other pre-training text (theirs Wikipedia and books, ours 4,000,000 tokens of wiki.txt)"
+    ]
+    silent = ours("distilbert:pretraining=masked:-cos:-soft", artefacts={"triple_loss": {"key": "6", "train": {}}})
+    assert why(silent, paper) == ["pre-training text not known from the record"]
+    assert why(silent, paper, both) == why(both, paper, silent)  # one start, and another record of it names the text
+
+
+def test_starts_that_are_not_the_printed_ones():
+    random = pairs(ours("mobilebert"))["mobilebert", "MobileBERT_TINY"]
+    assert "other start (theirs a pre-training of its own, ib transfer, ours random weights)" in random
+    masked = "other start (theirs a pre-training of its own, masked pretraining, ours the general start)"
+    for label, system in (("pd", "PD"), ("finetune", "BERT_TINY")):
+        assert masked in pairs(ours(label, "mrpc", artefacts=GENERAL))[label, system]
+
+
+def test_variants_that_nobody_printed_are_left_out_and_printed_ones_found():
+    without = ours("pkd:-patience", artefacts=UNTUNED)
+    assert pairs(without) == {("pkd:-patience", "BERT-6 KD"): "yes"}
+    assert pairs(ours("pkd:alpha=0.2", artefacts=UNTUNED)) == {}
+    assert pairs(ours("pkd:pace=2", artefacts=UNTUNED)) == {}
+    assert pairs(ours("pkd", artefacts=UNTUNED))["pkd", "BERT-6 KD"] == "no: other settings (theirs without patience)"
+    assert (
+        "ours with ffn=600"
+        in pairs(ours("tinybert:ffn=600", artefacts=GENERAL, sizes=sizes(4, 312, 600)))["tinybert:ffn=600", "TinyBERT4"]
+    )
+
+
+def test_an_ablation_is_what_its_full_row_was_without_the_term():
+    named = {"spelling": "pkd:-patience", "ablation_of": "pkd", "artefacts": UNTUNED}
+    full, ablation = ours("pkd", artefacts=UNTUNED), ours("pkd w/o patience", **named)
+    assert pairs(full, ablation)["pkd w/o patience", "BERT-6 KD"] == "yes"
+    assert pairs(ablation)["pkd w/o patience", "BERT-6 KD"] == "no: settings not known from the record"
+    other = ours("pkd w/o patience", **{**named, "spelling": "pkd:alpha=0.2:-patience"})
+    assert ("pkd w/o patience", "BERT-6 KD") not in pairs(full, other)
+
+
+def test_a_student_of_several_tasks_has_the_start_of_its_own_name():
+    assert start_kind(ours("pkd", artefacts={"tuned_teacher.rte": {"key": "1"}})) == "tuned_teacher"
+    assert start_kind(ours("kd", artefacts={"given_start": {"key": "1", "beginning": "given: x"}})) == "given_start"
+    assert start_kind(ours("bilstm", artefacts={"vocabulary": {"key": "1", "seconds": 1.0}})) == "random"
+
+
+def test_generated_data_is_never_beside_a_paper():
+    assert beside(dataclasses.replace(group_of(ours("pkd")), slug="sample-v1"), published()) is None
+
+
+LINE = "s,t,y,pkd,6,768,random,none,x,no,rte,validation,accuracy,dev,70,"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (LINE.replace("70", "high"), "line 2: could not convert"),
+        (LINE.replace("70", "nan"), "line 2: value is nan"),
+        (LINE.replace("70", "101"), "line 2: value is 101"),
+        (LINE.replace(",6,", ",six,"), "line 2: layers is 'six'"),
+        (LINE.replace(",768,", ",0,"), "line 2: hidden is '0'"),
+        (LINE.replace("random", ""), "line 2: start is empty"),
+        (LINE.replace("dev", "train"), "line 2: split is 'train'"),
+        (LINE.replace(",no,", ",No,"), "line 2: augmented is 'No'"),
+        (LINE + ",more", "line 2: it should have 16 fields"),
+        ("s,t,y", "line 2: it should have 16 fields"),
+        (f"{LINE}\n{LINE},more", "line 3: it should have 16 fields"),
+    ],
+)
+def test_a_broken_file_names_its_line(tmp_path, text, says):
+    (tmp_path / "x.csv").write_text(f"{','.join(COLUMNS)}\n{text}\n")
+    with pytest.raises(InputError, match=f"x.csv, {says}"):
+        published(tmp_path)
+
+
+def test_a_file_of_other_columns_is_refused(tmp_path):
+    (tmp_path / "x.csv").write_text("source,table\na,b\n")
+    with pytest.raises(InputError, match="line 1: the columns should be source,table"):
+        published(tmp_path)
+    (tmp_path / "x.csv").write_text(f"{','.join(COLUMNS)}\n{LINE}\n")
+    published.cache_clear()
+    (one,) = published(tmp_path)
+    assert (one.done.layers, one.value, one.note) == (6, 70.0, "")
+
+
+def test_a_folder_without_printed_numbers_is_an_error(tmp_path):
+    """An installation that lost them would have reports without a word about the papers."""
+    with pytest.raises(InputError, match="install it again"):
+        published(tmp_path)
+
+
+def test_a_printed_system_has_one_shape_and_one_teacher():
+    facts: dict[tuple[str, str, str], set] = {}
+    for paper in published():
+        known = (paper.done.hidden, paper.done.teacher, paper.done.augmented)
+        facts.setdefault((paper.source, paper.table, paper.system), set()).add(known)
+    assert {len(found) for found in facts.values()} == {1}
+    assert all(math.isfinite(paper.value) for paper in published(FOLDER))

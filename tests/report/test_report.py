@@ -1,0 +1,327 @@
+"""The report as golden text, and what a table may and may not say."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from pathlib import Path
+
+import factories
+import numpy as np
+import pytest
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.errors import NothingMeasured
+from bench.record.cell import Partner, record_key, train_key
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.report.groups import groups
+from bench.report.plot import Point, front, score_against_flops
+from bench.report.tables import Footnotes, accuracy, reappearance, sizes_of
+from bench.report.training_tables import cost, gradient_shares
+from bench.report.write import write_reports
+from bench.stats.summary import summarise
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_the_report_is_the_golden_text(paper_store, tmp_path):
+    """To accept a change, copy the new text over tests/golden/report.md and read the difference."""
+    (path,) = write_reports(paper_store, tmp_path / "reports")
+    (tmp_path / "report.md").write_text(path.read_text())
+    assert path.read_text() == (GOLDEN / "report.md").read_text()
+    assert (path.parent / f"{path.stem}-accuracy.csv").read_text() == (GOLDEN / "report-accuracy.csv").read_text()
+
+
+def test_same_records_same_bytes(paper_store, tmp_path):
+    for name in ("one", "two"):
+        write_reports(paper_store, tmp_path / name)
+    files = sorted(p.name for p in (tmp_path / "one").iterdir())
+    assert any(name.endswith(".svg") for name in files)
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+
+
+def test_records_of_different_data_or_precision_never_share_a_table():
+    records = [factories.record(), factories.record(data="other"), factories.record(precision="bf16")]
+    assert len(groups(records)) == 3
+
+
+def test_reappearance_is_student_over_teacher_and_names_its_mean():
+    records = [factories.record("teacher", t, score=s, macs=10**9) for t, s in (("rte", 0.5), ("cola", 0.4))]
+    records += [factories.record("kd", "rte", score=0.4), factories.record("kd", "cola", score=0.5)]
+    table = reappearance(groups(records)[0], Footnotes())
+    assert table is not None
+    assert table.header[-1] == "mean of 2 ratios"
+    assert table.values[-1][1:] == ["125.0000", "80.0000", "102.5000"]
+
+
+def test_a_student_that_costs_more_than_its_teacher_claims_nothing():
+    records = [factories.record("teacher", score=0.7, macs=10**6), factories.record("wide", score=0.69, macs=2 * 10**6)]
+    notes = Footnotes()
+    table = reappearance(groups(records)[0], notes)
+    assert table is not None
+    assert table.rows[-1][1:] == ["–", "–"]
+    assert "not cheaper" in notes.texts[0]
+
+
+def test_a_student_whose_sequences_leave_early_is_judged_by_what_they_cost():
+    whole = factories.record("early", score=0.65, macs=2 * 10**6)
+    assert whole.sizes is not None
+    early = whole.model_copy(update={"sizes": whole.sizes.model_copy(update={"expected_macs": 4 * 10**5})})
+    table = reappearance(groups([factories.record("teacher", score=0.7, macs=10**6), early])[0], Footnotes())
+    assert table is not None
+    assert table.rows[-1][1] == "92.9 %"
+
+
+def test_every_gap_has_its_reason():
+    records = [
+        factories.record("kd", "rte"),
+        factories.record("kd", "cola", score=None, failed="out of memory"),
+        factories.record("x", "cola"),
+    ]
+    notes = Footnotes()
+    accuracy(groups(records)[0], notes)
+    assert notes.texts == [
+        "kd on cola, seed 0: failed: out of memory",
+        "not run: there is no record of this row on this task",
+    ]
+
+
+def test_the_sample_suite_is_never_called_glue(tmp_path):
+    store = Store(tmp_path / "r")
+    store.write(factories.record(data="sample-v1"))
+    (path,) = write_reports(store, tmp_path / "p")
+    assert "**Generated sample data, not GLUE.**" in path.read_text()
+
+
+def test_an_empty_store_is_an_error(tmp_path):
+    with pytest.raises(NothingMeasured, match="no records"):
+        write_reports(Store(tmp_path), tmp_path / "p")
+
+
+def test_one_value_has_no_deviation():
+    assert summarise([80.0]).text() == "80.0"
+    assert summarise([80.0, 82.0]).text() == "81.0 ± 1.4"
+    with pytest.raises(ValueError, match="no values"):
+        summarise([])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_labels_of_a_picture_keep_their_order_and_their_distance_and_move_as_little_as_they_must(seed):
+    from bench.report.plot import spread
+
+    heights = np.random.default_rng(seed).normal(90, 3, 12).round(1).tolist()
+    places = spread(heights, 0.8)
+    order = sorted(range(12), key=lambda i: -heights[i])
+    steps = [places[a] - places[b] for a, b in itertools.pairwise(order)]
+    assert min(steps) >= 0.8 - 1e-9
+    for block in np.split(np.array(order), [i + 1 for i, step in enumerate(steps) if step > 0.8 + 1e-9]):
+        assert np.mean([places[i] for i in block]) == pytest.approx(np.mean([heights[i] for i in block]))
+
+
+def test_the_front_holds_what_nothing_beats():
+
+    points = [Point("a", 1, 80), Point("b", 1, 90), Point("c", 2, 90), Point("d", 3, 95), Point("e", 4, 94)]
+    assert [p.label for p in front(points)] == ["b", "d"]
+
+
+def test_pictures_stand_beside_the_report_and_are_in_it(paper_store, tmp_path):
+    from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
+
+    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
+    timings = [
+        Timing(system=name, conditions=conditions, seconds=[seconds] * 10)
+        for name, seconds in (("teacher", 0.02), ("kd", 0.004))
+    ]
+    teacher = factories.record("teacher", "rte").cell.teacher.name
+    write_speed(paper_store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
+    (path, _) = write_reports(paper_store, tmp_path / "out")
+    pictures = {p.name for p in path.parent.glob("*.svg")}
+    assert pictures == {path.stem + suffix for suffix in (".svg", "-latency.svg", "-curves.svg")}
+    assert all(f"]({name})" in path.read_text() for name in pictures)
+
+
+def test_a_term_that_never_matters_is_named():
+    def shares(decor):
+        return {"gradient_shares": {"distil": {"soft": [0.9, 1 - decor], "decor": [0.004, decor]}}}
+
+    quiet = [factories.record("kd", task, score=0.7).model_copy(update=shares(0.009)) for task in ("rte", "mrpc")]
+    (group,) = groups([*quiet, factories.record("teacher", "rte", score=0.8)])
+    table = gradient_shares(group)
+    assert table.rows[1] == ["kd", "distil", "decor", "0.4 %", "0.9 %"]
+    assert "kd: decor in stage distil (in all 2 trainings)" in table.notes[-1]
+    loud = [quiet[0], quiet[1].model_copy(update=shares(0.02))]
+    (group,) = groups([*loud, factories.record("teacher", "rte", score=0.8)])
+    assert len(gradient_shares(group).notes) == 1
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        pytest.param(
+            ("--methods", "kd:temperature=3,kd:ablate,microbert:tasks=together", "--seeds", "0,1", "--epochs", "1.5"),
+            marks=pytest.mark.slow,
+        ),
+        ("--methods", "finetune", "--checkpoint", "best-on-half", "--augment", "rules", "--augment-times", "2"),
+        ("--methods", "finetune", "--augment", "masked", "--augment-times", "1", "--word-vectors", "glove.6B.txt"),
+        ("--methods", "minilm", "--max-train-rows", "30", "--recipe", "paper"),
+    ],
+)
+def test_the_command_in_a_report_makes_the_same_records(
+    bench, glue_folder, teacher_folder, tmp_path, monkeypatch, typed
+):
+    """Typed where the files lie, it finds every record there already."""
+    monkeypatch.chdir(tmp_path)
+    for place in (glue_folder, teacher_folder):
+        Path(place.name).symlink_to(place)
+    Path("text.txt").write_text("\n".join(["the cat runs in the old house", "a dog sleeps on the river"] * 20))
+    Path("glove.6B.txt").write_text("cat 1 0\ndog 0 1\n")
+    shape = ":".join([tiny.SHAPE, "start=random"]) if "minilm" not in typed else tiny.SHAPE
+    methods = ",".join(f"{row}:{shape}" for row in typed[1].split(","))
+    words = ["--tasks", "rte,sst2", "--data", glue_folder, "--teacher", teacher_folder, "--yes"]
+    words += ["--corpus", "text.txt", "--corpus-tokens", 300] if {"minilm", "masked"} & set(typed) else []
+    done = bench("run", "--methods", methods, *typed[2:], *words, "--results", "r", "--reports", "p")
+    assert done.returncode == 0, done.stderr
+    (report,) = Path("p").glob("*.md")
+    for command in re.findall(r"- made again by: `python -m bench (.*)`", report.read_text()):
+        again = bench(*shlex.split(command), "--results", "r", "--reports", "p")
+        assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
+
+
+def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
+    """One lucky training beside three is no better method."""
+    records = [factories.record("teacher", score=0.8, macs=10**9)]
+    records += [factories.record("kd", seed=seed, score=0.70 + 0.01 * seed, macs=10**6) for seed in range(3)]
+    records += [factories.record("pkd", score=0.75, macs=10**6)]
+    (group,) = groups(records)
+    table = accuracy(group, Footnotes())
+    cells = {row[0]: row[3] for row in table.rows}
+    assert cells == {"teacher": "80.0", "kd": "**71.0 ± 1.0**", "pkd": "75.0 (n = 1)"}
+    assert "of those with all its seeds" in table.notes[0]
+    picture = score_against_flops(group).decode()
+    assert "93.8 %  (fewer seeds)" in picture
+    assert "or it has fewer seeds" in picture
+    points = [Point("kd", 1.0, 90.0), Point("pkd", 1.0, 95.0, True), Point("teacher", 2.0, 100.0)]
+    assert [point.label for point in front(points)] == ["kd", "teacher"]
+
+
+def test_a_term_is_called_idle_of_the_trainings_that_measured_it():
+    """Records from before shares were measured say nothing about them; one training of two tasks is one."""
+    quiet = {"distil": {"soft": [0.99, 0.99], "decor": [0.004, 0.002]}}
+    records = [factories.record("kd", "rte", seed, 0.7) for seed in range(3)]
+    measured = [r.model_copy(update={"gradient_shares": quiet}) for r in records[:2]]
+    (group,) = groups([*measured, records[2]])
+    assert "kd: decor in stage distil (in the 2 of 3 trainings that measured it)" in gradient_shares(group).notes[-1]
+    empty = records[2].model_copy(update={"gradient_shares": {"distil": {"soft": [], "decor": []}}})
+    (group,) = groups([*measured, empty])
+    assert "in the 2 of 3 trainings" in gradient_shares(group).notes[-1]
+    (group,) = groups([empty])
+    assert gradient_shares(group) is None
+    (group,) = groups([r.model_copy(update={"gradient_shares": quiet}) for r in learned_together("rte", "mrpc")])
+    assert "(in its one training)" in gradient_shares(group).notes[-1]
+
+
+def learned_together(*tasks: str, seed: int = 0) -> list[Record]:
+    """The records of one training on several tasks: one a task."""
+    partners = tuple(Partner(task=task, train="1" * 64, teacher="2" * 64) for task in tasks)
+    found = []
+    for task in tasks:
+        plain = factories.record("kd", task, seed, 0.7)
+        cell = plain.cell.model_copy(update={"together": partners})
+        found.append(plain.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)}))
+    assert len({record.train_key for record in found}) == 1
+    return found
+
+
+def costing(record: Record, examples: int) -> Record:
+    assert record.train
+    return record.model_copy(update={"train": record.train.model_copy(update={"examples": examples})})
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(("rte", "mrpc", "cola")), st.lists(st.integers(0, 10**6), min_size=1, max_size=4), min_size=1
+    )
+)
+def test_cost_is_the_mean_over_the_seeds_of_each_task_summed_over_tasks(examples):
+    """However many seeds each task has."""
+    records = [
+        costing(factories.record("kd", task, seed, 0.7), number)
+        for task, numbers in examples.items()
+        for seed, number in enumerate(numbers)
+    ]
+    table = cost(groups(records)[0])
+    expected = sum(sum(numbers) / len(numbers) for numbers in examples.values())
+    assert float(table.rows[0][3].replace(",", "")) == pytest.approx(expected, abs=0.51)
+    assert table.rows[0][2] == str(len(records))
+
+
+def test_a_training_of_several_tasks_costs_once():
+    records = [costing(r, 900 + 200 * seed) for seed in (0, 1) for r in learned_together("rte", "mrpc", seed=seed)]
+    table = cost(groups(records)[0])
+    assert table.rows[0][2:4] == ["2", "1,000"]
+
+
+def test_examples_before_the_counted_stages_are_named():
+    """A method that first trains something for an epoch saw more than the recipe's epochs: 40 rows, 3 epochs."""
+    plain, more = (
+        [costing(factories.record("kd", "rte", s, 0.7), 120) for s in (0, 1)],
+        factories.record("microbert", "rte", 0, 0.7),
+    )
+    assert plain[0].cell.recipe["epochs"] * plain[0].cell.data.rows["train"] == 120
+    quiet = cost(groups([*plain, costing(more, 120)])[0])
+    assert not any("preparatory" in note for note in quiet.notes)
+    table = cost(groups([*plain, costing(more, 160)])[0])
+    (note,) = [note for note in table.notes if "preparatory" in note]
+    assert "microbert: 40." in note
+    assert "kd" not in note
+
+
+def test_rows_that_augmentation_made_are_no_preparatory_stage():
+    record = costing(factories.record("tinybert", "rte", 0, 0.7), 2400)
+    rows = {"augmentation.rte": {"key": "1" * 64, "rows": 800}}
+    table = cost(groups([record.model_copy(update={"artefacts": rows})])[0])
+    assert not any("preparatory" in note for note in table.notes)
+
+
+def test_what_is_computed_before_the_trainings_is_named_once():
+    """An ensemble's answers take long and are in no column."""
+    ensemble = {
+        "ensemble_targets.rte": {"key": "1" * 64, "weights": "2" * 64, "seconds": 1300.4},
+        "vocabulary": {"key": "3" * 64, "weights": "4" * 64, "seconds": 0.2},
+    }
+    records = [factories.record("mtdnn", "rte", s, 0.7).model_copy(update={"artefacts": ensemble}) for s in (0, 1)]
+    table = cost(groups(records)[0])
+    assert [note for note in table.notes if "in no column" in note] == [
+        "Ensemble targets, for mtdnn: 1,300 s, once for all seeds; in no column of this table."
+    ]
+
+
+def sized(task: str, embedding: int, head: int) -> Record:
+    plain = factories.record("words", task, 0, 0.7)
+    sizes = {"parameters": 10**6 + embedding + head, "embedding": embedding, "pooler_and_head": head}
+    return plain.model_copy(update={"sizes": plain.sizes.model_copy(update=sizes)})
+
+
+def test_a_row_of_two_vocabularies_has_two_sizes():
+    (group,) = groups([sized("rte", 200_000, 300), sized("mrpc", 1_400_000, 300)])
+    assert accuracy(group, Footnotes()).rows[0][1] == "1.20 to 2.40"
+    assert [row[:2] for row in sizes_of(group).rows] == [["words, mrpc", "2.40"], ["words, rte", "1.20"]]
+
+
+def test_a_row_whose_head_for_pairs_is_larger_has_two_sizes():
+    """Four times as wide a head is another model; a class more is not."""
+    (group,) = groups([sized("rte", 200_000, 240_000), sized("sst2", 200_000, 60_000)])
+    assert accuracy(group, Footnotes()).rows[0][1] == "1.26 to 1.44"
+    assert len(sizes_of(group).rows) == 2
+
+
+def test_heads_of_different_tasks_are_no_different_sizes():
+    (group,) = groups([sized("rte", 204_900, 50), sized("mrpc", 204_900, 300)])
+    assert accuracy(group, Footnotes()).rows[0][1] == "1.20"
+    assert [row[:2] for row in sizes_of(group).rows] == [["words", "1.20"]]

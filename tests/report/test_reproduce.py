@@ -1,0 +1,284 @@
+"""The commands that reports and pages print: they are complete, find every record of their tables, and ask for no other."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import factories
+import pages
+import pytest
+import tiny
+from conftest import SHARED
+
+from bench.record.cell import TEACHER, record_key
+from bench.record.freshness import other_version
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.report.experiment import Section, Shown, Typed, write_experiment
+from bench.report.groups import Group, groups
+from bench.plan.commands import scoring_again
+from bench.report.reproduce import commands, experiment_command, located, places, , verifying
+from bench.report.write import write_reports
+
+ROOT = pages.ROOT
+REFERENCE = Path("results/reference")
+REVIEWS = SHARED / "extra" / "imdb" / "plain_text" / "train-00000-of-00001.parquet"
+
+
+@pytest.fixture
+def at_root(monkeypatch: pytest.MonkeyPatch, embedded: None) -> None:
+    """Where a reader of a clone types."""
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def real(shared_glue: Path) -> None:
+    if not REVIEWS.is_file():
+        pytest.skip("needs the IMDb reviews in ../shared/extra/imdb, of which the general starts were made")
+
+
+def in_place(words: list[str]) -> list[str]:
+    """A printed command with the places of real GLUE and of the reviews, whose names alone it has."""
+    there = {
+        "--data": lambda name: str(SHARED / "glue") if name == "glue" else name,
+        "--corpus": lambda _: str(REVIEWS),
+    }
+    return [there.get(before, str)(word) for before, word in zip(["", *words], words, strict=False)]
+
+
+def planned(bench, tmp_path: Path, words: list[str]) -> dict[str, str]:
+    """Key of every cell that a `run` of these words asks for -> its state."""
+    verb, *options = in_place(words)
+    assert verb == "run"
+    answer = bench("plan", *options, "--json", tmp_path / "plan.json")
+    assert answer.returncode == 0, answer.stderr
+    return {cell["key"]: cell["state"] for cell in json.loads((tmp_path / "plan.json").read_text())["cells"]}
+
+
+def of_reference(real: bool) -> list[Group]:
+    store = Store(REFERENCE)
+    found = [g for g in groups(store.records(), store.freshness) if g.slug.startswith("folder-") == real]
+    for group in found:
+        located(group, store)
+    assert found
+    return found
+
+
+def check_group(bench, tmp_path: Path, group: Group) -> None:
+    """Its commands ask for its records and for nothing else; a row's keys are compared without its operating point."""
+    asked: dict[str, str] = {}
+    for command in commands(group):
+        asked |= planned(bench, tmp_path, shlex.split(command)[3:])
+    shown = {record_key(record.cell) for record in group.records if not other_version(record)}
+    assert shown <= set(asked), group.title
+    check_states(asked, group.records)
+
+
+def check_states(asked: dict[str, str], records: Iterable[Record]) -> None:
+    """All is there, but for what these records have of an older version of a method: the report says so."""
+    older = {record_key(record.cell) for record in records if other_version(record)}
+    assert Counter(asked.values()) == Counter(there=len(asked) - len(older)) + Counter({"to do": len(older)})
+
+
+def test_commands_of_the_sample_suites_report_find_its_records(bench, tmp_path, at_root):
+    for group in of_reference(real=False):
+        check_group(bench, tmp_path, group)
+
+
+@pytest.mark.slow
+def test_commands_of_the_reports_of_real_glue_find_their_records(bench, tmp_path, at_root, real):
+    for group in of_reference(real=True):
+        check_group(bench, tmp_path, group)
+
+
+def above_tables(report: str) -> list[tuple[list[str], set[str]]]:
+    """The last command above each table of a report in the README and docs/, and the table's rows."""
+    return [
+        (pages.commands(text[: found.start()])[-1], {pages.name_of(row) for row in found["table"].splitlines()[2:]})
+        for page in pages.PAGES
+        for text in [page.read_text()]
+        for found in pages.MARKED.finditer(text)
+        if (found["report"] or "").startswith(report)
+    ]
+
+
+def check_page(bench, tmp_path: Path, report: str) -> None:
+    ((words, rows),) = above_tables(report)
+    asked = planned(bench, tmp_path, words)
+    records = [r for r in Store(REFERENCE).records() if report.removeprefix("reports/") in r.cell.data.slug]
+    check_states(asked, [r for r in records if r.called in rows])
+    assert {r.called for r in records if r.key in asked} == rows
+
+
+def test_the_command_above_the_sample_suites_table_finds_its_rows(bench, tmp_path, at_root):
+    check_page(bench, tmp_path, "reports/sample-v1")
+
+
+@pytest.mark.slow
+def test_the_command_above_the_readmes_table_finds_its_rows(bench, tmp_path, at_root, real):
+    check_page(bench, tmp_path, "reports/folder-glue")
+
+
+def words_of(command: str) -> dict[str, str]:
+    """Options and values of a command."""
+    words = shlex.split(command)[4:]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_each_command_asks_for_its_rows_tasks_and_seeds_alone():
+    """Rows of other tasks or seeds would make a reader train what the table does not show."""
+    records = [factories.record("kd", task, seed, 0.6) for task in ("rte", "mnli") for seed in (0, 1, 2)]
+    records += [factories.record("pkd", "rte", 0, 0.6)]
+    records += [factories.record("tinybert", "rte", seed, 0.6) for seed in (0, 1)] + [
+        factories.record("tinybert", "mnli", 0, 0.6)
+    ]
+    (group,) = groups(records)
+    asked = [words_of(command) for command in commands(group)]
+    assert [(a["--methods"], a["--tasks"], a["--seeds"]) for a in asked] == [
+        ("kd", "mnli,rte", "0,1,2"),
+        ("pkd", "rte", "0"),
+        ("tinybert", "rte", "0,1"),
+        ("tinybert", "mnli", "0"),
+    ]
+    for one in asked:
+        assert {"--threads", "--device", "--results", "--data", "--teacher", "--recipe", "--epochs"} <= set(one)
+
+
+def test_rows_whose_starts_had_other_texts_have_commands_of_their_own():
+    """One command has one --corpus."""
+
+    def from_text(label: str, key: str, *files: str) -> Record:
+        start = {"key": key * 64, "text": {"files": list(files), "tokens": 300}}
+        return factories.record(label).model_copy(update={"artefacts": {"general_start": start}})
+
+    records = [from_text("kd", "a", "a.txt"), from_text("pkd", "b", "b.txt", "c.txt"), from_text("microbert", "c")]
+    (group,) = groups([*records, factories.record("plain")])
+    found = commands(group)
+    assert sorted(re.findall(r"--corpus \S+|--corpus-tokens \d+", " ".join(found))) == [
+        *("--corpus a.txt", "--corpus b.txt", "--corpus c.txt"),
+        *["--corpus-tokens 300"] * 3,  # also of the sample suite's sentences, which no file has
+    ]
+    assert sum("plain" in words_of(command.replace("--corpus c.txt ", ""))["--methods"] for command in found) == 1
+    assert places(found) == ["tiny-glue", "a.txt", "b.txt", "c.txt"]
+
+
+def test_a_report_of_teachers_alone_names_the_verb_that_makes_them():
+    (group,) = groups([factories.record(TEACHER)])
+    (command,) = commands(group)
+    assert command.startswith("python -m bench teacher --tasks rte --data ")
+    assert "--methods" not in command
+    assert "--seeds" not in command
+
+
+def test_commands_say_where_their_records_are(tmp_path, monkeypatch):
+    """Typed at the same place, `show`, `trace` and `verify` find what the report shows."""
+    store = Store(tmp_path / "deep" / "records")
+    for record in factories.paper():
+        store.write(record)
+    monkeypatch.chdir(tmp_path)
+    (report,) = write_reports(store, tmp_path / "p")
+    text = report.read_text()
+    found = re.findall(r"`(python -m bench [^`]+)`", text)
+    assert {command.split()[3] for command in found} == {"run", "show", "trace", "verify"}
+    assert all("--results deep/records" in command for command in found)
+    monkeypatch.chdir(tmp_path / "p")
+    (again,) = write_reports(store, tmp_path / "q")
+    assert "--results records" in again.read_text()
+    assert str(tmp_path) not in again.read_text()
+
+
+def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(tmp_path):
+    """A table of old records alone asks for the corpus too, where any record of the folder knows it."""
+    start = {"key": "d" * 64, "train": {"steps": 1, "tokens": 1, "seconds_own": 1.0}}
+    old = factories.record("kd").model_copy(update={"artefacts": {"general_start": start}})
+    text = {"text": {"files": ["reviews.txt"], "tokens": 300}}
+    new = factories.record("kd", "mnli", precision="bf16").model_copy(
+        update={"artefacts": {"general_start": start | text}}
+    )
+    store = Store(tmp_path)
+    for record in (old, new):
+        store.write(record)
+    alone, together = groups([old])[0], groups([old])[0]
+    located(together, store)
+    assert "--corpus" not in commands(alone)[0]
+    for command in (commands(together)[0], verifying(together), experiment_command(together, Path("e.toml"), "", "")):
+        assert "--corpus reviews.txt --corpus-tokens 300" in command
+
+
+def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder, monkeypatch):
+    """Typed where the files are, the command finds the record; a file may have another name than its task."""
+    monkeypatch.chdir(tmp_path)
+    Path(teacher_folder.name).symlink_to(teacher_folder)
+    rows = "sentence,label\n" + "the cat runs,positive\na dog sleeps,negative\n" * 20
+    for name in ("train.csv", "dev.csv"):
+        Path(name).write_text(rows)
+    Path("my file.toml").write_text(
+        'name = "reviews"\ntrain = "train.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\n'
+        'labels = ["negative", "positive"]\nmetrics = ["accuracy"]\n'
+    )
+    words = ["--methods", f"finetune:{tiny.SHAPE}:start=random", "--tasks", "my file.toml", "--epochs", 1]
+    done = bench("run", *words, "--teacher", teacher_folder, "--results", "r", "--reports", "p", "--yes")
+    assert done.returncode == 0, done.stderr
+    (report,) = Path("p").glob("*.md")
+    (command,) = re.findall(r"- made again by: `python -m bench (.*)`", report.read_text())
+    assert "bench verify" not in report.read_text()  # it has no option for the file
+    again = bench(*shlex.split(command), "--reports", "p")
+    assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
+    (record,) = [r for r in Store(Path("r")).records() if r.cell.method != TEACHER]
+    older = record.cell.data.model_copy(update={"task_file": ""})
+    assert record_key(record.cell.model_copy(update={"data": older})) == record.key
+    (group,) = groups([record.model_copy(update={"cell": record.cell.model_copy(update={"data": older})})])
+    assert words_of(commands(group)[0])["--tasks"] == "reviews.toml"
+
+
+def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(tmp_path, monkeypatch):
+    """Nobody takes it for the paper's results; a record that two tables show is counted once."""
+    monkeypatch.chdir(tmp_path)
+    store = Store(tmp_path / "r")
+    for record in factories.paper():
+        store.write(record)
+    cells = [r.cell for r in factories.paper() if r.cell.tasks == ("rte",)]
+    shown = [Shown(cell, cell.label, cell.ablation_of) for cell in cells]
+    sections = [Section("one", "accuracy", shown), Section("two", "differences", shown)]
+    asked = Typed(tmp_path / "experiments" / "e.toml", "one,two", "rte")
+    (report,) = write_experiment("A paper", sections, store, tmp_path / "p", False, asked)
+    text = report.read_text()
+    assert text.startswith("# A paper; our own runs, not the paper's results\n")
+    assert "; seeds 0, 1." in text
+    (command,) = re.findall(r"- made again by: `(.*)`", text)
+    said = words_of(command)
+    assert (said["--experiment"], said["--table"], said["--tasks"]) == ("experiments/e.toml", "one,two", "rte")
+    assert (said["--seeds"], said["--results"]) == ("0,1", "r")
+    done = len({record_key(cell) for cell in cells} & {r.key for r in factories.paper() if r.status == "ok"})
+    assert f"- {done} records;" in text
+
+
+def test_examples_in_the_help_are_complete():
+    """Options that exist, and a record that is there."""
+    from typer.main import get_command
+
+    from bench.cli import app
+
+    verbs = {name: verb for name, verb in get_command(app).commands.items() if name != "store"}  # a group of verbs
+    keys = [record.key for record in Store(ROOT / REFERENCE).records()]
+    for verb in verbs.values():
+        (words,) = pages.commands(f"    {verb.epilog.removeprefix('Example: ')}\n")
+        assert words[0] == verb.name
+        assert {w for w in words if w.startswith("--")} <= {name for option in verb.params for name in option.opts}
+        if verb.name in ("show", "verify"):
+            assert len([key for key in keys if key.startswith(words[1])]) == 1
+
+
+def test_the_card_of_a_kept_student_says_with_which_data_it_is_scored():
+    cell = factories.record("kd").cell
+    assert scoring_again(cell) == (
+        "python -m bench run --methods checkpoint:THIS-FOLDER --tasks rte --data tiny-glue --teacher tiny-bert"
+    )
+    own = cell.data.model_copy(update={"slug": "own-reviews", "task_file": "r.toml"})
+    own_cell = cell.model_copy(update={"data": own, "tasks": ("reviews",)})
+    assert scoring_again(own_cell).endswith("--tasks r.toml --teacher tiny-bert")

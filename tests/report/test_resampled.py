@@ -1,0 +1,165 @@
+"""One comparison has one interval: whichever row is named first, whatever else is compared, in every verb."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import factories
+import numpy as np
+import pytest
+import random_answers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.analysis.choose import Budget, choose
+from bench.analysis.compare import compare, table
+from bench.record.store import Store
+from bench.report.comparison import MEAN, NO_LEAST, compared, said_of
+from bench.report.groups import Column, groups
+from bench.report.paired_comparisons import differences, resample
+from bench.report.resampled import Resampled, chance
+from bench.stats.metrics import METRICS, metric_of
+from bench.stats.paired import mcnemar, resampled_scores
+from bench.stats.power import least_gap_without_disagreement
+
+REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
+TASKS = ("cola", "mrpc", "rte", "sst2")
+
+
+def answered(metric, rows, examples=60, resamples=300):
+    """Records of rows (name -> seeds) with made answers to one column, and the column resampled; by row's name."""
+    form = metric_of(metric).form
+    labels = random_answers.some(form, np.random.default_rng(1), examples)
+    records, predicted = {}, {}
+    for row, seeds in rows.items():
+        for seed in range(seeds):
+            rng = np.random.default_rng([*row.encode(), seed])
+            said = random_answers.mixed(labels, random_answers.some(form, rng, examples), rng.random(examples) < 0.5)
+            record = factories.record(row, "rte", seed)
+            score = metric_of(metric).score(said, labels)
+            record = record.model_copy(update={"scores": {"validation": {metric: score}}})
+            records.setdefault(row, []).append(record)
+            predicted[record.key] = said
+    column = Column("rte", "validation", metric)
+    drawn = resampled_scores(list(predicted.values()), labels, metric, chance(column, "examples"), resamples)
+    return records, Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), set())
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(METRICS)), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2))
+def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, firsts, seconds, others):
+    rows = {"kd": firsts, "pkd": seconds}
+    records, data = answered(metric, rows)
+    line, drawn = compared(data, (records["kd"], records["pkd"]), "rte")
+    turned, back = compared(data, (records["pkd"], records["kd"]), "rte")
+    assert turned == line.turned()
+    assert (turned.low, turned.high, turned.p, turned.least) == (-line.high, -line.low, line.p, line.least)
+    assert np.array_equal(drawn, -back)
+    more, wider = answered(metric, {**{f"other{i}": 1 + i for i in range(others)}, **rows})
+    again, same = compared(wider, (more["kd"], more["pkd"]), "another title")
+    assert np.allclose(drawn, same, rtol=0, atol=1e-9)
+    assert (again.p, again.least) == (pytest.approx(line.p), pytest.approx(line.least))
+
+
+def test_two_columns_and_two_pairs_have_chances_of_their_own():
+    column = Column("rte", "validation", "accuracy")
+    first = [chance(column, "difference", "a", "b").random() for _ in range(2)]
+    assert first[0] == first[1] == chance(column, "difference", "b", "a").random()
+    others = [chance(replace(column, task="cola"), "difference", "a", "b"), chance(column, "difference", "a", "c")]
+    others += [chance(column, "examples", "a", "b"), chance(replace(column, metric="f1"), "difference", "a", "b")]
+    assert len({first[0], *(rng.random() for rng in others)}) == 5
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(METRICS)), st.lists(st.floats(0, 1), min_size=2, max_size=2), st.integers(0, 99))
+def test_no_interval_leaves_what_the_metric_can_be(metric, shares, noise):
+    """Two seeds far apart: Student's t of one degree of freedom reached from -159 to +22 points."""
+    records, data = answered(metric, {"kd": 2, "pkd": 2})
+    for number, record in enumerate(records["kd"]):  # trainings that differ by much: one is right, one is not
+        rng = np.random.default_rng([noise, number])
+        data.scores_R[record.key][:] = shares[number] + 0.05 * rng.normal(size=300)
+    line, drawn = compared(data, (records["kd"], records["pkd"]), "rte")
+    signed = metric_of(metric).is_signed
+    most = 200 if signed else 100
+    assert -most <= line.low <= line.high <= most
+    assert np.abs(drawn).max() <= most
+    ratios = metric_of(metric).possible_ratios(drawn, np.full(300, 0.8))
+    assert ratios.min() >= (-1.25 if signed else 0)
+    assert ratios.max() <= 1.25, "nobody keeps more of 80 points than 100"
+    assert line.least is None or line.least <= most
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "pearson"])
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_rows_that_agree_on_all_of_sixty_examples_would_not_show_every_gap(metric, seeds):
+    """Of accuracies at best 5 examples of 60 must speak for one row; before, the least detectable gap was 0.0."""
+    records, data = answered(metric, {"kd": seeds, "pkd": seeds})
+    for row in ("kd", "pkd"):
+        for record in records[row]:
+            data.predicted[record.key] = data.predicted[records["kd"][0].key]
+            data.scores_R[record.key] = data.scores_R[records["kd"][0].key]
+    line, _ = compared(data, (records["kd"], records["pkd"]), "rte")
+    if metric == "accuracy":
+        exact, _ = compared(data, (records["kd"], records["pkd"]), "rte", exact=True)
+        assert 5 / 60 < line.least / 100 < exact.least / 100 < 2 * 6 / 60
+    else:
+        assert line.least is None
+        assert table("kd", "pkd", [line]).splitlines()[-1].split("|")[9].strip() == "–"
+        assert NO_LEAST in said_of([line])
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("examples", [60, 277])
+def test_the_bound_of_the_least_gap_is_what_a_simulation_finds(examples, exact):
+    """Every discordant example on one side: the test finds this gap in four of five tables, and a tenth less not."""
+    bound = least_gap_without_disagreement(examples, exact)
+    rng = np.random.default_rng(examples)
+    found = [
+        np.mean([mcnemar(int(k), 0, exact) <= 0.05 for k in rng.binomial(examples, gap, 4000)])
+        for gap in (bound, 0.9 * bound)
+    ]
+    assert found[0] == pytest.approx(0.8, abs=0.025)
+    assert found[1] < 0.77
+    assert least_gap_without_disagreement(4, exact) is None
+
+
+@functools.cache
+def reference():
+    """The committed table of four tasks, and its columns resampled."""
+    store = Store(REFERENCE)
+    group = next(g for g in groups(store.records()) if g.max_train_rows == 20_000)
+    return group, resample(group, store)
+
+
+def printed(line):
+    return f"{line.difference:+.1f} ({line.low:+.1f} to {line.high:+.1f})"
+
+
+@pytest.mark.parametrize("row", ["microbert", "kd", "moebert"])
+def test_compare_and_the_report_print_the_same_interval_of_the_committed_records(row):
+    group, answered_columns = reference()
+    table = differences(group, answered_columns)[0]
+    cells = next(line for line in table.rows if line[0] == row)
+    assert cells[1] == "finetune"
+    for tasks in (TASKS, TASKS[::-1]):
+        found = compare(REFERENCE, row, "finetune", tasks)["GLUE files from the folder glue"]
+        lines = {line.task: line for line in found}
+        for column, cell in zip(group.columns, cells[2:-1], strict=True):
+            line = lines["sst2, 20,000 rows" if column.task == "sst2" else column.task]
+            assert cell.startswith(printed(line)), (column, cell)
+        assert cells[-1] == printed(lines[MEAN])
+    (alone,) = compare(REFERENCE, "finetune", row, ["rte"])["GLUE files from the folder glue"]
+    assert printed(replace(alone.turned())) == printed(lines["rte"])
+
+
+def test_choose_prints_the_interval_of_compare():
+    (choice,) = (
+        c for c in choose(REFERENCE, Budget(flops=1.6), TASKS) if c.group.max_train_rows == 20_000
+    )  # fmt: skip
+    best = choice.candidates[0].label
+    rows = {row[0]: row[5] for row in choice.table().rows}
+    for other in [c.label for c in choice.candidates[1:]]:
+        mean = compare(REFERENCE, other, best, TASKS)["GLUE files from the folder glue"][-1]
+        assert rows[other] == printed(mean), other

@@ -1,0 +1,166 @@
+"""What rows say of themselves: what they lack of their papers, at which rates they train, what an ablation leaves."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import factories
+import numpy as np
+import pytest
+from transformers import BertConfig
+
+import methods
+from bench.analysis.choose import Candidate, Choice
+from bench.analysis.compare import compare, table
+from bench.audit.checks import audit
+from bench.audit.sheets import read_all
+from bench.plan.scheduled_stages import schedule_stages
+from bench.plan.spelling import parse_one
+from bench.record.cell import record_key, train_key
+from bench.record.recipe import Recipe
+from bench.record.store import Store
+from bench.report.groups import groups
+from bench.report.learning_rates import rates_line, written
+from bench.report.write import write_reports
+from methods.api import Setup
+
+SECOND_STEP = "distilbert (second step only)"
+
+
+def row(spelling, seed=0, score=0.6, *, rate=3e-4, recipe="common", task="rte"):
+    """The record of a row as a run writes it: all its settings, its rate."""
+    record = factories.record(spelling, task, seed, score)
+    cell = record.cell.model_copy(
+        update={
+            "settings": parse_one(spelling).settings,
+            "recipe": {**record.cell.recipe, "learning_rate": rate, "name": recipe},
+        }
+    )
+    return record.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)})
+
+
+def scheduled(spelling):
+    """The counted stages of a row beside BERT-base, by the common recipe."""
+    found = parse_one(spelling)
+    return schedule_stages(found.method.stages(Setup(BertConfig(), 2, ("x",))), found.dropped, Recipe(), 320)[1]
+
+
+def test_what_a_row_lacks_goes_by_its_settings():
+    said = {
+        "distilbert": "distilbert (second step only)",
+        "distilbert:start=random": "distilbert:start=random (second step only)",
+        "distilbert:pretraining=masked": "distilbert:pretraining=masked",
+        "mobilebert": "mobilebert (no pretraining)",
+        "mobilebert:alpha=0:pretraining=progressive": "mobilebert:alpha=0:pretraining=progressive",
+        "kd": "kd",
+    }
+    assert {spelling: row(spelling).called for spelling in said} == said
+    assert factories.record("package/method").called == "package/method"
+    assert factories.record("teacher").called == "teacher"
+
+
+@pytest.mark.parametrize("name", methods.TABLE)
+def test_the_registry_knows_the_settings_that_it_goes_by(name):
+    """It reads no method, so it holds the settings' names and defaults a second time."""
+    default = parse_one(name).method
+    for known in (methods.LACKS, methods.RATES):
+        setting, value = known.get(name, ("", None))[:2]
+        if setting:
+            assert vars(default)[setting] == value
+    settings = parse_one(name).settings
+    paces = {stage.stage.lr_scale(0.0) for stage in scheduled(name) if stage.stage.lr_scale} or {1.0}
+    assert paces == {methods.rate_factor(name, settings)}
+    assert bool(methods.lacking(name, settings)) == (name in methods.LACKS)
+
+
+def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):
+    store = Store(tmp_path / "r")
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=200)
+    rows = [factories.record("teacher", score=0.7, macs=10**9), factories.record("finetune", score=0.6)]
+    for record in [*rows, row("distilbert"), row("mobilebert"), row("distilbert:start=random")]:
+        answers = np.where(rng.random(200) < 0.8, labels, 1 - labels)
+        logits = np.eye(2, dtype=np.float32)[answers]
+        score = float((answers == labels).mean())
+        kept = record.model_copy(update={"scores": {"validation": {"accuracy": score}}})
+        found = {"logits": logits, "labels": labels, "examples": np.arange(200, dtype=np.uint64)}
+        store.write(kept, {f"{name}.validation": value for name, value in found.items()})
+    (path,) = write_reports(store, tmp_path / "p")
+    named = [line.split("|")[1].strip() for line in path.read_text().splitlines() if line.startswith("| distilbert")]
+    assert len(named) >= 7  # accuracy, differences, variants, reappearance, kept, cost, sizes, records
+    assert all("(second step only)" in name for name in named)
+    assert f"{SECOND_STEP}, % of teacher" in named
+    assert "| mobilebert (no pretraining) " in path.read_text()
+    findings = audit(read_all([path]).sheets)  # the made sizes of the teacher fit no model
+    assert not [found for found in findings if found.row != "teacher"]
+    for file in (tmp_path / "p").glob("*.csv"):
+        names = [cell for line in csv.reader(io.StringIO(file.read_text())) for cell in line if "bert" in cell]
+        assert names
+        assert not any("step only" in name or "no pretraining" in name for name in names), file.name
+    (lines,) = compare(tmp_path / "r", "distilbert", "mobilebert").values()
+    assert lines[0].turned().names == ("mobilebert (no pretraining)", SECOND_STEP)
+    header = table("distilbert", "mobilebert", lines).splitlines()[0]
+    assert f" {SECOND_STEP} |" in header
+    assert " mobilebert (no pretraining) |" in header
+    choice = Choice(groups(store.records())[0], [], [Candidate("distilbert", None, None, None)])
+    assert choice.table().rows[0][0] == SECOND_STEP
+    assert choice.table().values[0][0] == "distilbert"
+    assert SECOND_STEP in " ".join(choice.said())
+
+
+def test_every_report_has_the_rates_of_its_rows_and_how_they_were_chosen():
+    rows = [row("kd"), row("finetune"), row("pkd", rate=1.5e-4), row("fastbert", rate=1.5e-4), row("bilstm:rate=4")]
+    rows += [row("distilbert", rate=1.5e-4), row("distilbert:start=random"), row("kd:temperature=4")]
+    (group,) = groups([factories.record("teacher", score=0.7), *rows])
+    line = rates_line(group)
+    assert line.startswith(
+        "Learning rates at their peak: 1.5e-4 for teacher, distilbert, pkd; 3e-4 for distilbert:start=random, finetune, kd; "
+        "1.2e-3 for bilstm; 1.5e-3 for fastbert. "
+    )
+    assert (
+        "encoder of width 512 or more, has its teacher's rate (1.5e-4 of teachers less than 512 wide, 3e-5 of" in line
+    )
+    assert (
+        "3e-4 was chosen with plain fine-tuning on training rows of that suite, held back, and then looked at on its"
+        in line
+    )
+    assert "development rows of mrpc and cola" in line
+    assert "No rate was tuned on real GLUE" in line
+    (sample,) = groups([factories.record("kd", data="sample-v1")])
+    assert "the sample suite, this report's own data" in rates_line(sample)
+
+
+def test_by_the_papers_recipe_each_stage_has_its_own_rate():
+    (group,) = groups([row("kd", recipe="paper")])
+    line = rates_line(group)
+    assert "each stage of a student at its paper's own" in line
+    assert "3e-4" not in line
+
+
+def test_what_was_not_trained_has_no_rate():
+    finished = factories.record("checkpoint:mine")
+    assert rates_line(groups([finished])[0]) == ""
+
+
+@pytest.mark.parametrize("rate, text", [(3e-4, "3e-4"), (1.5e-3, "1.5e-3"), (1.0, "1e0"), (1.2345e-5, "1.234e-5")])
+def test_a_rate_is_written_short(rate, text):
+    assert written(rate) == text
+
+
+@pytest.mark.parametrize(
+    "spelling, left",
+    [
+        ("pd:finetune=true:start=masked:-soft", {"hard": 1.0}),
+        ("kd:-hard", {"soft": 0.5}),
+        ("kd:alpha=1", {"soft": 1.0}),
+        ("pkd:-patience:-soft", {"hard": 0.5}),
+        ("mtdnn:-soft", {"hard": 0.5}),
+        ("mtdnn:loss=code:-soft", {"hard": 1.0}),
+        ("moebert:-layer:-pred", {"hard": 1.0}),
+    ],
+)
+def test_a_dropped_term_leaves_the_others_at_the_weights_that_the_header_says(spelling, left):
+    found = scheduled(spelling)
+    assert [{name: term.weight for name, term in stage.terms.items()} for stage in found] == [left]
+    assert found[0].steps == 30

@@ -1,0 +1,296 @@
+"""Every metric and every form of answer holds what it promises, and a new metric is one file."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import factories
+import numpy as np
+import pytest
+import random_answers
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bench.stats.metrics as registry
+from bench.analysis.check_paper import named_in
+from bench.analysis.compare import table
+from bench.analysis.gate import budgets_of
+from bench.analysis.power import what_it_tells
+from bench.data.tasks import GLUE, from_toml
+from bench.errors import InputError
+from bench.record.code_hash import MOVED, code_of, scoring_code
+from bench.report.comparison import compared
+from bench.report.groups import Column
+from bench.report.resampled import Resampled, chance
+from bench.stats.form import CLASSES, FORMS, SCORE, SPAN, Span, misshapen
+from bench.stats.guards import suspicions
+from bench.stats.metrics import METRICS, Metric, fitting, label_of, metric_of, register
+from bench.stats.paired import Pairs, resampled_scores
+from bench.stats.resampling import Confusion, Repeated
+from methods import losses
+
+ROOT = Path(__file__).resolve().parents[2]
+EVERY_METRIC = pytest.mark.parametrize("metric", list(METRICS.values()), ids=lambda metric: metric.name)
+EVERY_FORM = pytest.mark.parametrize("form", FORMS.values(), ids=lambda form: form.name)
+
+
+@EVERY_METRIC
+@settings(deadline=None)  # the first call imports scipy
+@given(seed=st.integers(0, 999), examples=st.integers(1, 40), kinds=st.integers(1, 5))
+def test_a_metric_stays_in_its_range_and_gives_its_most_to_right_answers(metric, seed, examples, kinds):
+    rng = np.random.default_rng(seed)
+    labels, predicted = (random_answers.some(metric.form, rng, examples, kinds) for _ in range(2))
+    assert metric.low - 1e-9 <= metric.score(predicted, labels) <= metric.high + 1e-9
+    best = metric.score(labels.copy(), labels)
+    assert best == pytest.approx(metric.high) or (best == 0 and len(np.unique(labels)) <= 1) or metric.name == "f1"
+
+
+@EVERY_METRIC
+@settings(deadline=None)  # the first call imports scipy
+@given(seed=st.integers(0, 999), examples=st.integers(2, 30))
+def test_the_fast_form_gives_what_the_plain_one_gives_the_same_examples(metric, seed, examples):
+    rng = np.random.default_rng(seed)
+    labels, *systems = (random_answers.some(metric.form, rng, examples) for _ in range(3))
+    times = np.stack([np.bincount(rng.integers(examples, size=examples), minlength=examples) for _ in range(5)])
+    fast = metric.resampling.scorer(systems, labels)(times)
+    np.testing.assert_allclose(fast, Repeated(metric.score).scorer(systems, labels)(times), atol=1e-9)
+    if not isinstance(metric.resampling, Confusion):
+        rows = metric.resampling.of_rows(np.stack(systems), labels)
+        np.testing.assert_allclose(rows, [metric.score(one, labels) for one in systems], atol=1e-9)
+
+
+@EVERY_METRIC
+def test_swapping_answers_is_the_enumeration_of_all_swaps(metric):
+    rng = np.random.default_rng(5)
+    labels = random_answers.some(metric.form, rng, 7)
+    first, second = (
+        random_answers.mixed(labels, random_answers.some(metric.form, rng, 7), rng.random(7) < 0.6),
+        labels[::-1].copy(),
+    )
+    observed, drawn = abs(metric.score(first, labels) - metric.score(second, labels)), []
+    for swap in itertools.product([False, True], repeat=7):
+        a, b = (random_answers.mixed(x, y, np.array(swap)) for x, y in ((second, first), (first, second)))
+        drawn.append(abs(metric.score(a, labels) - metric.score(b, labels)))
+    equal = np.isclose(drawn, observed)
+    expected = ((np.array(drawn) > observed) & ~equal).mean() + 0.5 * equal.mean()
+    found = Pairs([first], [second], labels, metric.name).permutation(np.random.default_rng(0), 3000)
+    assert found == pytest.approx(expected, abs=0.05)
+
+
+@EVERY_METRIC
+def test_the_share_of_right_answers_is_the_score(metric):
+    if metric.right is None:
+        return
+    rng = np.random.default_rng(1)
+    labels, predicted = (random_answers.some(metric.form, rng, 50) for _ in range(2))
+    right = metric.right(predicted, labels)
+    assert right.shape == (50,)
+    assert metric.score(predicted, labels) == pytest.approx(right.mean())
+
+
+@EVERY_METRIC
+def test_the_code_of_a_metric_is_found_and_is_its_own(metric):
+    assert code_of("scoring", (metric.code,)).hash
+    assert scoring_code((metric.name,)).of == (metric.code,)
+    others = [code_of("scoring", (other.code,)).hash for other in METRICS.values() if other is not metric]
+    assert code_of("scoring", (metric.code,)).hash not in others
+
+
+@pytest.mark.parametrize("name", ["accuracy", "f1", "macro_f1", "weighted_f1", "matthews", "pearson", "spearman"])
+def test_older_records_name_the_same_code_by_another_name(name):
+    """Committed records say FORMULAS[accuracy]; it is where the table says, and its hash is the same."""
+    older = f"bench.stats.metrics:FORMULAS[{name}]"
+    assert MOVED[older] == METRICS[name].code
+    assert code_of("scoring", (older,)).hash == scoring_code((name,)).hash
+
+
+def test_names_and_ranges_that_cannot_be_printed_are_refused():
+    for change in ({"name": "Macro F1"}, {"low": -2.0}, {"high": 0.0}, {"high": 100.0}):
+        with pytest.raises(ValueError):
+            replace(METRICS["accuracy"], **change)
+    with pytest.raises(ValueError, match="two metrics"):
+        register(replace(METRICS["accuracy"], label="another"))
+    with pytest.raises(InputError, match="did you mean 'accuracy'"):
+        metric_of("acuracy")
+
+
+@pytest.mark.parametrize(
+    "title, name",
+    [
+        ("MRPC (F1)", "f1"),
+        ("MRPC acc", "accuracy"),
+        ("macro F1", "macro_f1"),
+        ("x weighted_f1", "weighted_f1"),
+        ("CoLA", ""),
+        ("STS-B Spearman", "spearman"),
+    ],
+)
+def test_a_columns_title_names_its_metric(title, name):
+    assert named_in(title) == name
+
+
+@EVERY_FORM
+def test_an_arrays_shape_is_that_of_its_form(form):
+    labels = random_answers.some(form, np.random.default_rng(0), 8)
+    outputs = form.outputs(("a", "b", "c"))
+    logits = np.zeros((8, 5, 2) if form == SPAN else (8, outputs), np.float32)
+    assert form.predicted(logits).shape == labels.shape == (8, *form.shape)
+    arrays = {"logits": logits, "labels": labels}
+    assert misshapen(form, arrays, 8, outputs) == ""
+    assert misshapen(form, {"logits": logits}, 8, outputs) == "", "a set without public labels"
+    assert "labels of shape" in misshapen(form, arrays | {"labels": labels[:7]}, 8, outputs)
+    assert "logits of shape" in misshapen(form, arrays | {"logits": logits[..., None]}, 8, outputs)
+    assert "logits of shape" in misshapen(form, arrays | {"logits": logits[..., :1].repeat(4, -1)}, 8, outputs)
+
+
+@EVERY_FORM
+def test_the_loss_on_labels_is_the_named_one(form):
+    rng = np.random.default_rng(2)
+    labels = torch.from_numpy(random_answers.some(form, rng, 6).astype(form.dtype))
+    logits = torch.randn((6, 4, 2) if form == SPAN else (6, form.outputs(("a", "b", "c"))))
+    given = logits[:, 0] if form == SCORE else logits
+    assert torch.equal(losses.hard(logits, labels), getattr(torch.nn.functional, form.loss)(given, labels))
+
+
+@EVERY_FORM
+@settings(deadline=None)  # the first call imports scipy
+@given(seed=st.integers(0, 99))
+def test_the_constant_answer_scores_what_it_says_and_no_label_scores_more(form, seed):
+    labels = random_answers.some(form, np.random.default_rng(seed), 20)
+    for metric in fitting(form):
+        answer, score = form.constant(labels, 3, metric.score)
+        assert metric.score(np.broadcast_to(answer, labels.shape), labels) == score
+        if metric.right or metric.is_signed:
+            assert all(metric.score(np.broadcast_to(one, labels.shape), labels) <= score + 1e-12 for one in labels)
+
+
+def by_hand(logits, window):
+    """The best span of one example, every pair tried; of equal ones the shorter, then the earlier."""
+    pairs = [(s, e) for s in range(len(logits)) for e in range(s, min(len(logits), s + window))]
+    return max(pairs, key=lambda p: (logits[p[0], 0] + logits[p[1], 1], -(p[1] - p[0]), -p[0]))
+
+
+@given(st.integers(0, 999), st.integers(1, 9), st.integers(1, 12))
+def test_a_span_is_the_best_of_all_pairs(seed, length, window):
+    rng = np.random.default_rng(seed)
+    logits = rng.integers(0, 4, size=(6, length, 2)).astype(float)
+    found = Span(window).predicted(logits)
+    assert [tuple(one) for one in found.tolist()] == [by_hand(one, window) for one in logits]
+
+
+def test_a_span_leaves_out_what_cannot_be_meant():
+    logits = np.full((2, 4, 2), -np.inf)
+    logits[0, 1:3] = [[5.0, 0.0], [0.0, 1.0]]
+    logits[0, 3] = [9.0, -np.inf]  # the largest start has no end after it
+    assert SPAN.predicted(logits).tolist() == [[1, 2], [0, 0]]
+
+
+def test_the_metrics_of_spans():
+    labels = np.array([[2, 4], [1, 1], [0, 3], [5, 6]])
+    predicted = np.array([[2, 4], [2, 2], [2, 5], [6, 6]])
+    assert metric_of("exact_match").score(predicted, labels) == 0.25
+    assert metric_of("token_f1").score(predicted, labels) == pytest.approx((1 + 0 + 4 / 8 + 2 / 3) / 4)
+
+
+def test_spans_are_scored_compared_and_guarded():
+    from bench.train.prediction import score
+
+    rng = np.random.default_rng(0)
+    labels = random_answers.some(SPAN, rng, 40, 6)
+    logits = rng.normal(size=(40, 6, 2)).astype(np.float32)
+    logits[np.arange(40), labels[:, 0], 0] += 3.0
+    logits[np.arange(40), labels[:, 1], 1] += 3.0
+    predicted = SPAN.predicted(logits)
+    found = score(logits, labels, ("exact_match", "token_f1"))
+    assert found == {name: METRICS[name].score(predicted, labels) for name in found}
+    assert 0.5 < found["exact_match"] <= found["token_f1"] < 1
+    pairs = Pairs([predicted], [random_answers.some(SPAN, rng, 40, 6)], labels, "exact_match")
+    assert pairs.discordant()[0] > pairs.discordant()[1]
+    assert pairs.permutation(rng, 500) < 0.01
+    assert suspicions(logits, labels, (), "token_f1") == []
+    (line,) = suspicions(np.zeros((40, 6, 2)), labels, (), "token_f1")
+    assert str(line) == "answers the same span to every example"
+    (line,) = suspicions(-logits, labels, (), "exact_match")
+    assert line.what.startswith("no better than one span for every example (exact_match ")
+
+
+@pytest.mark.parametrize("value", [[3, 1], [1], "12", [0.5, 1], None, [-1, 2], [True, True]])
+def test_what_is_no_span_is_refused(value):
+    with pytest.raises(InputError, match="of qa should be the numbers of its first and last token"):
+        SPAN.label(value, (), "qa")
+    assert SPAN.label([1, 3], (), "qa") == [1, 3]
+
+
+@pytest.fixture
+def balanced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metric]:
+    """The metric that docs/metrics.md shows, as a new file of the folder."""
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "metrics.md").read_text(), re.DOTALL)
+    assert code
+    (tmp_path / "balanced.py").write_text(code.group(1))
+    monkeypatch.setattr(registry, "__path__", [*registry.__path__, str(tmp_path)])
+    registry.discover()
+    try:
+        yield METRICS["balanced_accuracy"]
+    finally:
+        del METRICS["balanced_accuracy"], sys.modules["bench.stats.metrics.balanced"]
+
+
+def test_a_new_metric_is_one_file(balanced, tmp_path):
+    """A task file may name it; it is scored, compared, guarded, given a budget and printed."""
+    from bench.train.prediction import score
+
+    for name in ("train.csv", "dev.csv"):
+        (tmp_path / name).write_text("sentence,label\nfine,yes\n")
+    file = tmp_path / "mine.toml"
+    text = 'name = "mine"\ntrain = "train.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\n'
+    file.write_text(text + 'labels = ["no", "yes"]\nmetrics = ["balanced_accuracy"]\n')
+    assert from_toml(file).metrics == ("balanced_accuracy",)
+    file.write_text(text + 'metrics = ["balanced_accuracy"]\n')
+    with pytest.raises(InputError, match="does not fit; for this task: pearson, spearman"):
+        from_toml(file)
+
+    labels = np.repeat([0, 1], [30, 10])
+    logits = {row: np.eye(2, dtype=np.float32)[np.r_[[0] * a, [1] * (40 - a)]] for row, a in (("kd", 24), ("pkd", 34))}
+    assert score(logits["kd"], labels, ("balanced_accuracy",)) == {"balanced_accuracy": pytest.approx(0.9)}
+    assert suspicions(logits["kd"], labels, (), "balanced_accuracy") == []
+
+    column = Column("mine", "validation", "balanced_accuracy")
+    assert column.title == "mine (balanced acc)"
+    predicted, records = {}, {}
+    for row in logits:
+        record = factories.record(row, "rte")
+        scores = {"validation": score(logits[row], labels, ("balanced_accuracy",))}
+        records[row] = record.model_copy(update={"scores": scores})
+        predicted[record.key] = CLASSES.predicted(logits[row])
+    drawn = resampled_scores(list(predicted.values()), labels, column.metric, chance(column, "examples"), 300)
+    data = Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), set())
+    line, _ = compared(data, ([records["kd"]], [records["pkd"]]), "mine")
+    assert (line.test, line.metric) == ("permutation", "balanced_accuracy")
+    assert line.low <= line.difference <= line.high
+    assert "balanced_accuracy" in table("kd", "pkd", [line])
+    assert budgets_of(["balanced_accuracy=2"]) == {"balanced_accuracy": 2.0}
+    assert "| balanced_accuracy | balanced acc | classification | 0 to 1 | permutation |" in registry.table()
+
+
+def test_the_label_of_a_metric_of_a_paper_is_its_name():
+    assert [label_of(name) for name in ("accuracy", "matthews", "unknown")] == ["acc", "Matthews", "unknown"]
+
+
+def test_power_is_of_tasks_with_a_share_of_right_answers():
+    with pytest.raises(InputError, match="stsb is a regression: there is no share of right answers"):
+        what_it_tells("stsb", None, None, 10.0)
+    assert all(what_it_tells(name, None, None, 10.0)["least_gap"] > 0 for name in GLUE if name != "stsb")
+
+
+def test_every_task_of_glue_has_the_form_and_metrics_that_suit_it():
+    for task in GLUE.values():
+        assert task.form.outputs(task.labels) == task.num_labels
+        for name in task.metrics:
+            assert metric_of(name) in fitting(task.form)
+            assert metric_of(name).misfit(task.labels) == ""

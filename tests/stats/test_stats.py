@@ -1,0 +1,458 @@
+"""Statistics that hold what they promise: level and coverage under a null, and the same numbers as well-kept libraries."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+import random_answers
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn import metrics as oracle
+from statsmodels.stats.contingency_tables import mcnemar as oracle_mcnemar
+from statsmodels.stats.multitest import multipletests
+
+from bench.stats.form import CLASSES
+from bench.stats.metrics import METRICS, fitting
+from bench.stats.multiple import holm
+from bench.stats.paired import (
+    Pairs,
+    bootstrap_p,
+    counts,
+    interval,
+    least_detectable,
+    mcnemar,
+    resampled_scores,
+)
+from bench.stats.power import examples_for, least_gap, least_gap_of_seeds, power, power_of_seeds, seeds_for
+
+OF_CLASSES = [metric.name for metric in fitting(CLASSES)]
+
+
+def null(rng, examples, disagreement=0.1, accuracy=0.8):
+    """Two classifiers of the same accuracy that differ in being right on so many examples."""
+    labels = rng.integers(2, size=examples)
+    right = rng.random(examples) < accuracy
+    differ, who = rng.random(examples) < disagreement, rng.random(examples) < 0.5
+    first, second = np.where(differ, who, right), np.where(differ, ~who, right)
+    return np.where(first, labels, 1 - labels), np.where(second, labels, 1 - labels), labels
+
+
+def simulate(tables, examples, resamples=1000):
+    """Percent of tables with a rejection at 5 %, and percent of intervals that cover 0."""
+    rng = np.random.default_rng(examples)
+    rejected, covered = Counter(), Counter()
+    for _ in range(tables):
+        first, second, labels = null(rng, examples)
+        for metric in OF_CLASSES:
+            pairs = Pairs([first], [second], labels, metric)
+            drawn = pairs.bootstrap(rng, resamples)
+            low, high = interval(drawn)
+            covered[metric] += low <= 0 <= high
+            rejected["bootstrap", metric] += bootstrap_p(drawn) <= 0.05
+            rejected["permutation", metric] += pairs.permutation(rng, resamples) <= 0.05
+        discordant = Pairs([first], [second], labels, "accuracy").discordant()
+        rejected["mid-p"] += mcnemar(*discordant) <= 0.05
+        rejected["exact"] += mcnemar(*discordant, exact=True) <= 0.05
+    return {k: 100 * v / tables for k, v in rejected.items()}, {k: 100 * v / tables for k, v in covered.items()}
+
+
+def check(rejected, covered, slack):
+    """Within the promised bounds, widened by the simulation's own noise."""
+    for test, share in rejected.items():
+        low = 0 if test == "exact" else 4.3 - slack
+        assert low <= share <= 5.7 + slack, (test, share)
+    for metric, share in covered.items():
+        assert 94 - slack <= share <= 96 + slack, (metric, share)
+
+
+def test_level_and_coverage_under_a_null_of_four_hundred_tables():
+    check(*simulate(400, 408, 500), slack=2.5)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("examples", [408, 872])
+def test_level_and_coverage_under_a_null_of_ten_thousand_tables(examples):
+    check(*simulate(10_000, examples, 2000), slack=0)
+
+
+def family_wise(tables, comparisons):
+    """Percent of tables of several null comparisons with any rejection after Holm."""
+    rng = np.random.default_rng(5)
+    false = 0
+    for _ in range(tables):
+        values = []
+        for _ in range(comparisons):
+            only = rng.multinomial(408, [0.05, 0.05, 0.9])
+            values.append(mcnemar(int(only[0]), int(only[1])))
+        false += min(holm(values)) <= 0.05
+    return 100 * false / tables
+
+
+def test_a_table_of_ten_null_comparisons_rejects_in_at_most_one_of_twenty():
+    assert family_wise(2000, 10) <= 5.7 + 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_ten_thousand_tables_of_ten_null_comparisons():
+    assert family_wise(10_000, 10) <= 5.7
+
+
+def scattered(rng, examples, seeds, shift, system, run):
+    """Two systems of the same kind, answers right or wrong: [2][seeds] of [examples], and the labels.
+
+    Examples are easy or hard for all; a system finds some of them easier (``system``), a training is better or worse as a
+    whole (``shift``) and on single examples (``run``).
+    """
+    easy = rng.normal(1.5, 2, examples)
+    labels = rng.integers(2, size=examples)
+    sides = []
+    for _ in range(2):
+        latent = easy + rng.normal(0, system, examples)
+        latent = latent + rng.normal(0, shift, (seeds, 1)) + rng.normal(0, run, (seeds, examples))
+        sides.append([np.where(right, labels, 1 - labels) for right in latent > 0])
+    return sides, labels
+
+
+def rejections(tables, examples, seeds, shift, system, run, metric="accuracy", fewer=None):
+    """Percent of null tables of several seeds that the bootstrap, with Student's t over seeds, rejects at 5 %.
+
+    ``fewer``: seeds of the first system, where it has not as many.
+    """
+    rng = np.random.default_rng([examples, seeds, round(100 * shift)])
+    rejected = 0
+    for _ in range(tables):
+        (first, second), labels = scattered(rng, examples, seeds, shift, system, run)
+        first = first[:fewer]
+        rejected += bootstrap_p(Pairs(first, second, labels, metric).bootstrap(rng, 1000)) <= 0.05
+    return 100 * rejected / tables
+
+
+SCATTERS = [(0, 1, 0.3), (0, 0.3, 1), (0.1, 0.5, 0.7), (0.3, 0.5, 0.7), (0.6, 0.5, 0.7), (0.3, 1.5, 0.3)]
+"""Trainings that differ not at all or by several points, systems alike or unlike."""
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_trainings_that_scatter_by_points_do_not_make_a_difference(seeds):
+    """Resampling the seeds themselves rejected 26 and 17 of 100 such tables."""
+    assert rejections(200, 277, seeds, 0.6, 0.5, 0.7) <= 5 + 4.5  # three standard errors of 200 tables
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+@pytest.mark.parametrize("examples", [277, 872])
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_the_level_of_several_seeds_whatever_scatters(seeds, examples, metric):
+    for scatter in SCATTERS:
+        assert rejections(500, examples, seeds, *scatter, metric) <= 7 + 3, scatter
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("fewer, seeds", [(1, 2), (1, 3), (1, 5), (2, 3), (2, 5), (3, 5)])
+def test_the_level_where_one_row_has_fewer_seeds(fewer, seeds):
+    """Beside the one training that shares its seed, a row of one seed was called different in up to 70 of 100 null tables."""
+    for scatter in SCATTERS:
+        assert rejections(500, 277, seeds, *scatter, fewer=fewer) <= 12 + 3, scatter
+
+
+def test_one_seed_beside_several_is_taken_to_scatter_as_they_do():
+    (first, second), labels = scattered(np.random.default_rng(3), 872, 3, 0.6, 0.5, 0.7)
+    drawn = [
+        Pairs(first[:1], second, labels, "accuracy", fixed).bootstrap(np.random.default_rng(0), 4000)
+        for fixed in ((False, False), (True, False))
+    ]
+    assert np.median(drawn[0]) == pytest.approx(np.median(drawn[1]), abs=0.005)
+    assert drawn[0].std() > 1.3 * drawn[1].std(), "a teacher of all seeds has no other trainings"
+    turned = Pairs(second, first[:1], labels, "accuracy").bootstrap(np.random.default_rng(0), 4000)
+    assert -np.median(turned) == pytest.approx(np.median(drawn[0]), abs=0.005)
+
+
+def test_a_row_of_one_seed_is_seldom_called_different_for_its_seed():
+    """Quick form of the simulation: three trainings beside one, by several points apart as trainings."""
+    assert rejections(200, 277, 3, 0.6, 0.5, 0.7, fewer=1) <= 8 + 5
+
+
+def test_seeds_that_agree_leave_the_examples_their_chance():
+    """Three trainings that answer alike tell no more than one of them."""
+    rng = np.random.default_rng(2)
+    first, second, labels = null(rng, 872)
+    once = Pairs([first], [second], labels, "accuracy").bootstrap(np.random.default_rng(0), 4000)
+    thrice = Pairs([first] * 3, [second] * 3, labels, "accuracy").bootstrap(np.random.default_rng(0), 4000)
+    assert interval(thrice) == pytest.approx(interval(once), abs=1e-12)
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_scores_that_agree_by_luck_do_not_make_chance_disappear(seeds):
+    """Every training right on as many examples, but on others each time: what it is right on is chance all the same."""
+    rng = np.random.default_rng(5)
+    labels = np.zeros(277, int)
+    first, second = ([np.where(rng.permutation(277) < right, labels, 1) for _ in range(seeds)] for right in (155, 148))
+    low, high = interval(Pairs(first, second, labels, "accuracy").bootstrap(np.random.default_rng(0), 4000))
+    standard_error = np.sqrt(2 * 0.25 / 277 / seeds)
+    assert high - low == pytest.approx(2 * 1.96 * standard_error, rel=0.15)
+
+
+def test_several_seeds_still_find_a_difference_that_is_there():
+    """Five points of 872 examples, trainings that scatter by one: found in most tables with three seeds."""
+    rng = np.random.default_rng(3)
+    found = 0
+    for _ in range(60):
+        (first, second), labels = scattered(rng, 872, 3, 0.05, 0.5, 0.5)
+        worse = [np.where(rng.random(872) < 0.1, 1 - one, one) for one in second]  # three of four were right
+        found += bootstrap_p(Pairs(first, worse, labels, "accuracy").bootstrap(rng, 1000)) <= 0.05
+    assert found >= 45
+
+
+def test_the_least_detectable_difference_of_normal_chance_is_2_8_standard_errors():
+    drawn = np.random.default_rng(0).normal(3.0, 2.0, 400_000)
+    assert least_detectable(drawn) == pytest.approx(2 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)), rel=0.01)
+
+
+@pytest.mark.parametrize(("first_only", "second_only"), [(0, 0), (5, 5), (3, 9), (9, 3), (0, 7), (40, 21)])
+def test_exact_mcnemar_is_that_of_statsmodels(first_only, second_only):
+    table = [[100, first_only], [second_only, 30]]
+    expected = oracle_mcnemar(table, exact=True).pvalue if first_only + second_only else 1.0
+    assert mcnemar(first_only, second_only, exact=True) == pytest.approx(min(1.0, expected), abs=1e-9)
+
+
+def test_mid_p_is_the_exact_value_less_half_of_what_was_seen():
+    # one-sided: P(X < 3) + P(X = 3) / 2 of 12 throws; two-sided twice that
+    below, seen = stats.binom.cdf(2, 12, 0.5), stats.binom.pmf(3, 12, 0.5)
+    assert mcnemar(3, 9) == pytest.approx(2 * (below + seen / 2), abs=1e-12)
+    assert mcnemar(9, 3) == mcnemar(3, 9)
+    assert mcnemar(4, 4) == pytest.approx(1 - stats.binom.pmf(4, 8, 0.5) / 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_holm_is_that_of_statsmodels(seed):
+    values = np.random.default_rng(seed).random(9) ** 3
+    np.testing.assert_allclose(holm(values), multipletests(values, method="holm")[1], atol=1e-9)
+    assert holm([]) == []
+
+
+def of_several(mean):
+    """scikit-learn's F1 over several classes; without ``labels`` it counts those that occur in either argument."""
+    return lambda true, predicted: oracle.f1_score(true, predicted, average=mean, zero_division=0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40), st.data())
+def test_f1_over_several_classes_is_that_of_scikit_learn_also_of_resampled_examples(rows, data):
+    """Classes that nobody names, of 0 to 5, do not count; a resample without a class is scored without it."""
+    true, predicted = np.array(rows).T
+    drawn = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=len(rows), max_size=len(rows))))
+    for mean in ("macro", "weighted"):
+        for rows_drawn in (np.arange(len(rows)), drawn):
+            expected = of_several(mean)(true[rows_drawn], predicted[rows_drawn])
+            confusion = oracle.confusion_matrix(true[rows_drawn], predicted[rows_drawn], labels=range(6))[None]
+            assert METRICS[f"{mean}_f1"].score(predicted[rows_drawn], true[rows_drawn]) == pytest.approx(
+                expected, abs=1e-12
+            )
+            assert METRICS[f"{mean}_f1"].resampling.of(confusion, np.arange(6))[0] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_metrics_are_those_of_scikit_learn_from_predictions_and_from_confusion(classes):
+    rng = np.random.default_rng(classes)
+    for _ in range(20):
+        true, predicted = rng.integers(classes, size=60), rng.integers(classes, size=60)
+        confusion = oracle.confusion_matrix(true, predicted, labels=range(classes))[None]
+        wanted = {"accuracy": oracle.accuracy_score, "matthews": oracle.matthews_corrcoef}
+        wanted |= {f"{mean}_f1": of_several(mean) for mean in ("macro", "weighted")}
+        if classes == 2:
+            wanted["f1"] = oracle.f1_score
+        for name, score in wanted.items():
+            expected = score(true, predicted)
+            assert METRICS[name].score(predicted, true) == pytest.approx(expected, abs=1e-9)
+            assert METRICS[name].resampling.of(confusion, np.arange(classes))[0] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_metrics_of_confusions_without_anything_are_zero(name):
+    constant = np.array([[[5, 0], [5, 0]]])
+    value = METRICS[name].resampling.of(constant, np.arange(2))[0]
+    assert value == METRICS[name].score(np.zeros(10, int), np.array([0, 1] * 5))
+
+
+def test_correlations_row_by_row_are_those_of_scipy():
+    rng = np.random.default_rng(0)
+    predicted, labels = rng.integers(0, 6, (5, 40)).astype(float), rng.random((5, 40))
+    for name, score in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
+        expected = [score(a, b).statistic for a, b in zip(predicted, labels, strict=True)]
+        np.testing.assert_allclose(METRICS[name].resampling.of_rows(predicted, labels), expected, atol=1e-9)
+    assert METRICS["pearson"].resampling.of_rows(np.ones((1, 5)), labels[:1, :5])[0] == 0
+
+
+@pytest.mark.parametrize("metric", ["pearson", "spearman"])
+def test_correlations_from_counts_are_those_of_the_drawn_examples(metric):
+    rng = np.random.default_rng(4)
+    first, labels = rng.integers(0, 9, 30).astype(float), rng.integers(0, 6, 30).astype(float)
+    pairs = Pairs([first], [rng.random(30)], labels, metric)
+    drawn, _ = pairs.drawn(np.random.default_rng(11), 50)
+    times = counts(30, np.random.default_rng(11), 50)
+    assert (times.sum(1) == 30).all()
+    expected = [METRICS[metric].score(np.repeat(first, row), np.repeat(labels, row)) for row in times]
+    np.testing.assert_allclose(drawn[:, 0], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("metric", OF_CLASSES)
+def test_resampling_patterns_is_resampling_examples(metric):
+    """The same distribution as drawing row numbers and scoring them one by one."""
+    rng = np.random.default_rng(3)
+    first, second, labels = null(rng, 150, 0.3)
+    pairs = Pairs([first], [second], labels, metric)
+    fast = pairs.bootstrap(rng, 4000)
+    slow = np.empty(4000)
+    for i in range(4000):
+        rows = rng.integers(150, size=150)
+        slow[i] = METRICS[metric].score(first[rows], labels[rows]) - METRICS[metric].score(second[rows], labels[rows])
+    assert fast.mean() == pytest.approx(slow.mean(), abs=4 * slow.std() / 60)
+    np.testing.assert_allclose(
+        np.quantile(fast, [0.025, 0.5, 0.975]), np.quantile(slow, [0.025, 0.5, 0.975]), atol=0.012
+    )
+
+
+@pytest.mark.parametrize("metric", list(METRICS))
+def test_scores_on_drawn_examples_are_those_of_the_plain_form_and_hang_on_no_other_system(metric):
+    rng = np.random.default_rng(6)
+    form = METRICS[metric].form
+    systems = [random_answers.some(form, rng, 40, kinds=1 + size) for size in (1, 2, 5)]
+    labels = random_answers.some(form, rng, 40)
+    whole = resampled_scores(systems, labels, metric, np.random.default_rng(2), 250)
+    times = np.concatenate([counts(40, again, size) for again in [np.random.default_rng(2)] for size in (200, 50)])
+    for system, drawn in zip(systems, whole.T, strict=True):
+        expected = [METRICS[metric].score(np.repeat(system, row, 0), np.repeat(labels, row, 0)) for row in times]
+        np.testing.assert_allclose(drawn, expected, atol=1e-9)
+        alone = resampled_scores([system], labels, metric, np.random.default_rng(2), 250)
+        np.testing.assert_allclose(drawn, alone[:, 0], atol=1e-12)
+
+
+def test_a_constant_answer_has_no_correlation_whatever_its_value():
+    labels = np.random.default_rng(0).normal(size=50)
+    for value in (0.0, 0.1, 1e6, -3e-7):
+        for metric in ("pearson", "spearman"):
+            assert not resampled_scores([np.full(50, value)], labels, metric, np.random.default_rng(0), 200).any()
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "pearson"])
+def test_permutation_is_the_enumeration_of_all_swaps(metric):
+    rng = np.random.default_rng(7)
+    labels = rng.integers(2, size=9) if metric != "pearson" else rng.random(9)
+    first = labels.copy() if metric != "pearson" else labels + 0.2 * rng.random(9)
+    second = (rng.integers(2, size=9) if metric != "pearson" else rng.random(9)).astype(first.dtype)
+    score = METRICS[metric].score
+    observed = abs(score(first, labels) - score(second, labels))
+    drawn = []
+    for swap in itertools.product([False, True], repeat=9):
+        a, b = np.where(swap, second, first), np.where(swap, first, second)
+        drawn.append(abs(score(a, labels) - score(b, labels)))
+    equal = np.isclose(drawn, observed)
+    expected = ((np.array(drawn) > observed) & ~equal).mean() + 0.5 * equal.mean()
+    found = Pairs([first], [second], labels, metric).permutation(rng, 20_000)
+    assert found == pytest.approx(expected, abs=0.012)
+
+
+def test_power_is_what_a_simulation_finds():
+    rng = np.random.default_rng(2)
+    only = rng.multinomial(408, [0.085, 0.015, 0.9], size=2000)
+    found = np.mean([mcnemar(int(a), int(b)) <= 0.05 for a, b, _ in only])
+    assert power(0.07, 408, 0.1) == pytest.approx(found, abs=0.03)
+
+
+@pytest.mark.parametrize(("seeds", "shift"), [(2, 0.1), (3, 0.25), (5, 0.25)])
+def test_power_of_seeds_is_what_a_simulation_finds(seeds, shift):
+    """Of two kinds of systems 4 points apart that agree on most examples; the formula a little cautious."""
+    rng, found, gaps, apart, scatter = np.random.default_rng(seeds), [], [], [], []
+    for _ in range(150):
+        (first, second), labels = scattered(rng, 872, seeds, shift, 0.6, 0.2)
+        worse = [np.where(rng.random(872) < 0.08, 1 - one, one) for one in second]
+        found.append(bootstrap_p(Pairs(first, worse, labels, "accuracy").bootstrap(rng, 1000)) <= 0.05)
+        right = np.stack([[one == labels for one in side] for side in (first, worse)])
+        gaps.append(right[0].mean() - right[1].mean())
+        apart.append((right[0] != right[1]).mean())
+        scatter.append(right.mean(-1).var(1, ddof=1).mean())
+    said = power_of_seeds(np.mean(gaps), 872, seeds, np.sqrt(np.mean(scatter)), np.mean(apart))
+    assert said == pytest.approx(np.mean(found), abs=0.15)
+
+
+def test_least_gap_of_seeds_agrees_with_power_and_ends_at_the_examples():
+    gap = least_gap_of_seeds(872, 3, 0.01)
+    assert power_of_seeds(gap, 872, 3, 0.01) == pytest.approx(0.8, abs=1e-6)
+    assert least_gap(872) < least_gap_of_seeds(872, 10, 0.01) < gap < least_gap_of_seeds(872, 2, 0.01)
+    needed = seeds_for(0.04, 872, 0.01)
+    assert power_of_seeds(0.04, 872, needed, 0.01) >= 0.8 > power_of_seeds(0.04, 872, needed - 1, 0.01)
+    assert seeds_for(0.02, 277, 0.001) is None
+    with pytest.raises(ValueError, match="two seeds"):
+        power_of_seeds(0.02, 872, 1, 0.01)
+
+
+def test_least_gap_and_examples_needed_agree_with_power():
+    gap = least_gap(408)
+    assert power(gap, 408) == pytest.approx(0.8, abs=1e-6)
+    assert power(0.03, examples_for(0.03)) >= 0.8 > power(0.03, examples_for(0.03) - 1)
+    assert least_gap(20_000) < least_gap(408) < least_gap(71)
+    with pytest.raises(ValueError, match="disagreement"):
+        power(0.2, 100, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--task", "rte", "--gap", 1.0), "found in 8% of them"),
+        (("--tasks", "rte", "--gap", 1.0), "found in 8% of them"),
+        (("--tasks", "rte,mrpc"), "\n\nmrpc (408 examples)"),
+        (("--tasks", "mrpc", "--seeds", "0,1,2", "--spread", 1.5), "with 3 seeds of each that scatter by 1.5 points"),
+        (("--examples", 10_000), "least gap found in 80%"),
+        (
+            ("--task", "mrpc", "--seeds", 3, "--spread", 1.5),
+            "with 3 seeds of each that scatter by 1.5 points: the least gap is",
+        ),
+        (("--task", "sst2", "--gap", 3, "--seeds", 3, "--spread", 1.5), "for 80% it takes"),
+        (
+            ("--task", "rte", "--gap", 2, "--seeds", 3, "--spread", 1.5),
+            "a hundred seeds are too few: it takes more examples",
+        ),
+    ],
+)
+def test_the_power_verb(bench, words, said):
+    answer = bench("power", *words)
+    assert answer.returncode == 0, answer.stderr
+    assert said in answer.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--task", "rte", "--examples", 5),
+        ("--task", "ret"),
+        ("--task", "stsb"),
+        ("--task", "rte", "--gap", 11),
+        ("--task", "rte", "--seeds", 3),
+        ("--tasks", "rte", "--seeds", "many"),
+        ("--tasks", "rte,ret"),
+        ("--task", "rte", "--spread", 1),
+        ("--task", "rte", "--seeds", 3, "--spread", 0),
+    ],
+)
+def test_bad_questions_of_power_are_bad_input(bench, words):
+    answer = bench("power", *words)
+    assert answer.returncode == 2
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_sizes_of_development_sets_are_those_of_the_files(shared_glue):
+    from bench.analysis.power import SIZES
+    from bench.data.sources import source_for
+    from bench.data.tasks import GLUE
+
+    for name, size in SIZES.items():
+        source = source_for(GLUE[name], str(shared_glue), True)
+        if source.has(GLUE[name], GLUE[name].evaluation[0]):
+            assert len(source.load(GLUE[name], GLUE[name].evaluation[0])) == size

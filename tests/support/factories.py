@@ -1,0 +1,112 @@
+"""Records made in code, for tests of reports: built from the frozen ones, with scores of our choice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from bench.record.cell import record_key, train_key
+from bench.record.schema import Failure, Record, load
+from bench.record.task_facts import lifted
+from bench.stats.metrics import metric_of
+
+FROZEN = Path(__file__).parents[1] / "records" / "v1"
+EVALUATIONS = {"mnli": ("matched", "mismatched")}
+METRICS = {"cola": ("matthews", "accuracy"), "mrpc": ("f1", "accuracy"), "stsb": ("spearman", "pearson")}
+
+
+def record(
+    label: str = "kd",
+    task: str = "rte",
+    seed: int = 0,
+    score: float | None = 0.6,
+    *,
+    macs: int | None = None,
+    ablation_of: str | None = None,
+    failed: str | None = None,
+    data: str | None = None,
+    precision: str = "fp32",
+) -> Record:
+    """One record; ``score=None`` with ``failed`` gives a failed one."""
+    base = load((FROZEN / ("teacher.json" if label == "teacher" else "ok.json")).read_text(), label)
+    names = EVALUATIONS.get(task, ("validation",))
+    cell = base.cell.model_copy(
+        update={
+            "label": label,
+            "method": label.split(":")[0].split(" ")[0],
+            "settings": {"label": label},
+            "ablation_of": ablation_of,
+            "tasks": (task,),
+            "seed": seed,
+            "numeric": base.cell.numeric.model_copy(update={"precision": precision}),
+            "data": base.cell.data.model_copy(
+                update={
+                    "evaluation": dict.fromkeys(names, "0" * 64),
+                    "rows": {"train": 40, **dict.fromkeys(names, 40)},
+                    **({"name": data, "slug": data} if data else {}),
+                }
+            ),
+        }
+    )
+    sizes = base.sizes.model_copy(update={"macs": macs}) if macs and base.sizes else base.sizes
+    done = score is not None
+    return base.model_copy(
+        update={
+            "key": record_key(cell),
+            "train_key": train_key(cell),
+            "cell": cell,
+            "task": lifted((task,), {}),
+            "status": "ok" if done else "failed",
+            "scores": {
+                n: dict.fromkeys(METRICS.get(task, ("accuracy",)), score - 0.01 * i) for i, n in enumerate(names)
+            }
+            if done
+            else {},
+            "sizes": sizes if done else None,
+            "train": base.train if done else None,
+            "error": Failure(type="CellError", message=failed, traceback="") if failed else None,
+        }
+    )
+
+
+def limited(record: Record, limit: int, rows: int) -> Record:
+    """The same training on so many rows, drawn from more."""
+    data = record.cell.data.model_copy(
+        update={"train": "4" * 64, "max_train_rows": limit, "rows": {**record.cell.data.rows, "train": rows}}
+    )
+    cell = record.cell.model_copy(update={"data": data})
+    return record.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)})
+
+
+def consistent(record: Record, arrays: dict[str, np.ndarray]) -> tuple[Record, dict[str, np.ndarray]]:
+    """The record with the keys that follow from its cell and the scores that follow from these answers; and both for a store.
+
+    Examples that are not given are numbered.
+    """
+    scores = {}
+    for name, metrics in record.scores.items():
+        logits, labels = arrays[f"logits.{name}"], arrays[f"labels.{name}"]
+        found = [metric_of(metric) for metric in metrics]
+        scores[name] = {metric.name: metric.score(metric.form.predicted(logits), labels) for metric in found}
+        arrays = {f"examples.{name}": np.arange(len(labels), dtype=np.uint64), **arrays}
+    keys = {"key": record_key(record.cell, record.point), "train_key": train_key(record.cell)}
+    return record.model_copy(update={**keys, "scores": scores}), arrays
+
+
+def paper() -> list[Record]:
+    """Two tasks, a teacher, three students, an ablation row, two seeds, one failure and one gap."""
+    found = [record("teacher", task, score=value, macs=10**9) for task, value in (("rte", 0.7), ("mnli", 0.8))]
+    for seed in (0, 1):
+        found += [
+            record("kd", "rte", seed, 0.60 + 0.02 * seed),
+            record("kd", "mnli", seed, 0.75),
+            record("microbert", "rte", seed, 0.66 - 0.02 * seed),
+            record("microbert w/o Dis", "rte", seed, 0.64, ablation_of="microbert"),
+        ]
+    found += [
+        record("microbert", "mnli", 0, 0.78),
+        record("microbert", "mnli", 1, None, failed="the term dis.adv became nan at step 3"),
+        record("wide", "rte", 0, 0.69, macs=2 * 10**9),
+    ]
+    return found

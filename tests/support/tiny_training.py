@@ -1,0 +1,39 @@
+"""Students that train on a tiny task, in one process and without a run."""
+
+from __future__ import annotations
+
+import tiny
+import torch
+
+from bench.measure.parameters import weights_hash
+from bench.plan.scheduled_stages import schedule_stages
+from bench.plan.spelling import parse_one
+from bench.record.recipe import Recipe
+from bench.train.loop import train_task
+from bench.train.numerics import Numerics, RandomState
+from bench.train.student_trainer import StudentTrainer
+from methods.api import Setup
+
+RECIPE = Recipe(epochs=3.0, batch_size=8, learning_rate=3e-3, max_length=64)
+
+CPU = torch.device("cpu")
+
+
+def trainer(spelling: str, data, num_labels: int = 2, seed: int = 0, recipe: Recipe = RECIPE) -> StudentTrainer:
+    row = parse_one(f"{spelling}:{tiny.SHAPE}:start=random")
+    setup = Setup(tiny.config(num_labels=num_labels), num_labels, ("tiny",))
+    random = RandomState(seed, CPU)
+    with random.current():
+        student = row.method.build(setup)
+    scheduled = schedule_stages(row.method.stages(setup), row.dropped, recipe, len(data))
+    made = StudentTrainer(spelling, student, random, *scheduled, Numerics())
+    made.method = row.method
+    return made
+
+
+def finished(trainers, data, num_labels: int = 2, seed: int = 0):
+    train_task(trainers, data, seed, tiny.classifier(num_labels, seed=5).eval(), Numerics(), RECIPE.batch_size)
+    for one in trainers:
+        if one.error:
+            raise one.error
+    return [weights_hash(t.method.deploy(t.student)[""]) for t in trainers]

@@ -1,0 +1,113 @@
+"""The shipped epoch chosen on development rows: on those that are scored, and said so, or on the other half of them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tiny
+
+from bench.data.sources import ReportedHalf, source_for
+from bench.data.tasks import GLUE
+from bench.record.store import Store
+
+SMALL = f"{tiny.SHAPE}:start=random"
+ROWS = f"kd:{SMALL},fastbert:branch_heads=4:branch_width=12,moebert:experts=2:expert_size=24:shared_size=12,finetune:{SMALL},microbert:{SMALL}:tasks=together"
+
+
+def records(root):
+    return {(r.cell.label, r.cell.tasks[0], r.point): r for r in Store(root).records() if r.status == "ok"}
+
+
+def test_halves_are_two_parts_alike_in_labels_wherever_the_rows_come_from():
+    whole = tiny.split(41, 3)
+    choose, report = whole.halves()
+    assert sorted([*choose.ids, *report.ids]) == list(whole.ids)
+    counts = [np.bincount(half.labels, minlength=4) for half in (choose, report)]
+    assert (abs(counts[0] - counts[1]) <= 1).all()
+    order = np.random.default_rng(0).permutation(41).tolist()
+    again = whole.take(order).halves()
+    assert [set(half.ids) for half in again] == [set(choose.ids), set(report.ids)]
+
+
+def test_unlabelled_sets_and_train_stay_whole(glue_folder):
+    task = GLUE["mnli"]
+    source = source_for(task, str(glue_folder), True)
+    half = ReportedHalf(source)
+    assert [len(half.load(task, e)) for e in task.evaluation] == [20, 20, 40]
+    assert len(half.load(task, "train")) == 40
+
+
+@pytest.fixture
+def typed(glue_folder, teacher_folder, tmp_path):
+    return (
+        *("run", "--tasks", "rte,sst2", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 3),
+        *("--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+
+
+@pytest.mark.slow
+def test_the_best_epoch_is_shipped_and_looking_for_it_changes_no_training(bench, typed, tmp_path):
+    for words in (("--checkpoint", "best-on-dev"), ()):
+        done = bench(*typed, "--methods", ROWS, *words)
+        assert done.returncode == 0, done.stderr
+    found = records(tmp_path / "r")
+    chosen = {where: r for where, r in found.items() if r.cell.selection}
+    assert len({label for label, *_ in chosen}) == 5
+    differ = 0
+    for (label, task, point), record in chosen.items():
+        assert label.endswith(" (best epoch)")
+        last = found[label.removesuffix(" (best epoch)"), task, point]
+        said = record.usage["epochs"]
+        assert len(said["scores"]) == 3
+        assert said["shipped"] == 1 + int(np.argmax(said["scores"]))
+        if not point and not record.cell.together:
+            assert 100 * record.scores["validation"]["accuracy"] == pytest.approx(max(said["scores"]), abs=1e-3)
+        assert record.terms == last.terms
+        assert (record.weights == last.weights) == (said["shipped"] == 3)
+        assert record.train_key != last.train_key
+        assert "on the very rows that are scored" in " ".join(record.notes)
+        differ += said["shipped"] != 3
+        if record.cell.method == "moebert" and record.weights == last.weights:  # what the choice asked is no use
+            assert record.usage["load of experts"] == last.usage["load of experts"]
+    assert differ
+    (report,) = (tmp_path / "p").glob("*.md")
+    assert "(best epoch)" in report.read_text()
+    assert "too high by what the choice gains" in report.read_text()
+
+
+def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, tmp_path):
+    done = bench(*typed, "--methods", f"kd:{SMALL}", "--checkpoint", "best-on-half")
+    assert done.returncode == 0, done.stderr
+    found = records(tmp_path / "r")
+    assert len(found) == 4
+    for record in found.values():
+        assert record.cell.data.slug == "folder-tiny-glue-half-dev"
+        assert record.cell.data.rows["validation"] == 20
+    student = next(r for r in found.values() if r.cell.selection)
+    assert student.cell.selection.rule == "half"
+    assert set(student.cell.selection.rows.values()).isdisjoint(student.cell.data.evaluation.values())
+    assert "on the other half of the development rows" in " ".join(student.notes)
+    (report,) = (tmp_path / "p").glob("*.md")
+    assert re.fullmatch("folder-tiny-glue-half-dev-tiny-bert-common-3-epochs-1-threads-[0-9a-f]{8}", report.stem)
+    # and the record can be made again
+    answer = bench("verify", student.key[:10], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
+    assert answer.stdout.startswith("bitwise equal"), answer.stderr
+
+
+def test_a_checkpoint_that_is_none_is_bad_input(bench, typed):
+    answer = bench(*typed, "--methods", "kd", "--checkpoint", "best")
+    assert answer.returncode == 2
+    assert "choose one of last, best-on-dev, best-on-half" in answer.stderr
+
+
+def test_what_chose_the_epoch_is_in_the_key():
+    from factories import record
+
+    from bench.record.cell import Selection, train_key
+
+    cell = record().cell
+    chosen = cell.model_copy(update={"selection": Selection(rule="dev", rows={"rte": "x"})})
+    other = cell.model_copy(update={"selection": Selection(rule="dev", rows={"rte": "y"})})
+    assert len({train_key(c) for c in (cell, chosen, other)}) == 3

@@ -1,0 +1,193 @@
+"""The kind of device is part of what a result is, and times are of the work, not of its launch."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import tiny
+import torch
+from frozen_cell import cell
+
+from bench import api
+from bench.measure.devices import device_of
+from bench.record.cell import Numeric, train_key
+from bench.record.comparability import differing
+from bench.record.keys import digest
+from bench.train import numerics
+from bench.train.numerics import RandomState, Stopwatch
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+def test_the_device_is_in_the_key_and_absent_for_the_cpu():
+    assert "device" not in Numeric().identity()
+    assert Numeric(device="cuda").identity()["device"] == "cuda"
+    assert train_key(cell(numeric__device="cpu")) == train_key(cell())
+    assert train_key(cell(numeric__device="cuda")) != train_key(cell())
+    assert differing(cell(numeric__device="cuda"), cell()) == "precision, threads or device"
+
+
+@pytest.fixture
+def on(monkeypatch, tmp_path, glue_folder, teacher_folder):
+    """A plan as on a machine with this kind of device; nothing is trained, so the device itself is not needed."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the cat runs in the house .\n" * 30)
+
+    def plan(kind: str):
+        monkeypatch.setattr(numerics, "device_of", lambda name: torch.device(kind))
+        rows = f"tinybert:{tiny.SHAPE},moebert,mtdnn,minilm:{tiny.SHAPE}"
+        given = {"methods": rows, "tasks": "rte", "data": str(glue_folder), "teacher": str(teacher_folder)}
+        return api.plan(api.Request(**given, results=tmp_path / "r", corpus=(str(corpus),), corpus_tokens=100))
+
+    return plan
+
+
+def test_nothing_made_on_one_kind_of_device_is_taken_on_another(on):
+    """Records, teachers and artefacts: no key is shared."""
+
+    def keys(kind: str) -> set[str]:
+        plan = on(kind)
+        cells = {train_key(planned.cell) for planned in plan.cells}
+        made = {key for planned in plan.cells for key in planned.cell.artefacts.values()}
+        # the teacher's checkpoint itself comes from outside, and is the same file everywhere
+        outside = {plan.tasks[0].checkpoint.sha256}
+        return (
+            cells | made | set(plan.artefacts.kept) | {planned.cell.teacher.key for planned in plan.cells}
+        ) - outside
+
+    assert keys("cpu") == keys("cpu")
+    assert not keys("cpu") & keys("cuda")
+    assert not keys("cuda") & keys("mps")
+
+
+def test_reports_of_two_kinds_of_device_have_their_own_tables(paper_store):
+    from bench.report.file_names import name_of
+    from bench.report.groups import groups
+
+    records = list(paper_store.records())
+    moved = [
+        r.model_copy(
+            update={"cell": r.cell.model_copy(update={"numeric": r.cell.numeric.model_copy(update={"device": "cuda"})})}
+        )
+        for r in records
+    ]
+    found = groups([*records, *moved])
+    assert len({name_of(group) for group in found}) == 2 * len(groups(records))
+
+
+def test_a_random_state_of_another_kind_of_device_is_refused():
+    state = RandomState(0, CPU)
+    kept = state.state()
+    with pytest.raises(ValueError, match="cpu and cuda cannot go on on cpu"):
+        state.restore({**kept, "cuda": kept["cpu"]})
+
+
+def test_a_state_of_the_cpu_does_not_leave_another_generator_as_it_is(monkeypatch):
+    """As when a training that broke off on the CPU is resumed on CUDA."""
+    kept = RandomState(0, CPU).state()
+    other = RandomState(0, CPU)
+    monkeypatch.setattr(other, "_device", CUDA)
+    with pytest.raises(ValueError, match="cpu cannot go on on cuda"):
+        other.restore(kept)
+
+
+class Later:
+    """An event of a device that works on after it was asked: its time is known once somebody has waited."""
+
+    now, waited = 0.0, 0
+
+    def __init__(self, device, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.at = Later.now
+
+    def synchronize(self):
+        Later.waited += 1
+
+    def elapsed_time(self, end):
+        return end.at - self.at
+
+
+def test_seconds_of_an_accelerator_are_those_of_its_events_and_are_fetched_rarely(monkeypatch):
+    monkeypatch.setattr(numerics.torch, "Event", Later)
+    watch, told = Stopwatch(CUDA), []
+    for milliseconds in (500, 1500):
+        with watch.timing(told.append):
+            Later.now += milliseconds  # the work; the launch itself takes no time
+    assert told == []
+    assert Later.waited == 0
+    watch.settle()
+    watch.settle()
+    assert told == [0.5, 1.5]
+
+
+def test_seconds_of_a_cpu_are_told_at_once():
+    told: list[float] = []
+    with Stopwatch(CPU).timing(told.append):
+        time.sleep(0.01)
+    assert told[0] >= 0.01
+
+
+def test_auto_is_the_cpu_where_there_is_nothing_else(monkeypatch):
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    assert device_of("auto") == CPU
+
+
+@pytest.fixture
+def request_(tmp_path, teacher_folder, glue_folder):
+    def make(results: str, device: str, **changes) -> api.Request:
+        given = {"methods": f"kd:{tiny.SHAPE}:start=random", "tasks": "rte", "data": str(glue_folder)}
+        given |= {"teacher": str(teacher_folder), "results": tmp_path / results, "reports": tmp_path / "reports"}
+        return api.Request(**{**given, "device": device, "epochs": 8.0, **changes})
+
+    return make
+
+
+def student(request: api.Request) -> api.Record:
+    return next(r for r in api.Store(request.results).records() if r.cell.method == "kd")
+
+
+@pytest.mark.cuda
+def test_cuda_and_cpu_share_nothing_and_cuda_repeats_itself(request_):
+    first, again, cpu = (request_(name, kind) for name, kind in (("a", "cuda"), ("b", "cuda"), ("c", "cpu")))
+    for request in (first, again, cpu):
+        assert api.run(request).exit_code == 0
+    assert student(first).key == student(again).key != student(cpu).key
+    assert student(first).cell.numeric.device == "cuda"
+    assert digest(student(first).scores) == digest(student(again).scores)
+
+
+@pytest.mark.cuda
+def test_a_training_that_breaks_off_on_cuda_goes_on_there(request_, monkeypatch, capfd):
+    from interruption import BreaksOff
+
+    from bench.train import training_state
+    from bench.workflows.run import run
+
+    monkeypatch.setattr(training_state, "EVERY_SECONDS", 0.0)
+    whole, broken = request_("whole", "cuda"), request_("broken", "cuda")
+    api.run(whole)
+    with pytest.raises(KeyboardInterrupt):
+        run(broken, BreaksOff("kd", 5))
+    assert api.run(request_("cpu", "cpu")).exit_code == 0  # the CPU does not take the state up
+    assert "goes on" not in capfd.readouterr().err
+    assert api.run(broken).exit_code == 0
+    assert "resumes at step" in capfd.readouterr().err
+    assert student(broken).scores == student(whole).scores
+
+
+@pytest.mark.cuda
+def test_the_seconds_of_a_step_on_cuda_are_those_of_its_work():
+    a = torch.randn(8192, 8192, device="cuda")
+    a @ a
+    torch.cuda.synchronize()
+    begun, told, watch = time.perf_counter(), [], Stopwatch(torch.device("cuda"))
+    with watch.timing(told.append):
+        for _ in range(20):
+            a @ a
+    launched = time.perf_counter() - begun
+    watch.settle()
+    worked = time.perf_counter() - begun
+    assert launched < told[0] <= worked

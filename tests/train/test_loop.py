@@ -1,0 +1,213 @@
+"""The loop: solo equals together, lengths, guards with planted bugs."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+from tiny_training import CPU, RECIPE, finished, trainer
+from torch import nn
+
+import methods
+from bench.errors import CellError
+from bench.measure.parameters import weights_hash
+from bench.plan.scheduled_stages import schedule_stages
+from bench.plan.spelling import parse_one
+from bench.record.recipe import Recipe
+from bench.train.loop import train_task
+from bench.train.numerics import Numerics, RandomState
+from bench.train.student_trainer import StudentTrainer, thinned
+from methods.api import Setup, Stage, Student, Term
+from methods.taps import LOGITS
+
+ALL = ["finetune", "kd", "tinybert", "microbert", "microbert:-dis", "microbert:schedule=tinybert"]
+
+
+@pytest.mark.parametrize("num_labels", [1, 3])
+def test_solo_equals_together_bit_by_bit(teacher_folder, num_labels):
+    data = tiny.encoded(teacher_folder, rows=24, num_labels=num_labels)
+    together = [trainer(name, data, num_labels) for name in ALL]
+    hashes = finished(together, data, num_labels)
+    for name, expected, other in zip(ALL, hashes, together, strict=True):
+        alone = trainer(name, data, num_labels)
+        assert finished([alone], data, num_labels) == [expected], name
+        assert alone.log.terms == other.log.terms, name
+    assert len(set(hashes)) == len(hashes)
+
+
+def test_the_outer_random_state_is_left_alone(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    teacher = tiny.classifier(seed=5).eval()
+    train_task([trainer("microbert", data)], data, 0, teacher, Numerics(), RECIPE.batch_size)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_another_seed_gives_other_weights(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    assert finished([trainer("kd", data)], data) != finished([trainer("kd", data, seed=1)], data, seed=1)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_losses_fall(teacher_folder, name):
+    data = tiny.encoded(teacher_folder)
+    one = trainer(name, data)
+    finished([one], data)
+    stage, terms = list(one.log.terms.items())[-1]
+    # the teacher is random: its soft labels are flat, so what it says of hidden states and labels is what falls
+    falling = [term for term in terms if term in ("hard", "hidn")] or ["pred"]
+    assert all(sum(terms[t][-3:]) < sum(terms[t][:3]) for t in falling[-1:]), (stage, terms)
+
+
+def test_counted_examples_are_the_same_for_every_method(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    trainers = [trainer(name, data) for name in ALL]
+    assert {t.steps("counted") for t in trainers} == {15}
+    assert [scheduled.steps for scheduled in trainers[2].schedule["counted"]] == [10, 5]
+    assert [scheduled.steps for scheduled in trainers[3].schedule["preparation"]] == [5]
+
+
+def test_a_stage_without_terms_gives_its_share_to_the_others(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    row = parse_one("tinybert:-embd:-hidn:-attn")
+    stages = row.method.stages(Setup(tiny.config(), 2, ("tiny",)))
+    assert [
+        (scheduled.stage.name, scheduled.steps)
+        for scheduled in schedule_stages(stages, row.dropped, RECIPE, len(data))[1]
+    ] == [("prediction", 15)]
+    with pytest.raises(CellError, match="keep at least one"):
+        schedule_stages(stages, ("embd", "hidn", "attn", "pred"), RECIPE, len(data))
+
+
+def planted(fn, player: str = "main", **more) -> list[Stage]:
+    hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=LOGITS)
+    return [Stage("planted", {"hard": hard, "bug": Term(fn, student=LOGITS, player=player, **more)})]
+
+
+def run_planted(stages, teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    random = RandomState(0, CPU)
+    bad = StudentTrainer(
+        "bad", Student(tiny.classifier()), random, *schedule_stages(stages, (), RECIPE, len(data)), Numerics()
+    )
+    good = trainer("finetune", data)
+    train_task([bad, good], data, 0, None, Numerics(), RECIPE.batch_size)
+    assert good.error is None, "the other cell should go on"
+    assert good.log.steps == 15
+    return bad.error
+
+
+def test_planted_nan_names_stage_term_and_step(teacher_folder):
+    calls = []
+
+    def bug(batch, student, teacher, aux):
+        calls.append(1)
+        return student.logits.mean() * (float("nan") if len(calls) == 4 else 1.0)
+
+    error = run_planted(planted(bug), teacher_folder)
+    assert isinstance(error, CellError)
+    assert "stage planted: the term bug became nan at step 3" in str(error)
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        lambda b, s, t, aux: s.logits.detach().mean(),
+        lambda b, s, t, aux: s.logits.mean() * 0,
+        lambda b, s, t, aux: sum((x.mean() for x, _ in zip([], [], strict=True)), torch.zeros(())),
+    ],
+    ids=["detached", "times zero", "empty zip"],
+)
+def test_planted_dead_term_is_named(teacher_folder, bug):
+    error = run_planted(planted(bug), teacher_folder)
+    assert isinstance(error, CellError)
+    assert "the term bug never had a gradient" in str(error)
+
+
+def test_planted_undeclared_read_fails_that_cell_only(teacher_folder):
+    error = run_planted(planted(lambda b, s, t, aux: s.hidden(1).mean()), teacher_folder)
+    assert "hidden 1" in str(error)
+
+
+def test_another_player_sees_a_detached_student(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    model = tiny.classifier()
+    before = weights_hash(model)
+    student = Student(model, nn.ModuleDict({"disc": nn.Linear(2, 1)}), {"disc": ("disc",)})
+    term = Term(lambda b, s, t, aux: aux["disc"](s.logits).square().mean(), student=LOGITS, player="disc")
+    hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=LOGITS)
+    stages = [Stage("first", {"disc": term}, extra_steps=99), Stage("then", {"hard": hard})]
+    one = StudentTrainer("x", student, RandomState(0, CPU), *schedule_stages(stages, (), RECIPE, len(data)), Numerics())
+    one.schedule["counted"] = []
+    train_task([one], data, 0, None, Numerics(), RECIPE.batch_size)
+    assert one.error is None
+    assert weights_hash(model) == before
+    assert one.log.steps == 5
+
+
+def test_constant_weight_zero_is_no_term(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    one = trainer("kd:alpha=1", data)
+    assert list(one.schedule["counted"][0].terms) == ["soft"]
+
+
+def test_curves_are_thinned_to_their_means():
+    assert thinned([1.0, 2.0, 3.0]) == [1.0, 2.0, 3.0]
+    assert len(thinned([float(i) for i in range(1000)])) <= 64
+    assert thinned([]) == []
+
+
+@pytest.mark.parametrize("schedule, first, middle, last", [("linear", 0.1, 1.0, 1 / 90), ("constant", 1.0, 1.0, 1.0)])
+def test_learning_rate_factors(schedule, first, middle, last):
+    recipe = Recipe(schedule=schedule)
+    assert recipe.factor(0, 100) == pytest.approx(first)
+    assert recipe.factor(10, 100) == pytest.approx(middle)
+    assert recipe.factor(99, 100) == pytest.approx(last)
+
+
+def test_every_method_fuses_or_ships_a_plain_classifier(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    for name in ALL:
+        one = trainer(name, data)
+        finished([one], data)
+        shipped = one.method.deploy(one.student)[""]
+        assert isinstance(shipped.classifier, nn.Linear)
+        assert not any("projection" in key or "disc" in key for key in shipped.state_dict())
+
+
+def test_the_fused_head_equals_the_mixture():
+    from methods.microbert import TaskExperts
+
+    torch.manual_seed(0)
+    experts = TaskExperts(12, {"a": 3, "b": 3}, 4, dropout=0.1).eval()
+    x = torch.randn(5, 12)
+    for task in (0, 1):
+        torch.testing.assert_close(experts(x, task), experts.fused(task)(x), atol=1e-6, rtol=1e-6)
+    assert not torch.allclose(experts(x, 0), experts(x, 1))
+
+
+def test_unknown_names_offer_the_nearest():
+    with pytest.raises(KeyError, match="did you mean 'microbert'"):
+        methods.get("micro-bert")
+
+
+def test_progress_counts_the_steps_of_students(teacher_folder):
+    """What is left cannot be told from steps that one student takes and steps that five take, counted alike."""
+    data = tiny.encoded(teacher_folder, rows=24)
+    some = [trainer("kd", data), trainer("microbert", data)]
+    alone = sum(some[1].steps(series) for series in ("preparation", "counted")) - some[0].steps("counted")
+    assert alone > 0  # its discriminator prepares while the other waits
+    said = []
+    train_task(
+        some,
+        data,
+        0,
+        tiny.classifier(seed=5).eval(),
+        Numerics(),
+        RECIPE.batch_size,
+        lambda done, total: said.append((done, total)),
+    )
+    steps = [done - before for (done, _), (before, _) in zip(said, [(0, 0), *said], strict=False)]
+    assert steps == [1] * alone + [2] * some[0].steps("counted")
+    assert {total for _, total in said} == {sum(steps)}

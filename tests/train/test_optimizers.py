@@ -1,0 +1,425 @@
+"""The optimisers that a recipe can name: their formulas, their state, what they refuse, and that records of two never mix."""
+
+from __future__ import annotations
+import __future__
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import factories
+import numpy as np
+import pytest
+import tiny
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_training import RECIPE, finished, trainer
+from torch import nn
+
+from bench import optimizers
+from bench.analysis.compare import compare
+from bench.errors import CellError, InputError
+from bench.measure.parameters import weights_hash
+from bench.optimizers import OPTIMIZERS, refusal
+from bench.plan.build import build
+from bench.plan.request import Request
+from bench.plan.scheduled_stages import schedule_stages
+from bench.plan.show import describe
+from bench.plan.spelling import parse_one
+from bench.record.cell import record_key, train_key
+from bench.record.code_hash import code_of, student_code
+from bench.record.keys import canonical, digest
+from bench.record.recipe import ADAMW, Recipe
+from bench.record.store import Store
+from bench.report.file_names import name_of
+from bench.report.groups import groups
+from bench.report.learning_rates import rates_line
+from bench.report.reproduce import commands
+from bench.train import student_trainer as of_loop
+from bench.train.loop import train_task
+from bench.train.numerics import Numerics
+from bench.train.student_trainer import optimiser
+from bench.train.training_state import TrainingStates
+from methods.api import Setup, Stage
+from methods.terms import hard
+
+NAMES = list(OPTIMIZERS)
+OTHERS = [name for name in NAMES if name != ADAMW]
+RATE, DECAY, FACTOR = 0.01, 0.1, 0.5
+
+
+# what a step does
+
+
+def published(name: str, weight, gradients, decay: float, plain: bool):
+    """The weights after some steps, in double precision, as the optimiser's paper writes them."""
+    p, rate = weight.double(), RATE * FACTOR
+    first, second = torch.zeros_like(p), torch.zeros_like(p)
+    for t, g in enumerate((g.double() for g in gradients), start=1):
+        if name != "lamb":
+            p = p - rate * decay * p
+        if name in (ADAMW, "lamb"):
+            first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
+            step = (first / (1 - 0.9**t)) / ((second / (1 - 0.999**t)).sqrt() + (1e-8 if name == ADAMW else 1e-6))
+        if name == "lamb":
+            step = step + decay * p
+            step = step if plain else step * p.norm() / step.norm()
+        elif name == "adamax":
+            first, second = 0.9 * first + 0.1 * g, torch.maximum(0.999 * second, g.abs() + 1e-8)
+            step = first / (1 - 0.9**t) / second
+        elif name == "adadelta":
+            first = 0.95 * first + 0.05 * g**2
+            step = ((second + 1e-6) / (first + 1e-6)).sqrt() * g
+            second = 0.95 * second + 0.05 * step**2
+        elif name == "sgd":
+            step = first = 0.9 * first + g
+        elif name == "adafactor":
+            kept = 1 - t**-0.8
+            rows, columns = (
+                (g**2, g**2) if p.dim() < 2 else ((g**2).mean(1, keepdim=True), (g**2).mean(0, keepdim=True))
+            )
+            first, second = (kept * old + (1 - kept) * new for old, new in ((first, rows), (second, columns)))
+            rows, columns = first[..., :1] if p.dim() > 1 else first, second[:1] if p.dim() > 1 else second
+            seen = first if p.dim() < 2 else rows * columns / rows.mean()
+            unit = g / seen.sqrt()
+            step = unit / max(1.0, root_mean_square(unit)) * max(1e-3, root_mean_square(p)) * min(rate, t**-0.5) / rate
+        p = p - rate * step
+    return p
+
+
+def root_mean_square(x) -> float:
+    return float((x**2).mean().sqrt())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.sampled_from([(3, 4), (5,), (1, 1)]), st.integers(1, 4), st.booleans())
+def test_a_step_is_that_of_the_optimisers_paper(name, seed, shape, steps, plain):
+    """Also with weight decay apart from the gradient, a factor on the rate, and neither on biases and LayerNorms."""
+    generator = torch.Generator().manual_seed(seed)
+    weight, *gradients = (torch.randn(shape, generator=generator) for _ in range(steps + 1))
+    moved = nn.Parameter(weight.clone())
+    own = "layer.bias" if plain else "layer.weight"
+    stepped = optimiser([(own, moved)], Recipe(optimizer=name, weight_decay=DECAY), lambda name: FACTOR)
+    for gradient in gradients:
+        moved.grad = gradient.clone()
+        for group in stepped.param_groups:
+            group["lr"] = RATE * group["factor"]
+        stepped.step()
+    expected = published(name, weight, gradients, 0.0 if plain else DECAY, plain)
+    assert torch.allclose(moved.detach().double(), expected, rtol=2e-4, atol=2e-5)  # float32 against double
+
+
+@pytest.mark.parametrize("name", ["lamb", "adamax"])
+def test_what_has_no_gradient_stays(name):
+    """As with AdamW: also its weight decay waits."""
+    left, moved = nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2, 2))
+    stepped = optimiser([("a.weight", left), ("b.weight", moved)], Recipe(optimizer=name))
+    moved.grad = torch.ones(2, 2)
+    stepped.step()
+    assert torch.equal(left, torch.ones(2, 2))
+    assert not torch.equal(moved, torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("name", ["lamb", "adamw"])
+def test_nothing_moves_weights_of_zero_to_not_a_number(name):
+    zero = nn.Parameter(torch.zeros(2, 2))
+    stepped = optimiser([("a.weight", zero)], Recipe(optimizer=name))
+    for gradient in (torch.zeros(2, 2), torch.ones(2, 2)):
+        zero.grad = gradient
+        stepped.step()
+    assert torch.isfinite(zero).all()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if OPTIMIZERS[name].eps is not None])
+def test_a_recipes_eps_goes_before_the_published_one(name):
+    groups = {
+        eps: optimiser([("a.weight", nn.Parameter(torch.ones(2)))], Recipe(optimizer=name, eps=eps)).param_groups
+        for eps in (None, 1e-3)
+    }
+    assert groups[None][0]["eps"] == OPTIMIZERS[name].eps
+    assert groups[1e-3][0]["eps"] == 1e-3
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(1, 6), max_size=3))
+def test_the_stated_state_is_the_state(name, shape):
+    """Numbers of each parameter without the count of steps."""
+    p = nn.Parameter(torch.ones(shape))
+    stepped = optimiser([("a.weight", p)], Recipe(optimizer=name))
+    p.grad = torch.ones(shape)
+    stepped.step()
+    kept = sum(value.numel() for what, value in stepped.state[p].items() if what != "step")
+    assert OPTIMIZERS[name].floats(shape) == kept
+
+
+# in the loop
+
+
+def test_the_default_is_plain_torch_bit_by_bit(teacher_folder, monkeypatch):
+    """Of every player of a stage: what AdamW of torch does with BERT's two groups."""
+    data = tiny.encoded(teacher_folder, rows=24)
+    rows = ("kd", "microbert")
+    ours = finished([trainer(row, data) for row in rows], data)
+
+    def plain(groups, recipe):
+        kept = [{name: group[name] for name in ("params", "weight_decay", "factor")} for group in groups]
+        return torch.optim.AdamW(kept, lr=recipe.learning_rate, betas=(0.9, 0.999), fused=True)
+
+    monkeypatch.setattr(of_loop, "built", plain)
+    assert finished([trainer(row, data) for row in rows], data) == ours
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_training_that_breaks_off_ends_as_in_one_go(teacher_folder, tmp_path, name):
+    """Of two players, killed twice: the state is safetensors and JSON, read by a student that is newly built."""
+    data = tiny.encoded(teacher_folder, rows=24)
+    teacher = tiny.classifier(2, seed=5).eval()
+    recipe, said = replace(RECIPE, optimizer=name), []
+
+    def run(kill_at: int | None = None):
+        one, seen = trainer("microbert", data, recipe=recipe), 0
+
+        def on_step(done: int, total: int) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == kill_at:
+                raise KeyboardInterrupt
+
+        training_states = (
+            TrainingStates([name], said.append, folder=tmp_path, every=0.0, code=["c"]) if kill_at != 0 else None
+        )
+        train_task([one], data, 0, teacher, Numerics(), RECIPE.batch_size, on_step, training_states)
+        assert one.error is None
+        return weights_hash(one.student.model), one.log.terms, one.log.gradient_norms
+
+    whole = run(kill_at=0)
+    for step in (4, 3):
+        with pytest.raises(KeyboardInterrupt):
+            run(step)
+        assert list(tmp_path.glob("*.safetensors"))
+    assert run() == whole
+    assert len(said) == 2, "it goes on twice"
+    assert all("resumes at step" in line for line in said)
+
+
+def test_every_optimiser_trains_other_weights(teacher_folder):
+    data = tiny.encoded(teacher_folder, rows=24)
+    found = {name: finished([trainer("kd", data, recipe=replace(RECIPE, optimizer=name))], data)[0] for name in NAMES}
+    assert len(set(found.values())) == len(NAMES)
+
+
+def test_the_worked_example_of_the_docs(teacher_folder, monkeypatch):
+    """Its one entry is enough to train, and to keep what a training needs to go on."""
+    text = (Path(__file__).parents[2] / "docs" / "optimizers.md").read_text()
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert code
+    names = dict(vars(optimizers))
+    exec(compile(code.group(1), "docs", "exec", __future__.annotations.compiler_flag), names)  # noqa: S102 the docs' own code
+    ((name, kind),) = names["OPTIMIZERS"].items()
+    assert name not in OPTIMIZERS
+    monkeypatch.setitem(OPTIMIZERS, name, kind)
+    recipe = replace(RECIPE, optimizer=name)
+    assert refusal(recipe) == ""
+    data = tiny.encoded(teacher_folder, rows=24)
+    assert finished([trainer("kd", data, recipe=recipe)], data) != finished([trainer("kd", data)], data)
+    p = nn.Parameter(torch.ones(2, 3))
+    stepped = optimiser([("a.weight", p)], recipe)
+    p.grad = torch.ones(2, 3)
+    stepped.step()
+    kept = [value for value in stepped.state[p].values() if value.numel() > 1]
+    assert all(isinstance(value, torch.Tensor) for value in stepped.state[p].values())
+    assert kind.floats((2, 3)) == sum(value.numel() for value in kept)
+
+
+def test_the_table_of_the_docs_names_every_optimiser():
+    text = (Path(__file__).parents[2] / "docs" / "optimizers.md").read_text()
+    assert re.findall(r"^\| `(\w+)`", text, re.MULTILINE) == NAMES
+    assert all(kind.source in text for kind in OPTIMIZERS.values())
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("recipe", "said"),
+    [
+        (Recipe(optimizer="adam"), "no optimizer adam; choose one of adamw, adamax, adadelta, sgd, adafactor, lamb"),
+        (Recipe(optimizer="sgd", eps=1e-6), "sgd reads no eps (1e-06); these do: adamw, adamax, adadelta, lamb"),
+        (
+            Recipe(optimizer="adadelta", betas=(0.9, 0.98)),
+            "reads no betas ((0.9, 0.98)); these do: adamw, adamax, lamb",
+        ),
+    ],
+)
+def test_what_an_optimiser_cannot_do_is_said(recipe, said):
+    assert said in refusal(recipe)
+    with pytest.raises(CellError, match="the stage all: the"):
+        schedule_stages([Stage("all", {"hard": hard()})], (), replace(recipe, optimizer="sgd", eps=0.1), 8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_can_do_what_the_common_recipe_asks(name):
+    assert refusal(Recipe(optimizer=name)) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--optimizer", "adamm"), "--optimizer adamm: choose one of adamw, adamax, adadelta, sgd, adafactor, lamb"),
+        (
+            ("--optimizer", "sgd", "--recipe", "paper"),
+            "--optimizer goes with --recipe common; each paper's stage has its own",
+        ),
+        (("--recipe", "paper", "--methods", "kd:distil.optimizer=adamm"), "optimizer of kd"),
+        (("--recipe", "paper", "--methods", "kd:distil.optimizer=sgd:distil.eps=0.1"), "sgd reads no eps (0.1)"),
+        (("--methods", "kd:distil.optimizer=sgd"), "go with --recipe paper"),
+    ],
+)
+def test_bad_choices_are_one_line(bench, teacher_folder, glue_folder, words, said):
+    common = ("--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder)
+    answer = bench("plan", *common, *words)
+    assert answer.returncode == 2
+    assert said in answer.stderr
+    assert answer.stderr.strip().count("\n") == 0
+
+
+# identity
+
+
+def test_only_another_optimiser_is_in_a_recipes_identity():
+    usual = Recipe()
+    assert not {"optimizer", "eps", "stage_optimizers"} & set(usual.as_dict())
+    for changed in (
+        replace(usual, optimizer="sgd"),
+        replace(usual, eps=1e-6),
+        replace(usual, stage_optimizers=(("distil", "adamax"),)),
+    ):
+        assert digest(changed.as_dict()) != digest(usual.as_dict())
+        assert Recipe(**json.loads(canonical(changed.as_dict()))) == changed
+
+
+@pytest.fixture
+def plan_of(teacher_folder, glue_folder, tmp_path):
+    def made_plan(methods: str = f"kd:{tiny.SHAPE}", **options):
+        places = {"results": tmp_path / "results", "reports": tmp_path / "reports"}
+        return build(Request(methods, "rte", data=str(glue_folder), teacher=str(teacher_folder), **places, **options))
+
+    return made_plan
+
+
+def test_students_alone_have_the_chosen_optimiser(plan_of):
+    """Rows of two optimisers share their teacher and their start; AdamW typed is the default."""
+    usual, typed, other = plan_of(), plan_of(optimizer=ADAMW), plan_of(optimizer="adamax")
+    assert [record_key(p.cell) for p in usual.cells] == [record_key(p.cell) for p in typed.cells]
+    assert usual.artefacts.kept.keys() == other.artefacts.kept.keys()
+    (teacher, student), (same, changed) = ([p.cell for p in plan.cells] for plan in (usual, other))
+    assert record_key(teacher) == record_key(same)
+    assert changed.recipe == student.recipe | {"optimizer": "adamax"}
+    assert train_key(changed) != train_key(student)
+    assert "recipe: common, fp32, 2 threads" in describe(usual)
+    assert "recipe: common, adamax, fp32, 2 threads" in describe(other)
+
+
+def test_a_papers_optimiser_is_in_the_key_and_in_the_plan(plan_of):
+    plan = plan_of("mtdnn:members=1,bilstm,kd", recipe="paper")
+    found = {p.cell.label: p.cell.recipe.get("stage_optimizers") for p in plan.cells}
+    assert found == {
+        "teacher": None,
+        "kd": None,
+        "mtdnn:members=1": (("distil", "adamax"),),
+        "bilstm": (("distil", "adadelta"),),
+    }
+    assert "recipe: paper, bilstm distil adadelta, mtdnn:members=1 distil adamax, fp32" in describe(plan)
+    typed = plan_of("bilstm:distil.optimizer=adamw,kd:distil.optimizer=sgd", recipe="paper")
+    assert [p.cell.recipe.get("stage_optimizers") for p in typed.cells] == [None, None, (("distil", "sgd"),)]
+
+
+def test_a_start_by_its_papers_optimiser(plan_of):
+    mobile = "mobilebert:layers=2:hidden=16:bottleneck=8:heads=2:ffn=8:embedding=8:inverted=16:pretraining=joint"
+    by = {recipe: plan_of(mobile, recipe=recipe) for recipe in ("common", "paper")}
+    of = {recipe: [entry.code.of for entry in plan.artefacts.kept.values()] for recipe, plan in by.items()}
+    assert all("bench.optimizers:OPTIMIZERS[lamb]" in those for those in of["paper"])
+    assert not any("optimizers" in one for those in of["common"] for one in those)
+
+
+def test_a_stage_on_text_with_an_unknown_optimiser_is_bad_input(plan_of, monkeypatch):
+    monkeypatch.setattr("methods.distilbert.OF_THE_COMMAND", {"optimizer": "nadam"})
+    with pytest.raises(
+        InputError, match="triple loss, stage triple loss: there is no optimizer nadam; choose one of adamw"
+    ):
+        plan_of("distilbert:layers=2:pretraining=masked", recipe="paper")
+
+
+def test_a_code_hash_covers_the_optimisers_that_are_used():
+    assert student_code("kd", ()).hash != student_code("kd", (), optimizers=("sgd",)).hash
+    assert student_code("kd", (), optimizers=("sgd",)).of[-1] == "bench.optimizers:OPTIMIZERS[sgd]"
+    for name in NAMES:
+        assert code_of("computed", (f"bench.optimizers:OPTIMIZERS[{name}]",)).hash, name
+    assert code_of("computed", ("bench.optimizers:OPTIMIZERS[nothing]",)).hash == ""
+
+
+# records of two optimisers
+
+
+def recorded(name: str, label: str = "kd", seed: int = 0):
+    one = factories.record(label, seed=seed)
+    if name == ADAMW or label == "teacher":
+        return one
+    cell = one.cell.model_copy(update={"recipe": one.cell.recipe | {"optimizer": name}})
+    return one.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)})
+
+
+def test_records_of_two_optimisers_never_meet_in_one_table():
+    records = [recorded("sgd"), recorded(ADAMW), recorded(ADAMW, "teacher")]
+    found = {group.optimizer: group for group in groups(records)}
+    assert found.keys() == {ADAMW, "sgd"}
+    assert len({name_of(group) for group in found.values()}) == 2
+    assert "-sgd-" in name_of(found["sgd"])
+    for name, group in found.items():
+        assert [r.row for r in group.records if r.row == "kd"] == ["kd"]
+        assert any(r.row == "teacher" for r in group.records), "the teacher belongs to both"
+        assert ("--optimizer sgd" in commands(group)[0]) == (name == "sgd")
+    assert "optimizer" not in rates_line(found[ADAMW])
+    assert "chosen with AdamW; the students here have the optimizer sgd" in rates_line(found["sgd"])
+
+
+def test_a_report_says_which_optimiser_it_is_of(tmp_path, bench):
+    store = Store(tmp_path / "results")
+    for one in (recorded("sgd"), recorded(ADAMW), recorded(ADAMW, "teacher")):
+        store.write(one)
+    assert bench("report", "--results", store.root, "--reports", tmp_path / "reports").returncode == 0
+    texts = sorted(path.read_text() for path in (tmp_path / "reports").glob("*.md"))
+    of_sgd = [text for text in texts if "optimizer sgd; fp32" in text]
+    assert (len(texts), len(of_sgd)) == (2, 1)
+    assert sum("--optimizer sgd" in text for text in texts) == 1
+
+
+def test_two_optimisers_are_two_comparisons(tmp_path):
+    store, labels = Store(tmp_path / "results"), np.arange(40) % 2
+    for name in (ADAMW, "sgd"):
+        for label in ("kd", "finetune"):
+            answers = np.eye(2, dtype=np.float32)[labels if label == "kd" else 1 - labels]
+            arrays = {"logits": answers, "labels": labels, "examples": np.arange(40, dtype=np.uint64)}
+            named = {f"{what}.validation": value for what, value in arrays.items()}
+            store.write(*factories.consistent(recorded(name, label), named))
+    found = compare(store.root, "kd", "finetune")
+    plain, other = sorted(found)
+    assert other == f"{plain}, optimizer sgd"
+    assert [len(lines) for lines in found.values()] == [1, 1]
+
+
+def test_a_papers_optimiser_is_in_the_report():
+    one = recorded(ADAMW)
+    recipe = one.cell.recipe | {"name": "paper", "stage_optimizers": [["distil", "adamax"]]}
+    (group,) = groups([one.model_copy(update={"cell": one.cell.model_copy(update={"recipe": recipe})})])
+    assert "Not trained with AdamW: kd, stage distil: adamax." in rates_line(group)
+
+
+def test_the_spelled_stage_numbers_reach_the_recipe():
+    method = parse_one("kd:distil.optimizer=adamax:distil.eps=0.001").method
+    (scheduled,) = schedule_stages(method.stages(Setup(tiny.config(), 2, ("x",))), (), Recipe(name="paper"), 32)[1]
+    assert (scheduled.recipe.optimizer, scheduled.recipe.eps) == ("adamax", 0.001)

@@ -1,0 +1,249 @@
+"""What breaks off in the middle of a training goes on there, and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import tiny
+from interruption import BreaksOff
+
+from bench import api
+from bench.progress import Progress
+from bench.record.code_hash import Code
+from bench.train import training_state
+from bench.train.training_state import TrainingStates
+from bench.workflows.run import run
+
+ROWS = f"finetune:{tiny.SHAPE},microbert:{tiny.SHAPE},theseus"
+
+
+@pytest.fixture
+def request_(tmp_path, teacher_folder, glue_folder):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
+
+    def make(results: str = "results", **changes) -> api.Request:
+        given = {
+            "methods": ROWS,
+            "tasks": "rte",
+            "data": str(glue_folder),
+            "teacher": str(teacher_folder),
+            "results": tmp_path / results,
+            "reports": tmp_path / "reports",
+            "corpus": (str(corpus),),
+            "corpus_tokens": 300,
+            "epochs": 8.0,
+        }
+        return api.Request(**{**given, **changes})
+
+    return make
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """The state is kept after every step."""
+    monkeypatch.setattr(training_state, "EVERY_SECONDS", 0.0)
+
+
+def ends(request) -> dict[str, tuple]:
+    """Everything of the records that does not tell the time."""
+    found = {}
+    for record in api.Store(request.results).records():
+        known = record.model_dump(mode="json")
+        train = {k: v for k, v in (known["train"] or {}).items() if "seconds" not in k}
+        kept = ("weights", "scores", "terms", "gradient_norms", "gradient_shares", "usage", "status")
+        found[record.cell.label] = (train, *(known[name] for name in kept))
+    return found
+
+
+def kept_states() -> list[Path]:
+    return sorted((training_state.cache_root() / "halfway").glob("*"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, pytest.param({"checkpoint": "best-on-dev"}, marks=pytest.mark.slow)],
+    ids=["last epoch", "best epoch"],
+)
+def test_a_group_that_breaks_off_twice_ends_as_in_one_go(request_, always, changes, capfd):
+    api.run(request_("whole", **changes))
+    broken = request_(**changes)
+    for step in (5, 9):
+        with pytest.raises(KeyboardInterrupt):
+            run(broken, BreaksOff("finetune", step))
+        assert len(kept_states()) == 3, "one a student"
+    capfd.readouterr()
+    api.run(broken)
+    assert "resumes at step 12 of" in capfd.readouterr().err  # the step at which it broke off was not kept
+    assert ends(broken) == ends(request_("whole", **changes))
+    assert not kept_states()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", ["teacher", "general start"])
+def test_teachers_and_general_starts_go_on_too(request_, always, monkeypatch, tmp_path, title, capfd):
+    long = {"methods": f"kd:{tiny.SHAPE}", "corpus_tokens": 20_000}
+    api.run(request_("whole", **long))
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "another cache"))
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(**long), BreaksOff(title, 3))
+    capfd.readouterr()
+    api.run(request_(**long))
+    assert "resumes at step 2 of" in capfd.readouterr().err
+    assert ends(request_(**long)) == ends(request_("whole", **long))
+    assert not kept_states()
+
+
+def test_a_short_training_writes_nothing(request_):
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 9))
+    assert not kept_states()
+
+
+@pytest.mark.slow
+def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, always, monkeypatch, capfd):
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 5))
+    left = kept_states()
+    assert len(left) == 3
+    monkeypatch.setattr(training_state, "code_of", lambda kind: Code(kind, hash="edited"))
+    api.run(request_("edited"))
+    said = capfd.readouterr().err
+    assert "goes on" not in said
+    assert "microbert:ffn=24:heads=4:hidden=12:layers=2: other code than this broke off in this training" in said
+    assert kept_states() == left
+    monkeypatch.undo()
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(left[0].parents[1]))
+    api.run(request_("alone", methods=f"finetune:{tiny.SHAPE}"))
+    assert "resumes at step 2 of" in capfd.readouterr().err
+    assert len(kept_states()) == 2, "its neighbours' states stay"
+    api.run(request_("two groups"))
+    assert capfd.readouterr().err.count("goes on") == 1, (
+        "the one that is done begins anew, apart from the two that go on"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 5))
+    api.run(request_(rerun=True))
+    assert "goes on" not in capfd.readouterr().err
+    assert not kept_states()
+    alone = ends(request_("alone"))
+    assert ends(request_()) == ends(request_("edited")) == ends(request_("two groups"))
+    assert alone.items() <= ends(request_()).items()
+
+
+def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(request_, always, capfd):
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 5))
+    for file in (training_state.cache_root() / "starts").glob("*/made.json"):
+        file.write_text(json.dumps({**json.loads(file.read_text()), "weights": "0" * 64}))
+    assert api.run(request_()).exit_code == 0
+    said = capfd.readouterr().err
+    assert said.count("goes on") == 1
+    assert said.index("goes on") < said.index("rte: theseus, seed 0: done"), "it is not made from the start"
+
+
+def test_a_torn_file_begins_anew(request_, always, capfd):
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 5))
+    for left in kept_states():
+        left.write_bytes(left.read_bytes()[:-7])
+    assert api.run(request_()).exit_code == 0
+    assert "goes on" not in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_full_disk_does_not_end_a_training(request_, always, monkeypatch, capfd):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(training_state, "save_file", full)
+    assert api.run(request_()).exit_code == 0
+    assert "its state could not be kept ([Errno 28] No space left on device)" in capfd.readouterr().err
+    assert not kept_states()
+
+
+def test_what_nobody_takes_up_is_forgotten_after_a_month(tmp_path):
+    old, young = tmp_path / "old.safetensors", tmp_path / "young.safetensors"
+    for file in (old, young):
+        file.write_bytes(b"x")
+    month_ago = time.time() - 31 * 86_400
+    os.utime(old, (month_ago, month_ago))
+    assert TrainingStates([], folder=tmp_path).resume([], 1) == 0
+    assert list(tmp_path.iterdir()) == [young]
+
+
+def test_writing_takes_at_most_a_twentieth_of_the_time(tmp_path, monkeypatch):
+    now, written = [0.0], []
+
+    class Learns:
+        label = "slow disk"
+
+        def steps(self, series):
+            return 60
+
+        def state(self):
+            return {}, {}
+
+    monkeypatch.setattr(
+        training_state, "save_file", lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch())
+    )
+    monkeypatch.setattr(training_state.os, "replace", lambda old, new: written.append(now[0]))
+    state = TrainingStates(["slow disk"], every=300, clock=lambda: now[0], folder=tmp_path)
+    for minute in range(60):
+        state.keep([Learns()], minute)
+        now[0] += 60
+    assert written[0] == 300 + 60
+    assert written[1] - written[0] >= 20 * 60
+
+
+def test_what_was_done_before_says_nothing_of_the_pace():
+    now, said = [0.0], StringIO()
+    with Progress(said, lambda: now[0]).task("students") as update:
+        update(1000, 2000)
+        now[0] = 20.0
+        update(1010, 2000)
+    assert "1010/2000 steps, about 33 min 00 s left" in said.getvalue()
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_ends_as_in_one_go(request_, tmp_path):
+    """kill -9, six times at most, wherever it is: reading, training the teacher or the start, students, or writing."""
+    api.run(request_("whole"))
+    request = request_("killed")
+    words = ["run", "--methods", ROWS, "--tasks", "rte", "--data", request.data, "--teacher", request.teacher, "--yes"]
+    words += ["--results", str(request.results), "--reports", str(request.reports), "--corpus", *request.corpus]
+    words += ["--corpus-tokens", "300", "--epochs", "8", "--threads", "2"]
+    code = f"import sys, bench.train.training_state as h; h.EVERY_SECONDS = 0; sys.argv = {['bench', *words]}; import bench.cli; bench.cli.main()"
+    surroundings = {**os.environ, "BERT_BENCH_CACHE": str(tmp_path / "another cache")}
+    chance, seen = random.Random(0), []
+    for attempt in range(7):
+        process = subprocess.Popen([sys.executable, "-c", code], env=surroundings, stderr=subprocess.PIPE, text=True)
+        try:
+            seen.append(process.communicate(timeout=chance.uniform(5, 9) if attempt < 6 else 120)[1])
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            seen.append(process.communicate()[1])
+            continue
+        break
+    assert process.returncode == 0, seen[-1]
+    assert ends(request) == ends(request_("whole"))
+
+
+def test_the_state_is_plain_data(request_, always):
+    """Tensors and JSON: nothing in it can run."""
+    with pytest.raises(KeyboardInterrupt):
+        run(request_(), BreaksOff("finetune", 5))
+    assert len(kept_states()) == 3
+    for left in kept_states():
+        with training_state.safe_open(left, framework="pt") as file:
+            body = json.loads(file.metadata()["state"])
+        assert body["done"]["counted"] == 2, "two of the four steps were the discriminator's preparation"

@@ -1,0 +1,152 @@
+"""How a run ends in a terminal, what its plan says of the time, and that rows keep the order in which they were typed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import factories
+import pytest
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.plan.spelling import typed_order
+from bench.record.store import Store
+from bench.report.groups import groups
+from bench.report.render import NAME, TERMINAL, plain
+from bench.report.tables import Footnotes, Table, ablation
+from bench.report.write import write_reports
+
+PLAIN = f"{tiny.SHAPE}:start=random"
+SPELLED = "ffn=24:heads=4:hidden=12:layers=2:start=random"
+
+
+@pytest.fixture
+def common(tmp_path, teacher_folder, glue_folder):
+    words = ["--tasks", "rte,sst2", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", "1"]
+    return [*words, "--results", tmp_path / "r", "--reports", tmp_path / "p"]
+
+
+def test_a_run_ends_with_its_table_and_a_command_that_works(bench, common, tmp_path):
+    done = bench("run", "--methods", f"kd:{PLAIN},finetune:{PLAIN}", *common)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"report: {tmp_path / 'p'}")
+    assert all(len(line) <= TERMINAL for line in done.stdout.splitlines() if not line.startswith("next: "))
+    rows = [line.split("  ")[0] for line in done.stdout.splitlines() if line.startswith(("teacher", "kd", "finetune"))]
+    assert rows == ["teacher", "kd:ffn=24:heads=4:hidden=12:layers=2:", "finetune:ffn=24:heads=4:hidden=12:"]
+    (report,) = (tmp_path / "p").glob("*.md")
+    for number in re.findall(
+        r"\d+\.\d", report.read_text().split("## Accuracy")[1].split("## ")[0].split("Development")[0]
+    ):
+        assert number in done.stdout
+    command = done.stdout.splitlines()[-1].removeprefix("next: python -m bench ")
+    compared = bench(*shlex.split(command))
+    assert compared.returncode == 0, compared.stderr
+    assert f"kd:{SPELLED}" in compared.stdout
+    assert "rte" in compared.stdout
+
+
+def test_the_rows_of_other_runs_are_counted_and_not_shown(bench, common):
+    bench("run", "--methods", f"finetune:{PLAIN}", *common)
+    done = bench("run", "--methods", f"kd:{PLAIN}", *common)
+    assert "The report has 1 further row." in done.stdout
+    assert "\nfinetune" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith(f"next: python -m bench compare kd:{SPELLED} teacher --results ")
+    again = bench("run", "--methods", f"kd:{PLAIN}", *common)
+    assert again.stdout == done.stdout, "what was there already is shown too"
+
+
+def test_rows_keep_the_order_in_which_they_were_typed(bench, common, tmp_path):
+    """In the report of the run, and in the command that it prints; a store alone knows no such order."""
+    rows = ["pkd:layers=2", f"kd:{SPELLED}", f"finetune:{SPELLED}"]
+    for typed in (rows, rows[::-1]):
+        assert bench("run", "--methods", ",".join(typed), *common).returncode == 0
+        text = next((tmp_path / "p").glob("*.md")).read_text()
+        for title in ("## Accuracy", "## Reappearance", "## Cost of training", "## Sizes"):
+            named = re.findall(r"^\| (\S+)", text.split(title)[1].split("\n## ")[0], re.MULTILINE)
+            assert [name for name in dict.fromkeys(named) if name in rows] == typed, title
+        assert f"--methods {','.join(typed)}" in text
+    (alone,) = write_reports(Store(tmp_path / "r"), tmp_path / "alone")
+    named = re.findall(r"^\| (\S+)", alone.read_text().split("## Accuracy")[1].split("\n## ")[0], re.MULTILINE)
+    assert [name for name in named if name in rows] == sorted(rows)
+
+
+def test_an_ablation_that_was_not_typed_stays_with_its_full_row():
+    (group,) = groups(factories.paper())
+    group.order = ["wide", "microbert"]
+    assert group.systems == ["teacher", "wide", "microbert", "microbert w/o Dis", "kd"]
+    group.order = ["microbert w/o Dis", "kd", "microbert"]
+    assert group.systems == ["teacher", "microbert w/o Dis", "kd", "microbert", "wide"]
+    table = ablation(group, Footnotes())
+    assert table is not None
+    assert [row[0] for row in table.rows] == ["microbert", "microbert w/o Dis"]
+
+
+def test_finished_models_and_rows_are_typed_in_one_order():
+    typed = "checkpoint:b,kd,checkpoint:a,finetune:start=random,kd"
+    assert typed_order(typed) == ["checkpoint:b", "kd", "checkpoint:a", "finetune:start=random"]
+
+
+words = st.text("abcdefgh:=.-", min_size=1, max_size=90)
+numbers = st.lists(
+    st.sampled_from(["–", "1.0", "12.3 ± 4.5 [7]", "**99.9 ± 0.1**", "2.03x (2.00 to 2.06)"]), min_size=8, max_size=8
+)
+
+
+@settings(deadline=None)
+@given(rows=st.lists(st.tuples(words, numbers), min_size=1, max_size=4), width=st.sampled_from([80, TERMINAL]))
+def test_a_table_fits_the_terminal_and_loses_nothing(rows, width):
+    header = ["System", "Params (M)", "speed-up", *(f"task{i} (acc)" for i in range(5)), "mean of 5 columns"]
+    table = Table("Accuracy", header, [[f"{name} [12]", *cells] for name, cells in rows], [])
+    text = plain(table, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "[" not in text
+    assert text.count("12.3 ± 4.5") == sum(cells.count("12.3 ± 4.5 [7]") for _, cells in rows)
+    assert text.count("99.9 ± 0.1 *") == sum(cells.count("**99.9 ± 0.1**") for _, cells in rows)
+    for name, _ in rows:
+        assert name[:NAME].split(":")[0] in text
+
+
+def planned(bench, tmp_path, common, *words):
+    """Lines and JSON of a plan on a machine of a million FLOPs a second."""
+    file = tmp_path / "plan.json"
+    answer = bench(
+        "plan", "--methods", f"kd:{tiny.SHAPE},finetune:{PLAIN}", *common[:-2], "--jobs", "1", "--json", file, *words
+    )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.splitlines(), json.loads(file.read_text())
+
+
+@pytest.fixture
+def slow_machine(monkeypatch):
+    monkeypatch.setattr("bench.plan.estimate.flops_per_second", lambda device, threads: 1e7)
+
+
+def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(bench, tmp_path, common, slow_machine):
+    lines, body = planned(bench, tmp_path, common)
+    parts = {part["what"]: part["seconds"] for part in body["parts"]}
+    assert set(parts) == {
+        "general start 2x12",
+        "teacher of rte",
+        "teacher of sst2",
+        "3 cells of rte",
+        "3 cells of sst2",
+    }
+    assert sum(parts.values()) == pytest.approx(body["seconds"], abs=1)
+    place = next(i for i, line in enumerate(lines) if line.startswith("  estimate: "))
+    shares = [re.fullmatch(r"    .+ \((\d+)%\): (.+)", line) for line in lines[place + 1 : place + 6]]
+    assert [share[2] for share in shares if share] == sorted(parts, key=lambda what: -parts[what])
+    assert sum(int(share[1]) for share in shares if share) == pytest.approx(100, abs=3)
+    (tip,) = (line for line in lines if line.startswith("  tip: "))
+    assert "--corpus-tokens 10000" in tip
+    assert "not 200,000" in tip
+    lines, shorter = planned(bench, tmp_path, common, "--corpus-tokens", "10000")
+    assert not [line for line in lines if line.startswith("  tip: ")]
+    assert shorter["seconds"] == pytest.approx(body["seconds"] - 0.95 * parts["general start 2x12"], abs=1)
+
+
+def test_a_short_plan_says_no_more_than_it_needs(bench, tmp_path, common):
+    lines, _ = planned(bench, tmp_path, common, "--corpus-tokens", "500")
+    assert lines[-1].startswith("  estimate: ")

@@ -1,0 +1,160 @@
+"""Tracing a number to its records, and running a record again."""
+
+from __future__ import annotations
+
+import json
+
+import factories
+import numpy as np
+import pytest
+import tiny
+
+from bench.cache import cache_root
+from bench.record.store import Store
+from bench.workflows.verify import source_of
+
+ROW = f"kd:{tiny.SHAPE}:start=random"
+
+
+@pytest.fixture
+def place(bench, glue_folder, teacher_folder, tmp_path):
+    """A folder of records from one small run, and what was typed for data and teacher."""
+    done = bench(
+        *("run", "--methods", f"{ROW},{ROW}:pace=2,{ROW}:-hard", "--tasks", "rte", "--data", glue_folder),
+        *("--teacher", teacher_folder, "--epochs", 2, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "r", ("--data", glue_folder, "--teacher", teacher_folder)
+
+
+def records(root):
+    return {r.cell.label: r for r in Store(root).records()}
+
+
+def spoil(root, record, change, weights="0" * 64):
+    """Put an attempt in place that has other weights and changed answers."""
+    store = Store(root)
+    arrays = store.predictions(record)
+    logits = change(arrays["logits.validation"].copy())
+    share = float((logits.argmax(1) == arrays["labels.validation"]).mean())
+    scores = {"validation": {"accuracy": share}}
+    store.write(
+        record.model_copy(update={"weights": weights, "scores": scores}), {**arrays, "logits.validation": logits}
+    )
+
+
+@pytest.mark.slow
+def test_the_same_machine_gives_the_same_bits_for_every_kind_of_row(bench, place):
+    root, typed = place
+    for label, record in records(root).items():
+        answer = bench("verify", record.key[:10], "--results", root, *typed)
+        assert answer.returncode == 0, (label, answer.stderr)
+        assert answer.stdout.startswith("bitwise equal"), (label, answer.stdout)
+    assert any("pace=2" in label for label in records(root))
+    assert any("-hard" in label for label in records(root))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "verdict", "code"),
+    [
+        (lambda x, right: x + np.float32(1e-5), "equal within rounding", 0),
+        (lambda x, right: np.where(np.arange(len(x))[:, None] < 2, -x, x), "statistically equal", 0),
+        (lambda x, right: right if (x.argmax(1) == right.argmax(1)).mean() < 0.6 else -right, "different", 1),
+    ],
+    ids=["rounding", "statistical", "different"],
+)
+def test_how_far_two_runs_agree(bench, place, change, verdict, code):
+    root, typed = place
+    record = next(r for label, r in records(root).items() if label.startswith("kd") and "pace" not in label)
+    labels = Store(root).predictions(record)["labels.validation"]
+    right = np.eye(2, dtype=np.float32)[labels] * 2 - 1
+    spoil(root, record, lambda x: change(x, right))
+    answer = bench("verify", record.key[:10], "--results", root, *typed)
+    assert answer.stdout.startswith(verdict), answer.stdout
+    assert answer.returncode == code
+    assert "losses are the same throughout" in answer.stdout
+
+
+@pytest.mark.slow
+def test_from_scratch_takes_nothing_from_the_cache_and_leaves_it_alone(bench, place, tmp_path):
+    root, typed = place
+    record = next(r for label, r in records(root).items() if "pace" in label)
+    answer = bench("verify", record.key[:10], "--results", root, *typed)
+    assert "from the cache: teacher of rte; --from-scratch makes them again too" in answer.stdout
+    cache = cache_root()
+    before = {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in cache.rglob("*") if file.is_file()}
+    answer = bench(
+        "verify", record.key[:10], "--from-scratch", "--results", root, *typed, "--json", tmp_path / "v.json"
+    )
+    assert answer.stdout.startswith("bitwise equal"), answer.stdout
+    assert "made again: teacher of rte" in answer.stdout
+    body = json.loads((tmp_path / "v.json").read_text())
+    assert (body["from_cache"], body["made_again"]) == ([], ["teacher of rte"])
+    after = {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in cache.rglob("*") if file.is_file()}
+    assert {k: v for k, v in after.items() if k.suffix in (".safetensors", ".json")} == {
+        k: v for k, v in before.items() if k.suffix in (".safetensors", ".json")
+    }
+
+
+@pytest.mark.slow
+def test_another_source_than_the_record_names_is_said(bench, place):
+    root, typed = place
+    record = next(r for label, r in records(root).items() if "pace" in label)
+    store = Store(root)
+    code = record.code | {"commit": "1" * 40, "method": "2" * 64}
+    store.write(record.model_copy(update={"code": code}), store.predictions(record))
+    answer = bench("verify", record.key[:10], "--results", root, *typed)
+    assert answer.stdout.startswith("bitwise equal"), answer.stdout
+    (line,) = [line for line in answer.stdout.splitlines() if line.startswith("source: ")]
+    assert "the record names commit 111111111111" in line
+    assert "the method's file is not the one that the record names; the code that computes is the same" in line
+
+
+def test_source_of_says_nothing_where_nothing_differs():
+    same = factories.record().model_copy(update={"code": {"commit": "1" * 40, "dirty": False, "method": "2" * 64}})
+    assert source_of(same, same, "current") == ""
+    changed = same.model_copy(update={"code": same.code | {"dirty": True}})
+    assert source_of(same, changed, "stale").endswith("with local changes; the code that computes is another")
+
+
+@pytest.mark.slow
+def test_losses_that_part_are_placed(bench, place):
+    root, typed = place
+    record = next(r for label, r in records(root).items() if "-hard" in label)
+    terms = {s: {n: [*v[:2], *(x * 1.5 for x in v[2:])] for n, v in t.items()} for s, t in record.terms.items()}
+    store = Store(root)
+    store.write(record.model_copy(update={"terms": terms, "weights": "0" * 64}), store.predictions(record))
+    answer = bench("verify", record.key[:10], "--results", root, *typed)
+    assert "The losses part in stage distil at window 3 of" in answer.stdout
+
+
+def test_other_data_is_not_comparable(bench, place, teacher_folder, tmp_path):
+    root, _ = place
+    record = next(iter(records(root).values()))
+    other = tiny.write_glue(tmp_path / "other", ("rte",), rows=30)
+    answer = bench("verify", record.key[:10], "--results", root, "--data", other, "--teacher", teacher_folder)
+    assert answer.returncode == 5
+    assert "the training rows" in answer.stdout
+
+
+def test_keys_that_name_no_single_record_are_bad_input(bench, place):
+    root, typed = place
+    for key in ("zzzz", ""):
+        answer = bench("verify", key, "--results", root, *typed)
+        assert answer.returncode == 2
+        assert ("a key that begins with" if key else "records in") in answer.stderr
+
+
+def test_a_number_is_traced_to_its_record(bench, place, tmp_path):
+    root, _ = place
+    record = next(r for label, r in records(root).items() if label.startswith("kd"))
+    shown = f"{100 * record.scores['validation']['accuracy']:.1f}"
+    answer = bench("trace", shown, "--results", root, "--json", tmp_path / "t.json")
+    assert answer.returncode == 0
+    origins = json.loads((tmp_path / "t.json").read_text())
+    assert record.key[:12] in {key for origin in origins for key in origin["records"]}
+    assert "python -m bench verify" in answer.stdout
+    nothing = bench("trace", "12345.6", "--results", root)
+    assert nothing.returncode == 1
+    assert bench("trace", "many", "--results", root).returncode == 2

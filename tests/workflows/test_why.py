@@ -1,0 +1,531 @@
+"""Why a record's cell would run again: each planted difference is named, and nothing else. Nothing is trained here.
+
+Records are written for cells that were planned, so a plan of the same options finds them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import factories
+import pytest
+import tiny
+from transformers import BertForSequenceClassification
+
+from bench.errors import InputError
+from bench.plan.build import Plan, build
+from bench.plan.request import Request
+from bench.record.cell import Cell, Partner, Search, Selection, Trial, record_key, train_key
+from bench.record.code_hash import student_code
+from bench.record.differences import differences, identity
+from bench.record.freshness import CURRENT, EQUIVALENT, STALE, UNKNOWN
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.workflows.why import Why, why
+
+ROW = f"kd:{tiny.SHAPE}"
+CORPUS = "the cat runs in the house .\na bird sings on the old tree .\n" * 30
+AS_TYPED = {"threads": 2, "epochs": 1.0}
+"""What the records of these tests were made with, and what a later question has from them."""
+
+
+@pytest.fixture
+def asked(glue_folder: Path, teacher_folder: Path, tmp_path: Path) -> Request:
+    """What was typed for every record of these tests; a question has its data, teacher and text from here."""
+    (tmp_path / "corpus.txt").write_text(CORPUS)
+    return Request(
+        methods=ROW,
+        tasks="rte",
+        data=str(glue_folder),
+        teacher=str(teacher_folder),
+        device="cpu",
+        corpus=(str(tmp_path / "corpus.txt"),),
+        corpus_tokens=300,
+        results=tmp_path / "r",
+        reports=tmp_path / "p",
+        **AS_TYPED,
+    )
+
+
+def keep(results: Path, cell: Cell, **fields: Any) -> Record:
+    """A finished record of a cell, made by today's code."""
+    code = {"computed_by": student_code(cell.method, ("accuracy",)).as_dict()}
+    keys = {"key": record_key(cell), "train_key": train_key(cell)}
+    record = factories.record().model_copy(update={"cell": cell, "code": code, "artefacts": {}, **keys, **fields})
+    Store(results).write(record)
+    return record
+
+
+def cell_of(plan: Plan, method: str = "kd") -> Cell:
+    return next(planned.cell for planned in plan.cells if planned.cell.method == method)
+
+
+def ask(record: Record, asked: Request, **typed: Any) -> Why:
+    """The question with data, teacher and text as in ``asked``, and with what is typed besides."""
+    plain = Request(
+        **{n: getattr(asked, n) for n in ("data", "teacher", "device", "corpus", "corpus_tokens", "results")}
+    )
+    return why(record.key[:12], asked.results, replace(plain, **typed), set(typed))
+
+
+def fields(answer: Why) -> list[str]:
+    return [one.field for one, _ in answer.differing]
+
+
+def inputs(answer: Why, field: str) -> Any:
+    return next(inputs for one, inputs in answer.differing if one.field == field)
+
+
+# --- field by field
+
+
+def alone() -> Cell:
+    """A cell that has a value for every field of one task's students."""
+    cell = factories.record().cell
+    return cell.model_copy(
+        update={
+            "settings": {"alpha": 0.5, "layers": 2, "start": "general", "intermediate.epochs": 3},
+            "dropped": ("hard",),
+            "artefacts": {"general_start": "1" * 64, "vocabulary": "2" * 64},
+            "data": cell.data.model_copy(update={"max_train_rows": 100}),
+            "numeric": cell.numeric.model_copy(update={"device": "cuda"}),
+            "selection": Selection(rule="half", rows={"rte": "3" * 64}),
+            "search": Search(of="kd", metric="accuracy", held_back="4" * 64, trials=(Trial(row="kd", score=50.0),)),
+        }
+    )
+
+
+def together() -> Cell:
+    partners = tuple(Partner(task=task, train=task[0] * 64, teacher="7" * 64) for task in ("rte", "sst2"))
+    return alone().model_copy(update={"together": partners})
+
+
+PLACES = {"data": "data.train", "max_train_rows": "data.max_train_rows", "evaluation": "data.evaluation"}
+
+
+def changed(cell: Cell, field: str) -> Cell:
+    """The cell with another value in the place of one field of its identity."""
+    body = cell.model_dump()
+    first, _, rest = field.partition(".")
+    place = PLACES.get(first, first) + (f".{rest}" if rest else "")
+    path = [first, rest] if first in ("settings", "recipe", "artefacts") else place.split(".")
+    if first == "together":
+        number = [partner["task"] for partner in body["together"]].index(path[1])
+        path = ["together", number, path[2]]  # type: ignore[list-item]
+    inner: Any = body
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = other(inner[path[-1]])
+    return Cell.model_validate(body)
+
+
+def other(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {**value, "of": "another row"}
+    if isinstance(value, tuple | list):
+        return (*value, "more")
+    if isinstance(value, str):
+        return "f" * 64 if len(value) == 64 else f"{value}x"
+    return 7 if value is None else value + 1
+
+
+@pytest.mark.parametrize("cell", [alone(), together()], ids=["alone", "together"])
+def test_every_field_of_a_key_is_named_where_it_alone_differs(cell):
+    named = [field for field in identity(cell) if field not in ("schema", "point", "together")]
+    assert len(named) > 25
+    for field in named:
+        second = changed(cell, field)
+        assert record_key(second) != record_key(cell), field
+        (one,) = differences(cell, second)
+        assert one.field == field
+        assert one.ours != one.theirs
+        assert one.what != one.field, "every field has words"
+
+
+def test_what_is_no_part_of_a_key_is_no_difference():
+    cell = alone()
+    data = cell.data.model_copy(update={"name": "other", "slug": "other", "rows": {}, "task_file": "other.toml"})
+    teacher = cell.teacher.model_copy(update={"name": "other"})
+    second = cell.model_copy(update={"label": "other", "ablation_of": "kd", "data": data, "teacher": teacher})
+    assert record_key(second) == record_key(cell)
+    assert differences(cell, second) == []
+
+
+def test_numbers_that_a_key_writes_alike_are_no_difference():
+    cell = alone()
+    second = cell.model_copy(update={"settings": {**cell.settings, "layers": 2.0}})
+    assert (train_key(second), differences(cell, second)) == (train_key(cell), [])
+
+
+def test_a_task_that_one_student_alone_learns_is_named_once():
+    cell = together()
+    fewer = cell.model_copy(update={"together": cell.together[:1]})
+    assert [one.field for one in differences(cell, fewer)] == ["together"]
+    turned = cell.model_copy(update={"together": cell.together[::-1]})
+    assert [one.field for one in differences(cell, turned)] == ["together"]
+
+
+# --- a record and today's plan
+
+
+def test_a_record_that_a_run_finds(asked):
+    record = keep(asked.results, cell_of(build(asked)))
+    answer = ask(record, asked)
+    assert (answer.verdict, answer.again, answer.code, answer.exit_code) == (
+        "a run finds this record",
+        False,
+        CURRENT,
+        0,
+    )
+    assert answer.key == record.key
+    assert answer.differing == ()
+    assert "--epochs 1" in answer.assumed
+    assert "--threads 2" in answer.assumed
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"recipe": {"warmup": 0.3}}, ["recipe.warmup"]),
+        ({"recipe": {"learning_rate": 1e-5}}, ["recipe.learning_rate"]),
+        ({"tokenizer": "5" * 64}, ["tokenizer"]),
+        ({"version": 99}, ["version"]),
+    ],
+    ids=["warmup", "learning rate", "tokenizer", "version"],
+)
+def test_a_planted_field_is_named_and_nothing_else(asked, change, named):
+    cell = cell_of(build(asked))
+    values = {"recipe": {**cell.recipe, **change["recipe"]}} if "recipe" in change else change
+    record = keep(asked.results, cell.model_copy(update=values))
+    answer = ask(record, asked)
+    assert fields(answer) == named
+    assert answer.again
+    assert answer.exit_code == 1
+    assert answer.key == record_key(cell)
+    assert (answer.code == STALE) == (named == ["version"])
+    assert ("another version of the method: version 99, today's is" in answer.describe()) == (named == ["version"])
+
+
+def test_typed_threads_are_named_with_all_that_was_made_with_threads(asked):
+    plan = build(asked)
+    record = keep(asked.results, cell_of(plan))
+    answer = ask(record, asked, threads=1)
+    assert fields(answer) == ["teacher.key", "artefacts.general_start", "numeric.threads"]
+    for field in ("teacher.key", "artefacts.general_start"):
+        assert inputs(answer, field).differ == ("the threads (2 and 1)",)
+    assert "because its own record is not in the folder" in inputs(answer, "teacher.key").describe()
+    keep(asked.results, cell_of(plan, "teacher"))
+    of_teacher = inputs(ask(record, asked, threads=1), "teacher.key")
+    assert (of_teacher.differ, of_teacher.unknown) == (("the threads (2 and 1)",), ())
+    assert "the recipe" in of_teacher.same
+
+
+def test_typed_epochs_are_named_for_the_student_and_its_teacher(asked):
+    plan = build(asked)
+    record = keep(asked.results, cell_of(plan))
+    keep(asked.results, cell_of(plan, "teacher"))
+    answer = ask(record, asked, epochs=2.0)
+    assert fields(answer) == ["teacher.key", "recipe.epochs"]
+    of_teacher = inputs(answer, "teacher.key")
+    assert of_teacher.differ == ("the recipe's epochs (1.0 and 2.0)",)
+    assert "the rest of the recipe" in of_teacher.same
+
+
+def test_what_is_computed_from_the_teacher_names_its_inputs(asked):
+    record = keep(asked.results, cell_of(build(replace(asked, methods="bilstm")), "bilstm"))
+    answer = ask(record, asked, threads=1)
+    assert fields(answer) == ["teacher.key", "artefacts.vocabulary", "numeric.threads"]
+    computed = inputs(answer, "artefacts.vocabulary")
+    assert [one.split(" (")[0] for one in computed.differ] == ["the tuned teacher", "the threads"]
+    assert {"the training rows", "the tokenizer"} <= set(computed.same)
+    assert computed.unknown == ("its own version and settings",)
+
+
+@pytest.mark.parametrize("row", ["distilbert", "pkd"])
+def test_what_is_taken_from_the_teacher_names_its_inputs(asked, teacher_folder, tmp_path, row):
+    record = keep(asked.results, cell_of(build(replace(asked, methods=f"{row}:layers=2")), row))
+    larger = tiny.save_teacher(tmp_path / "larger", layers=4)
+    answer = ask(record, replace(asked, teacher=str(larger)))
+    assert {"teacher.base", "teacher.key", "artefacts.teacher_weights"} == set(fields(answer))
+    assert [one.split(" (")[0] for one in inputs(answer, "artefacts.teacher_weights").differ] == [
+        "the teacher's checkpoint"
+    ]
+
+
+def test_another_budget_of_text_is_named(asked):
+    text = {"text": {"files": ["corpus.txt"], "tokens": 300}}
+    cell = cell_of(build(asked))
+    key = cell.artefacts["general_start"]
+    record = keep(asked.results, cell, artefacts={"general_start": {"key": key, "weights": "1" * 64, **text}})
+    answer = ask(record, replace(asked, corpus_tokens=200))
+    assert fields(answer) == ["artefacts.general_start"]
+    start = inputs(answer, "artefacts.general_start")
+    assert start.differ == ("the tokens of the text (300 and 200)",)
+    assert "the files of the text" in start.same
+    assert "the content of the text" in start.unknown
+    assert answer.code == UNKNOWN  # no code is named for the start
+
+
+def test_a_start_whose_text_no_record_names_says_so(asked):
+    cell = cell_of(build(asked))
+    body = {
+        "key": cell.artefacts["general_start"],
+        "weights": "1" * 64,
+        "train": {"steps": 1, "tokens": 310, "seconds_own": 1.0},
+    }
+    answer = ask(keep(asked.results, cell, artefacts={"general_start": body}), replace(asked, corpus_tokens=200))
+    start = inputs(answer, "artefacts.general_start")
+    assert start.differ == ()
+    assert start.unknown[0] == "the files and tokens of the text (trained on 310 tokens; the plan's budget is 200)"
+
+
+def test_other_rows_are_named(asked, tmp_path):
+    record = keep(asked.results, cell_of(build(asked)))
+    answer = ask(record, replace(asked, data=str(tiny.write_glue(tmp_path / "other", ("rte",), rows=30))))
+    assert fields(answer) == ["data", "teacher.key", "evaluation.validation"]
+    assert [one.split(" (")[0] for one in inputs(answer, "teacher.key").differ] == ["the training rows"]
+
+
+def test_a_limit_of_rows_is_the_records_own_until_one_is_typed(asked):
+    record = keep(asked.results, cell_of(build(replace(asked, max_train_rows=16))))
+    assert not ask(record, asked).again
+    assert "--max-train-rows 16" in ask(record, asked).assumed
+    assert fields(ask(record, asked, max_train_rows=20)) == ["data", "max_train_rows", "teacher.key"]
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted"])
+def test_a_record_without_a_result(asked, status):
+    record = keep(asked.results, cell_of(build(asked)), status=status)
+    answer = ask(record, asked)
+    assert answer.again == (status == "interrupted")
+    if status == "failed":
+        assert "--retry-failed runs it again" in answer.verdict
+        answer = ask(record, replace(asked, results=asked.results), retry_failed=True)
+    assert answer.verdict == f"a run makes it again: the record has no result, it was {status}"
+    assert answer.exit_code == 1
+
+
+# --- the code
+
+
+def stale(cell: Cell) -> dict[str, Any]:
+    return {
+        "computed_by": {**student_code(cell.method, ("accuracy",)).as_dict(), "hash": "0" * 64},
+        "commit": "ab" * 20,
+    }
+
+
+def test_a_stale_hash_is_shown_with_todays_and_what_it_covers(asked):
+    cell = cell_of(build(asked))
+    record = keep(asked.results, cell, code=stale(cell))
+    answer = ask(record, asked)
+    assert (answer.code, answer.again, answer.exit_code) == (STALE, False, 1)
+    (part,) = answer.parts
+    today = student_code("kd", ("accuracy",))
+    assert (part.name, part.state, part.kind, part.recorded, part.today) == (
+        "training",
+        STALE,
+        "student",
+        "0" * 64,
+        today.hash,
+    )
+    assert {"methods.kd:KD", "bench.train.loop:train_on"} <= set(part.covers)
+    said = answer.describe()
+    assert f"no entry of {EQUIVALENT} leads from it to today's" in said
+    assert "git diff abababababab -- bench methods" in said
+    again = ask(record, asked, rerun_stale=True)
+    assert again.again
+    assert "--rerun-stale was typed" in again.verdict
+
+
+def test_a_joined_hash_is_current_and_names_its_entry(asked):
+    cell = cell_of(build(asked))
+    record = keep(asked.results, cell, code=stale(cell))
+    new = student_code("kd", ("accuracy",)).as_dict()
+    entry = {
+        "old": "0" * 64,
+        "new": new,
+        "record": "c" * 64,
+        "weights": "1" * 64,
+        "commit": None,
+        "libraries": "",
+        "when": "",
+    }
+    (asked.results / EQUIVALENT).write_text(json.dumps([entry]))
+    answer = ask(record, asked)
+    assert (answer.code, answer.exit_code) == (CURRENT, 0)
+    assert [one.record for one in answer.parts[0].joined] == ["c" * 64]
+    assert f"joins {'0' * 12} with {new['hash'][:12]}: record {'c' * 12} showed it" in answer.describe()
+
+
+def test_code_that_no_record_names_is_unknown_by_part(asked):
+    cell = cell_of(build(asked))
+    made_of = {
+        "teacher": {
+            "key": cell.teacher.key,
+            "weights": "1" * 64,
+            "code": {"kind": "teacher", "of": [], "hash": "9" * 64},
+        }
+    }
+    answer = ask(keep(asked.results, cell, code={}, artefacts=made_of), asked)
+    assert [(part.name, part.state) for part in answer.parts] == [("training", UNKNOWN), ("teacher", STALE)]
+    assert "training: unknown: the record does not name this code" in answer.describe()
+
+
+def test_what_a_part_was_made_from_is_a_part(asked):
+    cell = cell_of(build(asked))
+    teacher = {"kind": "teacher", "of": [], "hash": "9" * 64}
+    lost = {"kind": "computed", "of": ["methods.kd:Gone"], "hash": "8" * 64, "parts": {"teacher": teacher}}
+    made_of = {"vocabulary": {"key": "1" * 64, "weights": "2" * 64, "code": lost}}
+    answer = ask(keep(asked.results, cell, artefacts=made_of), asked)
+    assert [part.name for part in answer.parts] == ["training", "vocabulary", "vocabulary / teacher"]
+    assert answer.parts[1].lost == ("methods.kd:Gone",)
+    assert "today's is none, because there is no methods.kd:Gone" in answer.describe()
+
+
+# --- every kind of record
+
+
+def test_a_teachers_record(asked):
+    record = keep(asked.results, cell_of(build(asked), "teacher"))
+    assert not ask(record, asked).again
+    answer = ask(record, asked, threads=1)
+    assert fields(answer) == ["teacher.key", "numeric.threads"]
+    with pytest.raises(InputError, match="it has no row"):
+        ask(record, asked, methods="kd")
+
+
+def test_a_method_that_is_not_installed_is_said_in_one_line(asked):
+    cell = cell_of(build(asked)).model_copy(update={"method": "gone/mine"})
+    code = {"computed_by": {"kind": "student", "of": ["gone:Mine"], "hash": "1" * 64}}
+    answer = ask(keep(asked.results, cell, code=code), asked)
+    assert "the method gone/mine is not installed here" in answer.verdict
+    assert "\n" not in answer.verdict
+    assert (answer.code, answer.again, answer.key) == (UNKNOWN, True, "")
+
+
+def test_a_setting_that_todays_method_does_not_have_is_said(asked):
+    cell = cell_of(build(asked))
+    record = keep(asked.results, cell.model_copy(update={"settings": {**cell.settings, "gone": 3}}))
+    assert "today's kd has no such row, so a run cannot find this record" in ask(record, asked).verdict
+
+
+def test_a_finished_checkpoint_needs_its_folder_for_a_whole_answer(asked, tmp_path):
+    finished = tiny.save_teacher(tmp_path / "finished", BertForSequenceClassification)
+    row = f"checkpoint:{finished}"
+    record = keep(asked.results, cell_of(build(replace(asked, methods=row)), "checkpoint"))
+    without = ask(record, asked)
+    assert not without.again
+    assert "if it is given a folder with the same weights" in without.verdict
+    assert "add --methods checkpoint:FOLDER" in without.not_compared[0]
+    assert ask(record, asked, methods=row).verdict == "a run finds this record"
+    assert fields(ask(record, asked, threads=1)) == ["teacher.key", "numeric.threads"]
+    larger = tiny.save_teacher(tmp_path / "larger", BertForSequenceClassification, layers=4)
+    assert {"settings.weights", "settings.config"} == set(fields(ask(record, asked, methods=f"checkpoint:{larger}")))
+
+
+def test_a_student_of_several_tasks(asked):
+    row = f"microbert:{tiny.SHAPE}:start=random:tasks=together"
+    plan = build(replace(asked, methods=row, tasks="rte,sst2"))
+    records = [keep(asked.results, p.cell) for p in plan.cells if p.cell.method == "microbert"]
+    assert [ask(record, asked).again for record in records] == [False, False]
+    answer = ask(records[1], asked, threads=1)
+    assert fields(answer) == ["together.rte.teacher", "together.sst2.teacher", "numeric.threads"]
+    assert inputs(answer, "together.rte.teacher").differ == ("the threads (2 and 1)",)
+    assert fields(ask(records[1], asked, tasks="sst2,rte")) == ["together"]
+    of_teacher = keep(asked.results, cell_of(plan, "teacher"))
+    with pytest.raises(InputError, match="does not name rte"):
+        ask(of_teacher, asked, tasks="sst2")
+
+
+def test_augmented_rows(asked):
+    record = keep(asked.results, cell_of(build(replace(asked, augment="rules", augment_times=3))))
+    answer = ask(record, asked)
+    assert not answer.again
+    assert {"--augment rules", "--augment-times 3"} <= set(answer.assumed)
+    more = ask(record, asked, augment_times=5)
+    assert fields(more) == ["data"]
+    assert inputs(more, "data").differ == ("the number of variants (3 and 5)",)
+    assert "the training rows before they were augmented" in inputs(more, "data").unknown
+
+
+def test_word_vectors_of_a_record_have_to_be_typed(asked):
+    cell = cell_of(build(asked))
+    data = cell.data.model_copy(
+        update={"slug": f"{cell.data.slug}-masked-augmented-3-with-glove.txt", "train": "6" * 64}
+    )
+    answer = ask(keep(asked.results, cell.model_copy(update={"data": data})), asked)
+    assert answer.not_compared == ("the word vectors glove.txt: the plan is without them; add --word-vectors FILE",)
+    assert fields(answer) == ["data"]
+
+
+def test_a_row_that_a_search_found_is_left_to_tune(asked):
+    search = Search(of=ROW, metric="accuracy", held_back="4" * 64, trials=(Trial(row=ROW, score=50.0),))
+    cell = cell_of(build(replace(asked, methods=f"{ROW}:pace=2")))
+    label = f"{ROW} (best of 1)"
+    answer = ask(keep(asked.results, cell.model_copy(update={"search": search, "label": label})), asked)
+    assert fields(answer) == ["search"]
+    assert "`tune` finds what a search chose" in answer.verdict
+
+
+def test_the_verb(bench, asked, tmp_path):
+    record = keep(asked.results, cell_of(build(asked)))
+    typed = ("--results", asked.results, "--data", asked.data, "--teacher", asked.teacher, "--device", "cpu")
+    typed += ("--corpus", asked.corpus[0], "--corpus-tokens", asked.corpus_tokens)
+    found = bench("why", record.key[:10], *typed, "--json", tmp_path / "why.json")
+    assert found.returncode == 0, found.stderr
+    assert "plan: a run finds this record" in found.stdout
+    body = json.loads((tmp_path / "why.json").read_text())
+    assert (body["planned_key"], body["differences"], body["again"]) == (record.key, [], False)
+    not_found = bench("why", record.key[:10], *typed, "--epochs", 2, "--json", tmp_path / "why.json")
+    assert not_found.returncode == 1
+    assert "the recipe's epochs (recipe.epochs): 1.0 in the record, 2.0 in the plan" in not_found.stdout
+    body = json.loads((tmp_path / "why.json").read_text())
+    assert [(one["field"], one["record"], one["plan"]) for one in body["differences"]][1] == ("recipe.epochs", 1.0, 2.0)
+    assert not list(Path(asked.results).rglob("*.safetensors"))
+    bad = bench("why", "zzzz", *typed[:2])
+    assert bad.returncode == 2
+    assert "a key that begins with zzzz" in bad.stderr
+
+
+# --- a plan and other threads
+
+
+def said_of(plan: Plan) -> list[str]:
+    return [note for note in plan.notes if "--threads" in note]
+
+
+def test_a_plan_says_where_cells_exist_with_other_threads(asked):
+    for planned in build(replace(asked, threads=1)).cells:
+        keep(asked.results, planned.cell)
+    there = build(replace(asked, threads=1))
+    assert not there.todo
+    assert said_of(there) == []
+    assert said_of(build(asked)) == ["2 of these cells exist with 1 thread (--threads 1 finds them)"]
+
+
+def test_a_cell_that_the_option_would_not_find_is_not_said(asked):
+    """A start on other text, another number of the recipe, or a teacher of other epochs make other cells with any threads."""
+    for planned in build(replace(asked, threads=1)).cells:
+        keep(asked.results, planned.cell)
+    only_teacher = ["1 of these cells exists with 1 thread (--threads 1 finds it)"]
+    assert said_of(build(replace(asked, corpus_tokens=200))) == only_teacher
+    assert said_of(build(replace(asked, numbers=(("batch_size", 8),)))) == only_teacher
+    assert said_of(build(replace(asked, epochs=2.0))) == []
+    assert said_of(build(replace(asked, seeds=(1,)))) == only_teacher
+
+
+def test_every_kind_of_cell_is_found_with_other_threads(asked, tmp_path):
+    finished = tiny.save_teacher(tmp_path / "finished", BertForSequenceClassification)
+    rows = f"{ROW},bilstm,microbert:{tiny.SHAPE}:start=random:tasks=together,checkpoint:{finished}"
+    every = replace(asked, methods=rows, tasks="rte,sst2", augment="rules", augment_times=2)
+    cells = [planned.cell for planned in build(replace(every, threads=3)).cells]
+    for cell in cells:
+        keep(asked.results, cell)
+    failed = next(cell for cell in cells if cell.method == "kd")
+    keep(asked.results, failed, status="failed")
+    (note,) = said_of(build(every))
+    assert note == f"{len(cells) - 1} of these cells exist with 3 threads (--threads 3 finds them)"
