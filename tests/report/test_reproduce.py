@@ -15,14 +15,14 @@ import pytest
 import tiny
 from conftest import SHARED
 
+from bench.plan.commands import scoring_again
 from bench.record.cell import TEACHER, record_key
 from bench.record.freshness import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.experiment import Section, Shown, Typed, write_experiment
 from bench.report.groups import Group, groups
-from bench.plan.commands import scoring_again
-from bench.report.reproduce import commands, experiment_command, located, places, , verifying
+from bench.report.reproduce import commands, experiment_command, located, places, verifying
 from bench.report.write import write_reports
 
 ROOT = pages.ROOT
