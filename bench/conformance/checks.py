@@ -33,7 +33,7 @@ from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.plan.untrained import untrained
 from bench.record.recipe import Recipe
-from bench.train.loop import train_task
+from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import Numerics, RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates
@@ -113,7 +113,7 @@ def tiny_teacher(num_labels: int, threads: int) -> BertForSequenceClassification
         model = classifier(config)
     scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), RECIPE, len(data))[1]
     trainer = StudentTrainer("teacher", Student(model), random, [], scheduled, numerics)
-    train_task([trainer], data, 7, None, numerics, RECIPE.batch_size)
+    train_task([trainer], data, None, LoopOptions(7, numerics, RECIPE.batch_size))
     return model.eval()
 
 
@@ -210,15 +210,14 @@ class Bench:
         return StudentTrainer(type(self.method).name, student, random, *scheduled, self.numerics)
 
     @property
-    def training(self) -> tuple[Encoded, int, Any, Numerics, int]:
-        """What a training of seed 0 is given beside its students."""
-        return self.data, 0, self.teacher, self.numerics, RECIPE.batch_size
+    def options(self) -> LoopOptions:
+        return LoopOptions(0, self.numerics, RECIPE.batch_size)
 
     def trained(
         self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[StudentTrainer] = ()
     ) -> StudentTrainer:
         trainer = self.trainer(seed, dropped)
-        train_task([*beside, trainer], self.data, seed, self.teacher, self.numerics, RECIPE.batch_size)
+        train_task([*beside, trainer], self.data, self.teacher, LoopOptions(seed, self.numerics, RECIPE.batch_size))
         if trainer.error is not None:
             raise Broken(str(trainer.error)) from trainer.error
         return trainer
@@ -489,9 +488,11 @@ class Suite:
                 TrainingStates(["tiny"], said.append, 0.0, folder=Path(folder)) for said in (before, after)
             )
             with contextlib.suppress(KeyboardInterrupt):
-                train_task([bench.trainer()], *bench.training, on_step=stop, states=first)
+                train_task(
+                    [bench.trainer()], bench.data, bench.teacher, replace(bench.options, on_step=stop, states=first)
+                )
             again = bench.trainer()
-            train_task([again], *bench.training, states=second)
+            train_task([again], bench.data, bench.teacher, replace(bench.options, states=second))
         if before or not after:
             raise Broken(f"its state could not be saved and resumed: {'; '.join(before) or 'nothing was written'}")
         if self._learned(again) != self._learned(self.whole) or again.log.terms != self.whole.log.terms:
@@ -569,7 +570,9 @@ class Suite:
         """Beside another student both end with the same weights as alone, to the bit."""
         other, alone = other_student(torch.get_num_threads())
         beside, together = other.trainer(), self.bench().trainer()
-        train_task([together, beside], self.bench().data, 0, self.bench().teacher, Numerics(), RECIPE.batch_size)
+        train_task(
+            [together, beside], self.bench().data, self.bench().teacher, LoopOptions(0, Numerics(), RECIPE.batch_size)
+        )
         if self._learned(together) != self._learned(self.whole):
             raise Broken("trained beside another student it ends with other weights: the two share some state")
         if self._learned(beside) != alone:

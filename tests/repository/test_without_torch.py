@@ -27,7 +27,11 @@ main()
 
 def answer(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", START, *words], cwd=folder, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", START, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)},
     )
 
