@@ -452,7 +452,7 @@ def _asked_by(plan: Plan, row: MethodRow, task: TaskPlan) -> list[ArtefactPlan]:
 def _making_of_row(plan: Plan, row: MethodRow, task: TaskPlan) -> int:
     """What is made for a task before a student is built, where the cache has it not; one teacher is held anyway."""
     own = [entry for entry in _asked_by(plan, row, task) if entry.task is not None]
-    missing = [entry for entry in plan.artefacts.behind(own) if entry.is_kept and not plan.is_there(entry.slot)]
+    missing = [entry for entry in plan.artefacts.with_inputs(own) if entry.is_kept and not plan.is_there(entry.slot)]
     teacher = _bytes(_teacher(task.checkpoint, task.task.num_labels))
     return max((_making_bytes(entry) - teacher for entry in missing), default=0)
 
@@ -467,7 +467,7 @@ def _shared_bytes(plan: Plan, task: TaskPlan, rows: Iterable[Planned]) -> int:
     """What all tasks share stays in memory as long as the process works, each once, with what it was made from."""
     asked = [entry for planned in rows for entry in _asked_by(plan, _row(planned), task)]
     shared = [entry for entry in asked if entry.task is None]
-    return sum(_bytes_of_artefact(entry) for entry in plan.artefacts.behind(shared) if entry.is_kept)
+    return sum(_bytes_of_artefact(entry) for entry in plan.artefacts.with_inputs(shared) if entry.is_kept)
 
 
 def _bytes_of_artefact(entry: ArtefactPlan) -> int:

@@ -252,7 +252,7 @@ def build_trainer(
             name = artefact_name(artefact, config, one_task.name, several)
             if name not in tensors:
                 found = artefacts.of(artefact, one_task)
-                tensors[name], made[name] = found.tensors, dict(found.said)
+                tensors[name], made[name] = found.tensors, dict(found.known)
     setup = setup_of([one_task.task for one_task in task_data], tensors)
     random = RandomState(cell.seed, task_data[0].numerics.device)
     with random.current():
