@@ -429,7 +429,7 @@ def test_reading_a_file_of_ones_own_asks_nobody(tmp_path):
         "def no(*a, **k): print('asked', a[0], file=sys.stderr); raise OSError('no')\n"
         "socket.getaddrinfo = no\n"
         "from pathlib import Path\n"
-        "from bench.data.sources import read\n"
+        "from bench.data.table_files import read\n"
         "from bench.data.tasks import EvaluationSet, Task\n"
         "task = Task('t', ('s',), ('a', 'b'), ('accuracy',), (EvaluationSet('validation', 't', 'validation'),))\n"
         f"print(len(read([Path({str(tmp_path / 'a.csv')!r})], task, True)))\n"
