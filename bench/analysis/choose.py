@@ -13,12 +13,14 @@ from bench.errors import NothingMeasured, unknown
 from bench.record.cell import TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
+from bench.report import frame
 from bench.report.comparison import UNCLEAR, WORSE, compared, shown
+from bench.report.frame import Cell, Frame
 from bench.report.groups import Column, Group, groups
-from bench.report.paired_comparisons import Faults, faults_of, finished, resample, seeds
-from bench.report.resampled import Resampled
-from bench.report.speed_tables import latest
-from bench.report.tables import Table, by_row, counted
+from bench.report.resampled import Resampled, finished, resample
+from bench.report.speed import latest
+from bench.report.suspicions import Faults, faults_of, seeds
+from bench.report.tables.parts import DASH, counted, line_of
 from bench.report.write import add_speed, nothing_in, warnings
 from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
@@ -92,24 +94,30 @@ class Choice:
         kept = [c for c in self.candidates if c.verdict == UNCLEAR]
         return sorted(kept, key=lambda c: (round(c.flops or np.inf, 2), round(c.parameters or np.inf, 2), -c.score))
 
-    def table(self) -> Table:
-        header = [
+    def table(self) -> Frame:
+        """The candidates, best first, with their costs and their differences to the best."""
+        titles = [
             "System",
             "Params (M)",
             "FLOPs (G)",
             "latency (ms)",
             f"mean of {counted(len(self.columns), 'column')}",
         ]
-        header += ["beside the best", "p, Holm", "verdict"]
-        rows = []
-        for place, c in enumerate(self.candidates):
-            costs = ["–" if cost is None else f"{cost:.2f}" for cost in (c.parameters, c.flops, c.latency)]
-            said = ["", "", "best"]
-            if place:
-                gap = c.score - self.candidates[0].score
-                said = [f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", shown(c.adjusted), c.verdict]
-            rows.append([c.label, *costs, f"{c.score:.1f}", *said])
-        return by_row("Choice", header, self.group, rows)
+        titles += ["beside the best", "p, Holm", "verdict"]
+        lines = [line_of(self.group, c.label, self._cells(c)) for c in self.candidates]
+        return Frame("Choice", tuple(map(frame.Column, titles)), tuple(lines))
+
+    def _cells(self, c: Candidate) -> list[Cell]:
+        costs = [
+            Cell(DASH) if cost is None else Cell(f"{cost:.2f}", cost) for cost in (c.parameters, c.flops, c.latency)
+        ]
+        score = Cell(f"{c.score:.1f}", c.score)
+        best = self.candidates[0]
+        if c is best:
+            return [*costs, score, Cell(""), Cell(""), Cell("best")]
+        gap = c.score - best.score
+        difference = Cell(f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", gap, c.low, c.high)
+        return [*costs, score, difference, Cell(shown(c.adjusted), c.adjusted), Cell(c.verdict)]
 
     def said(self) -> list[str]:
         """The answer in words."""

@@ -36,7 +36,7 @@ from bench.record.speed_sessions import Conditions, SpeedRecord, speed_records
 from bench.record.store import Store, slug
 from bench.report.escape import flat
 from bench.report.render import github
-from bench.report.speed_tables import conditions_of, described, speed_up
+from bench.report.speed import conditions_of, described, speed_up
 from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import RESAMPLES, Pairs, interval, mcnemar, seed_half_width
 from bench.user_files import table_at, toml_of

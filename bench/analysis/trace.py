@@ -21,8 +21,8 @@ from bench.record.schema import Record
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
 from bench.report.groups import Column, Group, groups
-from bench.report.speed_tables import described, speed_up
-from bench.report.training_tables import costs_of, trainings
+from bench.report.speed import described, speed_up
+from bench.report.trainings import costs_of, trainings
 from bench.stats.ratios import percentile
 from bench.stats.summary import summarise
 

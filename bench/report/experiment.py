@@ -6,20 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bench.plan.request import AUGMENTED
 from bench.record.cell import TEACHER, Cell, record_key, train_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.set_aside import said_of
 from bench.record.store import Store, slug, write_atomically
+from bench.record.task_facts import unaugmented_name
 from bench.report import escape
 from bench.report.file_names import name_of, table_names
+from bench.report.frame import Footnotes, Frame, number_all
 from bench.report.groups import Group, groups
 from bench.report.learning_rates import rates_line
-from bench.report.paired_comparisons import differences_to, resample, suspicions_of
-from bench.report.render import grid, write_table
+from bench.report.render import to_markdown, write_table
 from bench.report.reproduce import experiment_command, located
-from bench.report.tables import Footnotes, Table, accuracy, differences, reappearance
+from bench.report.resampled import resample
+from bench.report.suspicions import suspicions_of
+from bench.report.tables.ablations import differences
+from bench.report.tables.accuracy import accuracy
+from bench.report.tables.paired_comparisons import differences_to
+from bench.report.tables.reappearance import reappearance
 from bench.report.write import footnotes, made_again, paper_of, paragraph, provenance, warnings
 
 
@@ -104,7 +109,7 @@ def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[Group
         return found
     alike: dict[tuple[object, ...], list[Group]] = {}
     for group in found:
-        alike.setdefault((AUGMENTED.sub("", group.slug), *group.identity[1:]), []).append(group)
+        alike.setdefault((group.facts.plain, *group.identity[1:]), []).append(group)
     return [_merged(identity, those) for identity, those in alike.items()]
 
 
@@ -117,8 +122,8 @@ def _merged(identity: tuple[object, ...], those: Sequence[Group]) -> Group:
             kept.setdefault((r.cell.method, own), r)
     return replace(
         first,
-        slug=AUGMENTED.sub("", first.slug),
-        data=first.data.partition(", augmented ")[0],
+        slug=first.facts.plain,
+        data=unaugmented_name(first.data),
         identity=identity,
         records=list(kept.values()),
         left_out=[one for group in those for one in group.left_out],
@@ -151,15 +156,17 @@ def _write(
     ends = table_names([section.name for section in sections])
     for number, (section, end) in enumerate(zip(sections, ends, strict=True)):
         part = replace(found[number], order=section.rows) if number in found else None
-        tables = _tables(section, part, store, notes) if part is not None else []
+        tables = _tables(section, part, store) if part is not None else []
         if part is None or not tables:
             lines += [f"## {escape.markdown(section.name)}", "", "Nothing measured.", ""]
             continue
+        for table in tables:
+            number_all(table, notes)
         used |= {record.key: record for record in part.records}  # a row of two tables is one record
         paper = paper_of(part, notes, part.records) if latex else None
         for place, table in enumerate(tables):
             named = f"### {table.title}" if place else f"## {section.name}"
-            lines += [escape.markdown(named), "", grid(table), ""]
+            lines += [escape.markdown(named), "", to_markdown(table, notes), ""]
             lines += [line for note in table.notes for line in (escape.markdown(note), "")]
             further = "-intervals" if place else ""
             write_table(folder, f"{name}-{end}{further}", table, table.title if place else section.name, paper)
@@ -186,18 +193,18 @@ def _head(title: str, group: Group) -> list[str]:
     ]
 
 
-def _tables(section: Section, part: Group, store: Store, notes: Footnotes) -> list[Table]:
+def _tables(section: Section, part: Group, store: Store) -> list[Frame]:
     """What a table shows; differences also with their intervals, where answers are stored."""
     if section.show == "reappearance":
-        made = [reappearance(part, notes)]
+        made = [reappearance(part)]
     elif section.show == "differences":
         full = section.rows[0]
         made = [
-            differences("Differences", part, full, section.rows, notes),
+            differences("Differences", part, full, section.rows),
             differences_to(part, full, resample(part, store)),
         ]
     else:
-        made = [accuracy(part, notes)]
+        made = [accuracy(part)]
     return [table for table in made if table is not None]
 
 

@@ -13,6 +13,7 @@ from bench.record.keys import canonical
 from bench.record.newest import LeftOut, newest
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
+from bench.record.task_facts import DataFacts, data_facts
 from bench.stats.metrics import label_of
 from bench.stats.ratios import Ratio
 
@@ -82,6 +83,11 @@ class Group:
     def title(self) -> str:
         limit = f", at most {self.max_train_rows:,} training rows" if self.max_train_rows else ""
         return f"{self.data}{limit}; teacher {self.teacher}, {self.origin}"
+
+    @property
+    def facts(self) -> DataFacts:
+        """What its examples are."""
+        return data_facts(self.slug)
 
     @property
     def tasks(self) -> list[str]:

@@ -9,6 +9,7 @@ from bench.plan.spelling import CHECKPOINT
 from bench.record.cell import TEACHER
 from bench.record.recipe import ADAMW, PAPER, START, TEACHER_LEARNING_RATES, WIDE, Recipe
 from bench.record.schema import Record
+from bench.record.task_facts import SAMPLE
 from bench.report.groups import Group
 
 FINE_TUNED = "fine-tuned"
@@ -86,7 +87,7 @@ def _rule() -> str:
 
 def _choice(group: Group, of_students: bool) -> str:
     """What reports/LOG.md says of the choice, in short."""
-    suite = "the sample suite" + (", this report's own data" if group.slug.startswith("sample-") else "")
+    suite = "the sample suite" + (", this report's own data" if group.facts.source == SAMPLE else "")
     said = [
         f"The teachers' {OF_NARROW} was chosen on development rows of {suite}; their {OF_WIDE} is the literature's."
     ]

@@ -20,25 +20,19 @@ from bench.record.schema import Record
 from bench.record.set_aside import said_of
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import CELLS, Store, slug, write_atomically
+from bench.record.task_facts import SAMPLE
 from bench.report import escape
 from bench.report.file_names import name_of, table_names
+from bench.report.frame import Footnotes, Frame, number_all
 from bench.report.groups import Group, groups
 from bench.report.learning_rates import rates_line
-from bench.report.paired_comparisons import KEPT, differences, resample, retentions, suspicions_of
-from bench.report.published import beside, published
-from bench.report.render import Paper, grid, write_table
+from bench.report.render import Paper, to_markdown, write_table
 from bench.report.reproduce import commands, located, places, starts_without_text
-from bench.report.speed_tables import described, headline, latest, speed_tables, speed_up
-from bench.report.tables import (
-    Footnotes,
-    Table,
-    ablation,
-    accuracy,
-    behind,
-    reappearance,
-    sizes_of,
-)
-from bench.report.training_tables import cost, gradient_shares
+from bench.report.resampled import resample
+from bench.report.speed import described, headline, latest, speed_up
+from bench.report.suspicions import suspicions_of
+from bench.report.tables.registry import KEPT, ReportData, frames
+from bench.report.tables.speed import speed_tables
 from bench.stats.ratios import percentile
 
 
@@ -49,7 +43,7 @@ class Written:
     path: Path
     """the Markdown file"""
     group: Group
-    tables: Sequence[Table]
+    tables: Sequence[Frame]
     """in the order of the report; the accuracies first"""
 
 
@@ -145,7 +139,7 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
         "",
     ]
     for table in speed_tables(session):
-        lines += [f"## {escape.markdown(table.title)}", "", grid(table), ""]
+        lines += [f"## {escape.markdown(table.title)}", "", to_markdown(table), ""]
         for note in table.notes:
             lines += [escape.markdown(note), ""]
         write_table(folder, f"{name}-{slug(table.title).lower()}", table, paper=paper)
@@ -160,24 +154,10 @@ def write_group(group: Group, folder: Path, store: Store, kept: float = KEPT, la
 
     name = name_of(group)
     group.suspicions = suspicions_of(group, store)
-    resampled = resample(group, store)
+    tables = frames(ReportData(group, resample(group, store), kept))
     notes = Footnotes()
-    tables = [
-        t
-        for t in (
-            accuracy(group, notes),
-            *differences(group, resampled),
-            reappearance(group, notes),
-            retentions(group, resampled, notes, kept),
-            ablation(group, notes),
-            cost(group),
-            gradient_shares(group),
-            sizes_of(group),
-            beside(group, published()),
-            behind(group),
-        )
-        if t
-    ]
+    for table in tables:
+        number_all(table, notes)
     paper = paper_of(group, notes, group.records) if latex else None
     for table, end in zip(tables, table_names([table.title for table in tables]), strict=True):
         write_table(folder, f"{name}-{end}", table, paper=paper)
@@ -201,7 +181,7 @@ def paper_of(group: Group, notes: Footnotes, records: Sequence[Record]) -> Paper
     return Paper(group.title, [line for line in warnings(group) if line], notes, sources)
 
 
-def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: Mapping[str, str]) -> str:
+def markdown(group: Group, tables: Sequence[Frame], notes: Footnotes, pictures: Mapping[str, str]) -> str:
     """The report's text; ``pictures`` are files and captions. No date, no host: those are in the records."""
     recipe = f"recipe {group.recipe}" + (
         "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
@@ -216,7 +196,7 @@ def markdown(group: Group, tables: Sequence[Table], notes: Footnotes, pictures: 
     ]
     lines = [escape.markdown(line) for line in (*lines, *warnings(group))]
     for table in tables:
-        lines += [f"## {escape.markdown(table.title)}", "", grid(table), ""]
+        lines += [f"## {escape.markdown(table.title)}", "", to_markdown(table, notes), ""]
         for note in table.notes:
             lines += [escape.markdown(note), ""]
         for file, caption in pictures.items():
@@ -266,12 +246,12 @@ def _start_line(group: Group) -> str:
 def warnings(group: Group) -> list[str]:
     """What a reader has to know before the first number."""
     lines = []
-    if group.slug.startswith("sample-"):
+    if group.facts.source == SAMPLE:
         lines += [
             "**Generated sample data, not GLUE.** Task names say which GLUE task the form is taken from; no number here compares with a paper.",
             "",
         ]
-    if group.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks) and not group.slug.startswith("sample-"):
+    if group.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks) and group.facts.source != SAMPLE:
         lines += [
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: read mnli and qqp with that in mind.",
             "",

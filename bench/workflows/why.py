@@ -12,7 +12,7 @@ from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.artefacts import asked_by
 from bench.plan.build import Plan, Planned, build
 from bench.plan.from_record import request_of, spelling_of
-from bench.plan.request import AUGMENTED, HELD_BACK, Request
+from bench.plan.request import Request
 from bench.plan.show import state
 from bench.plan.spelling import CHECKPOINT, MethodRow, parse_rows
 from bench.record.cell import TEACHER, Cell, record_key
@@ -21,6 +21,7 @@ from bench.record.differences import ABSENT, Difference, differences, differing,
 from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, other_version
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.record.task_facts import data_facts
 
 if TYPE_CHECKING:
     from bench.plan.artefacts import ArtefactPlan
@@ -319,9 +320,9 @@ def _no_folder(cell: Cell) -> str:
 
 def _not_compared(record: Record, plan: Plan) -> list[str]:
     """What the plan cannot be asked without further options."""
-    augmented = AUGMENTED.search(record.cell.data.slug)
-    if augmented and augmented.group(3) and plan.request.word_vectors is None:
-        return [f"the word vectors {augmented.group(3)}: the plan is without them; add --word-vectors FILE"]
+    augmented = data_facts(record.cell.data.slug).augmented
+    if augmented and augmented.words and plan.request.word_vectors is None:
+        return [f"the word vectors {augmented.words}: the plan is without them; add --word-vectors FILE"]
     return []
 
 
@@ -331,7 +332,7 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
     by_tune = "; `tune` finds what a search chose, `run` does not" if only_tune else ""
     if differs:
         return f"a run has another cell in its place: {record_key(cell, record.point)[:SHORT]}{by_tune}", True
-    if AUGMENTED.sub("", record.cell.data.slug).endswith(HELD_BACK):
+    if data_facts(record.cell.data.slug).held_back:
         return "`tune` finds this trial; `run` scores no rows that are held back", False
     if record.cell.method == CHECKPOINT and planned.cell.method == TEACHER:
         return (
@@ -385,7 +386,7 @@ def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, pla
         return _of_teacher(task.task.name, one.ours, record, plan, store)
     if one.field.startswith("together.") and one.field.endswith(".teacher"):
         return _of_teacher(one.field.split(".")[1], one.ours, record, plan, store)
-    if one.field == "data" and task.augmentation is not None and AUGMENTED.search(record.cell.data.slug):
+    if one.field == "data" and task.augmentation is not None and data_facts(record.cell.data.slug).augmented:
         return _of_augmented(record, task, plan)
     name = one.field.removeprefix("artefacts.")
     if name == one.field or not isinstance(planned.row, MethodRow):
@@ -411,7 +412,7 @@ def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -
     if tuned is None:  # a student has a recipe, a version and a seed of its own
         fields = [name for name in fields if not name.startswith(("recipe.", "version", "seed"))]
         unknown.append("its recipe and version, because its own record is not in the folder")
-    if AUGMENTED.search(ours.data.slug):  # these rows are the students'
+    if data_facts(ours.data.slug).augmented:  # these rows are the students'
         fields.remove("data")
         unknown.append("the training rows before they were augmented")
     return _compared(fields, of_record, of_plan, unknown)
@@ -428,11 +429,15 @@ def _alone(cell: Cell, task: str) -> Cell:
 
 def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> Inputs:
     """Of augmented rows: rules and number of variants are in the name of the data."""
-    ours, today = (AUGMENTED.search(slug) for slug in (record.cell.data.slug, task.data.slug))
+    ours, today = (data_facts(slug).augmented for slug in (record.cell.data.slug, task.data.slug))
     assert ours is not None
     assert today is not None
-    names = ("the rules", "the number of variants", "the name of the word vectors")
-    pairs = [one for one in zip(names, ours.groups(), today.groups(), strict=True) if one[1:] != (None, None)]
+    pairs: list[tuple[str, Any, Any]] = [
+        ("the rules", ours.kind, today.kind),
+        ("the number of variants", ours.times, today.times),
+    ]
+    if ours.words or today.words:
+        pairs.append(("the name of the word vectors", ours.words or None, today.words or None))
     pairs.append(("the teacher's checkpoint", record.cell.teacher.base, task.teacher.base))
     unknown = ["the training rows before they were augmented"]
     if not task.masked_head:

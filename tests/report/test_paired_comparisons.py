@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.record.store import Store
-from bench.report.paired_comparisons import KEEPS, LOSES, retention
+from bench.report.tables.retention import KEEPS, LOSES, retention
 from bench.report.write import write_reports
 
 N = 400
