@@ -18,10 +18,11 @@ from bench.report.comparison import UNCLEAR, WORSE, compared, shown
 from bench.report.frame import Cell, Frame
 from bench.report.groups import Column, Group, groups
 from bench.report.resampled import Resampled, finished, resample
+from bench.report.sources import warnings
 from bench.report.speed import latest
 from bench.report.suspicions import Faults, faults_of, seeds
 from bench.report.tables.parts import DASH, counted, line_of
-from bench.report.write import add_speed, nothing_in, warnings
+from bench.report.write import add_speed, nothing_in
 from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
 from bench.stats.power import LEVEL
@@ -87,7 +88,7 @@ class Choice:
 
     @property
     def as_good(self) -> list[Candidate]:
-        """The best, and what cannot be told from it; fewest FLOPs first, then parameters, then the higher score.
+        """The best, and what is not significantly different from it; fewest FLOPs first, then parameters, then the higher score.
 
         Not by latency: models of one shape differ in it by chance.
         """
@@ -103,7 +104,7 @@ class Choice:
             "latency (ms)",
             f"mean of {counted(len(self.columns), 'column')}",
         ]
-        titles += ["beside the best", "p, Holm", "verdict"]
+        titles += ["difference to the best", "p, Holm", "verdict"]
         lines = [line_of(self.group, c.label, self._cells(c)) for c in self.candidates]
         return Frame("Choice", tuple(map(frame.Column, titles)), tuple(lines))
 
@@ -128,14 +129,16 @@ class Choice:
         lines += [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f})."]
         if cheapest.label != best.label:
             lines.append(
-                f"The cheapest that these examples cannot separate from it: {called(cheapest.label)} ({cheapest.score:.1f})."
+                f"The cheapest row that is not significantly different from it: {called(cheapest.label)} ({cheapest.score:.1f})."
             )
         others = [called(c.label) for c in self.as_good if c.label not in (best.label, cheapest.label)]
         if others:
-            also = "also " if cheapest.label != best.label else ""
-            lines.append(f"These examples {also}cannot separate it from: {', '.join(others)}.")
+            too = ", too" if cheapest.label != best.label else ""
+            lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
         if len(self.candidates) > 1:
-            lines.append("The best was chosen on the examples that it is scored on, which flatters it a little.")
+            lines.append(
+                "The best row was chosen on the examples that it is scored on, so its score is a little too high."
+            )
         return lines
 
 
@@ -195,7 +198,7 @@ def _choice(group: Group, columns: Sequence[Column], budget: Budget, store: Stor
         else:
             fitting.append(candidate)
     fitting.sort(key=lambda c: (-c.score, c.label))
-    return Choice(group, columns, _beside_the_best(group, columns, fitting, store), left_out)
+    return Choice(group, columns, _compared_with_best(group, columns, fitting, store), left_out)
 
 
 def _disqualified(group: Group, label: str, column: Column, faults: Faults) -> list[str]:
@@ -213,10 +216,10 @@ def _disqualified(group: Group, label: str, column: Column, faults: Faults) -> l
     return said
 
 
-def _beside_the_best(
+def _compared_with_best(
     group: Group, columns: Sequence[Column], fitting: Sequence[Candidate], store: Store
 ) -> list[Candidate]:
-    """The candidates with their intervals and tests beside the first of them."""
+    """The candidates with their intervals and tests against the first of them."""
     if len(fitting) < 2:
         return list(fitting)
     names = {c.label for c in fitting}

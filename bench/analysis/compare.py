@@ -1,4 +1,4 @@
-"""Two rows on the same examples: the difference, its interval, a paired test, and whether it can be told at all."""
+"""Two rows on the same examples: the difference, its interval, a paired test, and whether it is significant."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compare(
     """By data source, and by optimiser where that is not AdamW: one comparison for each evaluation set that both rows
     have, and of their mean where there are several.
 
-    A task that was trained on different numbers of rows has a line for each and stands in the mean with the most rows.
+    A task that was trained on different numbers of rows has a line for each; the mean has the one with the most rows.
 
     A row is named by its label or as tables print it. Both rows must have learned from the same rows and teacher and be
     scored on the same examples.
@@ -57,13 +57,13 @@ def compare(
     printed = {r.called: r.row for r in everything if r.called not in rows}
     first, second = printed.get(first, first), printed.get(second, second)
     of_rows = [r for r in everything if r.row in (first, second) and r.status == "ok"]
-    mute = [r for r in of_rows if not store.has_predictions(r)]
-    for record in mute:
+    without_answers = [r for r in of_rows if not store.has_predictions(r)]
+    for record in without_answers:
         (progress or Progress()).say(
             f"left out: {record.row} on {'+'.join(record.cell.tasks)}, seed {record.cell.seed} ({record.key[:12]}): "
             f"its answers are not stored; run it again with --rerun"
         )
-    of_rows = [record for record in of_rows if record not in mute]
+    of_rows = [record for record in of_rows if record not in without_answers]
     met = [r for r in of_rows if (not tasks or r.cell.tasks[0] in tasks) and (not seeds or r.cell.seed in seeds)]
     for row in (first, second):
         if row not in rows:
@@ -187,5 +187,5 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
     ]
     called = next((line.names for line in lines), (first, second))
     header = ["task", "metric", "examples", "seeds", *called, "difference", "95 % interval"]
-    header += ["least detectable", "p", "p, Holm", "the first is"]
+    header += ["least detectable", "p", "p, Holm", "verdict"]
     return github(rows, header, "right")

@@ -350,11 +350,11 @@ def _speed(
         other = any(timing.system == system for session in news for timing in session.timings)
         why = "timed under other conditions" if other else "not timed"
         return Finding(system, what, OTHER if other else MISSING, why)
-    now, floor = found[-1], before.median * (1 - allowed)
-    text = f"{now.text()}, was {before.text()}; at least {floor:.2f}x is wanted"
-    if now.high < floor:
+    now, least = found[-1], before.median * (1 - allowed)
+    text = f"{now.text()}, was {before.text()}; at least {least:.2f}x is required"
+    if now.high < least:
         return Finding(system, what, REGRESSED, text)
-    return Finding(system, what, PASSED if now.low >= floor else UNCLEAR, text)
+    return Finding(system, what, PASSED if now.low >= least else UNCLEAR, text)
 
 
 def summary(findings: Sequence[Finding]) -> str:

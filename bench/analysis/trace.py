@@ -22,6 +22,8 @@ from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
 from bench.report.groups import Column, Group, groups
 from bench.report.speed import described, speed_up
+from bench.report.suspicions import baselines_of
+from bench.report.tables.accuracy import MAJORITY
 from bench.report.trainings import costs_of, trainings
 from bench.stats.ratios import percentile
 from bench.stats.summary import summarise
@@ -63,7 +65,7 @@ def trace(text: str, results: Path) -> list[Origin]:
     if not records and not sessions:
         raise InputError(f"no records in {results}")
     found: dict[tuple[str, tuple[str, ...]], Origin] = {}
-    for origin in _all(records, sessions):
+    for origin in (*_all(records, sessions), *_baselines(records, store)):
         if kind in (PLAIN, origin.kind) and _prints(number, origin.exact):
             found.setdefault((origin.what, origin.records), origin)
     stale = {r.key[:12] for r in records if store.freshness.of(r) == STALE}
@@ -89,6 +91,20 @@ def _all(records: Sequence[Record], sessions: Sequence[SpeedRecord]) -> Iterator
         yield from _of_session(session)
     for group in tables:
         yield from _differences(group)
+
+
+def _baselines(records: Sequence[Record], store: Store) -> Iterator[Origin]:
+    """What one answer to every example scores, and the mean of these scores."""
+    for group in groups(records):
+        found = baselines_of(group, store)
+        for column, value in found.items():
+            where = _where(group, group.row_limit(column.task))
+            yield Origin(f"{MAJORITY}, {column.title} ({where})", value, ())
+        if len(found) == len(group.columns) > 1:
+            where = _where(group, group.max_train_rows)
+            yield Origin(
+                f"{MAJORITY}, mean of {len(found)} columns ({where})", summarise(list(found.values())).mean, ()
+            )
 
 
 def _prints(number: Printed, exact: float) -> bool:
@@ -229,8 +245,8 @@ def _summaries(group: Group, label: str, column: Column, done: list[Record], whe
     if label != TEACHER and teacher:
         score = summarise(list(teacher.values())).mean
         if score > 0:
-            beside = _keys([*done, *group.of(TEACHER, column.task)])
-            yield Origin(f"{label}, {column.title}, percent of its teacher ({where})", 100 * own.mean / score, beside)
+            both = _keys([*done, *group.of(TEACHER, column.task)])
+            yield Origin(f"{label}, {column.title}, percent of its teacher ({where})", 100 * own.mean / score, both)
 
 
 def describe(text: str, origins: list[Origin], results: Path) -> str:

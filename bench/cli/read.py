@@ -122,7 +122,7 @@ def compare(
     ] = False,
     json_file: Json = None,
 ) -> None:
-    """Two rows on the same examples: difference, interval, paired test, and better, worse or cannot tell."""
+    """Two rows on the same examples: difference, interval, paired test, and better, worse or inconclusive."""
     from dataclasses import asdict
 
     from bench.analysis.compare import compare as carry_out
@@ -164,7 +164,7 @@ def choose(
     ] = None,
     json_file: Json = None,
 ) -> int:
-    """The rows that fit a budget, the best of them, and the cheapest that these examples cannot separate from it."""
+    """The rows that fit a budget, the best of them, and the cheapest that is not significantly different from it."""
     from dataclasses import asdict
 
     from bench.analysis.choose import Budget

@@ -13,19 +13,20 @@ from bench.record.set_aside import said_of
 from bench.record.store import Store, slug, write_atomically
 from bench.record.task_facts import unaugmented_name
 from bench.report import escape
+from bench.report.document import environment_section, provenance_section, table_lines
 from bench.report.file_names import name_of, table_names
-from bench.report.frame import Footnotes, Frame, number_all
+from bench.report.frame import Footnotes, Frame
 from bench.report.groups import Group, groups
-from bench.report.learning_rates import rates_line
-from bench.report.render import to_markdown, write_table
+from bench.report.render import write_table
 from bench.report.reproduce import experiment_command, located
 from bench.report.resampled import resample
-from bench.report.suspicions import suspicions_of
+from bench.report.sources import warnings
+from bench.report.suspicions import baselines_of, suspicions_of
 from bench.report.tables.ablations import differences
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.paired_comparisons import differences_to
 from bench.report.tables.reappearance import reappearance
-from bench.report.write import footnotes, made_again, paper_of, paragraph, provenance, warnings
+from bench.report.write import paper_of
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def write_experiment(
     for number, section in enumerate(sections):
         for group in _groups(section.records(records), store, bool(asked.settings)):
             if any(r.cell.method != TEACHER for r in group.records):
-                group.suspicions = suspicions_of(group, store)
+                group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
                 located(group, store, records)
                 group.aside = said_of(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
                 files.setdefault(group.identity, {})[number] = group
@@ -146,7 +147,7 @@ def _write(
 ) -> Path:
     whole = _whole(found)
     name = file_name(title, whole)
-    lines = [*_head(title, whole), *paragraph(rates_line(whole)), *warnings(whole)]
+    lines = [*_head(title, whole), *warnings(whole)]
     if asked.settings:
         lines += ["Settings of some rows or tasks; the others are as the recipe has them:", ""]
         lines += [*(f"- {line}" for line in asked.settings), ""]
@@ -157,24 +158,19 @@ def _write(
     for number, (section, end) in enumerate(zip(sections, ends, strict=True)):
         part = replace(found[number], order=section.rows) if number in found else None
         tables = _tables(section, part, store) if part is not None else []
+        lines += [f"## {escape.markdown(section.name)}", ""]
         if part is None or not tables:
-            lines += [f"## {escape.markdown(section.name)}", "", "Nothing measured.", ""]
+            lines += ["Nothing measured.", ""]
             continue
-        for table in tables:
-            number_all(table, notes)
         used |= {record.key: record for record in part.records}  # a row of two tables is one record
-        paper = paper_of(part, notes, part.records) if latex else None
+        paper = paper_of(part, part.records) if latex else None
         for place, table in enumerate(tables):
-            named = f"### {table.title}" if place else f"## {section.name}"
-            lines += [escape.markdown(named), "", to_markdown(table, notes), ""]
-            lines += [line for note in table.notes for line in (escape.markdown(note), "")]
+            lines += table_lines(table, notes, f"### {escape.markdown(table.title)}" if place else "")
             further = "-intervals" if place else ""
             write_table(folder, f"{name}-{end}{further}", table, table.title if place else section.name, paper)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
-    said = [*footnotes(notes), "## Where these numbers come from", "", *provenance(shown.records, whole.freshness)]
-    lines += map(escape.markdown, said)
-    lines += made_again([command], shown)
+    lines += [*environment_section(whole), *provenance_section(shown, [], [command])]
     write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
     return folder / f"{name}.md"
 

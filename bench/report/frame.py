@@ -57,6 +57,7 @@ class Cell:
         footnotes: what a reader has to know of it.
         bold: whether it is the best of its column.
         plain: what a CSV file has in the place of ``text``, where that is another: a row's name as it is typed.
+        verdict: how a test ended, ``better``, ``worse``, ``keeps`` ...; "" where nothing was tested.
     """
 
     text: str
@@ -69,6 +70,7 @@ class Cell:
     footnotes: tuple[Footnote, ...] = ()
     bold: bool = False
     plain: str | None = None
+    verdict: str = ""
 
 
 Field = tuple[str, Callable[[Cell], str]]
@@ -145,12 +147,23 @@ class Observation:
 
 @dataclass(frozen=True)
 class Frame:
-    """One table: the title, the columns (the first one names the lines), the lines, and sentences below them."""
+    """One table: the title, the columns (the first one names the lines), the lines, and sentences below them.
+
+    Attributes:
+        file: how the names of its files end, where that is not the title.
+        section: of a report in which it is printed.
+        width: characters of a line of Markdown: columns that do not fit go into further tables below. None: any number.
+        folded: whether a report shows it only on a click.
+    """
 
     title: str
     columns: tuple[Column, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...] = ()
+    file: str = ""
+    section: str = ""
+    width: int | None = None
+    folded: bool = False
 
     def __post_init__(self) -> None:
         for line in self.lines:
@@ -214,9 +227,9 @@ class Frame:
 
 
 def number_all(frame: Frame, notes: Footnotes) -> None:
-    """Number the footnotes of a table: line by line, those of a line's cells before that of its name."""
+    """Number the footnotes of a table in the order of reading: line by line, from left to right."""
     for line in frame.printed_lines:
-        for note in (*(note for cell in line.cells for note in cell.footnotes), *line.footnotes):
+        for note in (*line.footnotes, *(note for cell in line.cells for note in cell.footnotes)):
             notes.number(note)
 
 

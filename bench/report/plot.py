@@ -118,7 +118,7 @@ def drawn(text: str) -> str:
 
 
 def _label(point: Point, teacher: float | None) -> str:
-    """A student that is not cheaper than its teacher claims no percentage."""
+    """A student that is not cheaper than its teacher has no percentage."""
     if point.label == TEACHER:
         return point.label
     if teacher is not None and point.cost >= teacher:

@@ -91,7 +91,7 @@ def beside_counts(named: Sequence[tuple[PrintedSize, Counted]]) -> Frame:
         "by the rule named; ours is the whole classifier of two labels, and 2 x MACs at length 128. A rule that fits is an inference: "
         "no paper states its own."
     )
-    return Frame("Printed sizes beside ours", columns, tuple(line for line, _ in found), (note,))
+    return Frame("Printed sizes and ours", columns, tuple(line for line, _ in found), (note,))
 
 
 @dataclass(frozen=True)

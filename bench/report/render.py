@@ -13,19 +13,19 @@ from pathlib import Path
 from tabulate import tabulate
 
 from bench.record.store import write_atomically
-from bench.report.escape import cell, csv_cell, flat
-from bench.report.frame import Cell, Footnote, Footnotes, Frame, number_all
+from bench.report.escape import cell as escaped
+from bench.report.escape import csv_cell, flat
+from bench.report.frame import Cell, Footnotes, Frame, number_all
 
 
 @dataclass(frozen=True)
 class Paper:
-    """What a table takes along into a paper, where nothing of the report stands around it."""
+    """What a table takes along into a paper, where the rest of the report is missing."""
 
     caption: str
     """what the numbers are of"""
     warnings: Sequence[str] = ()
     """what a reader has to know before the first number, as Markdown"""
-    footnotes: Footnotes | None = None
     sources: Sequence[str] = ()
     """where the numbers come from: comments in the file"""
 
@@ -56,7 +56,33 @@ def to_markdown(frame: Frame, notes: Footnotes | None = None) -> str:
         return f"**{marked}**" if cell.bold else marked
 
     rows = [[text(cell) for cell in (line.head, *line.cells)] for line in frame.printed_lines]
-    return github(rows, frame.header, aligned(frame))
+    if frame.width is None:
+        return github(rows, frame.header, aligned(frame))
+    columns = [[escaped(name) for name in column] for column in zip(frame.header, *rows, strict=True)]
+    return "\n\n".join(_block(columns, aligned(frame), block) for block in _blocks(columns, frame.width))
+
+
+def _blocks(columns: Sequence[Sequence[str]], width: int) -> list[list[int]]:
+    """The numbers of the columns in each table: the first column in all of them, and as many others as fit."""
+    sizes = [max(map(len, column)) + 3 for column in columns]
+    blocks: list[list[int]] = [[0]]
+    for i in range(1, len(columns)):
+        if len(blocks[-1]) > 1 and 1 + sum(sizes[j] for j in blocks[-1]) + sizes[i] > width:
+            blocks.append([0])
+        blocks[-1].append(i)
+    return blocks
+
+
+def _block(columns: Sequence[Sequence[str]], sides: Sequence[str], block: Sequence[int]) -> str:
+    """Some columns as one Markdown table without further spaces."""
+    sizes = {i: max(3, *map(len, columns[i])) for i in block}
+    lines = [
+        [columns[i][row].ljust(sizes[i]) if sides[i] == "left" else columns[i][row].rjust(sizes[i]) for i in block]
+        for row in range(len(columns[0]))
+    ]
+    rule = [("-" * (sizes[i] + 2) if sides[i] == "left" else "-" * (sizes[i] + 1) + ":") for i in block]
+    head, *rows = (f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join([head, f"|{'|'.join(rule)}|", *rows])
 
 
 def github(rows: Sequence[Sequence[str]], header: Sequence[str], sides: Sequence[str] | str) -> str:
@@ -66,7 +92,7 @@ def github(rows: Sequence[Sequence[str]], header: Sequence[str], sides: Sequence
         sides: ``left`` or ``right``, of each column or of all.
     """
     columns = [sides] * len(header) if isinstance(sides, str) else list(sides)
-    cells, heads = [[cell(text) for text in row] for row in rows], [cell(name) for name in header]
+    cells, heads = [[escaped(text) for text in row] for row in rows], [escaped(name) for name in header]
     return tabulate(cells, headers=heads, tablefmt="github", colalign=columns if cells else None, disable_numparse=True)
 
 
@@ -169,28 +195,13 @@ def _row(cells: Iterable[str]) -> str:
     return ("{}" if text.lstrip().startswith(("[", "*")) else "") + text + r" \\"
 
 
-class _OwnFootnotes:
-    """The footnotes of one LaTeX table, numbered anew in the order of their first use.
-
-    Their words are those of the whole report, which the table may be printed without.
-    """
-
-    def __init__(self, report: Footnotes | None) -> None:
-        self.report = Footnotes() if report is None else report
-        self.texts: list[str] = []
-
-    def mark(self, notes: Sequence[Footnote]) -> str:
-        """The numbers of the notes of one cell, between control characters; "" for none."""
-        words = [self.report.words(note) for note in notes]
-        self.texts += [text for text in dict.fromkeys(words) if text not in self.texts]
-        numbers = ",".join(str(self.texts.index(text) + 1) for text in words)
-        return f"\0{numbers}\1" if numbers else ""
-
-    def inside(self, cell: Cell) -> str:
-        """A cell as LaTeX."""
-        marked = flat(cell.text) + self.mark(cell.footnotes)
-        tex_text = _tex(f"**{marked}**" if cell.bold else marked)
-        return tex_text.replace("\0", r"\textsuperscript{").replace("\1", "}")
+def _tex_cell(cell: Cell, own: Footnotes) -> str:
+    """A cell as LaTeX, with the numbers of its footnotes."""
+    numbers = ",".join(str(own.number(note)) for note in cell.footnotes)
+    # control characters, which no text has, stand for commands until the text is escaped
+    marked = flat(cell.text) + (f"\0{numbers}\1" if numbers else "")
+    written = _tex(f"**{marked}**" if cell.bold else marked)
+    return written.replace("\0", r"\textsuperscript{").replace("\1", "}")
 
 
 def to_latex(frame: Frame, title: str, paper: Paper, label: str) -> str:
@@ -198,9 +209,9 @@ def to_latex(frame: Frame, title: str, paper: Paper, label: str) -> str:
 
     Where the numbers come from is above it as comments.
     """
-    own = _OwnFootnotes(paper.footnotes)
+    own = Footnotes()
     lines = [[Cell(name) for name in frame.header], *([line.head, *line.cells] for line in frame.printed_lines)]
-    rows = [_row(map(own.inside, cells)) for cells in lines]
+    rows = [_row([_tex_cell(cell, own) for cell in cells]) for cells in lines]
     notes = [rf"\textsuperscript{{{number}}} {tex(note)}" for number, note in enumerate(own.texts, start=1)]
     below = [*(tex(line) for line in [*paper.warnings, *frame.notes] if line), *notes]
     return (

@@ -1,4 +1,4 @@
-"""What is suspect about stored answers: constant ones, labels in another order, scores below one answer to everything."""
+"""What stored answers show: what one answer to every example would score, and answers that are suspect."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from bench.record.store import Store
 from bench.report.groups import Column, Group
 from bench.report.resampled import finished
 from bench.stats.guards import Suspicion, suspicions
+from bench.stats.metrics import metric_of
 
 Faults = dict[tuple[str, Column], dict[str, dict[int, Suspicion]]]
 """(row, column) -> what is wrong with its answers -> seed -> how it shows there"""
@@ -49,3 +50,16 @@ def seeds(found: Mapping[int, Suspicion]) -> str:
     named = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"
     shown = ", ".join(found[seed].figure for seed in sorted(found) if found[seed].figure)
     return named + (f" ({shown})" if shown else "")
+
+
+def baselines_of(group: Group, store: Store) -> dict[Column, float]:
+    """Percent that the best single answer to every example scores; without columns that have no stored answers."""
+    found = {}
+    for column in group.columns:
+        done = [record for label in group.systems for record in finished(group, label, column)]
+        record = next(filter(store.has_predictions, done), None)
+        if record is not None:
+            arrays, metric = store.predictions(record), metric_of(column.metric)
+            logits, labels = (arrays[f"{what}.{column.evaluation}"] for what in ("logits", "labels"))
+            found[column] = 100 * metric.form.constant(labels, logits.shape[1], metric.score)[1]
+    return found

@@ -12,7 +12,9 @@ from bench.record.store import KEY_DIGITS
 from bench.report.escape import flat
 from bench.report.groups import Group
 from bench.report.render import TERMINAL, to_terminal
-from bench.report.write import Written, warnings
+from bench.report.sources import warnings
+from bench.report.tables.accuracy import MAJORITY
+from bench.report.write import Written
 from bench.run.outcome import FailedCell
 from bench.stats.summary import summarise
 
@@ -25,9 +27,9 @@ def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
     kept = [label for label in group.systems if label == TEACHER or of_rows[label] & named]
     said = [group.title, *(line.replace("**", "") for line in warnings(group) if line)]
     lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
-    lines += [to_terminal(table.of(kept)), ""]
+    lines += [to_terminal(table.of([*kept, MAJORITY])), ""]
     lines.append("Percent, development sets. * is the best student of a column. The report has the footnotes.")
-    if further := len(table.rows) - len(kept):
+    if further := len(group.systems) - len(kept):
         lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
     tasks = {task for cell in cells for task in cell.tasks}
     best = _best(group, kept, tasks)

@@ -21,12 +21,12 @@ from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.reproduce import commands, located
+from bench.report.sources import provenance, warnings
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost
 from bench.report.tables.gradient_shares import gradient_shares
 from bench.report.tables.provenance import record_keys
 from bench.report.tables.sizes import sizes_of
-from bench.report.write import provenance, warnings
 
 REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
 RTE = REFERENCE / "folder-glue" / "rte"

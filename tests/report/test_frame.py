@@ -25,7 +25,7 @@ from bench.report.tables.parts import line_of
 from bench.report.tables.registry import table
 
 
-@table(place=15)
+@table("Results", place=15)
 def seeds(data):
     lines = [line_of(data.group, label, [Cell("4.25", value=4.25)]) for label in data.group.systems]
     return [Frame("Lucky numbers", (Column("System"), Column("number")), tuple(lines))]
@@ -49,7 +49,7 @@ def test_a_new_table_is_one_new_file(new_file, paper_store, tmp_path):
     (path,) = write_reports(paper_store, tmp_path / "p", latex=True)
     titles = re.findall(r"^##+ (.*)", path.read_text(), re.MULTILINE)
     assert "Lucky numbers" in titles
-    assert titles.index("Accuracy") < titles.index("Lucky numbers") < titles.index("Reappearance")
+    assert titles.index("Results") < titles.index("Lucky numbers") < titles.index("Reappearance (retention)")
     assert path.read_text().count("4.25") == (tmp_path / "p" / f"{path.stem}-lucky-numbers.csv").read_text().count(
         "4.25"
     )
@@ -57,8 +57,8 @@ def test_a_new_table_is_one_new_file(new_file, paper_store, tmp_path):
 
 
 def test_a_new_column_is_one_new_entry(monkeypatch, paper_store, tmp_path):
-    column = accuracy.Leading("lines of code", lambda group, label: Cell("6.25", value=6.25))
-    monkeypatch.setattr(accuracy, "LEADING", (*accuracy.LEADING, column))
+    column = accuracy.Further("lines of code", lambda group, label: Cell("6.25", value=6.25))
+    monkeypatch.setattr(accuracy, "FURTHER", (*accuracy.FURTHER, column))
     (path,) = write_reports(paper_store, tmp_path / "p", latex=True)
     for text in (
         path.read_text(),

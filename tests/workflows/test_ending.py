@@ -39,7 +39,7 @@ def test_a_run_ends_with_its_table_and_a_command_that_works(bench, common, tmp_p
     assert rows == ["teacher", "kd:ffn=24:heads=4:hidden=12:layers=2:", "finetune:ffn=24:heads=4:hidden=12:"]
     (report,) = (tmp_path / "p").glob("*.md")
     for number in re.findall(
-        r"\d+\.\d", report.read_text().split("## Accuracy")[1].split("## ")[0].split("Development")[0]
+        r"\d+\.\d", report.read_text().split("## Results")[1].split("## ")[0].split("Scores on")[0]
     ):
         assert number in done.stdout
     command = done.stdout.splitlines()[-1].removeprefix("next: python -m bench ")
@@ -65,12 +65,12 @@ def test_rows_keep_the_order_in_which_they_were_typed(bench, common, tmp_path):
     for typed in (rows, rows[::-1]):
         assert bench("run", "--methods", ",".join(typed), *common).returncode == 0
         text = next((tmp_path / "p").glob("*.md")).read_text()
-        for title in ("## Accuracy", "## Reappearance", "## Cost of training", "## Sizes"):
-            named = re.findall(r"^\| (\S+)", text.split(title)[1].split("\n## ")[0], re.MULTILINE)
+        for title in ("## Results", "## Reappearance (retention)", "### Cost of training", "### Sizes"):
+            named = re.findall(r"^\| (\S+)", text.split(title)[1].split("\n##")[0], re.MULTILINE)
             assert [name for name in dict.fromkeys(named) if name in rows] == typed, title
         assert f"--methods {','.join(typed)}" in text
     (alone,) = write_reports(Store(tmp_path / "r"), tmp_path / "alone")
-    named = re.findall(r"^\| (\S+)", alone.read_text().split("## Accuracy")[1].split("\n## ")[0], re.MULTILINE)
+    named = re.findall(r"^\| (\S+)", alone.read_text().split("## Results")[1].split("\n## ")[0], re.MULTILINE)
     assert [name for name in named if name in rows] == sorted(rows)
 
 

@@ -9,11 +9,11 @@ from bench.report import frame
 from bench.report.frame import EXACT, Cell, Frame, Line
 from bench.report.groups import Column, Group
 from bench.report.tables.parts import line_of, missing
-from bench.report.tables.registry import ReportData, table
+from bench.report.tables.registry import ABLATIONS, ReportData, table
 from bench.stats.summary import summarise
 
 
-@table(place=50)
+@table(ABLATIONS, place=50)
 def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [ablation(data.group)]
 
@@ -24,10 +24,14 @@ def ablation(group: Group) -> Frame | None:
     fulls = [label for label in group.systems if label in full_of.values()]
     fulls += sorted(set(full_of.values()) - set(fulls))  # a full row that is not there
     parts = [
-        differences("Ablation", group, full, [full, *(s for s in group.systems if full_of.get(s) == full)])
+        differences("Ablations", group, full, [full, *(s for s in group.systems if full_of.get(s) == full)])
         for full in fulls
     ]
-    return replace(parts[0], lines=tuple(line for part in parts for line in part.lines)) if parts else None
+    return (
+        replace(parts[0], lines=tuple(line for part in parts for line in part.lines), file="ablation")
+        if parts
+        else None
+    )
 
 
 def differences(title: str, group: Group, full: str, labels: Sequence[str]) -> Frame:
@@ -38,7 +42,9 @@ def differences(title: str, group: Group, full: str, labels: Sequence[str]) -> F
         frame.Column("mean difference"),
     )
     lines = tuple(_line(group, label, full) for label in labels)
-    return Frame(title, columns, lines, ("In brackets the difference to the full row, over the seeds that both have.",))
+    return Frame(
+        title, columns, lines, ("In brackets: the difference to the full row, over the seeds that both rows have.",)
+    )
 
 
 def _line(group: Group, label: str, full: str) -> Line:

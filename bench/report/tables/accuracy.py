@@ -1,4 +1,4 @@
-"""The main table: each row's size, its score in each column, and their mean."""
+"""The main table: each row's score in each column, their mean, and its size; with what one answer to everything scores."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from bench.record.cell import TEACHER
 from bench.report import frame
 from bench.report.frame import EXACT, SPREAD, Cell, Footnote, Frame, Line
 from bench.report.groups import Column, Group
-from bench.report.tables.parts import DASH, counted, keys_of, line_of, missing
-from bench.report.tables.registry import ReportData, table
+from bench.report.tables.parts import DASH, keys_of, line_of, missing
+from bench.report.tables.registry import RESULTS, ReportData, table
 from bench.report.tables.sizes import differ, models_differ, sizes_by_row
 from bench.stats.summary import Summary, summarise
 
 
-@table(place=10)
+@table(RESULTS, place=10)
 def _frames(data: ReportData) -> Iterable[Frame]:
     return [accuracy(data.group)]
 
 
 @dataclass(frozen=True)
-class Leading:
-    """A column before the scores: one cell a row, which depends on no task."""
+class Further:
+    """A column behind the scores: one cell a row, which depends on no task."""
 
     title: str
     cell: Callable[[Group, str], Cell]
@@ -64,11 +64,15 @@ def _faster(group: Group, label: str) -> Cell:
     return Cell(found.text(), value=found.median, low=found.low, high=found.high)
 
 
-LEADING = (
-    Leading("Params (M)", _params),
-    Leading("FLOPs (G)", _flops),
-    Leading("speed-up", _faster, lambda group: bool(group.speed_ups)),
+FURTHER = (
+    Further("Params (M)", _params),
+    Further("FLOPs (G)", _flops),
+    Further("speed-up", _faster, lambda group: bool(group.speed_ups)),
 )
+MAJORITY = "majority class"
+"""The row of what a model scores that gives every example the same answer."""
+WIDTH = 120
+"""Characters of a line of the main table."""
 
 
 @dataclass(frozen=True)
@@ -124,25 +128,38 @@ class Scores:
 
 
 def accuracy(group: Group) -> Frame:
-    """System, size and one column an evaluation set; best student in bold; averages by name."""
+    """One column an evaluation set, their mean, and the size of each system; the best student of a column in bold."""
     scores = Scores(group)
-    leading = [column for column in LEADING if column.wanted is None or column.wanted(group)]
+    further = [column for column in FURTHER if column.wanted is None or column.wanted(group)]
     columns = [
         frame.Column("System"),
-        *(frame.Column(column.title) for column in leading),
         *(frame.Column(column.title, csv=SPREAD) for column in group.columns),
-        frame.Column(f"mean of {counted(len(group.columns), 'column')}", csv=EXACT),
+        frame.Column(f"mean of {len(group.columns)}", csv=EXACT),
+        *(frame.Column(column.title) for column in further),
     ]
-    lines = [_line(scores, label, leading) for label in group.systems]
-    return Frame("Accuracy", tuple(columns), tuple(lines), tuple(_notes(scores)))
+    lines = [_line(scores, label, further) for label in group.systems]
+    # behind the teacher, which is the first line where there is one
+    place = 1 if group.systems[:1] == [TEACHER] else 0
+    lines[place:place] = [_majority(group, len(further))] if group.baselines else []
+    notes = tuple(_notes(scores))
+    return Frame("Results", tuple(columns), tuple(lines), notes, file="accuracy", width=WIDTH)
 
 
-def _line(scores: Scores, label: str, leading: Sequence[Leading]) -> Line:
+def _majority(group: Group, further: int) -> Line:
+    """What the best single answer to every example scores."""
+    found = [group.baselines.get(column) for column in group.columns]
+    there = [value for value in found if value is not None]
+    mean = summarise(there).mean if len(there) == len(found) else None
+    numbers = [Cell(DASH) if value is None else Cell(f"{value:.1f}", value=value) for value in (*found, mean)]
+    return Line(MAJORITY, (*numbers, *(Cell("") for _ in range(further))))
+
+
+def _line(scores: Scores, label: str, further: Sequence[Further]) -> Line:
     group = scores.group
     cells = [
-        *(column.cell(group, label) for column in leading),
         *(_score(scores, label, column) for column in group.columns),
         _mean(scores, label),
+        *(column.cell(group, label) for column in further),
     ]
     # what the method itself says of its row
     said = dict.fromkeys(note for record in group.of(label) for note in record.notes)
@@ -190,15 +207,21 @@ def _notes(scores: Scores) -> list[str]:
     if seeds:
         count = f"n = {seeds[0]}" if len(seeds) == 1 else f"n = {seeds[0]} to {seeds[-1]}"
         said.append(
-            f"Development sets, percent. Mean ± sample standard deviation over seeds ({count}"
-            + ("; one seed has no deviation and says nothing about noise" if seeds == [1] else "")
-            + "). Best student of a column in bold"
-            + (", of those with all its seeds; the others have (n = ...) behind them" if len(seeds) > 1 else "")
+            f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}"
+            + ("; with one seed there is no deviation, and the noise is not known" if seeds == [1] else "")
+            + "). The best student of each column is in bold"
+            + (
+                ". Only rows with all seeds of the column count for this; the others show their number of seeds, (n = ...)"
+                if len(seeds) > 1
+                else ""
+            )
             + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)."
         )
     if group.speed_ups:
         said.append(
-            f"Speed-up: times faster than the teacher, median of rounds in turns with its 95 % interval; {group.speed_conditions}. "
-            f"A dash: not timed."
+            f"Speed-up: how many times faster than the teacher, with the 95 % interval of the median over rounds in which the "
+            f"two were timed in turns ({group.speed_conditions}). A dash: not timed."
         )
+    if group.baselines:
+        said.append(f"Row {MAJORITY}: the score of one answer to every example, the answer that scores most.")
     return said

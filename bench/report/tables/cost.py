@@ -13,11 +13,11 @@ from bench.report import frame
 from bench.report.frame import Cell, Frame
 from bench.report.groups import Group
 from bench.report.tables.parts import DASH, line_of
-from bench.report.tables.registry import ReportData, table
+from bench.report.tables.registry import COST, ReportData, table
 from bench.report.trainings import by_tasks, costs_of, cpu_seconds_of, learned, start_of, trainings
 
 
-@table(place=60)
+@table(COST, place=60)
 def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [cost(data.group)]
 
@@ -109,19 +109,19 @@ def cost(group: Group) -> Frame | None:
 
 def _notes(group: Group, cpu: bool) -> list[str]:
     said = [
-        "Mean over the seeds of each task, summed over the tasks. TFLOPs are closed-form over the tokens seen; seconds are of the machine "
-        "named below, with what else ran there."
+        "The mean over the seeds of each task, summed over the tasks. TFLOPs are computed in closed form from the number of tokens. "
+        "Seconds were measured on the machine named below; other programs may have run there at the same time."
     ]
     if cpu:
         said.append(
-            "CPU s: the processor's seconds of the process, all its threads, with reading and scoring; students that trained "
-            "together have their parts of it by their own seconds."
+            "CPU s: processor time of the process, over all its threads, with reading and scoring. Students that trained together "
+            "share it in proportion to their own seconds."
         )
     at_once = sorted({r.env["jobs"] for r in group.records if r.env.get("jobs", 1) > 1})
     if at_once:
         said.append(
-            f"Some trainings had others running at the same time (--jobs {', '.join(map(str, at_once))}): their seconds are "
-            f"longer than alone."
+            f"Some trainings had others running at the same time (--jobs {', '.join(map(str, at_once))}): each then takes "
+            f"more seconds than alone."
         )
     return said
 
@@ -158,8 +158,8 @@ def _preparatory(group: Group) -> list[str]:
     if not said:
         return []
     return [
-        f"Examples beyond the {group.epochs:g} epochs of the recipe, seen in preparatory stages before the counted ones (the method's "
-        f"file says what learns in them): {'; '.join(said)}. They are in the columns of this table."
+        f"Examples beyond the {group.epochs:g} epochs of the recipe, seen in preparatory stages before the counted epochs (the method's "
+        f"file describes these stages): {'; '.join(said)}. They are in the columns of this table."
     ]
 
 
@@ -190,7 +190,7 @@ def _made_once(group: Group) -> list[str]:
                 found.setdefault(kind, {})[made["key"]] = made["seconds"]
                 users.setdefault(kind, set()).add(record.cell.label)
     return [
-        f"{kind.capitalize()}, for {', '.join(sorted(users[kind]))}: {sum(seconds.values()):,.0f} s, once for all seeds; in no "
+        f"{kind.capitalize()}, for {', '.join(sorted(users[kind]))}: {sum(seconds.values()):,.0f} s, once for all seeds; not in a "
         f"column of this table."
         for kind, seconds in sorted(found.items())
     ]

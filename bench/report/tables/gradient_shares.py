@@ -8,7 +8,7 @@ from bench.report import frame
 from bench.report.frame import Cell, Frame, Line
 from bench.report.groups import Group
 from bench.report.tables.parts import DASH, line_of
-from bench.report.tables.registry import ReportData, table
+from bench.report.tables.registry import COST, ReportData, table
 from bench.report.trainings import trainings
 
 IDLE_SHARE = 0.01
@@ -17,7 +17,7 @@ Shares = dict[tuple[str, str], list[list[float]]]
 """(stage, term) -> its shares at the measured steps, of each training that has them"""
 
 
-@table(place=70)
+@table(COST, place=70)
 def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [gradient_shares(data.group)]
 
@@ -35,7 +35,10 @@ def gradient_shares(group: Group) -> Frame | None:
         return None
     parts = [frame.Column(f"after {100 * i // steps} %") for i in range(steps)]
     columns = (frame.Column("System"), frame.Column("stage", words=True), frame.Column("term", words=True), *parts)
-    note = "Norm of a weighted term's gradient over the sum of those of its stage and player, at four steps; mean over tasks and seeds."
+    note = (
+        "The norm of a weighted term's gradient, divided by the sum of these norms over the terms of its stage and player, at four "
+        "steps; the mean over tasks and seeds."
+    )
     return Frame("Gradient share of each term", columns, tuple(lines), (note, *_idle(group, measured)))
 
 
@@ -72,7 +75,7 @@ def _idle(group: Group, measured: dict[str, Shares]) -> list[str]:
         return []
     return [
         f"**Never above {100 * IDLE_SHARE:.0f} %, on any task, seed or step that was measured: {'; '.join(idle)}.** Such a term "
-        "does not matter; raise its weight or leave it out."
+        "has no effect: raise its weight or leave it out."
     ]
 
 

@@ -14,20 +14,22 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.report import frame
-from bench.report.comparison import BETTER, UNCLEAR, WORSE, Comparison, compared, said_of
+from bench.report.comparison import UNCLEAR, Comparison, compared, said_of, shown
 from bench.report.frame import EXACT, Cell, Frame, Line
 from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled, finished
 from bench.report.tables.parts import DASH, counted, keys_of, line_of
-from bench.report.tables.registry import ReportData, table
+from bench.report.tables.registry import PAIRED, ReportData, table
 from bench.stats.multiple import holm
 from bench.stats.paired import interval
 
+SYSTEMS = "differences that the data can carry"
+"""How the files of the first table end: a name of earlier reports, which readers may have in their scripts."""
 BASELINE = "finetune"
 """The row that full rows are compared with, where there is one."""
 
 
-@table(place=20)
+@table(PAIRED, place=20)
 def _frames(data: ReportData) -> Iterable[Frame]:
     return paired_comparisons(data.group, data.answered)
 
@@ -56,11 +58,10 @@ def paired_comparisons(group: Group, answered: Mapping[Column, Resampled]) -> li
             variants[label] = own
         elif not own and label not in (TEACHER, reference) and reference in group.systems:
             systems[label] = reference
-    tables = (
-        _compared("Differences that the data can carry", group, systems, answered),
-        _compared("Variants and ablations beside their own row", group, variants, answered),
-    )
-    return [table for table in tables if table is not None]
+    to_baseline = _compared(f"Systems compared with {reference}", group, systems, answered)
+    to_own_row = _compared("Variants and ablations compared with their own row", group, variants, answered)
+    named = ((to_baseline, SYSTEMS), (to_own_row, "variants and ablations beside their own row"))
+    return [replace(frame, file=file) for frame, file in named if frame is not None]
 
 
 def differences_to(group: Group, full: str, answered: Mapping[Column, Resampled]) -> Frame | None:
@@ -98,7 +99,7 @@ def _compared(
     ]
     columns = (
         frame.Column("System"),
-        frame.Column("beside"),
+        frame.Column("compared with"),
         *(frame.Column(c.title, csv=EXACT) for c in group.columns),
         frame.Column(f"mean of {counted(len(group.columns), 'difference')}"),
     )
@@ -131,9 +132,23 @@ def _cell(one: _Compared | None) -> Cell:
     if one is None:
         return Cell(DASH)
     line = one.line
-    mark = {BETTER: "better", WORSE: "worse", UNCLEAR: "cannot tell"}[line.verdict]
-    text = f"{line.difference:+.1f} ({line.low:+.1f} to {line.high:+.1f}) {mark}"
-    return Cell(text, value=line.difference, low=line.low, high=line.high, n=len(line.seeds), keys=one.keys)
+    return Cell(
+        f"{line.difference:+.1f} ({line.low:+.1f} to {line.high:+.1f}) {_verdict(line)}",
+        value=line.difference,
+        low=line.low,
+        high=line.high,
+        n=len(line.seeds),
+        keys=one.keys,
+        verdict=line.verdict,
+    )
+
+
+def _verdict(line: Comparison) -> str:
+    """The verdict in words; with its p where the interval alone would say something else."""
+    without_zero = line.low > 0 or line.high < 0
+    if line.verdict == UNCLEAR:
+        return f"not significant after Holm (p = {shown(line.adjusted)})" if without_zero else "not significant"
+    return line.verdict if without_zero else f"{line.verdict} (p = {shown(line.adjusted)})"
 
 
 def _mean(columns: Sequence[Column], label: str, found: Found) -> Cell:
@@ -150,7 +165,7 @@ def _mean(columns: Sequence[Column], label: str, found: Found) -> Cell:
 def _least_detectable(columns: Sequence[Column], found: Found) -> Line:
     """The smallest true difference that comparisons like those of a column would find."""
     cells = [_least([one.line for (_, where), one in found.items() if where == column]) for column in columns]
-    return Line("least detectable gap", (Cell(""), *cells, Cell("")), only="markdown")
+    return Line("minimum detectable difference", (Cell(""), *cells, Cell("")), only="markdown")
 
 
 def _least(lines: Collection[Comparison]) -> Cell:
@@ -161,8 +176,9 @@ def _least(lines: Collection[Comparison]) -> Cell:
 def _note(found: Found) -> str:
     tests = ", ".join(sorted({one.line.test for one in found.values()}))
     return (
-        f"Points, with 95 % intervals of a paired bootstrap over examples, with Student's t over seeds where there are several. Verdict by "
-        f"{tests}, p after Holm's adjustment over the {len(found)} comparisons of this table. Least detectable: the true difference that "
-        f"four in five comparisons like these find, the middle of its column. No interval is adjusted so, the mean's included: in a "
-        f"table of this length some leave out 0 by chance, and 'cannot tell' behind such an interval is no contradiction."
+        f"Differences in points, with 95 % intervals of a paired bootstrap over examples, and with Student's t over seeds where there "
+        f"are several. The verdict is that of the test ({tests}), with p after Holm's adjustment over the {len(found)} comparisons of this "
+        f"table. The intervals, that of the mean included, are not adjusted. In a table of this length some intervals exclude 0 by chance: "
+        f"such a difference is printed as 'not significant after Holm', with its p. Minimum detectable difference: the true difference that "
+        f"four in five comparisons like these would find (the median of the column)."
     )

@@ -45,7 +45,7 @@ def _reason(group: Group, label: str, column: Column) -> str:
 
 
 def cheaper(group: Group, label: str) -> bool:
-    """Whether a student's FLOPs are below its teacher's: without that it makes no claim of retention.
+    """Whether a student's FLOPs are below its teacher's: without that no retention is printed.
 
     Of one whose sequences leave early, those of an average sequence.
     """

@@ -9,10 +9,10 @@ from bench.report.frame import Cell, Frame
 from bench.report.groups import Column, Group
 from bench.report.reproduce import verifying
 from bench.report.tables.parts import DASH, keys_of, line_of
-from bench.report.tables.registry import ReportData, table
+from bench.report.tables.registry import PROVENANCE, ReportData, table
 
 
-@table(place=100)
+@table(PROVENANCE, place=100)
 def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [record_keys(data.group)]
 
@@ -24,12 +24,14 @@ def record_keys(group: Group) -> Frame | None:
         return None
     again = verifying(group)
     note = (
-        f"One key a seed. `python -m bench show KEY --results {group.results}` prints a record, "
+        f"One key for each seed. `python -m bench show KEY --results {group.results}` prints a record, "
         f"`python -m bench trace NUMBER --results {group.results}` finds a number's records"
         + (f", `{again}` trains a record again and says how far it is the same." if again else ".")
     )
     columns = (frame.Column("System"), *(frame.Column(c.title) for c in group.columns))
-    return Frame("The records behind each number", columns, tuple(lines), (note,))
+    return Frame(
+        "Records of each number", columns, tuple(lines), (note,), file="the records behind each number", folded=True
+    )
 
 
 def _cell(group: Group, label: str, column: Column) -> Cell:

@@ -12,7 +12,7 @@ from bench.report.groups import Column, Group
 from bench.report.published import Published, published
 from bench.report.systems import UNKNOWN, paired, reasons_of, same_teacher
 from bench.report.tables.parts import keys_of
-from bench.report.tables.registry import ReportData, table
+from bench.report.tables.registry import PROVENANCE, ReportData, table
 from bench.stats.metrics import label_of
 from bench.stats.summary import summarise
 
@@ -31,7 +31,7 @@ DEV_ROWS = {
 """Examples of GLUE's development sets: a folder with another number holds something else."""
 
 
-@table(place=90)
+@table(PROVENANCE, place=90)
 def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [compared_with_papers(data.group, published())]
 
@@ -81,11 +81,13 @@ def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | N
     )
     comparable = sum(line.cells[-1].text == YES for line in lines)
     note = (
-        f"{comparable} of {len(lines)} pairs can be compared. A pair is of one method; it can be compared where shape, start, "
-        f"pre-training, settings, teacher (the papers' own is row {TEACHER}) and data agree as far as papers and records say. "
-        "Recipes and searches differ in ways that no column shows."
+        f"{comparable} of {len(lines)} pairs are comparable. A pair is two results of one method. It is comparable where shape, "
+        f"start, pre-training, settings, teacher (a paper's own teacher is row {TEACHER}) and data agree, as far as paper and records say. "
+        "Recipes and searches of hyper-parameters also differ, which no column shows."
     )
-    return Frame("Published beside ours", columns, tuple(lines), (note,))
+    return Frame(
+        "Published numbers and ours", columns, tuple(lines), (note,), file="published beside ours", folded=True
+    )
 
 
 YES = "yes"

@@ -19,13 +19,13 @@ from bench.report.tables.parts import (
     students_of,
     teacher_score,
 )
-from bench.report.tables.registry import ReportData, table
+from bench.report.tables.registry import RETENTION, ReportData, table
 from bench.stats.summary import summarise
 
 EMPTY = Cell("")
 
 
-@table(place=30)
+@table(RETENTION, place=30)
 def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [reappearance(data.group)]
 
@@ -45,12 +45,13 @@ def reappearance(group: Group) -> Frame | None:
             _ratios(group, label, columns, sound),
         ]
     note = (
-        "Student score over the score of the very teacher it was trained from, same development set and metric. "
-        "The last column is the mean of the ratios (in the teacher's row, of its scores)."
+        "The student's score divided by the score of the teacher that it was trained from, on the same development set and by the "
+        "same metric. The last column is the mean of the ratios (in the teacher's row: the mean of its scores)."
     )
     mean = frame.Column(f"mean of {counted(len(sound), 'ratio')}", csv=EXACT)
     heads = (frame.Column("System"), *(frame.Column(c.title, csv=EXACT) for c in columns), mean)
-    return Frame("Reappearance", heads, tuple(lines), (note + (LEFT_OUT if len(sound) < len(columns) else ""),))
+    notes = (note + (LEFT_OUT if len(sound) < len(columns) else ""),)
+    return Frame("Share of the teacher's score", heads, tuple(lines), notes, file="reappearance")
 
 
 def _teacher(group: Group, columns: Sequence[Column], sound: Sequence[Column]) -> Line:
@@ -74,7 +75,7 @@ def _score(group: Group, label: str, column: Column) -> Cell:
 
 
 def _ratios(group: Group, label: str, columns: Sequence[Column], sound: Sequence[Column]) -> Line:
-    """A student's ratios. One that is not cheaper than its teacher has none: it claims no retention."""
+    """A student's ratios. One that is not cheaper than its teacher has none."""
     ratios = {
         c: 100 * summarise(list(values.values())).mean / teacher_score(group, c)
         for c in sound
@@ -82,7 +83,7 @@ def _ratios(group: Group, label: str, columns: Sequence[Column], sound: Sequence
     }
     name = f"{label}, % of teacher"
     if ratios and not cheaper(group, label):
-        note = Footnote(f"{label} is not cheaper than its teacher: no claim of retention")
+        note = Footnote(f"{label} is not cheaper than its teacher, so no retention is printed")
         dashes = [Cell(DASH) for _ in range(len(columns) + 1)]
         return Line(name, tuple(dashes), f"{group.called(label)}, % of teacher", (note,))
     cells = [_ratio(group, label, c, ratios) for c in columns]

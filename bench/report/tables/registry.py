@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bench.report.frame import Frame
 from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled
 
+RESULTS, PAIRED, RETENTION = "Results", "Paired comparisons", "Reappearance (retention)"
+ABLATIONS, COST, PROVENANCE = "Ablations", "Cost and size", "Provenance"
+"""The sections of a report that have tables. A report also has a summary, and the learning rates with the environment."""
 KEPT = 0.97
 """Share of the teacher's score that counts as kept, tested as non-inferiority."""
 
@@ -32,8 +35,9 @@ Make = Callable[[ReportData], Iterable[Frame | None]]
 class TableKind:
     """One kind of table of a report."""
 
+    section: str
     place: int
-    """tables are printed in the order of their places"""
+    """tables are printed in the order of their places; those of a section follow one another"""
     make: Make
 
 
@@ -41,11 +45,11 @@ KINDS: dict[str, TableKind] = {}
 """Name of the function that makes them -> kind of table; filled when the files of this folder are imported."""
 
 
-def table(place: int) -> Callable[[Make], Make]:
-    """Register a function as a table of every report."""
+def table(section: str, place: int) -> Callable[[Make], Make]:
+    """Register a function as a table of every report, in one of its sections."""
 
     def register(make: Make) -> Make:
-        KINDS[f"{make.__module__}.{make.__qualname__}"] = TableKind(place, make)
+        KINDS[f"{make.__module__}.{make.__qualname__}"] = TableKind(section, place, make)
         return make
 
     return register
@@ -61,4 +65,5 @@ def kinds() -> list[TableKind]:
 
 def frames(data: ReportData) -> list[Frame]:
     """All tables of a report, in its order."""
-    return [frame for kind in kinds() for frame in kind.make(data) if frame is not None]
+    made = [(kind, frame) for kind in kinds() for frame in kind.make(data)]
+    return [replace(frame, section=kind.section) for kind, frame in made if frame is not None]

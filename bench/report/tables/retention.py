@@ -24,14 +24,16 @@ from bench.report.tables.parts import (
     sound_teacher,
     students_of,
 )
-from bench.report.tables.registry import KEPT, ReportData, table
+from bench.report.tables.registry import KEPT, RETENTION, ReportData, table
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, over_seeds
 
 KEEPS, LOSES = "keeps", "loses"
+KEPT_OF_THE_TEACHER = "kept of the teacher"
+"""How its files end: a name of earlier reports, which readers may have in their scripts."""
 
 
-@table(place=40)
+@table(RETENTION, place=40)
 def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [retentions(data.group, data.answered, data.kept)]
 
@@ -50,7 +52,7 @@ class Retention:
 
 
 def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT) -> Retention:
-    """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else it cannot be told."""
+    """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else the data are inconclusive."""
     low, high = interval(samples[~np.isnan(samples)])
     verdict = KEEPS if low >= kept else LOSES if high < kept else UNCLEAR
     return Retention(100 * float(np.mean(student)) / teacher, 100 * low, 100 * high, verdict)
@@ -87,10 +89,12 @@ def retentions(group: Group, answered: Mapping[Column, Resampled], kept: float =
         frame.Column("ratio of means"),
     )
     note = (
-        f"Student score over that of its own teacher, percent, with 95 % intervals of a paired bootstrap. keeps: at least "
-        f"{100 * kept:g} % of the teacher's score (the interval lies above it); loses: less; else it cannot be told from these examples."
+        f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. keeps: the whole interval "
+        f"is above {100 * kept:g} %. loses: the whole interval is below. {UNCLEAR}: the interval has {100 * kept:g} % inside, so that "
+        f"these examples and seeds decide neither. refused: not comparable, for the reason in the footnote."
     )
-    return Frame("Kept of the teacher", heads, tuple(lines), (note + (LEFT_OUT if len(sound) < len(columns) else ""),))
+    notes = (note + (LEFT_OUT if len(sound) < len(columns) else ""),)
+    return Frame("Retention with intervals", heads, tuple(lines), notes, file=KEPT_OF_THE_TEACHER)
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,7 @@ class _Student:
             high=found.high,
             n=len(own),
             keys=keys_of([*own, *theirs]),
+            verdict=found.verdict,
         )
 
 

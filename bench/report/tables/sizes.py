@@ -9,13 +9,13 @@ from bench.record.schema import Sizes
 from bench.report import frame
 from bench.report.frame import Cell, Frame, Line
 from bench.report.groups import Group
-from bench.report.tables.registry import ReportData, table
+from bench.report.tables.registry import COST, ReportData, table
 
 CLASSES = 0.01
 """Classification layers of two or three classes differ by a few hundred weights: by less than this part of a model."""
 
 
-@table(place=80)
+@table(COST, place=80)
 def _frames(data: ReportData) -> Iterable[Frame]:
     return [sizes_of(data.group)]
 
