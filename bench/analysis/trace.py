@@ -116,35 +116,49 @@ def _keys(records: list[Record]) -> tuple[str, ...]:
 
 
 def _origins(group: Group) -> Iterator[Origin]:
-    for one in group.left_out:
-        record = one.record
-        for name, metrics in record.scores.items():
-            for metric, value in metrics.items():
-                what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed}"
-                yield Origin(f"{what} (left out: a newer training has that name)", 100 * value, _keys([record]))
+    """The scores, sizes, means and costs of a table."""
+    yield from _left_out(group)
     for label in group.systems:
         for column in group.columns:
-            where = _where(group, group.row_limit(column.task))
-            done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
-            for record in done:
-                for metric, value in record.scores[column.evaluation].items():
-                    what = f"{label}, {column.task} {column.evaluation} {metric}, seed {record.cell.seed} ({where})"
-                    yield Origin(what, 100 * value, _keys([record]))
-            if done:
-                yield from _summaries(group, label, column, done, where)
+            yield from _scores(group, label, column)
         where = _where(group, group.max_train_rows)
-        sized = [r for r in group.of(label) if r.sizes]
-        if sized and sized[0].sizes:
-            yield Origin(
-                f"{label}, parameters in millions ({where})", sized[0].sizes.parameters / 1e6, _keys(sized[:1])
-            )
-            yield Origin(f"{label}, FLOPs in billions ({where})", sized[0].sizes.flops / 1e9, _keys(sized[:1]))
+        yield from _sizes(group, label, where)
         means = _means(group, label, group.columns)
         if len(means) == len(group.columns) > 1:
             of_row = [r for r in group.of(label) if r.status == "ok"]
             yield Origin(f"{label}, mean of {len(means)} columns ({where})", summarise(means).mean, _keys(of_row))
             yield from _kept(group, label, means, of_row, where)
         yield from _costs(group, label, where)
+
+
+def _left_out(group: Group) -> Iterator[Origin]:
+    """The scores of records that have the name of a newer training."""
+    for one in group.left_out:
+        record = one.record
+        for name, metrics in record.scores.items():
+            for metric, value in metrics.items():
+                what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed}"
+                yield Origin(f"{what} (left out: a newer training has that name)", 100 * value, _keys([record]))
+
+
+def _scores(group: Group, label: str, column: Column) -> Iterator[Origin]:
+    """The scores of a row in a column, of each seed and over seeds."""
+    where = _where(group, group.row_limit(column.task))
+    done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
+    for record in done:
+        for metric, value in record.scores[column.evaluation].items():
+            what = f"{label}, {column.task} {column.evaluation} {metric}, seed {record.cell.seed} ({where})"
+            yield Origin(what, 100 * value, _keys([record]))
+    if done:
+        yield from _summaries(group, label, column, done, where)
+
+
+def _sizes(group: Group, label: str, where: str) -> Iterator[Origin]:
+    sized = [r for r in group.of(label) if r.sizes]
+    if sized and sized[0].sizes:
+        sizes, keys = sized[0].sizes, _keys(sized[:1])
+        yield Origin(f"{label}, parameters in millions ({where})", sizes.parameters / 1e6, keys)
+        yield Origin(f"{label}, FLOPs in billions ({where})", sizes.flops / 1e9, keys)
 
 
 def _means(group: Group, label: str, columns: Sequence[Column]) -> list[float]:

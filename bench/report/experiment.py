@@ -79,6 +79,15 @@ class Typed:
     """what the file sets for some rows on some tasks, a line each"""
 
 
+@dataclass(frozen=True)
+class Target:
+    """Where records are read and reports written, and whether with LaTeX."""
+
+    store: Store
+    folder: Path
+    latex: bool
+
+
 def write_experiment(
     title: str, sections: Sequence[Section], store: Store, folder: Path, latex: bool, asked: Typed
 ) -> list[Path]:
@@ -96,7 +105,8 @@ def write_experiment(
                 located(group, store, records)
                 group.aside = said_of(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
                 files.setdefault(group.identity, {})[number] = group
-    return [_write(title, sections, files[key], store, folder, latex, asked) for key in sorted(files, key=str)]
+    target = Target(store, folder, latex)
+    return [_write(title, sections, files[key], target, asked) for key in sorted(files, key=str)]
 
 
 def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[Group]:
@@ -140,9 +150,7 @@ def _write(
     title: str,
     sections: Sequence[Section],
     found: Mapping[int, Group],
-    store: Store,
-    folder: Path,
-    latex: bool,
+    target: Target,
     asked: Typed,
 ) -> Path:
     whole = _whole(found)
@@ -157,22 +165,23 @@ def _write(
     ends = table_names([section.name for section in sections])
     for number, (section, end) in enumerate(zip(sections, ends, strict=True)):
         part = replace(found[number], order=section.rows) if number in found else None
-        tables = _tables(section, part, store) if part is not None else []
+        tables = _tables(section, part, target.store) if part is not None else []
         lines += [f"## {escape.markdown(section.name)}", ""]
         if part is None or not tables:
             lines += ["Nothing measured.", ""]
             continue
         used |= {record.key: record for record in part.records}  # a row of two tables is one record
-        paper = paper_of(part, part.records) if latex else None
+        paper = paper_of(part, part.records) if target.latex else None
         for place, table in enumerate(tables):
             lines += table_lines(table, notes, f"### {escape.markdown(table.title)}" if place else "")
             further = "-intervals" if place else ""
-            write_table(folder, f"{name}-{end}{further}", table, table.title if place else section.name, paper)
+            write_table(target.folder, f"{name}-{end}{further}", table, table.title if place else section.name, paper)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
     lines += [*environment_section(whole), *provenance_section(shown, [], [command])]
-    write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
-    return folder / f"{name}.md"
+    path = target.folder / f"{name}.md"
+    write_atomically(path, ("\n".join(lines).rstrip() + "\n").encode())
+    return path
 
 
 def _head(title: str, group: Group) -> list[str]:
