@@ -11,11 +11,10 @@ from bench.report.render import to_markdown
 from bench.report.reproduce import commands
 from bench.report.sources import environment, made_again, provenance, warnings
 from bench.report.summary import summary
-from bench.report.tables.registry import ABLATIONS, COST, PAIRED, PROVENANCE, RESULTS, RETENTION
+from bench.report.tables.registry import ABLATIONS, COST, ENVIRONMENT, PAIRED, PROVENANCE, RESULTS, RETENTION
 
 CURVES = "-curves.svg"
 """How the file of the learning curves ends; they are with the costs, the other pictures with the results."""
-ENVIRONMENT = "Learning rates and environment"
 
 
 def document(group: Group, tables: Sequence[Frame], pictures: Mapping[str, str]) -> str:
@@ -32,7 +31,7 @@ def document(group: Group, tables: Sequence[Frame], pictures: Mapping[str, str])
         body = tables_of(title, tables, notes)
         shown = [file for file in pictures if (COST if file.endswith(CURVES) else RESULTS) == title]
         lines += section(title, [*body, *(line for file in shown for line in (f"![{pictures[file]}]({file})", ""))])
-    lines += environment_section(group)
+    lines += environment_section(group, tables_of(ENVIRONMENT, tables, notes))
     lines += provenance_section(group, tables_of(PROVENANCE, tables, notes), commands(group))
     return "\n".join(lines).rstrip() + "\n"
 
@@ -42,9 +41,10 @@ def section(title: str, body: Sequence[str]) -> list[str]:
     return [f"## {title}", "", *body] if body else []
 
 
-def environment_section(group: Group) -> list[str]:
+def environment_section(group: Group, tables: Sequence[str]) -> list[str]:
     """How the rows were trained, and where."""
-    return section(ENVIRONMENT, [line for text in environment(group) for line in (escape.markdown(text), "")])
+    said = [line for text in environment(group) for line in (escape.markdown(text), "")]
+    return section(ENVIRONMENT, [*said, *tables])
 
 
 def provenance_section(group: Group, tables: Sequence[str], made: Sequence[str]) -> list[str]:

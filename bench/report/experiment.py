@@ -178,7 +178,7 @@ def _write(
             write_table(target.folder, f"{name}-{end}{further}", table, table.title if place else section.name, paper)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
-    lines += [*environment_section(whole), *provenance_section(shown, [], [command])]
+    lines += [*environment_section(whole, []), *provenance_section(shown, [], [command])]
     path = target.folder / f"{name}.md"
     write_atomically(path, ("\n".join(lines).rstrip() + "\n").encode())
     return path

@@ -28,7 +28,7 @@ OF_STUDENTS, ON_TEXT = written(Recipe().learning_rate), written(START.learning_r
 
 def rates_line(group: Group) -> str:
     """Every row's rate, the rule that gives it, and on which rows the rates were looked at; "" where nothing was trained."""
-    trained = [record for record in group.records if _was_trained(record)]
+    trained = [record for record in group.records if was_trained(record)]
     if not trained:
         return ""
     students = [record for record in trained if record.cell.method != TEACHER]
@@ -72,7 +72,8 @@ def optimizers_by_papers(students: Iterable[Record]) -> list[str]:
     return sorted(named)
 
 
-def _was_trained(record: Record) -> bool:
+def was_trained(record: Record) -> bool:
+    """Whether the harness trained this row: no finished checkpoint, and no teacher that was given as it is."""
     cell = record.cell
     return cell.method != CHECKPOINT and (cell.method != TEACHER or cell.teacher.origin == FINE_TUNED)
 

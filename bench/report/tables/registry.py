@@ -12,8 +12,9 @@ from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled
 
 RESULTS, PAIRED, RETENTION = "Results", "Paired comparisons", "Reappearance (retention)"
-ABLATIONS, COST, PROVENANCE = "Ablations", "Cost and size", "Provenance"
-"""The sections of a report that have tables. A report also has a summary, and the learning rates with the environment."""
+ABLATIONS, COST = "Ablations", "Cost and size"
+ENVIRONMENT, PROVENANCE = "Learning rates and environment", "Provenance"
+"""The sections of a report that have tables, in their order; before them is a summary."""
 KEPT = 0.97
 """Share of the teacher's score that counts as kept, tested as non-inferiority."""
 
