@@ -122,7 +122,7 @@ def compare(
     ] = False,
     json_file: Json = None,
 ) -> None:
-    """Two rows on the same examples: difference, interval, paired test, and better, worse or cannot tell."""
+    """Two rows on the same examples: difference, interval, paired test, and better, worse or inconclusive."""
     from dataclasses import asdict
 
     from bench.analysis.compare import compare as carry_out
@@ -164,12 +164,12 @@ def choose(
     ] = None,
     json_file: Json = None,
 ) -> int:
-    """The rows that fit a budget, the best of them, and the cheapest that these examples cannot separate from it."""
+    """The rows that fit a budget, the best of them, and the cheapest that is not significantly different from it."""
     from dataclasses import asdict
 
     from bench.analysis.choose import Budget
     from bench.analysis.choose import choose as carry_out
-    from bench.report.render import grid
+    from bench.report.render import to_markdown
 
     for name, value in (("params", max_params), ("flops", max_flops), ("latency", max_latency)):
         if value is not None and not value > 0:
@@ -179,7 +179,7 @@ def choose(
     for choice in choices:
         print(f"{choice.group.title}\n")
         if choice.candidates:
-            print(f"{grid(choice.table())}\n")
+            print(f"{to_markdown(choice.table())}\n")
         print("\n".join(choice.said()))
         if choice.group.speed_conditions:
             print(f"Latency: {choice.group.speed_conditions}.")
@@ -271,17 +271,17 @@ def profile(
     from bench.plan.untrained import counts_of, profile_rows
     from bench.progress import quiet
     from bench.report.printed_sizes import beside_counts, printed_sizes
-    from bench.report.render import grid
-    from bench.report.tables import sizes
+    from bench.report.render import to_markdown
+    from bench.report.tables.sizes import sizes
 
     quiet()
     if printed:
         table = beside_counts([(size, counts_of(size.row, size.teacher)) for size in printed_sizes()])
-        print("\n\n".join([f"# {table.title}", grid(table), *table.notes]))
+        print("\n\n".join([f"# {table.title}", to_markdown(table), *table.notes]))
         write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
         return
     rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr))
-    print(grid(sizes(rows)))
+    print(to_markdown(sizes(rows)))
     print("\nOne sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels.")
     write_json(json_file, {name: size.model_dump() for name, size in rows})
 

@@ -1,0 +1,243 @@
+"""One table as a tidy frame: what each cell measures, and what it needs to be printed. No torch, no clock.
+
+Tables make frames from records (``bench/report/tables/``). Markdown, LaTeX, CSV and the terminal's text are made from the
+same frame (``bench/report/render.py``), so that no form of a table can have other numbers than the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Footnote:
+    """What a reader has to know of one cell or row.
+
+    Attributes:
+        text: the words; of a note that names others, those before them.
+        see: the other notes that it names.
+        after: the words after them.
+    """
+
+    text: str
+    see: tuple[Footnote, ...] = ()
+    after: str = ""
+
+
+class Footnotes:
+    """Footnotes numbered once each, in the order of their first use. Notes of the same words are one."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def number(self, note: Footnote) -> int:
+        """The number of a note, from 1 on. The notes that it names are numbered before it."""
+        text = self.words(note)
+        if text not in self.texts:
+            self.texts.append(text)
+        return self.texts.index(text) + 1
+
+    def words(self, note: Footnote) -> str:
+        """The words of a note, with the numbers of those that it names."""
+        return note.text + " ".join(f"[{self.number(other)}]" for other in note.see) + note.after
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: a measured number with its interval, and how it is printed.
+
+    Attributes:
+        text: as it is printed, without bold and without the marks of footnotes.
+        value: what was measured, unrounded, in the unit of its column; None for words and for what is missing.
+        low, high: the 95 % interval of the value.
+        deviation: the sample standard deviation over seeds; None for one seed.
+        n: how many trainings the value is the mean of.
+        keys: of the records that it is made of.
+        footnotes: what a reader has to know of it.
+        bold: whether it is the best of its column.
+        plain: what a CSV file has in the place of ``text``, where that is another: a row's name as it is typed.
+        verdict: how a test ended, ``better``, ``worse``, ``keeps`` ...; "" where nothing was tested.
+    """
+
+    text: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    deviation: float | None = None
+    n: int | None = None
+    keys: tuple[str, ...] = ()
+    footnotes: tuple[Footnote, ...] = ()
+    bold: bool = False
+    plain: str | None = None
+    verdict: str = ""
+
+
+Field = tuple[str, Callable[[Cell], str]]
+"""One column of a CSV file: what its title has behind the column's own, and the text of a cell."""
+
+
+def printed(cell: Cell) -> str:
+    """The text of a cell in a CSV file, where that is the printed one."""
+    return cell.text if cell.plain is None else cell.plain
+
+
+def exact(digits: int = 4) -> Callable[[Cell], str]:
+    """The text of a cell in a CSV file, where that is the value with so many decimals; empty where there is none."""
+    return lambda cell: "" if cell.value is None else f"{cell.value:.{digits}f}"
+
+
+def _deviation(cell: Cell) -> str:
+    return "" if cell.deviation is None else f"{cell.deviation:.4f}"
+
+
+TEXT: tuple[Field, ...] = (("", printed),)
+EXACT: tuple[Field, ...] = (("", exact()),)
+SPREAD: tuple[Field, ...] = ((" mean", exact()), (" sd", _deviation), (" n", lambda cell: str(cell.n or 0)))
+"""A mean over seeds, with its standard deviation and number of seeds."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its title, whether it holds words (printed to the left), and its columns in a CSV file."""
+
+    title: str
+    words: bool = False
+    csv: tuple[Field, ...] = TEXT
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a table: its name, and a cell for each further column.
+
+    Attributes:
+        label: the name as it is typed; CSV files and look-ups have this one.
+        cells: of the columns behind the first, in their order.
+        name: as it is printed; "" where that is the label.
+        footnotes: what a reader has to know of the whole line.
+        only: ``markdown`` or ``csv`` for a line that the other forms do not have; "" for all forms.
+    """
+
+    label: str
+    cells: tuple[Cell, ...]
+    name: str = ""
+    footnotes: tuple[Footnote, ...] = ()
+    only: str = ""
+
+    @property
+    def head(self) -> Cell:
+        """The name as a cell."""
+        return Cell(self.name or self.label, footnotes=self.footnotes, plain=self.label)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One number of a frame: a row of the tidy table."""
+
+    table: str
+    row: str
+    column: str
+    value: float
+    low: float | None
+    high: float | None
+    deviation: float | None
+    n: int | None
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One table: the title, the columns (the first one names the lines), the lines, and sentences below them.
+
+    Attributes:
+        file: how the names of its files end, where that is not the title.
+        section: of a report in which it is printed.
+        width: characters of a line of Markdown: columns that do not fit go into further tables below. None: any number.
+        folded: whether a report shows it only on a click.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+    file: str = ""
+    section: str = ""
+    width: int | None = None
+    folded: bool = False
+
+    def __post_init__(self) -> None:
+        for line in self.lines:
+            if len(line.cells) != len(self.columns) - 1:
+                raise ValueError(f"{self.title}, {line.label}: {len(line.cells)} cells for {len(self.columns)} columns")
+
+    @property
+    def header(self) -> list[str]:
+        return [column.title for column in self.columns]
+
+    @property
+    def printed_lines(self) -> list[Line]:
+        """The lines of Markdown, LaTeX and the terminal."""
+        return [line for line in self.lines if line.only != "csv"]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """What is printed in each cell, without bold and footnotes."""
+        return [[line.head.text, *(cell.text for cell in line.cells)] for line in self.printed_lines]
+
+    @property
+    def values_header(self) -> list[str]:
+        """The titles of the columns of a CSV file."""
+        return [column.title + suffix for column in self.columns for suffix, _ in column.csv]
+
+    @property
+    def values(self) -> list[list[str]]:
+        """The cells of a CSV file, line by line."""
+        return [
+            [
+                text(cell)
+                for column, cell in zip(self.columns, [line.head, *line.cells], strict=True)
+                for _, text in column.csv
+            ]
+            for line in self.lines
+            if line.only != "markdown"
+        ]
+
+    @property
+    def footnotes(self) -> list[str]:
+        """The texts of its footnotes, in the order of their first use."""
+        notes = Footnotes()
+        number_all(self, notes)
+        return notes.texts
+
+    def tidy(self) -> Iterator[Observation]:
+        """Every number of the table, one at a time."""
+        for line in self.lines:
+            for column, cell in zip(self.columns[1:], line.cells, strict=True):
+                if cell.value is not None:
+                    spread = (cell.low, cell.high, cell.deviation, cell.n)
+                    yield Observation(self.title, line.label, column.title, cell.value, *spread, cell.keys)
+
+    def of(self, labels: Collection[str]) -> Frame:
+        """The same table with the lines of these labels alone."""
+        return replace(self, lines=tuple(line for line in self.lines if line.label in labels))
+
+    def noted(self, *notes: str) -> Frame:
+        """The same table with these further sentences below it."""
+        return replace(self, notes=(*self.notes, *notes))
+
+
+def number_all(frame: Frame, notes: Footnotes) -> None:
+    """Number the footnotes of a table in the order of reading: line by line, from left to right."""
+    for line in frame.printed_lines:
+        for note in (*line.footnotes, *(note for cell in line.cells for note in cell.footnotes)):
+            notes.number(note)
+
+
+def words_of(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Frame:
+    """A table of texts that are the same in all its forms.
+
+    Args:
+        words: titles of the columns that are printed to the left.
+    """
+    columns = tuple(Column(name, name in words) for name in header)
+    return Frame(title, columns, tuple(Line(row[0], tuple(map(Cell, row[1:]))) for row in rows))
