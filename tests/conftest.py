@@ -8,15 +8,24 @@ from pathlib import Path
 import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: tests ask no hub
+# before torch is imported: threads that wait for each other sleep, since several workers share the cores
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 import factories
 import tiny
 import torch
 from command import Command
 
+from bench.measure.capacity import usable_cores
 from bench.record.store import Store
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """A worker a core; each holds torch and some models, some 2 GiB, so at most four."""
+    return min(4, usable_cores())
 
 
 @pytest.fixture(autouse=True)

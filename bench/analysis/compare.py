@@ -12,7 +12,7 @@ from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown, unknown_row
 from bench.progress import Progress
 from bench.record.cell import Cell
-from bench.record.freshness import of_code
+from bench.record.freshness import code_warnings
 from bench.record.newest import left_out_lines, newest_of
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
@@ -75,7 +75,7 @@ def compare(
         raise InputError(f"compare needs two different rows; both are {first!r}")
     progress = progress or Progress()
     shown, left = newest_of(met, lambda r: (r.row, _question(r)))
-    for text in (*left_out_lines(left), *of_code(shown, store.freshness)):
+    for text in (*left_out_lines(left), *code_warnings(shown, store.freshness)):
         progress.say(text)
     found: dict[str, dict[tuple, list[Record]]] = {first: {}, second: {}}
     for record in sorted(shown, key=lambda r: r.cell.seed):

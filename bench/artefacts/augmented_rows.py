@@ -15,7 +15,7 @@ from bench.cache import keep
 from bench.data.augmentation import CANDIDATES, Candidates, augmented, replaceable
 from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
 from bench.data.encoding import Encoded
-from bench.data.sources import Split
+from bench.data.table_files import Split
 from bench.data.word_vectors import WordVectors, read
 from bench.plan.tasks import TaskPlan
 from bench.train.loop import OnStep

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bench.data.encoding import Encoded
 from bench.plan.scheduled_stages import schedule_stages
 from bench.record.recipe import Recipe
-from bench.train.loop import OnStep, train_task
+from bench.train.loop import LoopOptions, OnStep, train_task
 from bench.train.numerics import Numerics, RandomState
 from bench.train.prediction import predict
 from bench.train.student_trainer import StudentTrainer, TrainLog
@@ -150,7 +150,12 @@ class TrainedMaking(Making):
         trainer = StudentTrainer(self.artefact.words, student, random, [], scheduled, numerics)
         training_states = self.inputs.training_states()
         taught_by = teacher.to(numerics.device).eval()
-        train_task([trainer], text, 0, taught_by, numerics, on_text.recipe.batch_size, self.on_step, training_states)
+        train_task(
+            [trainer],
+            text,
+            taught_by,
+            LoopOptions(0, numerics, on_text.recipe.batch_size, on_step=self.on_step, states=training_states),
+        )
         if trainer.error:
             raise trainer.error
         random.hand_over()

@@ -33,7 +33,7 @@ class Made:
     tensors: Mapping[str, Tensor]
     body: Mapping[str, Any]
     """what is known of how it was made"""
-    said: Mapping[str, Any] = field(default_factory=dict)
+    known: Mapping[str, Any] = field(default_factory=dict)
     """what a record says of it"""
 
 

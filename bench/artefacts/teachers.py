@@ -14,7 +14,7 @@ from bench.data.checkpoints import Checkpoint, sha256_of
 from bench.data.encoding import Encoded
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.tasks import TaskPlan
-from bench.train.loop import OnStep, train_task
+from bench.train.loop import LoopOptions, OnStep, train_task
 from bench.train.numerics import Numerics, RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates
@@ -59,7 +59,12 @@ def finetuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], wo
             model = base_model(checkpoint, task.num_labels)
         scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), recipe, len(encoded))[1]
         trainer = StudentTrainer(f"teacher of {task.name}", Student(model), random, [], scheduled, numerics)
-        train_task([trainer], encoded, seed, None, numerics, recipe.batch_size, work.on_step, work.training_states)
+        train_task(
+            [trainer],
+            encoded,
+            None,
+            LoopOptions(seed, numerics, recipe.batch_size, on_step=work.on_step, states=work.training_states),
+        )
         if trainer.error:
             raise trainer.error
         if not task.regression:

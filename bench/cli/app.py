@@ -22,7 +22,7 @@ INTERRUPTION = (
 
 def main() -> NoReturn:
     """Run the command line; never shows a traceback for something a person can mend."""
-    with heard_by(lambda note: print(f"bench: {note.said()}", file=sys.stderr)):
+    with heard_by(lambda note: print(f"bench: {note.sentence()}", file=sys.stderr)):
         _run()
 
 

@@ -236,7 +236,7 @@ def _surveyed(survey: Survey, json_file: Path | None) -> int:
 
     print(f"holds\n{survey.describe()}" if survey.holds else "holds nothing")
     for one in survey.found:
-        print(one.said())
+        print(one.sentence())
     print(counted(survey.found) if survey.found else "nothing is broken")
     body = {"holds": survey.holds, "bytes": survey.sizes, "found": [one.as_json() for one in survey.found]}
     write_json(json_file, body)
@@ -266,7 +266,7 @@ def store_gc(
         found = unneeded(results, users_cache())
     asked = [one for one in found if cache or one.kind != UNNAMED]
     for one in asked:
-        print(f"{one.said()} ({megabytes(one.size)})")
+        print(f"{one.sentence()} ({megabytes(one.size)})")
     if others := [one for one in found if one not in asked]:
         size = megabytes(sum(one.size for one in others))
         print(

@@ -7,7 +7,6 @@ assert all(check.passed for check in check_method(MyMethod))
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import math
 import tempfile
@@ -19,12 +18,11 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
+from torch import nn
+from transformers import AutoModelForSequenceClassification, BertConfig
 
-from bench.artefacts.inputs import Making, OnText, TrainedMaking, made
-from bench.conformance.mixing import Finding, Scene, findings
-from bench.data.encoding import Encoded, Vocabulary
+from bench.conformance.mixing import Finding, findings
+from bench.conformance.tiny_bench import EXAMPLES, RECIPE, TASK, Bench, Broken, tiny_teacher_config
 from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
@@ -32,30 +30,16 @@ from bench.plan.plugins import refuse_other_classes
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.plan.untrained import untrained
-from bench.record.recipe import Recipe
-from bench.train.loop import train_task
-from bench.train.numerics import Numerics, RandomState
+from bench.train.loop import LoopOptions, train_task
+from bench.train.numerics import Numerics
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods import get
-from methods.api import Method, MethodError, Out, Setup, Stage, Student, lacking
-from methods.artefacts import Artefact, Source, artefact_name, is_of_task, sources
+from methods.api import Method, MethodError, Out, Setup, Stage, lacking
+from methods.artefacts import Artefact, sources
 from methods.families import cost
 from methods.packed import forward
-from methods.parts import classifier
 from methods.settings import check_setting
-from methods.taps import LOGITS
-from methods.terms import hard
-
-WORDS, SPECIAL, MASK = 40, 4, 1
-"""Token ids: [PAD], [UNK] (which is also [MASK]), [CLS], [SEP], then words."""
-RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
-EXAMPLES = 96
-TASK = "tiny"
-
-
-class Broken(Exception):
-    """What a method does that the contract does not allow."""
 
 
 @dataclass(frozen=True)
@@ -69,190 +53,6 @@ class Check:
     @property
     def passed(self) -> bool:
         return not self.found
-
-
-def tiny_task(num_labels: int, examples: int = EXAMPLES, seed: int = 0) -> Encoded:
-    """Sentences of 5 to 14 tokens whose label is decided by one word among noise."""
-    rng = np.random.default_rng(seed)
-    classes = max(num_labels, 2)
-    tokens, labels = [], []
-    for _ in range(examples):
-        label = int(rng.integers(classes))
-        words = rng.integers(SPECIAL + classes, SPECIAL + WORDS, size=int(rng.integers(3, 12)))
-        words[rng.integers(len(words))] = SPECIAL + label
-        tokens.append(np.concatenate([[2], words, [3]]).astype(np.int64))
-        labels.append(label)
-    kind = torch.float32 if num_labels == 1 else torch.int64
-    segments = [np.zeros_like(row) for row in tokens]
-    texts = [(" ".join(f"word{token}" for token in row[1:-1]), None) for row in tokens]
-    return Encoded(tokens, segments, torch.tensor(labels, dtype=kind), list(range(examples)), texts, pad=0)
-
-
-def tiny_teacher_config() -> BertConfig:
-    return BertConfig(
-        vocab_size=SPECIAL + WORDS,
-        hidden_size=24,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        intermediate_size=48,
-        max_position_embeddings=32,
-    )
-
-
-@functools.cache
-def tiny_teacher(num_labels: int, threads: int) -> BertForSequenceClassification:
-    """The teacher of one form of task, tuned once for all methods of a process.
-
-    Args:
-        threads: of torch now; with another number its bits would be others.
-    """
-    config, data, numerics = tiny_teacher_config(), tiny_task(num_labels), Numerics()
-    config.num_labels = num_labels
-    random = RandomState(7, numerics.device)
-    with random.current():
-        model = classifier(config)
-    scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), RECIPE, len(data))[1]
-    trainer = StudentTrainer("teacher", Student(model), random, [], scheduled, numerics)
-    train_task([trainer], data, 7, None, numerics, RECIPE.batch_size)
-    return model.eval()
-
-
-class Bench:
-    """One form of task with its teacher, and trainings of one method on it."""
-
-    def __init__(self, method: Any, num_labels: int) -> None:
-        self.method, self.num_labels = method, num_labels
-        self.data, self.numerics = tiny_task(num_labels), Numerics()
-        self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads()))  # a method may spoil its own
-        self._artefacts: Mapping[str, Mapping[str, Tensor]] | None = None
-        self._made: list[tuple[Artefact, Mapping[str, Tensor]]] = []
-
-    @property
-    def setup(self) -> Setup:
-        if self._artefacts is None:
-            config, several = self.teacher.config, self.method.multitask
-            self._artefacts = {
-                artefact_name(one, config, TASK, several): self.made(one) for one in self.method.requires(config)
-            }
-        return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts)
-
-    def made(self, artefact: Artefact) -> Mapping[str, Tensor]:
-        """An artefact, made once of the tiny teacher, the tiny task and its sentences.
-
-        Raises:
-            Broken: its training fails, or its tensors are not those that ``blank`` says.
-        """
-        found = next((tensors for one, tensors in self._made if one == artefact), None)
-        if found is None:
-            found = self._make(artefact)
-            self._made.append((artefact, found))
-        return found
-
-    def _make(self, artefact: Artefact) -> Mapping[str, Tensor]:
-        blank = self._blank(artefact)
-        if any(source.kind == "checkpoint" for source in sources(artefact, self.teacher.config)):
-            return blank  # a real checkpoint does not fit this teacher
-        text = OnText(self.text.total_tokens, RECIPE)
-        setup_of = functools.partial(self._setup_of, artefact)
-        making = TrainedMaking if artefact.stages(setup_of({})) else Making
-        try:
-            tensors, _ = made(making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
-        except CellError as error:
-            raise Broken(f"{artefact.name}: {error}") from error
-        ours, said = ({n: (t.dtype, t.shape[1:]) for n, t in those.items()} for those in (tensors, blank))
-        if ours != said:
-            differing = sorted(n for n in {*ours, *said} if ours.get(n) != said.get(n))
-            raise Broken(f"{artefact.name}: make gives other tensors than blank says: {', '.join(differing)}")
-        return tensors
-
-    def _blank(self, artefact: Artefact) -> Mapping[str, Tensor]:
-        with RandomState(3, self.numerics.device).current():
-            return artefact.blank(self.teacher.config, self._setup_of(artefact, {}).num_labels)
-
-    def _setup_of(self, artefact: Artefact, parts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
-        if is_of_task(artefact, self.teacher.config):
-            return Setup(self.teacher.config, self.num_labels, (TASK,), parts)
-        return Setup(self.teacher.config, 2, (), parts)
-
-    @property
-    def text(self) -> Encoded:
-        """The same sentences without their labels."""
-        vocabulary = Vocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
-        return replace(self.data, labels=None, vocabulary=vocabulary)
-
-    def scenes(self) -> list[Scene]:
-        """Where terms are looked at: the method's own stages, and those of every artefact behind it that is trained."""
-        setup = self.setup
-        found = [Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)]
-        artefacts = list(self.method.requires(self.teacher.config))
-        while artefacts:
-            artefact = artefacts.pop(0)
-            parts = [one for one in artefact.inputs(self.teacher.config) if not isinstance(one, Source)]
-            artefacts += parts
-            with RandomState(3, self.numerics.device).current():
-                of_text = self._setup_of(artefact, {part.name: self._blank(part) for part in parts})
-                training = artefact.training(of_text)
-            if training is not None:
-                teacher = self.teacher if training.teacher is None else training.teacher.eval()
-                stages = functools.partial(artefact.stages, of_text)
-                found.append(Scene(artefact.name, training.student, teacher, stages, self.text, MASK))
-        return found
-
-    def build(self, seed: int = 0) -> tuple[Student, RandomState]:
-        random = RandomState(seed, self.numerics.device)
-        with random.current():
-            student = self.method.build(self.setup)
-        return student, random
-
-    def trainer(self, seed: int = 0, dropped: Sequence[str] = ()) -> StudentTrainer:
-        student, random = self.build(seed)
-        scheduled = schedule_stages(self.method.stages(self.setup), dropped, RECIPE, len(self.data))
-        return StudentTrainer(type(self.method).name, student, random, *scheduled, self.numerics)
-
-    @property
-    def training(self) -> tuple[Encoded, int, Any, Numerics, int]:
-        """What a training of seed 0 is given beside its students."""
-        return self.data, 0, self.teacher, self.numerics, RECIPE.batch_size
-
-    def trained(
-        self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[StudentTrainer] = ()
-    ) -> StudentTrainer:
-        trainer = self.trainer(seed, dropped)
-        train_task([*beside, trainer], self.data, seed, self.teacher, self.numerics, RECIPE.batch_size)
-        if trainer.error is not None:
-            raise Broken(str(trainer.error)) from trainer.error
-        return trainer
-
-    def deployed(self, trainer: StudentTrainer) -> Mapping[str, nn.Module]:
-        trainer.student.model.eval()
-        with trainer.random.current():
-            return self.method.deploy(trainer.student)  # type: ignore[no-any-return]
-
-    def logits(self, model: nn.Module) -> Tensor:
-        with torch.no_grad():
-            return forward(model.eval(), self.data.batch(range(8)), LOGITS).logits
-
-
-class _TinyInputs:
-    """The inputs of an artefact on a bench (:class:`bench.artefacts.inputs.Inputs`): one teacher, tuned, in the place of all."""
-
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-
-    def tensors(self, artefact: Artefact) -> Mapping[str, Tensor]:
-        return self._bench.made(artefact)
-
-    def teacher(self, source: Source) -> nn.Module:
-        return self._bench.teacher
-
-    def examples(self, source: Source) -> Encoded:
-        return self._bench.text if source.kind == "corpus" else self._bench.data
-
-    def folder(self, source: Source) -> Path:
-        raise Broken(f"no checkpoint of others fits this teacher: {source.path}")
-
-    def training_states(self) -> None:
-        return None
 
 
 def choices_of(method: Any) -> list[tuple[str, Any]]:
@@ -489,9 +289,11 @@ class Suite:
                 TrainingStates(["tiny"], said.append, 0.0, folder=Path(folder)) for said in (before, after)
             )
             with contextlib.suppress(KeyboardInterrupt):
-                train_task([bench.trainer()], *bench.training, on_step=stop, states=first)
+                train_task(
+                    [bench.trainer()], bench.data, bench.teacher, replace(bench.options, on_step=stop, states=first)
+                )
             again = bench.trainer()
-            train_task([again], *bench.training, states=second)
+            train_task([again], bench.data, bench.teacher, replace(bench.options, states=second))
         if before or not after:
             raise Broken(f"its state could not be saved and resumed: {'; '.join(before) or 'nothing was written'}")
         if self._learned(again) != self._learned(self.whole) or again.log.terms != self.whole.log.terms:
@@ -569,7 +371,9 @@ class Suite:
         """Beside another student both end with the same weights as alone, to the bit."""
         other, alone = other_student(torch.get_num_threads())
         beside, together = other.trainer(), self.bench().trainer()
-        train_task([together, beside], self.bench().data, 0, self.bench().teacher, Numerics(), RECIPE.batch_size)
+        train_task(
+            [together, beside], self.bench().data, self.bench().teacher, LoopOptions(0, Numerics(), RECIPE.batch_size)
+        )
         if self._learned(together) != self._learned(self.whole):
             raise Broken("trained beside another student it ends with other weights: the two share some state")
         if self._learned(beside) != alone:

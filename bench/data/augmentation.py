@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.data.sources import Split
+from bench.data.table_files import Split
 from bench.data.word_vectors import head_of
 from bench.errors import InputError
 

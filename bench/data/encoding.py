@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from bench.data.sources import Split
+from bench.data.table_files import Split
 from bench.errors import InputError
 from methods.api import Batch
 from methods.packed import Layout

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.data.sources import Source, Split, source_for
+from bench.data.sources import Source, source_for
+from bench.data.table_files import Split
 from bench.data.tasks import EvaluationSet, Task, expand
 from bench.errors import InputError
 

@@ -36,7 +36,7 @@ def full_length(batch: int, length: int, vocabulary: int) -> Load:
     return Load(str(length), [(ids, torch.ones_like(ids))])
 
 
-def of_task(name: str, tokens: Sequence[Any], batch: int, most: int = 64) -> Load:
+def load_of_task(name: str, tokens: Sequence[Any], batch: int, most: int = 64) -> Load:
     """Examples of a task in their order, padded to each batch's longest."""
     batches = []
     for start in range(0, len(tokens) - batch + 1, batch):

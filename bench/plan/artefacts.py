@@ -193,9 +193,9 @@ class ArtefactPlans:
         found = [self.find(part, base) for part in entry.parts]
         return [part for part in found if part is not None]
 
-    def behind(self, entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
+    def with_inputs(self, entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
         """These and all that they are made from, each once, in the order in which they were planned."""
-        taken = {id(one) for entry in entries for one in (entry, *self.behind(self.parts_of(entry)))}
+        taken = {id(one) for entry in entries for one in (entry, *self.with_inputs(self.parts_of(entry)))}
         return [entry for entry in self.entries if id(entry) in taken]
 
     def add(self, artefact: Artefact, base: Base) -> ArtefactPlan:

@@ -17,8 +17,8 @@ from bench.plan.jobs import TOGETHER
 from bench.plan.other_threads import said_of_threads
 from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.rows import CheckpointRow, Row, TeacherRow
-from bench.plan.spelling import CHECKPOINT, GivenCheckpoint, MethodRow, parse_rows, typed_order, usable
-from bench.plan.stale import said, stale_slots
+from bench.plan.spelling import CHECKPOINT, GivenCheckpoint, MethodRow, drop_incompatible, parse_rows, typed_order
+from bench.plan.stale import stale_slots, warnings
 from bench.plan.student_cells import asks_ensemble, multitask, student_cells, with_stages
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
 from bench.record.cell import TEACHER, Cell, Numeric, train_key
@@ -61,7 +61,7 @@ class Plan:
     disk_bytes: int = 0
     stale: list[Slot] = field(default_factory=list)
     """what the cells to do would take from the cache although other code made it"""
-    said_of_code: list[str] = field(default_factory=list)
+    code_warnings: list[str] = field(default_factory=list)
     """for a reader: what of the plan other code made"""
     together_at_most: int = TOGETHER
     """students that train together"""
@@ -90,7 +90,7 @@ class Plan:
         todo = [planned for planned in self.cells_of(task.task.name) if planned.todo]
         rows = {planned.row.spelling: planned.row for planned in todo if isinstance(planned.row, MethodRow)}
         asked = [entry for row in rows.values() for entry in asked_by(row.method, task, self.artefacts)]
-        return self.artefacts.behind(asked)
+        return self.artefacts.with_inputs(asked)
 
     def groups(self, task: str, together: int | None = None) -> list[list[Planned]]:
         """Students of one task that are to do, as they train: those of one seed at once, at most so many, or the plan's number."""
@@ -143,10 +143,10 @@ def build(request: Request, estimated: bool = True) -> Plan:
     store = Store(request.results)
     artefacts = ArtefactPlans(request)
     cells: list[Planned] = []
-    rows, left_out = usable(rows, tasks[0].checkpoint.config)
+    rows, left_out = drop_incompatible(rows, tasks[0].checkpoint.config)
     notes += left_out
     if any(task.teacher.origin == "given" for task in tasks):
-        ensembles = [row.spelling for row in rows if row.by_all and asks_ensemble(row, tasks[0])]
+        ensembles = [row.spelling for row in rows if row.from_all and asks_ensemble(row, tasks[0])]
         rows = [row for row in rows if row.spelling not in ensembles]
         notes += [f"{name} is left out of all: teachers that come tuned are no ensemble" for name in ensembles]
     rows, left_out = with_stages(rows, tasks)
@@ -164,7 +164,7 @@ def build(request: Request, estimated: bool = True) -> Plan:
     plan = Plan(request, tasks, artefacts, cells, notes)
     plan.notes += [*_made_anew(plan, store), *said_of_threads(plan, store)]
     plan.stale = stale_slots(plan, store.freshness)
-    plan.said_of_code = said(plan, store.freshness)
+    plan.code_warnings = warnings(plan, store.freshness)
     if estimated:
         from bench.plan.estimate import estimate
         from bench.plan.parallel import arrange

@@ -76,7 +76,7 @@ def estimate(plan: Plan) -> list[Part]:
         if todo := _todo(plan, task):
             parts += _of_task(plan, task, todo, rate, students)
     shared = [entry for entry in needed_artefacts(plan) if entry.task is None and not plan.is_there(entry.slot)]
-    return [*(of_artefact(plan, entry, rate) for entry in shared), *parts]
+    return [*(artefact_cost(plan, entry, rate) for entry in shared), *parts]
 
 
 def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
@@ -86,7 +86,7 @@ def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
         needed += plan.behind_todo(task)
         if task.masked_head and _todo(plan, task) and not plan.is_there(task.augmentation_slot):
             needed.append(plan.artefacts.kept[task.masked_head])
-    return [entry for entry in plan.artefacts.behind(needed) if entry.is_kept]
+    return [entry for entry in plan.artefacts.with_inputs(needed) if entry.is_kept]
 
 
 def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
@@ -125,7 +125,7 @@ def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, s
     if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
         parts.append(Part(task.augmentation_slot.title, augmentation_flops(task) / rate))
     own = (entry for entry in asked if entry.is_kept and entry.task is not None)
-    parts += [of_artefact(plan, entry, rate) for entry in own if not plan.is_there(entry.slot)]
+    parts += [artefact_cost(plan, entry, rate) for entry in own if not plan.is_there(entry.slot)]
     return [*parts, _of_cells(plan, task, todo, rate, students)]
 
 
@@ -174,7 +174,7 @@ def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, 
     return Part(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", flops / rate, disk)
 
 
-def of_artefact(plan: Plan, entry: ArtefactPlan, rate: float) -> Part:
+def artefact_cost(plan: Plan, entry: ArtefactPlan, rate: float) -> Part:
     """One artefact: what it trains on text beside its teacher, and what it reads, forwards and backwards."""
     flops, weights = 0.0, 0
     if entry.text is not None:

@@ -187,7 +187,7 @@ class Experiment(_Strict):
             raise InputError(f"no table of {self.title} has the tasks {tasks}; they have: {', '.join(there)}")
         return found
 
-    def said(self, tables: Sequence[TableSpec]) -> list[str]:
+    def settings_lines(self, tables: Sequence[TableSpec]) -> list[str]:
         """The settings that some row of these tables has, a line each."""
         return [one.describe() for one in self.settings if any(_concerns(one, table) for table in tables)]
 

@@ -18,6 +18,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bench.optimizers import OPTIMIZERS
+from bench.plan.extents import (
+    READ,
+    Extent,
+    batch_extent,
+    data_bytes,
+    extent,
+    lengths_of,
+    scored_batch,
+    text_batch_extent,
+    text_bytes,
+)
 from bench.plan.spelling import MethodRow
 from bench.record.recipe import ADAMW, optimizers_of
 
@@ -25,7 +36,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from bench.data.checkpoints import Checkpoint
-    from bench.data.sources import Split
     from bench.plan.artefacts import ArtefactPlan, Text
     from bench.plan.build import Plan, Planned
     from bench.plan.tasks import TaskPlan
@@ -35,31 +45,9 @@ if TYPE_CHECKING:
 BASE_BYTES = 456_000_000
 """A process with torch, transformers, datasets and the others that has trained and scored a student of two layers and width
 12: the peak of its proportional set size, measured alone on Linux with torch 2.13 (tests/memory_of_jobs.py --base)."""
-FLOAT, INT64 = 4, 8
-TOKENISING_BYTES = 240
-"""Of each token: what a process has more after texts were encoded, measured with 2,031,986 tokens of 50,000 pairs of
-sentences. Most of it is free again inside the process; the C library does not give it back to the system."""
-TOKENS_A_WORD = 1.3
-"""Of English text, by BERT's vocabulary."""
-ARRAY_BYTES = 128
-"""Of a small numpy array, beside its numbers."""
-LOOKED_AT = 256
-"""Examples whose lengths stand for all: as many as the plan encodes for its mean."""
-DEVIATIONS = 3.0
-"""By how many standard deviations the largest batch is above the mean one."""
-READ = 3
-"""Tensors that a term makes of each that it reads: the difference, its square, and the gradient."""
+FLOAT = 4
 OF_A_LAYER = 2
 """How often the backward pass holds the tensors of the layer that it is at: values and their gradients."""
-
-
-@dataclass(frozen=True)
-class Extent:
-    """A large batch: ``squares`` are the attention scores of one head, the sum of squared lengths with their padding."""
-
-    sequences: int
-    tokens: float
-    squares: float
 
 
 @dataclass(frozen=True)
@@ -127,7 +115,7 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     students = [_student_of(_row(planned), task, len(tasks) > 1) for planned in rows]
     taught = any(_row(planned).method.needs_teacher or _asks_teacher(plan, _row(planned), task) for planned in rows)
     teacher = _teacher(task.checkpoint, task.task.num_labels) if taught else None
-    common = BASE_BYTES + sum(map(_data_bytes, tasks)) + _shared_bytes(plan, task, rows)
+    common = BASE_BYTES + sum(map(data_bytes, tasks)) + _shared_bytes(plan, task, rows)
     common += len(tasks) * _bytes(teacher) if teacher is not None else 0
     weights = sum(map(_bytes, students))
     moments = sum(_state_bytes(student, one.cell.recipe) for one, student in zip(rows, students, strict=True))
@@ -150,7 +138,7 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
 def teacher_bytes(plan: Plan, task: TaskPlan) -> int:
     """Of fine-tuning the teacher of one task and scoring it; of one that comes tuned, of scoring it."""
     teacher = _teacher(task.checkpoint, task.task.num_labels)
-    common = BASE_BYTES + _data_bytes(task) + _bytes(teacher)
+    common = BASE_BYTES + data_bytes(task) + _bytes(teacher)
     scoring = _scoring_bytes(teacher, task)
     return common + (scoring if task.teacher.origin == "given" else max(scoring, _tuning_bytes(teacher, task)))
 
@@ -160,8 +148,8 @@ def artefact_bytes(plan: Plan, entry: ArtefactPlan) -> int:
     parts = plan.artefacts.parts_of(entry)
     missing = [part for part in parts if part.is_kept and not plan.is_there(part.slot)]
     before = max((artefact_bytes(plan, part) for part in missing), default=0)
-    data = 0 if entry.task is None else _data_bytes(entry.task)
-    text = 0 if entry.text is None else _text_bytes(entry.text)
+    data = 0 if entry.task is None else data_bytes(entry.task)
+    text = 0 if entry.text is None else text_bytes(entry.text)
     base = BASE_BYTES + data + text + sum(_bytes_of_artefact(part) for part in parts if part.is_kept)
     return max(before, base + _making_bytes(entry))
 
@@ -273,95 +261,6 @@ def _kept(module: nn.Module) -> float:
 # batches and texts
 
 
-def extent(lengths: Sequence[float], batch_size: int, most: int, fill: int = 0) -> Extent:
-    """A large batch of sequences with such lengths.
-
-    Args:
-        lengths: tokens of some sequences.
-        most: tokens that a sequence is cut to.
-        fill: tokens that every sequence is filled up to with [PAD].
-    """
-    from methods.packed import TOLERATED_PADDING
-
-    known = [min(most, max(fill, length)) for length in lengths]
-    squares = [length**2 for length in known]
-    longest = max(known)
-    tokens = min(batch_size * longest, _of_many(known, batch_size))
-    padded = _of_many(squares, batch_size) + (TOLERATED_PADDING if min(known) < longest else 0)
-    return Extent(batch_size, tokens, min(batch_size * longest**2, padded))
-
-
-def _of_many(values: Sequence[float], count: int) -> float:
-    """A large sum of so many values that are drawn from these."""
-    mean = sum(values) / len(values)
-    deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
-    return count * mean + DEVIATIONS * math.sqrt(count) * deviation
-
-
-def _lengths(task: TaskPlan) -> list[float]:
-    """Tokens of some training examples: their words, in the plan's proportion of tokens to words."""
-    some = task.train.limited(LOOKED_AT)
-    words = [len(text.split()) for text in some.first]
-    if some.second is not None:
-        words = [count + len(text.split()) for count, text in zip(words, some.second, strict=True)]
-    per_word = task.mean_tokens * len(words) / max(1, sum(words))
-    return [max(1.0, count * per_word) for count in words]
-
-
-def _batch(task: TaskPlan, fill: int = 0) -> Extent:
-    rows = _rows(task)
-    return extent(_lengths(task), min(task.recipe.batch_size, rows), task.recipe.max_length, fill)
-
-
-def _rows(task: TaskPlan) -> int:
-    """Training rows, with their variants at most."""
-    return len(task.train) * (1 + task.augmentation.times if task.augmentation else 1)
-
-
-def _scored_batch(task: TaskPlan) -> Extent:
-    """The largest batch of predictions: sequences of similar length, TOKENS_A_BATCH tokens at most."""
-    from bench.data.encoding import TOKENS_A_BATCH
-
-    longest = min(task.recipe.max_length, max(_lengths(task)))
-    rows = max((len(split) for split in task.evaluation.values()), default=0)
-    tokens = min(TOKENS_A_BATCH, rows * longest)
-    return Extent(round(tokens / longest), tokens, tokens * longest)
-
-
-def _data_bytes(task: TaskPlan) -> int:
-    """The texts of one task and their tokens, all splits."""
-    rows = _rows(task) + sum(map(len, task.evaluation.values()))
-    texts = [task.train, *task.evaluation.values()]
-    per_row = 2 * ARRAY_BYTES + TOKENISING_BYTES * task.mean_tokens + max(map(_bytes_a_row, texts))
-    return round(rows * per_row)
-
-
-def _bytes_a_row(split: Split) -> float:
-    """Of an average row's strings."""
-    some = split.limited(LOOKED_AT)
-    texts = [*some.first, *(some.second or ())]
-    return sum(50 + len(text) for text in texts) / max(1, len(some))  # 50 of a string, beside its letters
-
-
-def _lengths_of_text(text: Text) -> list[float]:
-    """Tokens of some pieces of the corpus: documents are cut at the recipe's length."""
-    documents, most = text.corpus.documents, text.recipe.max_length
-    some = documents[:: max(1, len(documents) // LOOKED_AT)]
-    found: list[float] = []
-    for document in some:
-        tokens = TOKENS_A_WORD * len(document.split()) + 3
-        found += [float(most)] * int(tokens // most) + [max(4.0, tokens % most)]
-    return found
-
-
-def _text_bytes(text: Text) -> int:
-    """The corpus and its pieces, two arrays each."""
-    lengths = _lengths_of_text(text)
-    pieces = text.budget / (sum(lengths) / len(lengths))
-    texts = sum(50 + len(document) for document in text.corpus.documents)
-    return round(text.budget * 2 * INT64 + pieces * 2 * ARRAY_BYTES + texts)
-
-
 # phases of the work
 
 
@@ -400,7 +299,7 @@ def _step_bytes(
     stages = _taps(_row(planned).method.stages(setup_of([task], {})), planned.cell.dropped)
     asked = None if teacher is None else layers_of(teacher)
     return _gradient_bytes(student) + max(
-        _stage_bytes(student, asked, ours, asked_by_all if theirs else theirs, _batch(task, stage.padding))
+        _stage_bytes(student, asked, ours, asked_by_all if theirs else theirs, batch_extent(task, stage.padding))
         for stage, ours, theirs in stages
     )
 
@@ -429,13 +328,13 @@ def _gradient_bytes(of: nn.Module | Student) -> int:
 def _tuning_bytes(teacher: nn.Module, task: TaskPlan) -> int:
     """Of fine-tuning a teacher, besides its weights."""
     recipe = task.teacher_recipe
-    batch = extent(_lengths(task), min(recipe.batch_size, len(task.train)), recipe.max_length)
+    batch = extent(lengths_of(task), min(recipe.batch_size, len(task.train)), recipe.max_length)
     state = _state_bytes(teacher, recipe.as_dict())
     return state + _gradient_bytes(teacher) + layers_of(teacher).trained(batch)
 
 
 def _scoring_bytes(model: nn.Module, task: TaskPlan) -> int:
-    return layers_of(model).answered(_scored_batch(task))
+    return layers_of(model).answered(scored_batch(task))
 
 
 def _asks_teacher(plan: Plan, row: MethodRow, task: TaskPlan) -> bool:
@@ -452,7 +351,7 @@ def _asked_by(plan: Plan, row: MethodRow, task: TaskPlan) -> list[ArtefactPlan]:
 def _making_of_row(plan: Plan, row: MethodRow, task: TaskPlan) -> int:
     """What is made for a task before a student is built, where the cache has it not; one teacher is held anyway."""
     own = [entry for entry in _asked_by(plan, row, task) if entry.task is not None]
-    missing = [entry for entry in plan.artefacts.behind(own) if entry.is_kept and not plan.is_there(entry.slot)]
+    missing = [entry for entry in plan.artefacts.with_inputs(own) if entry.is_kept and not plan.is_there(entry.slot)]
     teacher = _bytes(_teacher(task.checkpoint, task.task.num_labels))
     return max((_making_bytes(entry) - teacher for entry in missing), default=0)
 
@@ -467,7 +366,7 @@ def _shared_bytes(plan: Plan, task: TaskPlan, rows: Iterable[Planned]) -> int:
     """What all tasks share stays in memory as long as the process works, each once, with what it was made from."""
     asked = [entry for planned in rows for entry in _asked_by(plan, _row(planned), task)]
     shared = [entry for entry in asked if entry.task is None]
-    return sum(_bytes_of_artefact(entry) for entry in plan.artefacts.behind(shared) if entry.is_kept)
+    return sum(_bytes_of_artefact(entry) for entry in plan.artefacts.with_inputs(shared) if entry.is_kept)
 
 
 def _bytes_of_artefact(entry: ArtefactPlan) -> int:
@@ -507,29 +406,25 @@ def _reading_bytes(entry: ArtefactPlan, text: Text, teacher: nn.Module) -> int:
     """What it holds while it reads text by itself: what it says, or as for a step of the teacher."""
     if not entry.own_tokens:
         return 0
-    batch, tokens = _text_batch(text), entry.own_tokens
+    batch, tokens = text_batch_extent(text), entry.own_tokens
     times = tokens / batch.tokens
     whole = Extent(round(times * batch.sequences), tokens, times * batch.squares)
     said = entry.artefact.making_bytes(entry.checkpoint.config, tokens, layers_of(teacher).answered(whole))
     return said or layers_of(teacher).trained(batch)
 
 
-def _text_batch(text: Text) -> Extent:
-    return extent(_lengths_of_text(text), text.recipe.batch_size, text.recipe.max_length)
-
-
 def _training_bytes(training: Training, base: nn.Module, text: Text, words: int) -> int:
     """A training on text: its student, its teacher, and the head over the vocabulary where it hides tokens."""
     stages = _taps(training.stages, ())
     share = max((stage.masking.share for stage, _, _ in stages if stage.masking is not None), default=0.0)
-    heads = 4 * FLOAT * share * _text_batch(text).tokens * words  # logits, their softmax, both gradients
+    heads = 4 * FLOAT * share * text_batch_extent(text).tokens * words  # logits, their softmax, both gradients
     teacher = base if training.teacher is None else training.teacher
     return round(heads) + _learning_bytes(training.student, teacher, [pair[1:] for pair in stages], text)
 
 
 def _learning_bytes(student: Student, teacher: nn.Module, taps: Sequence[tuple[Taps, Taps]], text: Text) -> int:
     """A student, its optimiser's state and gradients, its teacher, and its largest step on text."""
-    batch, asked = _text_batch(text), layers_of(teacher)
+    batch, asked = text_batch_extent(text), layers_of(teacher)
     step = max(_stage_bytes(student, asked, ours, theirs, batch) for ours, theirs in taps)
     held = _bytes(student) + _state_bytes(student, text.recipe.as_dict()) + _gradient_bytes(student)
     return held + _bytes(teacher) + step

@@ -128,10 +128,10 @@ class Lengths:
         self._cells = {record_key(planned.cell): planned for planned in plan.cells}
 
     def of(self, job: Job) -> float:
-        from bench.plan.estimate import augmentation_flops, of_artefact, teacher_flops
+        from bench.plan.estimate import artefact_cost, augmentation_flops, teacher_flops
 
         if job.kind == ARTEFACT:
-            return of_artefact(self.plan, self.plan.artefacts.kept[job.key], self._rate).seconds
+            return artefact_cost(self.plan, self.plan.artefacts.kept[job.key], self._rate).seconds
         made = {TEACHER: teacher_flops, AUGMENTATION: augmentation_flops}
         if job.kind in made:
             return made[job.kind](self._tasks[job.task]) / self._rate

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import methods
 from bench.errors import InputError, what_to_install
-from bench.record.code_hash import Module, read_module
+from bench.record.python_modules import Module, read_module
 
 if TYPE_CHECKING:
     from methods.api import Method

@@ -59,7 +59,7 @@ def describe(plan: Plan) -> str:
         sharing = f"; {max(taught)} share each teacher pass" if max(taught, default=0) > 1 else ""
         lines.append(f"  {task.task.name:8} {task.data.rows['train']:>7,} rows: {names}{sharing}")
     lines += [f"  note: {note}" for note in plan.notes]
-    lines += [f"  code: {line}" for line in plan.said_of_code]
+    lines += [f"  code: {line}" for line in plan.code_warnings]
     if plan.todo:
         lines.append(f"  estimate: {duration(plan.seconds)}, {plan.disk_bytes / 1e6:,.0f} MB of disk")
         lines += [f"    {line}" for line in shares(plan)]
@@ -154,7 +154,7 @@ def as_json(plan: Plan) -> dict[str, object]:
             for p in plan.cells
         ],
         "notes": plan.notes,
-        "code": plan.said_of_code,
+        "code": plan.code_warnings,
         "jobs": plan.request.jobs,
         "students_together": plan.together_at_most,
         "seconds": round(plan.seconds),

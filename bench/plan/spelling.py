@@ -32,7 +32,7 @@ class MethodRow:
     ablation_of: str | None = None
     pace: float = 1.0
     """what the recipe's learning rate is multiplied with for this row"""
-    by_all: bool = False
+    from_all: bool = False
     """whether ``all`` named it: then it is left out where the teacher does not suit it"""
     numbers: stage_settings.Numbers = ()
     """of the method's stages, in the place of its paper's"""
@@ -100,13 +100,13 @@ def parse_methods(text: str) -> list[MethodRow]:
     for part in (p.strip() for p in text.split(",")):
         for name in methods.TABLE if part == ALL else [part] * bool(part):
             for row in _rows(name):
-                rows.setdefault(row.spelling, replace(row, by_all=part == ALL))
+                rows.setdefault(row.spelling, replace(row, from_all=part == ALL))
     if not rows:
         raise InputError(f"no method was named; try --methods {','.join(list(methods.names())[:2])}")
     return list(rows.values())
 
 
-def usable(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[MethodRow], list[str]]:
+def drop_incompatible(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[MethodRow], list[str]]:
     """The rows that can be built beside a teacher of this configuration, and why others of ``all`` are left out.
 
     Raises:
@@ -118,7 +118,7 @@ def usable(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[MethodRow], li
             row.method.requires(teacher)
             kept.append(row)
         except ValueError as error:
-            if not row.by_all:
+            if not row.from_all:
                 raise InputError(f"{row.spelling}: {error}") from None
             left.append(f"{row.spelling} is left out of all: {error}")
     return kept, left

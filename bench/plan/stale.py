@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bench.cache import Slot
 from bench.plan.artefacts import ArtefactPlan
-from bench.record.freshness import STALE, WHAT_TO_DO, Freshness, of_code
+from bench.record.freshness import STALE, WHAT_TO_DO, Freshness, code_warnings
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan
@@ -32,18 +32,18 @@ def wanted(plan: Plan) -> list[Slot]:
             shared += [plan.artefacts.kept[task.masked_head]] if task.masked_head else []
         found |= {entry.key: entry.slot for entry in asked if entry.is_kept and entry.task is not None}
         shared += [entry for entry in asked if entry.is_kept and entry.task is None]
-    for entry in reversed(plan.artefacts.behind(shared)):
+    for entry in reversed(plan.artefacts.with_inputs(shared)):
         found |= {entry.key: entry.slot} if entry.is_kept else {}
     return list(found.values())
 
 
 def stale_slots(plan: Plan, freshness: Freshness) -> list[Slot]:
     """What the plan would take from the cache although other code made it."""
-    return [slot for slot in wanted(plan) if slot.is_made and freshness.of_code(slot.made().get("code")) == STALE]
+    return [slot for slot in wanted(plan) if slot.is_made and freshness.state_of_code(slot.made().get("code")) == STALE]
 
 
-def said(plan: Plan, freshness: Freshness) -> list[str]:
+def warnings(plan: Plan, freshness: Freshness) -> list[str]:
     """For a reader of the plan: what is stale, and how many records do not name the code that made them."""
     records = [planned.record for planned in plan.cells if planned.record is not None and not planned.todo]
     in_cache = [f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}." for slot in plan.stale]
-    return [*in_cache, *of_code(records, freshness)]
+    return [*in_cache, *code_warnings(records, freshness)]

@@ -153,7 +153,7 @@ def with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[l
                 _check_stages(row, together, together[0].recipe)
             kept.append(row)
         except InputError as error:
-            if not row.by_all:
+            if not row.from_all:
                 raise
             left.append(f"{row.spelling} is left out of all: {error}")
     return kept, left

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from bench.data.checkpoints import Checkpoint
-    from bench.data.sources import Source, Split
+    from bench.data.sources import Source
+    from bench.data.table_files import Split
     from methods.api import Setup
 
 TEACHER_VERSION = 1

@@ -11,7 +11,7 @@ import torch
 from bench.data.checkpoints import config_from_name
 from bench.measure.conventions import Counts, counts
 from bench.measure.sizes import LENGTH, sizes
-from bench.plan.spelling import parse_methods, usable
+from bench.plan.spelling import drop_incompatible, parse_methods
 from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
 from methods.api import Setup
@@ -81,7 +81,7 @@ def profile_rows(methods: str, teacher: str, say: Callable[[str], Any] = lambda 
     config = config_from_name(teacher)
     name = "bert-base-uncased" if teacher == "auto" else teacher
     rows = [(f"teacher {name}", sizes(teacher_model(config)))]
-    kept, left_out = usable(parse_methods(methods), config)
+    kept, left_out = drop_incompatible(parse_methods(methods), config)
     for note in left_out:
         say(note)
     for row in kept:

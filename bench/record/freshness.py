@@ -99,11 +99,11 @@ class Freshness:
             entries = []
         self._joined = {one.old: one for one in entries}
 
-    def of_code(self, said: Mapping[str, Any] | None) -> str:
+    def state_of_code(self, said: Mapping[str, Any] | None) -> str:
         """Of one code as a record or a cache names it."""
         if not said or not said.get("hash"):
             return UNKNOWN
-        parts = {self.of_code(part) for part in said.get("parts", {}).values()}
+        parts = {self.state_of_code(part) for part in said.get("parts", {}).values()}
         return next((one for one in (STALE, UNKNOWN) if one in {*parts, self.judge(said).state}), CURRENT)
 
     def judge(self, said: Mapping[str, Any]) -> Judged:
@@ -123,14 +123,14 @@ class Freshness:
 
     def of(self, record: Record) -> str:
         """Of a record: stale if its version, its own code or that of an artefact is; unknown if a code is not named."""
-        found = {self.of_code(said) for said in codes_of(record).values()}
+        found = {self.state_of_code(said) for said in codes_of(record).values()}
         if other_version(record):
             found.add(STALE)
         return next((one for one in (STALE, UNKNOWN) if one in found), CURRENT)
 
     def stale_parts(self, record: Record) -> list[str]:
         """What of a record was made by other code, in words."""
-        parts = [name.replace("_", " ") for name, said in codes_of(record).items() if self.of_code(said) == STALE]
+        parts = [name.replace("_", " ") for name, said in codes_of(record).items() if self.state_of_code(said) == STALE]
         return [*filter(None, [other_version(record)]), *parts]
 
 
@@ -190,7 +190,7 @@ def unknown_line(records: Iterable[Record], freshness: Freshness) -> str:
     return f"{count} of {len(done)} records do not name the code that computed them: whether today's code would give them is not known"
 
 
-def of_code(records: Sequence[Record], freshness: Freshness) -> list[str]:
+def code_warnings(records: Sequence[Record], freshness: Freshness) -> list[str]:
     """All that a reader of these records should know of the code that made them."""
     unknown = unknown_line(records, freshness)
     return [*stale_lines(records, freshness), *([unknown] if unknown else [])]

@@ -25,7 +25,7 @@ class Note:
     path: Path
     why: str
 
-    def said(self, root: Path | None = None) -> str:
+    def sentence(self, root: Path | None = None) -> str:
         """One line.
 
         Args:
@@ -37,7 +37,7 @@ class Note:
         return one_line(f"{self.kind}: {place.as_posix()}: {self.why}")
 
 
-def said_of(notes: Iterable[Note], root: Path, folders: Collection[str]) -> list[str]:
+def sentences(notes: Iterable[Note], root: Path, folders: Collection[str]) -> list[str]:
     """For a reader of a report: what of a folder of records is not in it as it is, a line each, in the order of paths.
 
     Args:
@@ -47,7 +47,7 @@ def said_of(notes: Iterable[Note], root: Path, folders: Collection[str]) -> list
     for note in notes:
         inside = note.path.relative_to(root).parts if note.path.is_relative_to(root) else ()
         if len(inside) < DEPTH or inside[0] in folders:
-            kept.append(note.said(root))
+            kept.append(note.sentence(root))
     return sorted(kept)
 
 

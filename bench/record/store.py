@@ -249,7 +249,7 @@ class Store:
         """
         found = [r for r in self.records() if r.key.startswith(key) or (trained and r.train_key.startswith(key))]
         if not found and key and (aside := [n for n in self.notes if n.path.parent.name.startswith(key[:KEY_DIGITS])]):
-            raise InputError(f"no record of {key} can be used; {aside[0].said()}")
+            raise InputError(f"no record of {key} can be used; {aside[0].sentence()}")
         if not found:
             raise InputError(f"no record in {self.root} has a key that begins with {key}; `report` lists what is there")
         if len(found) > 1:

@@ -10,7 +10,7 @@ from bench.plan.request import AUGMENTED
 from bench.record.cell import TEACHER, Cell, record_key, train_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
-from bench.record.set_aside import said_of
+from bench.record.set_aside import sentences
 from bench.record.store import Store, slug, write_atomically
 from bench.report import escape
 from bench.report.file_names import name_of, table_names
@@ -88,7 +88,7 @@ def write_experiment(
             if any(r.cell.method != TEACHER for r in group.records):
                 group.suspicions = suspicions_of(group, store)
                 located(group, store, records)
-                group.aside = said_of(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
+                group.aside = sentences(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
                 files.setdefault(group.identity, {})[number] = group
     return [_write(title, sections, files[key], store, folder, latex, asked) for key in sorted(files, key=str)]
 

@@ -17,7 +17,7 @@ from bench.record.freshness import Freshness, stale_lines, unknown_line
 from bench.record.newest import left_out_lines
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
-from bench.record.set_aside import said_of
+from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import CELLS, Store, slug, write_atomically
 from bench.report import escape
@@ -97,7 +97,7 @@ def write_groups(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
             located(group, store, records)
-            group.aside = said_of(store.notes, store.root, {slug(group.slug)})
+            group.aside = sentences(store.notes, store.root, {slug(group.slug)})
             group.order = list(order)
             add_speed(group, latest(sessions, group.teacher))
             written.append(write_group(group, folder, store, kept, latex))

@@ -24,7 +24,7 @@ from bench.run.export import export_student
 from bench.run.outcome import Answer, FailedCell
 from bench.run.recording import failed, failure_of, now, scored
 from bench.train.best_epoch import BestEpoch
-from bench.train.loop import TaskWithTeacher, train_tasks
+from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
 from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates, group_by_progress
@@ -176,7 +176,9 @@ class Group:
         names = "+".join(one_task.name for one_task in self.task_data)
         with first.progress.task(f"{names}: {', '.join(t.label for t in trainers)}, seed {seed}") as update:
             train_tasks(
-                taught_tasks, trainers, seed, first.numerics, first.task.recipe.batch_size, update, training_states
+                taught_tasks,
+                trainers,
+                LoopOptions(seed, first.numerics, first.task.recipe.batch_size, on_step=update, states=training_states),
             )
 
     def _score(self, cells: Sequence[Planned], trainer: StudentTrainer, made: Made) -> None:
@@ -250,7 +252,7 @@ def build_trainer(
             name = artefact_name(artefact, config, one_task.name, several)
             if name not in tensors:
                 found = artefacts.of(artefact, one_task)
-                tensors[name], made[name] = found.tensors, dict(found.said)
+                tensors[name], made[name] = found.tensors, dict(found.known)
     setup = setup_of([one_task.task for one_task in task_data], tensors)
     random = RandomState(cell.seed, task_data[0].numerics.device)
     with random.current():

@@ -46,6 +46,20 @@ class TaskWithTeacher:
 
 
 @dataclass(frozen=True)
+class LoopOptions:
+    """What a training is told besides its students, its examples and its teachers."""
+
+    seed: int
+    numerics: Numerics
+    batch_size: int
+    on_step: OnStep = lambda done, total: None
+    """told how many steps of students are done and how many there are: what a step costs goes by how many students
+    take it, so only theirs can say how long the rest will take"""
+    states: TrainingStates | None = None
+    """where the state is kept, for the case that this training breaks off"""
+
+
+@dataclass(frozen=True)
 class Step:
     """One step of the loop: the rows of one task that every student sees at the same time."""
 
@@ -57,51 +71,31 @@ class Step:
 
 
 def train_task(
-    trainers: Sequence[StudentTrainer],
-    data: Encoded,
-    seed: int,
-    teacher: nn.Module | None,
-    numerics: Numerics,
-    batch_size: int,
-    on_step: OnStep = lambda done, total: None,
-    states: TrainingStates | None = None,
+    trainers: Sequence[StudentTrainer], data: Encoded, teacher: nn.Module | None, options: LoopOptions
 ) -> None:
     """Take every student through its stages on one task. A student that fails keeps its error; the others go on."""
-    train_tasks([TaskWithTeacher(data, teacher)], trainers, seed, numerics, batch_size, on_step, states)
+    train_tasks([TaskWithTeacher(data, teacher)], trainers, options)
 
 
-def train_tasks(
-    tasks: Sequence[TaskWithTeacher],
-    trainers: Sequence[StudentTrainer],
-    seed: int,
-    numerics: Numerics,
-    batch_size: int,
-    on_step: OnStep = lambda done, total: None,
-    states: TrainingStates | None = None,
-) -> None:
-    """:func:`train_task` on several tasks: each batch is of one task, an epoch visits all their batches in mixed order.
-
-    Args:
-        on_step: told how many steps of students are done and how many there are: what a step costs goes by how many
-            students take it, so only theirs can say how long the rest will take.
-        states: where the state is kept, for the case that this training breaks off.
-    """
+def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrainer], options: LoopOptions) -> None:
+    """:func:`train_task` on several tasks: each batch is of one task, an epoch visits all their batches in mixed order."""
+    seed, batch_size, states = options.seed, options.batch_size, options.states
     sizes = [len(task.data) for task in tasks]
     per_epoch = sum(math.ceil(size / batch_size) for size in sizes)
     lengths = {series: max((t.steps(series) for t in trainers), default=0) for series in (PREPARATION, COUNTED)}
     total, done = sum(t.steps(series) for t in trainers for series in lengths), 0
     earlier = 0 if states is None else states.resume(trainers, sum(lengths.values()))
-    stopwatch = Stopwatch(numerics.device)
+    stopwatch = Stopwatch(options.numerics.device)
     for number, step in enumerate(_steps(sizes, batch_size, seed, lengths), start=1):
         due = [(trainer, *at) for trainer in trainers if (at := trainer.stage_at(step.series, step.number))]
         done += len(due)
         if number <= earlier:
             continue
         moving = [one for one in due if one[0].error is None]
-        _train_step(step, moving, tasks[step.task], seed, numerics, stopwatch)
+        _train_step(step, moving, tasks[step.task], options, stopwatch)
         if step.series == COUNTED:
             _end_epochs([trainer for trainer, _, _ in moving], step.number, per_epoch)
-        on_step(done, total)
+        options.on_step(done, total)
         if number % SETTLE_EVERY == 0:
             stopwatch.settle()
         if states is not None and states.is_due:
@@ -126,11 +120,12 @@ def _steps(sizes: Sequence[int], batch_size: int, seed: int, lengths: dict[str, 
 
 
 def _train_step(
-    step: Step, moving: Sequence[Due], task: TaskWithTeacher, seed: int, numerics: Numerics, stopwatch: Stopwatch
+    step: Step, moving: Sequence[Due], task: TaskWithTeacher, options: LoopOptions, stopwatch: Stopwatch
 ) -> None:
     """One step of every student: those who see the batch alike share it, and one teacher pass."""
     if not moving:
         return
+    seed, numerics = options.seed, options.numerics
     batch = task.data.batch(step.rows, numerics.device, step.task)
     for view in dict.fromkeys(_view(stage) for _, stage, _ in moving):
         masking, padding, dropout = view

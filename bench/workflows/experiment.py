@@ -28,9 +28,9 @@ class Chosen:
     tables: list[tuple[TableSpec, list[tuple[Part, Request]]]]
 
     @property
-    def said(self) -> list[str]:
+    def settings_lines(self) -> list[str]:
         """The settings of these tables, a line each."""
-        return self.experiment.said([table for table, _ in self.tables])
+        return self.experiment.settings_lines([table for table, _ in self.tables])
 
     @property
     def requests(self) -> list[Request]:
@@ -80,7 +80,7 @@ def run_experiment(
     progress = progress or Progress()
     chosen = choose(path, request, typed, tables, tasks)
     experiment = chosen.experiment
-    for line in chosen.said:
+    for line in chosen.settings_lines:
         progress.say(f"settings: {line}")
     if len(chosen.requests) > 1:  # one is planned and asked for by its run
         _agree_once(chosen, confirm)
@@ -100,7 +100,7 @@ def run_experiment(
         Store(request.results),
         request.reports,
         request.latex,
-        Typed(path, tables, tasks, chosen.said),
+        Typed(path, tables, tasks, chosen.settings_lines),
     )
     for report in written:
         progress.say(f"report: {report}")
@@ -157,7 +157,7 @@ def describe_experiment(
         InputError: as :func:`run_experiment`.
     """
     chosen = choose(path, request, typed, tables, tasks)
-    lines = [chosen.experiment.title, *(f"settings: {line}" for line in chosen.said)]
+    lines = [chosen.experiment.title, *(f"settings: {line}" for line in chosen.settings_lines)]
     listed: list[dict[str, Any]] = []
     every: list[Plan] = []
     for table, parts in chosen.tables:
@@ -182,7 +182,7 @@ def describe_experiment(
         ]
     body = {
         "title": chosen.experiment.title,
-        "settings": chosen.said,
+        "settings": chosen.settings_lines,
         "tables": listed,
         "seconds": round(_seconds(every)),
     }

@@ -13,7 +13,7 @@ from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, Base
 from bench.plan.build import numeric_of
 from bench.plan.request import Request
-from bench.plan.spelling import parse_methods, usable
+from bench.plan.spelling import drop_incompatible, parse_methods
 from bench.progress import Progress
 from bench.record.freshness import STALE, WHAT_TO_DO, Freshness
 from bench.train.numerics import Numerics
@@ -56,9 +56,9 @@ def plan_pretraining(request: Request) -> tuple[ArtefactPlans, dict[str, tuple[s
     base = Base(checkpoint, hash_of_tokenizer(checkpoint), numeric_of(request))
     plans = ArtefactPlans(request)
     rows: dict[str, list[str]] = {}
-    for row in usable(wanted, checkpoint.config)[0]:
+    for row in drop_incompatible(wanted, checkpoint.config)[0]:
         asked = [plans.add(one, base) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)]
-        for entry in plans.behind(asked):
+        for entry in plans.with_inputs(asked):
             rows.setdefault(entry.key, []).append(row.spelling)
     if not plans.kept:
         raise InputError(f"--methods {request.methods}: none of these rows has a general stage on unlabelled text")
@@ -109,7 +109,7 @@ def _renew(slots: Sequence[Slot], request: Request, progress: Progress) -> None:
     """Say what in the cache other code made; remove it where that was asked for."""
     freshness = Freshness(request.results)
     for slot in slots:
-        if slot.is_made and freshness.of_code(slot.made().get("code")) == STALE:
+        if slot.is_made and freshness.state_of_code(slot.made().get("code")) == STALE:
             progress.say(f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}.")
             if request.rerun_stale:
                 slot.forget()

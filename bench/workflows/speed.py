@@ -76,7 +76,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     from bench.measure.latency import Load, full_length, time_in_turns
     from bench.measure.machine import environment, revision
     from bench.measure.memory import footprint
-    from bench.plan.spelling import parse_methods, usable
+    from bench.plan.spelling import drop_incompatible, parse_methods
     from bench.plan.untrained import teacher_model, untrained
     from bench.progress import quiet
     from methods.models import leaves_early
@@ -94,7 +94,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     device = device_of(request.device)
     config = config_from_name(request.teacher)
     systems: dict[str, Any] = {"teacher": teacher_model(config)}
-    rows, left_out = usable(parse_methods(request.methods), config)
+    rows, left_out = drop_incompatible(parse_methods(request.methods), config)
     for note in left_out:
         progress.say(note)
     for row in rows:
@@ -165,7 +165,7 @@ def _task_load(request: SpeedRequest, batch: int) -> Any:
     from bench.data.encoding import encode
     from bench.data.sources import source_for
     from bench.data.tasks import expand
-    from bench.measure.latency import of_task
+    from bench.measure.latency import load_of_task
 
     assert request.task is not None
     ((task, _),) = expand(request.task)
@@ -174,7 +174,7 @@ def _task_load(request: SpeedRequest, batch: int) -> Any:
     split = source.load(task, task.evaluation[0])
     length = min(128, checkpoint.config.max_position_embeddings)
     name = f"{task.name} of {source.slug}"
-    return of_task(name, encode(tokenizer_of(checkpoint), split, length).tokens, batch)
+    return load_of_task(name, encode(tokenizer_of(checkpoint), split, length).tokens, batch)
 
 
 def _now() -> str:

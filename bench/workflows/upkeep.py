@@ -52,9 +52,9 @@ class Found:
     size: int = 0
     """bytes"""
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         """One line."""
-        return Note(self.kind, self.path, self.why).said()
+        return Note(self.kind, self.path, self.why).sentence()
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""

@@ -182,7 +182,7 @@ def _entries(first: Record, second: Record, freshness: Freshness) -> tuple[Entry
     found: dict[str, Entry] = {}
 
     def visit(old: Any, new: Any) -> None:
-        if old and new and old["hash"] != new["hash"] and freshness.of_code(old) == STALE:
+        if old and new and old["hash"] != new["hash"] and freshness.state_of_code(old) == STALE:
             found[old["hash"]] = Entry(
                 old=old["hash"],
                 new={name: new[name] for name in ("kind", "of", "hash")},

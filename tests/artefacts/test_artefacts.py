@@ -286,14 +286,14 @@ def test_the_key_of_a_new_artefact_has_its_settings_and_all_its_inputs(words, tm
 
 
 def test_its_time_and_memory_are_estimated(words, tmp_path, plugin):
-    from bench.plan.estimate import of_artefact
+    from bench.plan.estimate import artefact_cost
     from bench.plan.memory import BASE_BYTES, artefact_bytes
 
     given = {str(words[i])[2:].replace("-", "_"): words[i + 1] for i in range(0, len(words), 2)}
     given |= {"corpus": (str(given["corpus"]),), "data": str(given["data"]), "teacher": str(given["teacher"])}
     plan = build(Request(ROW, results=tmp_path / "r", reports=tmp_path / "p", **given))
     for entry in plan.artefacts.kept.values():
-        assert of_artefact(plan, entry, 1e9).seconds > 0
+        assert artefact_cost(plan, entry, 1e9).seconds > 0
         assert artefact_bytes(plan, entry) > BASE_BYTES
 
 

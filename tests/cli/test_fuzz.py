@@ -25,7 +25,7 @@ from bench.analysis.power import number_of_seeds
 from bench.analysis.trace import trace
 from bench.data import word_vectors
 from bench.data.corpus import read_corpus
-from bench.data.sources import read
+from bench.data.table_files import read
 from bench.data.tasks import EvaluationSet, Task, expand, from_toml
 from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment

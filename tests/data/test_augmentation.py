@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.data import augmentation
 from bench.data.augmentation import Augmentation, augmented, by_candidates, by_chance, classes_of, word_class, words_of
-from bench.data.sources import Split
+from bench.data.table_files import Split
 from bench.record.store import Store
 
 DOCUMENTS = [" ".join(tiny.WORDS[(i * 7 + j * j) % len(tiny.WORDS)] for j in range(40)) for i in range(60)]

@@ -83,7 +83,7 @@ def test_dropping_terms_makes_the_teacher_do_less():
 def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
     from bench.plan.scheduled_stages import schedule_stages
     from bench.record.recipe import Recipe
-    from bench.train.loop import train_task
+    from bench.train.loop import LoopOptions, train_task
     from bench.train.numerics import Numerics, RandomState
     from bench.train.student_trainer import StudentTrainer
 
@@ -95,7 +95,7 @@ def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
         student = made.build(setup)
     recipe = Recipe(epochs=1.0, batch_size=8)
     one = StudentTrainer("x", student, random, *schedule_stages(made.stages(setup), (), recipe, len(data)), Numerics())
-    train_task([one], data, 0, tiny.classifier(seed=3).eval(), Numerics(), 8)
+    train_task([one], data, tiny.classifier(seed=3).eval(), LoopOptions(0, Numerics(), 8))
     assert one.error is None
 
 

@@ -15,7 +15,7 @@ from bench.plan.spelling import parse_one
 from bench.plan.untrained import counts_of
 from bench.record.recipe import PAPER_START, START, Recipe
 from bench.record.store import Store
-from bench.train.loop import train_task
+from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import Numerics, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import Setup
@@ -46,7 +46,7 @@ def train_phases(wish, setup, text, count):
     ]
     before = {name: value.clone() for name, value in student.model.state_dict().items()}
     one = StudentTrainer("x", student, random, [], scheduled[:count], Numerics())
-    train_task([one], text, 0, teacher, Numerics(), 8)
+    train_task([one], text, teacher, LoopOptions(0, Numerics(), 8))
     assert one.error is None, one.error
     return {name for name, value in student.model.state_dict().items() if not torch.equal(value, before[name])}, one
 

@@ -185,7 +185,7 @@ def ib_bert():
 def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer):
     from bench.plan.scheduled_stages import schedule_stages
     from bench.record.recipe import Recipe
-    from bench.train.loop import train_task
+    from bench.train.loop import LoopOptions, train_task
     from bench.train.numerics import Numerics, RandomState
     from bench.train.student_trainer import StudentTrainer
 
@@ -202,7 +202,7 @@ def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer)
     one = StudentTrainer(
         "x", student, random, *schedule_stages(method.stages(setup), (), recipe, len(data)), Numerics()
     )
-    train_task([one], data, 0, teacher, Numerics(), 8)
+    train_task([one], data, teacher, LoopOptions(0, Numerics(), 8))
     assert one.error is None
     curves = one.log.terms["transfer" if transfer == "joint" else "distil"]
     for term in ("fmt", "att"):

@@ -10,7 +10,7 @@ import methods
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import PAPER, Recipe
-from bench.train.loop import train_task
+from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import Numerics, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import MethodError, Setup
@@ -43,7 +43,7 @@ def weights(*trainers):
 def trained(teacher_folder, *rows):
     data = tiny.encoded(teacher_folder)
     made = [trainer("tinybert", data, **row) for row in rows]
-    train_task(made, data, 0, tiny.classifier(seed=5).eval(), Numerics(), 16)
+    train_task(made, data, tiny.classifier(seed=5).eval(), LoopOptions(0, Numerics(), 16))
     return weights(*made)
 
 
@@ -71,7 +71,7 @@ def test_padding_that_is_averaged_over_gives_other_students_and_leaves_those_bes
 def test_padding_is_counted_in_what_a_training_costs(teacher_folder):
     data = tiny.encoded(teacher_folder)
     made = [trainer("moebert", data, start=None, padding=length) for length in (0, 30)]
-    train_task(made, data, 0, tiny.classifier(seed=5).eval(), Numerics(), 16)
+    train_task(made, data, tiny.classifier(seed=5).eval(), LoopOptions(0, Numerics(), 16))
     assert [one.error for one in made] == [None, None]
     plain, filled = (one.log for one in made)
     assert filled.tokens == filled.teacher_tokens == 30 * filled.examples > plain.tokens

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.plan.build import build
+from bench.plan.extents import Extent, extent
 from bench.plan.memory import (
     BASE_BYTES,
-    Extent,
     artefact_bytes,
     base_bytes,
-    extent,
     group_bytes,
     layers_of,
     teacher_bytes,

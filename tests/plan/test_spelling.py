@@ -9,7 +9,7 @@ from transformers import BertConfig
 
 import methods
 from bench.errors import InputError
-from bench.plan.spelling import parse_methods, parse_one, usable
+from bench.plan.spelling import drop_incompatible, parse_methods, parse_one
 
 
 def test_defaults_spelled_out_give_the_same_row():
@@ -77,9 +77,9 @@ def test_mistakes(text, message):
 def test_all_leaves_out_what_the_teacher_does_not_suit_and_a_name_does_not():
     """A teacher of 16 heads, like BERT-large: MiniLM compares head by head with its own 12."""
     large = BertConfig(hidden_size=1024, num_attention_heads=16, num_hidden_layers=24)
-    kept, left = usable(parse_methods("all"), large)
+    kept, left = drop_incompatible(parse_methods("all"), large)
     assert [note.split(" ")[0] for note in left] == ["minilm"]
     assert len(kept) + 1 == len(methods.TABLE)
     with pytest.raises(InputError, match="head by head"):
-        usable(parse_methods("minilm"), large)
-    assert len(usable(parse_methods("all"), BertConfig())[0]) == len(methods.TABLE)
+        drop_incompatible(parse_methods("minilm"), large)
+    assert len(drop_incompatible(parse_methods("all"), BertConfig())[0]) == len(methods.TABLE)

@@ -294,8 +294,8 @@ def test_the_file_of_equivalent_codes_is_read_with_care(tmp_path):
     """It stops no command; and nothing is added to a file that cannot be read."""
     (tmp_path / EQUIVALENT).write_text("[{}]")
     store = Store(tmp_path)
-    assert store.freshness.of_code(None) == UNKNOWN
-    assert "cannot be read" in store.notes[0].said(tmp_path)
+    assert store.freshness.state_of_code(None) == UNKNOWN
+    assert "cannot be read" in store.notes[0].sentence(tmp_path)
     with pytest.raises(InputError, match="cannot be read"):
         join(tmp_path, [])
 
@@ -308,12 +308,12 @@ def test_equivalent_codes_are_a_chain_without_a_circle(small_run, tmp_path):
     chain = [("a", "b"), ("b", today["hash"]), ("x", "y"), ("y", "x")]
     join(tmp_path, [Entry(old=old, new={**today, "hash": new}, **entry) for old, new in chain])
     judge = Freshness(tmp_path)
-    assert judge.of_code({**today, "hash": "a"}) == CURRENT
-    assert judge.of_code({**today, "hash": "x"}) == STALE
-    assert judge.of_code({**today, "parts": {"teacher": {**today, "hash": "x"}}}) == STALE
-    assert judge.of_code({**today, "parts": {"teacher": None}}) == UNKNOWN
-    assert judge.of_code({"kind": "student", "of": ["gone_package:Mine"], "hash": "z"}) == UNKNOWN
-    assert judge.of_code({"kind": "student", "of": ["methods.gone:Mine"], "hash": "z"}) == STALE
+    assert judge.state_of_code({**today, "hash": "a"}) == CURRENT
+    assert judge.state_of_code({**today, "hash": "x"}) == STALE
+    assert judge.state_of_code({**today, "parts": {"teacher": {**today, "hash": "x"}}}) == STALE
+    assert judge.state_of_code({**today, "parts": {"teacher": None}}) == UNKNOWN
+    assert judge.state_of_code({"kind": "student", "of": ["gone_package:Mine"], "hash": "z"}) == UNKNOWN
+    assert judge.state_of_code({"kind": "student", "of": ["methods.gone:Mine"], "hash": "z"}) == STALE
 
 
 class House:

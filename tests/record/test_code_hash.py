@@ -13,7 +13,9 @@ import tiny
 
 import methods
 from bench.record import code_hash
-from bench.record.code_hash import KINDS, Closure, code_of, student_code
+from bench.record.code_closure import COMPUTING, Closure
+from bench.record.code_hash import KINDS, code_of, student_code
+from bench.record.python_modules import file_of_module
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = itertools.count()
@@ -184,7 +186,7 @@ def test_a_metric_counts_for_the_tasks_that_are_scored_by_it():
     assert code_of("scoring", ("bench.stats.metrics:FORMULAS[nothing]",)).hash == ""
 
 
-FILES = {str(code_hash._file(module)): module for module in code_hash.COMPUTING} | {
+FILES = {str(file_of_module(module)): module for module in COMPUTING} | {
     str(file): f"methods.{file.stem}" for file in (ROOT / "methods").glob("*.py")
 }
 
@@ -217,7 +219,7 @@ def hashed_names(*roots: str) -> set[tuple[str, str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", methods.TABLE)
 def test_whatever_runs_in_a_training_is_hashed(name):
-    from bench.conformance.checks import Bench
+    from bench.conformance.tiny_bench import Bench
 
     kind = methods.get(name)
     small = Bench(kind(**getattr(kind, "tiny_settings", {})), 2)

@@ -56,8 +56,8 @@ def test_a_bad_record_is_set_aside_and_the_others_are_read(store, what):
     assert len(list(store.records())) == 6
     (note,) = store.notes
     assert (note.kind, note.path) == (SET_ASIDE, victim(store) / "attempt-1.json")
-    assert why in note.said()
-    assert "\n" not in note.said()
+    assert why in note.sentence()
+    assert "\n" not in note.sentence()
 
 
 @pytest.mark.parametrize("what", file_damage.ANSWERS)
@@ -67,7 +67,7 @@ def test_bad_answers_set_their_record_aside(store, what):
     assert len(list(store.records())) == 6
     (note,) = store.notes
     assert note.kind == SET_ASIDE
-    assert why in note.said()
+    assert why in note.sentence()
 
 
 @pytest.mark.parametrize("what", file_damage.POINTER)
@@ -77,7 +77,7 @@ def test_where_a_pointer_is_bad_the_finished_attempt_is_adopted_and_said_so(stor
     assert len(list(store.records())) == 7
     aside, adopted = store.notes
     assert aside.path.name == "current"
-    assert why in aside.said()
+    assert why in aside.sentence()
     assert (adopted.kind, adopted.path) == (ADOPTED, victim(store) / "attempt-1.json")
 
 
@@ -429,7 +429,7 @@ def test_reading_a_file_of_ones_own_asks_nobody(tmp_path):
         "def no(*a, **k): print('asked', a[0], file=sys.stderr); raise OSError('no')\n"
         "socket.getaddrinfo = no\n"
         "from pathlib import Path\n"
-        "from bench.data.sources import read\n"
+        "from bench.data.table_files import read\n"
         "from bench.data.tasks import EvaluationSet, Task\n"
         "task = Task('t', ('s',), ('a', 'b'), ('accuracy',), (EvaluationSet('validation', 't', 'validation'),))\n"
         f"print(len(read([Path({str(tmp_path / 'a.csv')!r})], task, True)))\n"

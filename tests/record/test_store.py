@@ -63,7 +63,7 @@ def test_a_dangling_pointer_says_what_to_do(tmp_path, record):
     store.write(record).unlink()
     assert store.find(record.cell) is None
     (note,) = store.notes
-    assert note.said(tmp_path).endswith("/current: it points to attempt-1.json, which is not there")
+    assert note.sentence(tmp_path).endswith("/current: it points to attempt-1.json, which is not there")
 
 
 def test_records_hold_no_text_and_predictions_no_pickle(tmp_path, record):

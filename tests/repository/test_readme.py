@@ -17,7 +17,7 @@ from bench.conformance.checks import check_method
 from bench.data.tasks import from_toml
 from bench.plan.scheduled_stages import schedule_stages
 from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
-from bench.train.loop import train_task
+from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import Numerics, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
@@ -52,7 +52,7 @@ def test_the_method_in_one_file(teacher_folder, monkeypatch):
     one = StudentTrainer(
         "mine", student, random, *schedule_stages(method.stages(setup), (), Recipe(epochs=1), len(data)), Numerics()
     )
-    train_task([one], data, 0, tiny.classifier(seed=3).eval(), Numerics(), 32)
+    train_task([one], data, tiny.classifier(seed=3).eval(), LoopOptions(0, Numerics(), 32))
     assert one.error is None
     assert set(one.log.terms["distil"]) == set(method.terms)
     wrong = [

@@ -24,7 +24,8 @@ from bench.analysis.gate import budgets_of
 from bench.analysis.power import what_it_tells
 from bench.data.tasks import GLUE, from_toml
 from bench.errors import InputError
-from bench.record.code_hash import MOVED, code_of, scoring_code
+from bench.record.code_closure import MOVED
+from bench.record.code_hash import code_of, scoring_code
 from bench.report.comparison import compared
 from bench.report.groups import Column
 from bench.report.resampled import Resampled, chance

@@ -9,7 +9,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from bench.data.encoding import Encoded, encode
-from bench.data.sources import Split
+from bench.data.table_files import Split
 
 WORDS = [
     "the",

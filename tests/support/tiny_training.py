@@ -9,7 +9,7 @@ from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
-from bench.train.loop import train_task
+from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import Numerics, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import Setup
@@ -32,7 +32,9 @@ def trainer(spelling: str, data, num_labels: int = 2, seed: int = 0, recipe: Rec
 
 
 def finished(trainers, data, num_labels: int = 2, seed: int = 0):
-    train_task(trainers, data, seed, tiny.classifier(num_labels, seed=5).eval(), Numerics(), RECIPE.batch_size)
+    train_task(
+        trainers, data, tiny.classifier(num_labels, seed=5).eval(), LoopOptions(seed, Numerics(), RECIPE.batch_size)
+    )
     for one in trainers:
         if one.error:
             raise one.error

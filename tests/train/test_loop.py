@@ -14,7 +14,7 @@ from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
-from bench.train.loop import train_task
+from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import Numerics, RandomState
 from bench.train.student_trainer import StudentTrainer, thinned
 from methods.api import Setup, Stage, Student, Term
@@ -40,7 +40,7 @@ def test_the_outer_random_state_is_left_alone(teacher_folder):
     torch.manual_seed(1)
     before = torch.get_rng_state()
     teacher = tiny.classifier(seed=5).eval()
-    train_task([trainer("microbert", data)], data, 0, teacher, Numerics(), RECIPE.batch_size)
+    train_task([trainer("microbert", data)], data, teacher, LoopOptions(0, Numerics(), RECIPE.batch_size))
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -92,7 +92,7 @@ def run_planted(stages, teacher_folder):
         "bad", Student(tiny.classifier()), random, *schedule_stages(stages, (), RECIPE, len(data)), Numerics()
     )
     good = trainer("finetune", data)
-    train_task([bad, good], data, 0, None, Numerics(), RECIPE.batch_size)
+    train_task([bad, good], data, None, LoopOptions(0, Numerics(), RECIPE.batch_size))
     assert good.error is None, "the other cell should go on"
     assert good.log.steps == 15
     return bad.error
@@ -140,7 +140,7 @@ def test_another_player_sees_a_detached_student(teacher_folder):
     stages = [Stage("first", {"disc": term}, extra_steps=99), Stage("then", {"hard": hard})]
     one = StudentTrainer("x", student, RandomState(0, CPU), *schedule_stages(stages, (), RECIPE, len(data)), Numerics())
     one.schedule["counted"] = []
-    train_task([one], data, 0, None, Numerics(), RECIPE.batch_size)
+    train_task([one], data, None, LoopOptions(0, Numerics(), RECIPE.batch_size))
     assert one.error is None
     assert weights_hash(model) == before
     assert one.log.steps == 5
@@ -202,11 +202,8 @@ def test_progress_counts_the_steps_of_students(teacher_folder):
     train_task(
         some,
         data,
-        0,
         tiny.classifier(seed=5).eval(),
-        Numerics(),
-        RECIPE.batch_size,
-        lambda done, total: said.append((done, total)),
+        LoopOptions(0, Numerics(), RECIPE.batch_size, on_step=lambda done, total: said.append((done, total))),
     )
     steps = [done - before for (done, _), (before, _) in zip(said, [(0, 0), *said], strict=False)]
     assert steps == [1] * alone + [2] * some[0].steps("counted")

@@ -38,7 +38,7 @@ from bench.report.groups import groups
 from bench.report.learning_rates import rates_line
 from bench.report.reproduce import commands
 from bench.train import student_trainer as of_loop
-from bench.train.loop import train_task
+from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import Numerics
 from bench.train.student_trainer import optimiser
 from bench.train.training_state import TrainingStates
@@ -192,7 +192,9 @@ def test_a_training_that_breaks_off_ends_as_in_one_go(teacher_folder, tmp_path, 
         training_states = (
             TrainingStates([name], said.append, folder=tmp_path, every=0.0, code=["c"]) if kill_at != 0 else None
         )
-        train_task([one], data, 0, teacher, Numerics(), RECIPE.batch_size, on_step, training_states)
+        train_task(
+            [one], data, teacher, LoopOptions(0, Numerics(), RECIPE.batch_size, on_step=on_step, states=training_states)
+        )
         assert one.error is None
         return weights_hash(one.student.model), one.log.terms, one.log.gradient_norms
 

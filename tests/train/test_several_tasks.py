@@ -13,7 +13,7 @@ from bench.data.encoding import batches_of_epoch, mixed_batches
 from bench.plan.scheduled_stages import schedule_stages
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
-from bench.train.loop import TaskWithTeacher, train_task, train_tasks
+from bench.train.loop import LoopOptions, TaskWithTeacher, train_task, train_tasks
 from bench.train.numerics import Numerics, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods import losses
@@ -99,7 +99,9 @@ def test_the_router_learns_to_tell_tasks_apart(teacher_folder):
     scheduled = schedule_stages(method.stages(setup), ("hidn", "embd", "dis", "pred"), recipe, 160, 160)
     one = StudentTrainer("x", student, random, *scheduled, Numerics())
     teacher = tiny.classifier()
-    train_tasks([TaskWithTeacher(data, teacher), TaskWithTeacher(turned, teacher)], [one], 0, Numerics(), 16)
+    train_tasks(
+        [TaskWithTeacher(data, teacher), TaskWithTeacher(turned, teacher)], [one], LoopOptions(0, Numerics(), 16)
+    )
     assert one.error is None
     for task, labels in enumerate((data.labels, turned.labels)):
         with torch.no_grad():
@@ -120,9 +122,9 @@ def test_training_on_one_course_is_training(teacher_folder):
             "x", student, random, *schedule_stages(method.stages(setup), (), Recipe(epochs=1), len(data)), Numerics()
         )
         if several:
-            train_tasks([TaskWithTeacher(data, teacher)], [one], 0, Numerics(), 32)
+            train_tasks([TaskWithTeacher(data, teacher)], [one], LoopOptions(0, Numerics(), 32))
         else:
-            train_task([one], data, 0, teacher, Numerics(), 32)
+            train_task([one], data, teacher, LoopOptions(0, Numerics(), 32))
         weights.append(student.model.state_dict())
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 

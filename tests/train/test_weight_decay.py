@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import methods
-from bench.conformance.checks import Bench
+from bench.conformance.tiny_bench import Bench
 from bench.record.recipe import Recipe
 from bench.train.student_trainer import is_not_decayed, optimiser
 

@@ -1,0 +1,230 @@
+"""A tiny teacher, a tiny task and a method between them: what the checks of a method train on."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertForSequenceClassification
+
+from bench.artefacts.inputs import Making, OnText, TrainedMaking, made
+from bench.conformance.mixing import Scene
+from bench.data.encoding import Encoded, Vocabulary
+from bench.errors import CellError
+from bench.plan.scheduled_stages import schedule_stages
+from bench.record.recipe import Recipe
+from bench.train.loop import LoopOptions, train_task
+from bench.train.numerics import Numerics, RandomState
+from bench.train.student_trainer import StudentTrainer
+from methods.api import Setup, Stage, Student
+from methods.artefacts import Artefact, Source, artefact_name, is_of_task, sources
+from methods.packed import forward
+from methods.parts import classifier
+from methods.taps import LOGITS
+from methods.terms import hard
+
+WORDS, SPECIAL, MASK = 40, 4, 1
+"""Token ids: [PAD], [UNK] (which is also [MASK]), [CLS], [SEP], then words."""
+
+
+RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
+
+
+EXAMPLES = 96
+
+
+TASK = "tiny"
+
+
+class Broken(Exception):
+    """What a method does that the contract does not allow."""
+
+
+def tiny_task(num_labels: int, examples: int = EXAMPLES, seed: int = 0) -> Encoded:
+    """Sentences of 5 to 14 tokens whose label is decided by one word among noise."""
+    rng = np.random.default_rng(seed)
+    classes = max(num_labels, 2)
+    tokens, labels = [], []
+    for _ in range(examples):
+        label = int(rng.integers(classes))
+        words = rng.integers(SPECIAL + classes, SPECIAL + WORDS, size=int(rng.integers(3, 12)))
+        words[rng.integers(len(words))] = SPECIAL + label
+        tokens.append(np.concatenate([[2], words, [3]]).astype(np.int64))
+        labels.append(label)
+    kind = torch.float32 if num_labels == 1 else torch.int64
+    segments = [np.zeros_like(row) for row in tokens]
+    texts = [(" ".join(f"word{token}" for token in row[1:-1]), None) for row in tokens]
+    return Encoded(tokens, segments, torch.tensor(labels, dtype=kind), list(range(examples)), texts, pad=0)
+
+
+def tiny_teacher_config() -> BertConfig:
+    return BertConfig(
+        vocab_size=SPECIAL + WORDS,
+        hidden_size=24,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=32,
+    )
+
+
+@functools.cache
+def tiny_teacher(num_labels: int, threads: int) -> BertForSequenceClassification:
+    """The teacher of one form of task, tuned once for all methods of a process.
+
+    Args:
+        threads: of torch now; with another number its bits would be others.
+    """
+    config, data, numerics = tiny_teacher_config(), tiny_task(num_labels), Numerics()
+    config.num_labels = num_labels
+    random = RandomState(7, numerics.device)
+    with random.current():
+        model = classifier(config)
+    scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), RECIPE, len(data))[1]
+    trainer = StudentTrainer("teacher", Student(model), random, [], scheduled, numerics)
+    train_task([trainer], data, None, LoopOptions(7, numerics, RECIPE.batch_size))
+    return model.eval()
+
+
+class Bench:
+    """One form of task with its teacher, and trainings of one method on it."""
+
+    def __init__(self, method: Any, num_labels: int) -> None:
+        self.method, self.num_labels = method, num_labels
+        self.data, self.numerics = tiny_task(num_labels), Numerics()
+        self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads()))  # a method may spoil its own
+        self._artefacts: Mapping[str, Mapping[str, Tensor]] | None = None
+        self._made: list[tuple[Artefact, Mapping[str, Tensor]]] = []
+
+    @property
+    def setup(self) -> Setup:
+        if self._artefacts is None:
+            config, several = self.teacher.config, self.method.multitask
+            self._artefacts = {
+                artefact_name(one, config, TASK, several): self.made(one) for one in self.method.requires(config)
+            }
+        return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts)
+
+    def made(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        """An artefact, made once of the tiny teacher, the tiny task and its sentences.
+
+        Raises:
+            Broken: its training fails, or its tensors are not those that ``blank`` says.
+        """
+        found = next((tensors for one, tensors in self._made if one == artefact), None)
+        if found is None:
+            found = self._make(artefact)
+            self._made.append((artefact, found))
+        return found
+
+    def _make(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        blank = self._blank(artefact)
+        if any(source.kind == "checkpoint" for source in sources(artefact, self.teacher.config)):
+            return blank  # a real checkpoint does not fit this teacher
+        text = OnText(self.text.total_tokens, RECIPE)
+        setup_of = functools.partial(self._setup_of, artefact)
+        making = TrainedMaking if artefact.stages(setup_of({})) else Making
+        try:
+            tensors, _ = made(making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
+        except CellError as error:
+            raise Broken(f"{artefact.name}: {error}") from error
+        ours, said = ({n: (t.dtype, t.shape[1:]) for n, t in those.items()} for those in (tensors, blank))
+        if ours != said:
+            differing = sorted(n for n in {*ours, *said} if ours.get(n) != said.get(n))
+            raise Broken(f"{artefact.name}: make gives other tensors than blank says: {', '.join(differing)}")
+        return tensors
+
+    def _blank(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        with RandomState(3, self.numerics.device).current():
+            return artefact.blank(self.teacher.config, self._setup_of(artefact, {}).num_labels)
+
+    def _setup_of(self, artefact: Artefact, parts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
+        if is_of_task(artefact, self.teacher.config):
+            return Setup(self.teacher.config, self.num_labels, (TASK,), parts)
+        return Setup(self.teacher.config, 2, (), parts)
+
+    @property
+    def text(self) -> Encoded:
+        """The same sentences without their labels."""
+        vocabulary = Vocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
+        return replace(self.data, labels=None, vocabulary=vocabulary)
+
+    def scenes(self) -> list[Scene]:
+        """Where terms are looked at: the method's own stages, and those of every artefact behind it that is trained."""
+        setup = self.setup
+        found = [Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)]
+        artefacts = list(self.method.requires(self.teacher.config))
+        while artefacts:
+            artefact = artefacts.pop(0)
+            parts = [one for one in artefact.inputs(self.teacher.config) if not isinstance(one, Source)]
+            artefacts += parts
+            with RandomState(3, self.numerics.device).current():
+                of_text = self._setup_of(artefact, {part.name: self._blank(part) for part in parts})
+                training = artefact.training(of_text)
+            if training is not None:
+                teacher = self.teacher if training.teacher is None else training.teacher.eval()
+                stages = functools.partial(artefact.stages, of_text)
+                found.append(Scene(artefact.name, training.student, teacher, stages, self.text, MASK))
+        return found
+
+    def build(self, seed: int = 0) -> tuple[Student, RandomState]:
+        random = RandomState(seed, self.numerics.device)
+        with random.current():
+            student = self.method.build(self.setup)
+        return student, random
+
+    def trainer(self, seed: int = 0, dropped: Sequence[str] = ()) -> StudentTrainer:
+        student, random = self.build(seed)
+        scheduled = schedule_stages(self.method.stages(self.setup), dropped, RECIPE, len(self.data))
+        return StudentTrainer(type(self.method).name, student, random, *scheduled, self.numerics)
+
+    @property
+    def options(self) -> LoopOptions:
+        return LoopOptions(0, self.numerics, RECIPE.batch_size)
+
+    def trained(
+        self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[StudentTrainer] = ()
+    ) -> StudentTrainer:
+        trainer = self.trainer(seed, dropped)
+        train_task([*beside, trainer], self.data, self.teacher, LoopOptions(seed, self.numerics, RECIPE.batch_size))
+        if trainer.error is not None:
+            raise Broken(str(trainer.error)) from trainer.error
+        return trainer
+
+    def deployed(self, trainer: StudentTrainer) -> Mapping[str, nn.Module]:
+        trainer.student.model.eval()
+        with trainer.random.current():
+            return self.method.deploy(trainer.student)  # type: ignore[no-any-return]
+
+    def logits(self, model: nn.Module) -> Tensor:
+        with torch.no_grad():
+            return forward(model.eval(), self.data.batch(range(8)), LOGITS).logits
+
+
+class _TinyInputs:
+    """The inputs of an artefact on a bench (:class:`bench.artefacts.inputs.Inputs`): one teacher, tuned, in the place of all."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def tensors(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        return self._bench.made(artefact)
+
+    def teacher(self, source: Source) -> nn.Module:
+        return self._bench.teacher
+
+    def examples(self, source: Source) -> Encoded:
+        return self._bench.text if source.kind == "corpus" else self._bench.data
+
+    def folder(self, source: Source) -> Path:
+        raise Broken(f"no checkpoint of others fits this teacher: {source.path}")
+
+    def training_states(self) -> None:
+        return None

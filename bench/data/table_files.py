@@ -1,0 +1,263 @@
+"""Examples read from files: parquet, CSV, TSV and JSON lines, checked and refused in one line where they are wrong."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.data.tasks import Task
+from bench.errors import InputError, one_line
+from bench.folders import users_cache
+from bench.user_files import json_of, refused_as_json
+
+DATA_BYTES = 4 * 2**30
+"""Of a JSON file that is one list: it is read as a whole."""
+
+
+READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json"}
+
+
+@dataclass(frozen=True)
+class Split:
+    """Examples in their source's order. ``labels``: int64 codes, float32 targets, or None where not public."""
+
+    first: Sequence[str]
+    second: Sequence[str] | None
+    labels: np.ndarray | None
+    ids: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def example_hashes(self) -> np.ndarray:
+        """[n] uint64, from each example's id and texts: pairs predictions of different runs without text."""
+        second = self.second or [""] * len(self)
+        digests = (
+            hashlib.sha256(f"{i}\x1f{a}\x1f{b}".encode()).digest()[:8]
+            for i, a, b in zip(self.ids, self.first, second, strict=True)
+        )
+        return np.frombuffer(b"".join(digests), dtype=np.uint64)
+
+    def fingerprint(self) -> str:
+        """sha256 of the content: the same rows from the hub, a folder or a re-encoded file agree."""
+        digest = hashlib.sha256()
+        second = self.second or [""] * len(self)
+        labels = [""] * len(self) if self.labels is None else [repr(label) for label in self.labels.tolist()]
+        for row in zip(self.first, second, labels, strict=True):
+            digest.update("\x1f".join(row).encode() + b"\x1e")
+        return digest.hexdigest()
+
+    def shared_with(self, other: Split) -> int:
+        """How many of these examples are among the other's, letter by letter."""
+
+        def texts(split: Split) -> list[tuple[str, str]]:
+            return list(zip(split.first, split.second or [""] * len(split), strict=True))
+
+        known = set(texts(other))
+        return sum(text in known for text in texts(self))
+
+    def take(self, rows: Sequence[int]) -> Split:
+        return Split(
+            [self.first[i] for i in rows],
+            None if self.second is None else [self.second[i] for i in rows],
+            None if self.labels is None else self.labels[list(rows)],
+            [self.ids[i] for i in rows],
+        )
+
+    def halves(self) -> tuple[Split, Split]:
+        """Two halves, one to choose on and one to report; of each label's rows every second one, by the hash of their texts.
+
+        The same rows fall into the same half wherever they come from and in whatever order.
+        """
+        if self.labels is None:
+            raise ValueError("rows without labels choose nothing")
+        second = self.second or [""] * len(self)
+        texts = [f"{a}\x1f{b}".encode() for a, b in zip(self.first, second, strict=True)]
+        order = sorted(range(len(self)), key=lambda i: (hashlib.sha256(texts[i]).digest(), self.ids[i]))
+        if self.labels.dtype.kind == "i":
+            order.sort(key=lambda i: int(self.labels[i]))  # type: ignore[index]
+        return self.take(sorted(order[::2])), self.take(sorted(order[1::2]))
+
+    def limited(self, count: int | None) -> Split:
+        """At most ``count`` rows, drawn once with a fixed seed and kept in their order."""
+        if count is None or count >= len(self):
+            return self
+        chosen = np.random.default_rng(0).permutation(len(self))[:count]
+        return self.take(sorted(chosen.tolist()))
+
+
+def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
+    """Rows of one split through ``datasets``, checked.
+
+    Raises:
+        InputError: unreadable file (with the parser's row), missing column, no rows, a text that is not
+            text, a label outside the task's codes (-1 marks labels that are not public).
+    """
+    table = _table(files, task)
+    where = str(files[0])
+    wanted = [*task.columns, *([task.label_column] if labelled else [])]
+    for column in wanted:
+        if column not in table.column_names:
+            raise InputError(
+                f"{where} has no column {column!r} for {task.name}; it has: {one_line(', '.join(table.column_names))[:400]}"
+            )
+    if len(table) == 0:
+        raise InputError(f"{where} has no rows; {task.name} needs at least one")
+    texts = [list(table[column]) for column in task.columns]
+    for column, values in zip(task.columns, texts, strict=True):
+        for row, value in enumerate(values):
+            if not isinstance(value, str):
+                raise InputError(f"{where}, row {row}: {column} should be text, found {_shown(value)}")
+            if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+                raise InputError(f"{where}, row {row}: {column} has half a character (a lone surrogate)")
+    ids = _ids(table, where)
+    labels = labels_of(list(table[task.label_column]), task, where) if labelled else None
+    return Split(texts[0], texts[1] if len(texts) == 2 else None, labels, ids)
+
+
+def _table(files: Sequence[Path], task: Task) -> Any:
+    """The rows of one split as ``datasets`` reads them.
+
+    Raises:
+        InputError: a file that cannot be read.
+    """
+    import datasets
+
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it says of bad files is said below, once
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # else it tells the hub that somebody read a file of their own
+    kind = READERS.get(files[0].suffix)
+    if kind is None:
+        raise InputError(f"{files[0]} has no ending that can be read; known: {', '.join(READERS)}")
+    for file in files:
+        _check_bytes(file, kind)
+    options = {"sep": "\t", "quoting": 3} if files[0].suffix == ".tsv" else {}
+    users_cache().mkdir(parents=True, exist_ok=True)
+    try:
+        # `datasets` copies what it reads, by default into the hub's cache for ever: nobody asked for that
+        with tempfile.TemporaryDirectory(dir=users_cache(), prefix=".tmp-data-") as copies:
+            return datasets.load_dataset(
+                kind,
+                data_files=[glob.escape(str(file)) for file in files],
+                split="train",
+                keep_in_memory=True,
+                cache_dir=copies,
+                **options,
+            )
+    except Exception as error:  # datasets raises many kinds; the innermost one names the row
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if "BatchSize must be greater than 0" in str(cause):  # how an empty parquet file shows itself
+            raise InputError(f"{files[0]} has no rows; {task.name} needs at least one") from None
+        why = one_line(str(cause).strip())[:400] or type(cause).__name__
+        raise InputError(f"{files[0]} cannot be read as {kind}: {why}") from None
+
+
+PACKED = {b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"Rar!": "rar",
+          b"7z\xbc\xaf": "7z", b"\x04\x22\x4d\x18": "lz4"}  # fmt: skip
+"""How archives begin: ``datasets`` would unpack them, whatever size they claim."""
+
+
+def _check_bytes(file: Path, kind: str) -> None:
+    """Look at a file before a library does that ends the process, or unpacks what it should not.
+
+    Raises:
+        InputError: it is not there, is an archive, or is JSON that holds no rows.
+    """
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(265)
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}; name a file that can be read") from None
+    packed = next((name for begins, name in PACKED.items() if head.startswith(begins)), "")
+    packed = packed or ("tar" if head[257:262] == b"ustar" else "")
+    if packed:
+        raise InputError(f"{file} is a {packed} archive; unpack it first")
+    if not head:
+        raise InputError(f"{file} has no rows: it is empty")
+    if kind == "json":
+        _check_json(file)
+
+
+def _check_json(file: Path) -> None:
+    """Every line has to be an object, or the whole file a list of objects: of ``null`` the parquet library's reader dies.
+
+    Raises:
+        InputError: naming the line.
+    """
+    try:
+        with file.open(encoding="utf-8-sig") as stream:
+            wrong = _wrong_line(file, stream)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from None
+    if wrong is None:
+        return
+    try:
+        body = json_of(file, str(file), most=DATA_BYTES)
+    except InputError:
+        raise wrong from None
+    rows = body if isinstance(body, list) else [body]
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise InputError(f"{file}, row {number}: a row should be an object {{...}}, found {_shown(row)}")
+    if not rows:
+        raise InputError(f"{file} has no rows: it is an empty list")
+
+
+def _wrong_line(file: Path, lines: Iterable[str]) -> InputError | None:
+    """What is wrong with the first line that is no object; None where all are."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                with refused_as_json(f"{file}, line {number}"):
+                    row = json.loads(line, parse_constant=_no_number)
+            except InputError as error:
+                return error
+            if not isinstance(row, dict):
+                return InputError(f"{file}, line {number}: a row should be an object {{...}}, found {_shown(row)}")
+    return None
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"the number {word}, which is none")
+
+
+def _shown(value: object) -> str:
+    """A value in a message: short, on one line."""
+    text = one_line(repr(value))
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _ids(table: Any, where: str) -> list[int]:
+    """The column ``idx``, or the numbers of the rows.
+
+    Raises:
+        InputError: an id that is no whole number.
+    """
+    if "idx" not in table.column_names:
+        return list(range(len(table)))
+    ids = list(table["idx"])
+    for row, value in enumerate(ids):
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            raise InputError(f"{where}, row {row}: idx should be a whole number, found {_shown(value)}")
+    return ids
+
+
+def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
+    """Codes or targets; names of classes are translated to their codes."""
+    form, cleaned = task.form, []
+    for row, value in enumerate(values):
+        try:
+            cleaned.append(form.label(value, task.labels, task.name))
+        except InputError as error:
+            raise InputError(f"{where}, row {row}: {error}") from None
+    return np.array(cleaned, dtype=form.dtype)

@@ -1,0 +1,223 @@
+"""Why an input of a cell is another one: its teacher, its augmented rows, its text or its artefact, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bench.plan.artefacts import asked_by
+from bench.plan.build import Plan, Planned
+from bench.plan.request import AUGMENTED
+from bench.plan.spelling import MethodRow
+from bench.record.cell import TEACHER, Cell
+from bench.record.differences import ABSENT, Difference, differing, identity
+from bench.record.schema import Record
+from bench.record.store import Store
+
+if TYPE_CHECKING:
+    from bench.plan.artefacts import ArtefactPlan
+    from bench.plan.tasks import TaskPlan
+
+
+SHORT = 12
+"""Digits of a hash that a reader is shown."""
+OF_THE_TEACHER = ("tasks", "teacher.base", "data", "version", "recipe.", "seed", "numeric.")
+"""Fields of a teacher's cell that its tuned weights are made from."""
+
+
+ALL_OF = {"recipe.": "the recipe", "numeric.": "the numerics (precision, attention, threads, device)"}
+"""Groups of fields that are named together where they are the same."""
+
+
+SUITE = "sentences of the sample suite"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What something is made from, where its key differs: what of it differs, what is the same, and what is not known."""
+
+    differ: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        parts = (("differing", self.differ), ("the same", self.same), ("not known", self.unknown))
+        return "; ".join(f"{name}: {', '.join(those)}" for name, those in parts if those)
+
+
+def shown(value: Any) -> str:
+    """A field's value for a reader: the beginning of a hash, a search by what was tried."""
+    if isinstance(value, str) and len(value) == 64:
+        return value[:SHORT]
+    if isinstance(value, Mapping) and "trials" in value:
+        return f"{value['of']}, best of {len(value['trials'])}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value)) or "none"
+    return "none" if value is None or value == "" else str(value)
+
+
+def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> Inputs | None:
+    """What something prepared is made from, where its key is a difference; None for a field that has no inputs."""
+    if ABSENT in (one.ours, one.theirs):
+        return None
+    task = next(task for task in plan.tasks if (task.task.name,) == cell.tasks)
+    if one.field == "teacher.key":
+        return _of_teacher(task.task.name, one.ours, record, plan, store)
+    if one.field.startswith("together.") and one.field.endswith(".teacher"):
+        return _of_teacher(one.field.split(".")[1], one.ours, record, plan, store)
+    if one.field == "data" and task.augmentation is not None and AUGMENTED.search(record.cell.data.slug):
+        return _of_augmented(record, task, plan)
+    name = one.field.removeprefix("artefacts.")
+    if name == one.field or not isinstance(planned.row, MethodRow):
+        return None
+    return _of_artefact(name, record, cell, planned, plan, store)
+
+
+def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -> Inputs:
+    """Of the tuned teacher of a task: its own record says all; without one, the student's cell says some of it.
+
+    Args:
+        key: of the teacher that the record's student had.
+    """
+    ours = _alone(record.cell, task)
+    today = next(p.cell for p in plan.cells if p.cell.method == TEACHER and p.cell.tasks == (task,))
+    if "given" in (ours.teacher.origin, today.teacher.origin):
+        return Inputs(differ=("the checkpoint, since one of the two teachers is used as it came",))
+    teachers = (r.cell for r in store.records() if r.cell.method == TEACHER and r.cell.tasks == (task,))
+    tuned = next((cell for cell in teachers if cell.teacher.key == key), None)
+    of_record, of_plan = identity(tuned or ours), identity(today)
+    fields = [name for name in dict.fromkeys([*of_record, *of_plan]) if name.startswith(OF_THE_TEACHER)]
+    unknown = []
+    if tuned is None:  # a student has a recipe, a version and a seed of its own
+        fields = [name for name in fields if not name.startswith(("recipe.", "version", "seed"))]
+        unknown.append("its recipe and version, because its own record is not in the folder")
+    if AUGMENTED.search(ours.data.slug):  # these rows are the students'
+        fields.remove("data")
+        unknown.append("the training rows before they were augmented")
+    return _compared(fields, of_record, of_plan, unknown)
+
+
+def _alone(cell: Cell, task: str) -> Cell:
+    """The cell of a student of several tasks, as that of one of them."""
+    partner = next((partner for partner in cell.together if partner.task == task), None)
+    if partner is None:
+        return cell
+    data = cell.data.model_copy(update={"train": partner.train, "max_train_rows": partner.max_train_rows})
+    return cell.model_copy(update={"together": (), "tasks": (task,), "data": data})
+
+
+def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> Inputs:
+    """Of augmented rows: rules and number of variants are in the name of the data."""
+    ours, today = (AUGMENTED.search(slug) for slug in (record.cell.data.slug, task.data.slug))
+    assert ours is not None
+    assert today is not None
+    names = ("the rules", "the number of variants", "the name of the word vectors")
+    pairs = [one for one in zip(names, ours.groups(), today.groups(), strict=True) if one[1:] != (None, None)]
+    pairs.append(("the teacher's checkpoint", record.cell.teacher.base, task.teacher.base))
+    unknown = ["the training rows before they were augmented"]
+    if not task.masked_head:
+        return _split(pairs, unknown)
+    head, made = plan.artefacts.kept[task.masked_head], record.artefacts.get(f"augmentation.{task.task.name}", {})
+    return _split([*pairs, *_text_pairs(made, head)], [*unknown, *_text_unknown(made, head)])
+
+
+def _of_text(name: str, record: Record, cell: Cell, entry: ArtefactPlan) -> Inputs:
+    """Of something made from unlabelled text: the record has the names of its files and its budget, not its content."""
+    ours, made = record.cell, record.artefacts.get(name, {})
+    pairs = [
+        ("the teacher's checkpoint", ours.teacher.base, entry.checkpoint.sha256),
+        ("the tokenizer", ours.tokenizer, cell.tokenizer),
+        *(
+            (f"the {field}", value, cell.numeric.model_dump()[field])
+            for field, value in ours.numeric.model_dump().items()
+        ),
+        *_text_pairs(made, entry),
+    ]
+    return _split(pairs, _text_unknown(made, entry))
+
+
+def _text_pairs(made: Mapping[str, Any], entry: ArtefactPlan) -> list[tuple[str, Any, Any]]:
+    """The text as far as a record names it; made from the sample suite's sentences, it names no files."""
+    if "text" not in made or entry.text is None:
+        return []
+    text = made["text"]
+    return [
+        ("the files of the text", text["files"] or [SUITE], list(entry.text.corpus.files) or [SUITE]),
+        ("the tokens of the text", text["tokens"], entry.text.budget),
+    ]
+
+
+def _text_unknown(made: Mapping[str, Any], entry: ArtefactPlan) -> list[str]:
+    unknown = ["the content of the text", "its recipe and version"]
+    if "text" in made or entry.text is None:
+        return unknown
+    trained = made.get("train", {}).get("tokens")
+    so_many = f" (trained on {trained:,} tokens; the plan's budget is {entry.text.budget:,})" if trained else ""
+    return [f"the files and tokens of the text{so_many}", *unknown]
+
+
+def _of_artefact(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> Inputs:
+    """Of an artefact: of a view those of what it shows; else what its key depends on."""
+    from methods.artefacts import artefact_name
+
+    assert isinstance(planned.row, MethodRow)
+    task, entry = next(
+        (task, entry)
+        for task in plan.tasks
+        for entry in asked_by(planned.row.method, task, plan.artefacts)
+        if artefact_name(entry.artefact, task.checkpoint.config, task.task.name, bool(cell.together)) == name
+    )
+    if not entry.is_kept:
+        (source,) = entry.sources
+        if source.kind == "fine_tuned":
+            return _of_teacher(task.task.name, record.cell.artefacts[name], record, plan, store)
+        if source.kind == "checkpoint":
+            return Inputs(differ=(f"the weights that {source.path} holds",))
+        return _split([("the teacher's checkpoint", record.cell.teacher.base, task.checkpoint.sha256)])
+    if entry.task is None:
+        return _of_text(name, record, cell, entry)
+    return _of_task(record, cell, entry)
+
+
+def _of_task(record: Record, cell: Cell, entry: ArtefactPlan) -> Inputs:
+    """Of something made for a task, from its teachers and rows, as far as cells have it."""
+    assert entry.task is not None
+    further = ("tokenizer", "recipe.batch_size", "numeric.") if "numeric" in entry.identity else ()
+    of_rows = "evaluation." if "evaluation" in {source.kind for source in entry.sources} else "data"
+    made_from = ("teacher.key", of_rows, "recipe.max_length", f"together.{entry.task.task.name}.", *further)
+    first, second = identity(record.cell), identity(cell)
+    fields = [field for field in dict.fromkeys([*first, *second]) if field.startswith(made_from)]
+    unknown = ["its teachers of other seeds"] if any(entry.seeds) else []
+    unknown += ["its own version and settings"] if isinstance(entry.identity["what"], list) else []
+    unknown += ["its text"] if entry.text is not None else []
+    return _compared(fields, first, second, unknown)
+
+
+def _compared(
+    fields: Iterable[str], first: Mapping[str, Any], second: Mapping[str, Any], unknown: Iterable[str] = ()
+) -> Inputs:
+    """These fields of two identities; what is the same is named by groups."""
+    fields = list(fields)
+    differ = [one for one in differing(first, second) if one.field in fields]
+    found = {one.field for one in differ}
+    same: list[str] = []
+    for field in (field for field in fields if field not in found):
+        group = next((group for group in ALL_OF if field.startswith(group)), "")
+        rest = "the rest of " if any(other.startswith(group) for other in found) else ""
+        same.append(rest + ALL_OF[group] if group else Difference(field, None, None).what)
+    return Inputs(
+        tuple(f"{one.what} ({shown(one.ours)} and {shown(one.theirs)})" for one in differ),
+        tuple(dict.fromkeys(same)),
+        tuple(unknown),
+    )
+
+
+def _split(pairs: Iterable[tuple[str, Any, Any]], unknown: Iterable[str] = ()) -> Inputs:
+    """Named pairs of values: of the record and of the plan."""
+    pairs = list(pairs)
+    return Inputs(
+        tuple(f"{name} ({shown(ours)} and {shown(theirs)})" for name, ours, theirs in pairs if ours != theirs),
+        tuple(name for name, ours, theirs in pairs if ours == theirs),
+        tuple(unknown),
+    )
