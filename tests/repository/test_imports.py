@@ -13,6 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "transformers", "datasets", "evaluate"}
 LIGHT = ["plan", "record", "stats", "report", "analysis", "audit", "errors.py", "folders.py", "user_files.py"]
+BUILDS_MODELS = "untrained.py"
+"""The one file of ``plan`` that builds models; the others import it inside functions."""
 LAYERS = (
     "bench",
     "bench.errors",
@@ -123,7 +125,8 @@ def test_methods_never_import_the_harness_or_each_other(file):
 
 @pytest.mark.parametrize("file", sources(*(f"bench/{p}" for p in LIGHT)), ids=lambda f: f"{f.parent.name}/{f.name}")
 def test_plans_records_and_reports_need_no_torch(file):
-    assert not {n.split(".")[0] for n in imported(file, top_level_only=True)} & HEAVY
+    if file.name != BUILDS_MODELS:
+        assert not {n.split(".")[0] for n in imported(file, top_level_only=True)} & HEAVY
 
 
 def test_no_method_is_named_in_the_harness():

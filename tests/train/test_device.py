@@ -35,7 +35,7 @@ def on(monkeypatch, tmp_path, glue_folder, teacher_folder):
     corpus.write_text("the cat runs in the house .\n" * 30)
 
     def plan(kind: str):
-        monkeypatch.setattr(numerics, "device_of", lambda name: torch.device(kind))
+        monkeypatch.setattr("bench.measure.devices.device_of", lambda name: torch.device(kind))
         rows = f"tinybert:{tiny.SHAPE},moebert,mtdnn,minilm:{tiny.SHAPE}"
         given = {"methods": rows, "tasks": "rte", "data": str(glue_folder), "teacher": str(teacher_folder)}
         return api.plan(api.Request(**given, results=tmp_path / "r", corpus=(str(corpus),), corpus_tokens=100))

@@ -147,8 +147,8 @@ def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(requ
         file.write_text(json.dumps({**json.loads(file.read_text()), "weights": "0" * 64}))
     assert api.run(request_()).exit_code == 0
     said = capfd.readouterr().err
-    assert said.count("goes on") == 1
-    assert said.index("goes on") < said.index("rte: theseus, seed 0: done"), "it is not made from the start"
+    assert said.count("resumes") == 1
+    assert said.index("resumes") < said.index("rte: theseus, seed 0: done"), "it is not made from the start"
 
 
 def test_a_torn_file_begins_anew(request_, always, capfd):
@@ -199,7 +199,7 @@ def test_writing_takes_at_most_a_twentieth_of_the_time(tmp_path, monkeypatch):
     monkeypatch.setattr(training_state.os, "replace", lambda old, new: written.append(now[0]))
     state = TrainingStates(["slow disk"], every=300, clock=lambda: now[0], folder=tmp_path)
     for minute in range(60):
-        state.keep([Learns()], minute)
+        state.save([Learns()], minute)
         now[0] += 60
     assert written[0] == 300 + 60
     assert written[1] - written[0] >= 20 * 60
