@@ -30,11 +30,8 @@ KINDS = {"Path": "PATH", "int": "NUMBER", "float": "NUMBER"}
 
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table; cells may hold any text."""
-    lines = [
-        head,
-        ["---"] * len(head),
-        *([cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows),
-    ]
+    shown = [[cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for cell in row] for row in rows]
+    lines = [head, ["---"] * len(head), *shown]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
