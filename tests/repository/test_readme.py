@@ -165,7 +165,7 @@ def test_the_task_file(bench, tmp_path, monkeypatch):
     file = tmp_path / "reviews.toml"
     file.write_text(re.sub(r"^    ", "", text.group(1), flags=re.MULTILINE))
     for name in ("train.csv", "dev.csv"):
-        (tmp_path / name).write_text("sentence,label\nfine,positive\nbad,0\n")
+        (tmp_path / name).write_text("sentence,label\nfine,positive\nbad,negative\n")
     assert from_toml(file).labels == ("negative", "positive")
     monkeypatch.chdir(tmp_path)
     answer = bench("data", "--tasks", "reviews.toml")
