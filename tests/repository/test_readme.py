@@ -259,6 +259,25 @@ def test_the_experiment_file(bench, embedded, tmp_path, monkeypatch):
     assert "tinybert" in answer.stdout
 
 
+@pytest.mark.slow
+def test_the_first_run_prints_what_getting_started_shows(bench, embedded, tmp_path, monkeypatch):
+    """The command as it is printed; of the transcript the plan's cells and the table's names, since scores may differ by machine."""
+    text = (DOCS / "getting-started.md").read_text()
+    first, shown = pages.commands(text)[0], re.search(r"```text\n(.*?)```", text, re.DOTALL)
+    assert shown
+    monkeypatch.chdir(tmp_path)
+    answer = bench(*first)
+    assert answer.returncode == 0, answer.stderr
+    printed = answer.stdout + answer.stderr
+    assert shown[1].splitlines()[0] == "plan: 3 cells: 3 to do"
+    assert shown[1].splitlines()[0] in printed
+    table = shown[1].split("System ")[1]
+    for name in re.findall(r"^[\w:=]+(?=  )", table, re.MULTILINE):
+        assert re.search(rf"^{name} ", printed, re.MULTILINE), name
+    (report,) = re.findall(r"^report: (\S+)", printed, re.MULTILINE)
+    assert (tmp_path / report).is_file()
+
+
 def test_the_tree_names_what_is_there():
     tree = (DOCS / "architecture.md").read_text().split("## The tree")[1]
     for name in re.findall(r"([\w]+/)", tree):
