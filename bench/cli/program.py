@@ -36,7 +36,7 @@ def _first_clause(text: str) -> str:
 
 def _section(verb: Any) -> str:
     """The module of a verb; a verb of several words belongs where they are."""
-    while getattr(verb, "commands", None):
+    while isinstance(verb, TyperGroup):
         verb = next(iter(verb.commands.values()))
     return str(verb.callback.__module__)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bench.errors import InputError
 from bench.measure.backends import runner
 from bench.measure.busy_mark import training_here, trainings
-from bench.measure.latency import full_length, of_task, time_in_turns, warm_up
+from bench.measure.latency import full_length, load_of_task, time_in_turns, warm_up
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
 from bench.report.speed_tables import conditions_of, speed_tables, speed_up
 from bench.report.write import write_speed_report
@@ -108,7 +108,7 @@ def test_a_system_that_cannot_run_leaves_the_others(monkeypatch):
 
 def test_task_lengths_are_padded_to_the_batch(teacher_folder):
     tokens = tiny.encoded(teacher_folder).tokens
-    load = of_task("rte", tokens, 8)
+    load = load_of_task("rte", tokens, 8)
     assert len(load.batches) == len(tokens) // 8
     for number, (ids, mask) in enumerate(load.batches):
         rows = tokens[8 * number : 8 * number + 8]

@@ -102,10 +102,10 @@ OTHER_THINGS = {
     ): "a class by its name in a module",
     ("bench/record/recipe.py", "getattr(self, part.name)"): "fields of a recipe",
     (
-        "bench/record/code_hash.py",
+        "bench/record/code_closure.py",
         "getattr(node, name, None)",
     ): "fields of a syntax node, which versions of Python differ in",
-    ("bench/record/code_hash.py", "getattr(statement, part, [])"): "blocks of a syntax node",
+    ("bench/record/python_modules.py", "getattr(statement, part, [])"): "blocks of a syntax node",
     (
         "bench/run/executors.py",
         "getattr(multiprocessing.current_process(), '_inheriting', False)",

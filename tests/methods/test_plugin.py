@@ -142,17 +142,19 @@ def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(tex
 
 def test_what_a_new_method_owes_the_tests_is_said_with_an_example(monkeypatch):
     """Its author reads what is missing, where, and how such a thing looks; no difference of sets."""
-    import test_experiment
+    for folder in ("methods", "plan", "train"):
+        monkeypatch.syspath_prepend(ROOT / "tests" / folder)
+    import test_experiment_file
     import test_formulas
+    import test_learning_rates
     import test_methods
-    import test_rates
 
     monkeypatch.setitem(methods.TABLE, "mine", ("shrinkbert:TeacherLogits", "a method that joins"))
     monkeypatch.syspath_prepend(PLUGIN)
     asked = {
-        test_formulas.test_no_method_is_left_out: r"tests/test_formulas\.py .*nothing for: mine\. .*example: \(\"mine\", BERT\)",
-        test_rates.test_the_matrix_has_every_shipped_method: r"tests/test_rates\.py .*nothing for: mine\.",
-        test_experiment.test_every_paper_has_one: r"methods/experiments/ .*nothing for: mine\. .*example: \S+pd\.toml",
+        test_formulas.test_no_method_is_left_out: r"tests/methods/test_formulas\.py .*nothing for: mine\. .*example: \(\"mine\", BERT\)",
+        test_learning_rates.test_the_matrix_has_every_shipped_method: r"tests/train/test_learning_rates\.py .*nothing for: mine\.",
+        test_experiment_file.test_every_paper_has_one: r"methods/experiments/ .*nothing for: mine\. .*example: \S+pd\.toml",
     }
     for test, says in asked.items():
         with pytest.raises(AssertionError, match=says):

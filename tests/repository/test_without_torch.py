@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = str(ROOT / "results" / "reference" / "sample-v1")
+REFERENCE = ROOT / "results" / "reference" / "sample-v1"
+RESULTS = "results"
 START = """
 import sys
 
@@ -36,6 +38,14 @@ def answer(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with the committed records of the sample suite's rte, and a printed table."""
+    shutil.copytree(REFERENCE / "rte", tmp_path / RESULTS / REFERENCE.name / "rte")
+    (tmp_path / "table.csv").write_text("system,rte\nmicrobert,60.0\n")
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     ("words", "codes"),
     [
@@ -52,18 +62,17 @@ def answer(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )  # fmt: skip
-def test_a_reading_verb_needs_none_of_them(tmp_path, words, codes):
-    (tmp_path / "table.csv").write_text("system,rte\nmicrobert,60.0\n")
-    done = answer(tmp_path, *words)
+def test_a_reading_verb_needs_none_of_them(place, words, codes):
+    done = answer(place, *words)
     assert "Traceback" not in done.stderr
     assert done.returncode in codes, done.stderr
     assert done.stdout.strip()
 
 
-def test_one_record_is_shown_without_them(tmp_path):
-    file = next(path for path in sorted(Path(RESULTS).rglob("attempt-*.json")))
+def test_one_record_is_shown_without_them(place):
+    file = next(path for path in sorted((place / RESULTS).rglob("attempt-*.json")))
     key = json.loads(file.read_text())["key"]
-    done = answer(tmp_path, "show", key, "--results", RESULTS)
+    done = answer(place, "show", key, "--results", RESULTS)
     assert done.returncode == 0
     assert json.loads(done.stdout)["key"] == key
 

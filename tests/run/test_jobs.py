@@ -129,7 +129,7 @@ class Kept(TrainingStates):
 
     def __init__(self, students: list[At]) -> None:
         super().__init__([])
-        self.states = [
+        self.students = [
             type("State", (), {"done": lambda _, far=one.far: far, "left_by_other_code": False})() for one in students
         ]
 
@@ -137,7 +137,7 @@ class Kept(TrainingStates):
         """There are no files."""
 
     def restores(self, students: list[At]) -> int:
-        for state in self.states:
+        for state in self.students:
             state.restore = lambda trainer: None
         return self.resume(students, 1000)
 

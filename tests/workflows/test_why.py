@@ -332,7 +332,7 @@ def test_a_stale_hash_is_shown_with_todays_and_what_it_covers(asked):
         "0" * 64,
         today.hash,
     )
-    assert {"methods.kd:KD", "bench.train.loop:train_on"} <= set(part.covers)
+    assert {"methods.kd:KD", "bench.train.loop:train_tasks"} <= set(part.covers)
     said = answer.describe()
     assert f"no entry of {EQUIVALENT} leads from it to today's" in said
     assert "git diff abababababab -- bench methods" in said
