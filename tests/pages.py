@@ -1,7 +1,8 @@
 """The README and docs/: their commands and their tables. `python tests/pages.py` copies the reports' rows into them anew.
 
-A marker before a table says where its rows are from: `<!-- from REPORT.md -->`, the report's first table, or
-`<!-- printed by the command above -->`, what that command prints.
+A marker before a table says where its rows are from: `<!-- from REPORT.md -->`, the report's first table,
+`<!-- printed by the command above -->`, what that command prints, or `<!-- summary of REPORT.md -->`, size, speed-up and
+mean of the report's first table and the mean difference of its paired comparisons.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKED = re.compile(r"<!-- (from (?P<report>\S+)|printed by the command above) -->\n(?P<table>(?:\|.*\n)+)")
+SUMMARY = re.compile(r"<!-- summary of (?P<report>\S+) -->\n(?P<head>(?:\|.*\n){2})(?P<rows>(?:\|.*\n)+)")
 COMMAND = re.compile(r"(?:^|`)(?:    )?(python -m bench [^`\n]+)", re.MULTILINE)
 """A command line of its own, or one within a sentence."""
 
@@ -43,6 +45,37 @@ def rows_of(printed: str) -> dict[str, str]:
     return rows
 
 
+def cells(row: str) -> list[str]:
+    """The cells of a table's line."""
+    return [cell.strip() for cell in row.strip().strip("|").split("|")]
+
+
+def table_with(report: str, heading: str) -> tuple[int, dict[str, list[str]]]:
+    """The first table of a report with a column whose heading matches: the place of the column, and name -> cells."""
+    for table in re.findall(r"(?:^\|.*\n)+", report, re.MULTILINE):
+        head, _, *rows = table.splitlines()
+        for place, title in enumerate(cells(head)):
+            if re.fullmatch(heading, title):
+                return place, {name_of(row): cells(row) for row in rows}
+    raise AssertionError(f"no table has a column {heading}")
+
+
+def summary_of(report: str, names: list[str]) -> list[str]:
+    """The lines of a summary: name, millions of parameters, speed-up, mean, mean difference to the baseline.
+
+    The baseline itself and the teacher are not compared with anything.
+    """
+    mean, rows = table_with(report, r"mean of \d+ columns")
+    size, _ = table_with(report, r"Params \(M\)")
+    faster, _ = table_with(report, r"speed-up")
+    difference, compared = table_with(report, r"mean of \d+ differences")
+    lines = []
+    for name in names:
+        row, other = rows[name], compared.get(name)
+        lines.append(" | ".join([name, row[size], row[faster], row[mean], other[difference] if other else "–"]))
+    return [f"| {line} |" for line in lines]
+
+
 def printed_by(text: str) -> str:
     """What the last command of a text prints; it is run."""
     words = [sys.executable, "-m", "bench", *commands(text)[-1]]
@@ -58,7 +91,12 @@ def refreshed(text: str) -> str:
         rows = [there[name_of(row)] for row in found["table"].splitlines()]
         return found.group(0).removesuffix(found["table"]) + "\n".join(rows) + "\n"
 
-    return MARKED.sub(anew, text)
+    def summary_anew(found: re.Match[str]) -> str:
+        names = [name_of(row) for row in found["rows"].splitlines()]
+        lines = summary_of((ROOT / found["report"]).read_text(), names)
+        return found.group(0).removesuffix(found["rows"]) + "\n".join(lines) + "\n"
+
+    return SUMMARY.sub(summary_anew, MARKED.sub(anew, text))
 
 
 if __name__ == "__main__":

@@ -25,27 +25,36 @@ if TYPE_CHECKING:
     epilog="Example: python -m bench check --baseline results/reference --results results/runs --tasks rte --seeds 0"
 )
 def check(
-    baseline: Annotated[Path, typer.Option(help="Folder of the records to compare with.")],
+    baseline: Annotated[Path, typer.Option(help="Folder with the records to compare with.")],
     results: Results = Path("results/runs"),
-    tasks: Annotated[str, typer.Option(help="Only these tasks of the baseline, separated by commas.")] = "",
-    methods: Annotated[str, typer.Option(help="Only these rows, as they are spelled; and the teacher.")] = "",
-    seeds: Annotated[str, typer.Option(help="Compare only these seeds; the others still tell the noise.")] = "",
-    margin: Annotated[float, typer.Option(help="Points of a score that may be lost.")] = 2.0,
-    speed_margin: Annotated[float, typer.Option("--speed-margin", help="Share of a speed-up that may be lost.")] = 0.1,
+    tasks: Annotated[str, typer.Option(help="Use only these tasks of the baseline, separated by commas.")] = "",
+    methods: Annotated[str, typer.Option(help="Use only these rows, separated by commas, and the teacher.")] = "",
+    seeds: Annotated[
+        str, typer.Option(help="Compare only these seeds. The other seeds still estimate the noise.")
+    ] = "",
+    margin: Annotated[float, typer.Option(help="How many points a score may lose.")] = 2.0,
+    speed_margin: Annotated[
+        float, typer.Option("--speed-margin", help="Which share of a speed-up may be lost, from 0 to 1.")
+    ] = 0.1,
     budget: Annotated[
         list[str] | None,
-        typer.Option(metavar="METRIC=POINTS", help="Points of one metric that may be lost. Repeat for more."),
+        typer.Option(
+            metavar="METRIC=POINTS", help="How many points one metric may lose. Repeat the option for more metrics."
+        ),
     ] = None,
-    accept: Annotated[
-        Path | None, typer.Option(help="TOML file of regressions that were looked at: row, what, reason.")
-    ] = None,
+    accept: Annotated[Path | None, typer.Option(help="A TOML file with known regressions: row, what, reason.")] = None,
     summary_file: Annotated[
-        Path | None, typer.Option("--summary", help="Also write the Markdown to this file.")
+        Path | None, typer.Option("--summary", help="Also write the summary to this file, as Markdown.")
     ] = None,
-    junit_file: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML to this file.")] = None,
+    junit_file: Annotated[
+        Path | None, typer.Option("--junit", help="Also write the results to this file, as JUnit XML.")
+    ] = None,
     json_file: Json = None,
 ) -> int:
-    """Compare records with a baseline. Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 not measured, 5 not comparable."""
+    """Compare new records with a baseline, as a gate for pull requests.
+
+    Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 not measured, 5 not comparable.
+    """
     from dataclasses import asdict
 
     from bench.analysis.gate import EXIT_CODES, Limits, budgets_of, junit, overall, read_acceptances, summary
@@ -81,20 +90,24 @@ def verify(
         bool,
         typer.Option(
             "--join",
-            help="If other code made the record and the bits are equal: write that both codes are equivalent to a file "
-            "of the results, for review. Asked at a terminal.",
+            help="If another version of the code made the record and the bits are equal: write to a file of the results that "
+            "both versions are equivalent. Review that file. At a terminal, the command asks first.",
         ),
     ] = False,
     from_scratch: Annotated[
         bool,
         typer.Option(
             "--from-scratch",
-            help="Take nothing from the cache: the teacher and the starts are made again too. The cache stays as it is.",
+            help="Read nothing from the cache: train the teacher and the general distillation again too. The cache does not "
+            "change.",
         ),
     ] = False,
     json_file: Json = None,
 ) -> int:
-    """Run a record again: bitwise equal, equal within rounding, statistically equal, or different (exit code 1)."""
+    """Train the cell of a record again and compare the results.
+
+    The verdict is bitwise equal, equal within rounding, statistically equal, or different (exit code 1).
+    """
     from bench.workflows.verify import join_codes
     from bench.workflows.verify import verify as carry_out
 
@@ -121,20 +134,23 @@ def audit(
         list[Path] | None,
         typer.Argument(
             metavar="FILE...",
-            help="Tidy CSV, Markdown, LaTeX, HTML, reStructuredText, a notebook or the text of a page; several are compared.",
+            help="Tidy CSV, Markdown, LaTeX, HTML, reStructuredText, a notebook, or the text of a page. Several files are "
+            "also compared with each other.",
         ),
     ] = None,
-    only: Annotated[str, typer.Option(help="arithmetic or inference: show findings of this basis alone.")] = "",
-    unread: Annotated[bool, typer.Option("--unread", help="List the numbers of tables that were not read.")] = False,
+    only: Annotated[str, typer.Option(help="Show only the findings of one kind: arithmetic or inference.")] = "",
+    unread: Annotated[
+        bool, typer.Option("--unread", help="Also list the numbers in tables that were not read.")
+    ] = False,
     markdown: Annotated[
-        Path | None, typer.Option(help="Also write the findings as a text for an issue or a review to this file.")
+        Path | None, typer.Option(help="Also write the findings to this file, as a text for an issue or a review.")
     ] = None,
     judge: Annotated[
-        Path | None, typer.Option(help="Audit each file of this folder by itself and print what was read and found.")
+        Path | None, typer.Option(help="Audit each file of this folder by itself. Print what was read and found.")
     ] = None,
     json_file: Json = None,
 ) -> int:
-    """Find what does not add up in printed tables; exit code 1 if something does not."""
+    """Find numbers that do not add up in printed tables. Exit code 1 if there are any."""
     from dataclasses import asdict
 
     from bench.audit.judge import judge as judged
@@ -171,11 +187,14 @@ def check_paper(
     results: Results = Path("results/runs"),
     row: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=ROW", help="Name in the paper and row of the records. Repeat for more."),
+        typer.Option(
+            metavar="NAME=ROW",
+            help="A name in the paper and the row of the records that it means. Repeat the option for more rows.",
+        ),
     ] = None,
     json_file: Json = None,
 ) -> int:
-    """Hold a paper's numbers against the records; exit code 1 if one differs."""
+    """Compare the numbers of a paper with the records. Exit code 1 if one differs."""
     from dataclasses import asdict
 
     from bench.analysis.check_paper import DIFFERS, describe
@@ -189,7 +208,7 @@ def check_paper(
 
 @store.command("verify", epilog="Example: python -m bench store verify --results results/reference")
 def store_verify(results: Results = Path("results/runs"), json_file: Json = None) -> int:
-    """Read every record, its answers and the cache, and name what is broken; exit code 1 if something is."""
+    """Read all records, their predictions and the cache, and name what is broken. Exit code 1 if something is."""
     from bench.folders import users_cache
     from bench.workflows.upkeep import verify as carry_out
 
@@ -200,7 +219,10 @@ def store_verify(results: Results = Path("results/runs"), json_file: Json = None
 
 @store.command("repair", epilog="Example: python -m bench store repair --results results/runs")
 def store_repair(results: Results = Path("results/runs"), json_file: Json = None) -> int:
-    """Write the pointers that are missing, and rename what is broken to NAME.broken; removes nothing. Exit code 1 if something is left."""
+    """Write missing pointers and rename broken files to NAME.broken. It removes nothing.
+
+    Exit code 1 if something is still broken.
+    """
     from bench.folders import users_cache
     from bench.workflows.upkeep import repair as carry_out
 
@@ -225,12 +247,18 @@ def _surveyed(survey: Survey, json_file: Path | None) -> int:
 def store_gc(
     results: Results = Path("results/runs"),
     cache: Annotated[
-        bool, typer.Option("--cache", help="Also what is made and kept, and that no record of these results names.")
+        bool,
+        typer.Option("--cache", help="Also look for artefacts in the cache that no record of these results names."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it; without, it is only named.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Remove the files. Without it, they are only listed.")
+    ] = False,
     json_file: Json = None,
 ) -> int:
-    """Name what nothing needs any more and how much it frees; removes it with --yes. Exit code 1 if something is there and stays."""
+    """List files that nothing needs any more, with their size. With --yes, remove them.
+
+    Exit code 1 if such files are there and stay.
+    """
     from bench.folders import users_cache
     from bench.workflows.upkeep import UNNAMED, megabytes, remove, unneeded
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @app.command("check-method", epilog="Example: python -m bench check-method tinybert")
 def check_method(
-    name: Annotated[str, typer.Argument(help="A method of `list`, with settings if you like, or module:Class.")],
+    name: Annotated[str, typer.Argument(help="A method that `list` shows, with or without settings, or module:Class.")],
     json_file: Json = None,
 ) -> int:
-    """Check a method against the contract on a tiny teacher and task; exit code 1 if something is found."""
+    """Check that a method keeps the contract, with a tiny teacher and task. Exit code 1 if it does not."""
     from bench.progress import quiet
 
     method, settings = _method_and_settings(name)
@@ -71,10 +71,12 @@ def data(
     tasks: Tasks = "glue",
     data: Data = "sample",
     offline: Offline = False,
-    out: Annotated[Path | None, typer.Option(help="Also write the splits there, as parquet in GLUE's layout.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write the examples to this folder, as parquet in GLUE's layout.")
+    ] = None,
     json_file: Json = None,
 ) -> None:
-    """Show and check what a source has: rows, labels, fingerprints."""
+    """Show and check the examples of a data source: rows, labels, fingerprints."""
     from bench.data.inspect import export, inspect
 
     rows = inspect(tasks, data, offline)
@@ -91,11 +93,11 @@ def data(
 
 @app.command(epilog="Example: python -m bench convert huawei-noah/TinyBERT_General_4L_312D tinybert-general")
 def convert(
-    source: Annotated[str, typer.Argument(help="A folder with a pytorch_model.bin, or a hub name.")],
+    source: Annotated[str, typer.Argument(help="A folder with a pytorch_model.bin, or a name on the hub.")],
     target: Annotated[Path, typer.Argument(help="The new folder.")],
     offline: Offline = False,
 ) -> None:
-    """Make a pytorch_model.bin into safetensors; it is opened with weights_only=True, so nothing in it can run."""
+    """Convert a pytorch_model.bin to safetensors. The file is opened with weights_only=True, so no code in it runs."""
     from bench.workflows.convert import convert as carry_out
 
     folder, count = carry_out(source, target, offline)

@@ -13,43 +13,64 @@ import typer
 from bench.optimizers import OPTIMIZERS
 
 Methods = Annotated[
-    str, typer.Option(help="Rows: name:setting=value:-term:ablate, separated by commas, or all; see `list`.")
+    str,
+    typer.Option(help="Rows, separated by commas, or all: name:setting=value:-term:ablate. `list` shows the names."),
 ]
-Tasks = Annotated[str, typer.Option(help="Tasks or groups, separated by commas; a task of your own as FILE.toml.")]
-Data = Annotated[str, typer.Option(help="hub, sample, auto, or a folder with <task>/<split>-00000-of-00001.parquet.")]
-Teacher = Annotated[str, typer.Option(help="A hub name, a folder, embedded, or auto.")]
+Tasks = Annotated[
+    str, typer.Option(help="Tasks or groups of tasks, separated by commas. A task of your own is a FILE.toml.")
+]
+Data = Annotated[
+    str,
+    typer.Option(
+        help="Where the examples come from: hub, sample, auto, or a folder with <task>/<split>-00000-of-00001.parquet."
+    ),
+]
+Teacher = Annotated[str, typer.Option(help="The teacher: a name on the hub, a folder, embedded, or auto.")]
 Results = Annotated[Path, typer.Option(help="Folder of the records.")]
 Reports = Annotated[Path, typer.Option(help="Folder of the reports.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps ...")]
-Threads = Annotated[int, typer.Option(help="CPU threads; part of a result's identity.")]
+Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda, mps ...")]
+Threads = Annotated[int, typer.Option(help="CPU threads. A result with another number of threads is another result.")]
 ThreadsOfJob = Annotated[
     int | None,
-    typer.Option(help="CPU threads of each job; part of a result's identity.", show_default="1, or 2 with --jobs 1"),
+    typer.Option(
+        help="CPU threads of each job. A result with another number of threads is another result.",
+        show_default="1, or 2 with --jobs 1",
+    ),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Ask no hub; use what is cached.")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Do not use the network. Read models and data from the local cache.")
+]
 Latex = Annotated[
-    bool, typer.Option("--latex", help="For a paper too: each table as .tex (booktabs), each picture as .pdf.")
+    bool,
+    typer.Option("--latex", help="Also write files for a paper: each table as .tex (booktabs), each picture as .pdf."),
 ]
-OnlyTasks = Annotated[str, typer.Option("--tasks", "--task", help="Only these tasks, separated by commas.")]
+OnlyTasks = Annotated[str, typer.Option("--tasks", "--task", help="Use only these tasks, separated by commas.")]
 ExperimentFile = Annotated[
     Path | None,
     typer.Option(
-        "--experiment", metavar="FILE", help="A TOML file with a paper's tables; options typed here go before its own."
+        "--experiment",
+        metavar="FILE",
+        help="A TOML file with a paper's tables. Options that you type replace the options of the file.",
     ),
 ]
-TableNames = Annotated[str, typer.Option("--table", help="Only these tables of the experiment, separated by commas.")]
+TableNames = Annotated[
+    str, typer.Option("--table", help="Run only these tables of the experiment, separated by commas.")
+]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the answer as JSON to this file.")]
 
 REQUEST: dict[str, tuple[Any, Any]] = {
     "methods": (Methods, "all"),
     "tasks": (Tasks, "glue"),
-    "seeds": (Annotated[str, typer.Option(help="Seeds of the students, like 0,1,2.")], "0"),
+    "seeds": (Annotated[str, typer.Option(help="Seeds of the students, for example 0,1,2.")], "0"),
     "data": (Data, "auto"),
     "teacher": (Teacher, "auto"),
     "results": (Results, Path("results/runs")),
     "reports": (Reports, Path("reports/runs")),
     "recipe": (
-        Annotated[str, typer.Option(help="common (one for all) or paper (each paper's own schedule).")],
+        Annotated[
+            str,
+            typer.Option(help="common: the same schedule for all methods. paper: the schedule of each method's paper."),
+        ],
         "common",
     ),
     "numbers": (
@@ -58,8 +79,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--set",
                 metavar="NAME=NUMBER",
-                help="A number of the students' recipe: batch_size or max_length. Repeat for both. A row's own schedule is "
-                "typed with it: tinybert:intermediate.epochs=50, with --recipe paper.",
+                help="Change a number of the students' recipe: batch_size or max_length. Repeat the option for both. For one row, "
+                "write the number into the row: tinybert:intermediate.epochs=50, with --recipe paper.",
             ),
         ],
         None,
@@ -68,18 +89,26 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             str | None,
             typer.Option(
-                help=f"Of the students: {', '.join(OPTIMIZERS)}. The rates of the common recipe were chosen with the first; "
-                "pace= in a row multiplies them.",
+                help=f"Optimiser of the students: {', '.join(OPTIMIZERS)}. The learning rates of the common recipe were chosen with "
+                "the first one; pace= in a row multiplies them.",
                 show_default="adamw",
             ),
         ],
         None,
     ),
-    "precision": (Annotated[str, typer.Option(help="fp32 or bf16.")], "fp32"),
+    "precision": (Annotated[str, typer.Option(help="Number format of the training: fp32 or bf16.")], "fp32"),
     "device": (Device, "auto"),
-    "max_train_rows": (Annotated[int | None, typer.Option(help="Train on so many rows, drawn once.")], None),
+    "max_train_rows": (
+        Annotated[
+            int | None,
+            typer.Option(help="Train on this many rows at most. They are drawn once, the same for every row and seed."),
+        ],
+        None,
+    ),
     "epochs": (
-        Annotated[float | None, typer.Option(help="Passes over the training rows, over all stages of a method.")],
+        Annotated[
+            float | None, typer.Option(help="Passes over the training rows, summed over all stages of a method.")
+        ],
         None,
     ),
     "corpus": (
@@ -87,32 +116,33 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             list[Path] | None,
             typer.Option(
                 metavar="FILE",
-                help="Unlabelled text for the general start: one document a line, or parquet with a text column. "
-                "Repeat for more files.",
+                help="Unlabelled text for the general distillation: one document a line, or parquet with a text column. "
+                "Repeat the option for more files.",
             ),
         ],
         None,
     ),
     "corpus_tokens": (
-        Annotated[int | None, typer.Option(help="Tokens of it to train the general start on.")],
+        Annotated[int | None, typer.Option(help="How many tokens of the corpus the general distillation reads.")],
         None,
     ),
     "augment": (
         Annotated[
             str,
             typer.Option(
-                help="Rules that make further training rows for the students: masked (TinyBERT's) or rules (the BiLSTM's)."
+                help="Make more training rows for the students: masked (TinyBERT's rules) or rules (the BiLSTM's)."
             ),
         ],
         "",
     ),
-    "augment_times": (Annotated[int, typer.Option(help="Variants of each training row, at most.")], 10),
+    "augment_times": (Annotated[int, typer.Option(help="At most this many new rows for each training row.")], 10),
     "word_vectors": (
         Annotated[
             Path | None,
             typer.Option(
                 metavar="FILE",
-                help="Word vectors as text (GloVe's) for masked augmentation; without, the teacher's own embeddings.",
+                help="Word vectors for --augment masked, as a text file in GloVe's format. Without it, the teacher's own "
+                "embeddings are used.",
             ),
         ],
         None,
@@ -121,8 +151,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="Which epoch of a student is scored: last, best-on-dev (chosen on the rows that are scored, and "
-                "labelled so), or best-on-half (chosen on half of them, scored on the other)."
+                help="Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the rows that are "
+                "scored; the report says so. best-on-half: chosen on one half of the rows, scored on the other half."
             ),
         ],
         "last",
@@ -133,8 +163,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             str,
             typer.Option(
                 metavar="N|auto",
-                help="Pieces of work at a time, each in a process of its own; auto: as many as cores and memory allow. "
-                "Results do not depend on it.",
+                help="How many jobs run at the same time, each in its own process. auto: as many as cores and memory allow. "
+                "The number of jobs changes no result.",
             ),
         ],
         "auto",
@@ -145,7 +175,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             bool,
             typer.Option(
                 "--rerun-stale",
-                help="Train again what other code than this made: records, and what they are made from in the cache.",
+                help="Train again what another version of the code made: records, and the artefacts in the cache.",
             ),
         ],
         False,

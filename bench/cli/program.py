@@ -65,11 +65,13 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _program(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and end")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options of the program itself."""
 
 
-store = typer.Typer(help="Upkeep of a folder of records and of the cache: verify, repair, gc.", no_args_is_help=True)
+store = typer.Typer(
+    help="Check and clean up a folder of records and the cache: verify, repair, gc.", no_args_is_help=True
+)
 app.add_typer(store, name="store")

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @app.command("list", epilog="Example: python -m bench list --check")
 def list_(
-    check: Annotated[bool, typer.Option("--check", help="Also import every method and show what fails.")] = False,
-    metrics: Annotated[bool, typer.Option("--metrics", help="A table of the metrics instead.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Also import each method and show what fails.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Show the metrics instead.")] = False,
     json_file: Json = None,
 ) -> int:
-    """The methods and tasks there are. Imports no method unless asked to."""
+    """List the methods, the tasks and the groups of tasks. No method is imported without --check."""
     if metrics:
         from bench.stats.metrics import METRICS, table
 
@@ -94,11 +94,11 @@ def show(
 def report(
     results: Results = Path("results/runs"),
     reports: Reports = Path("reports/runs"),
-    kept: Annotated[float, typer.Option(help="Percent of the teacher's score that counts as kept.")] = 97.0,
+    kept: Annotated[float, typer.Option(help="How much of the teacher's score counts as kept, in percent.")] = 97.0,
     latex: Latex = False,
     json_file: Json = None,
 ) -> None:
-    """Write the reports of a folder of records: Markdown, CSV and a picture. Same records, same bytes."""
+    """Write the reports of a folder of records: Markdown, CSV and pictures. The same records give the same bytes."""
     from bench.record.store import Store
     from bench.report.write import write_reports
 
@@ -112,17 +112,17 @@ def report(
 
 @app.command(epilog="Example: python -m bench compare tinybert finetune:start=random --results results/reference")
 def compare(
-    first: Annotated[str, typer.Argument(help="A row, as reports name it.")],
-    second: Annotated[str, typer.Argument(help="The row it is compared with.")],
+    first: Annotated[str, typer.Argument(help="A row, with the name that it has in reports.")],
+    second: Annotated[str, typer.Argument(help="The row that it is compared with.")],
     results: Results = Path("results/runs"),
     tasks: OnlyTasks = "",
-    seeds: Annotated[str, typer.Option(help="Only these seeds, like 0,1,2.")] = "",
+    seeds: Annotated[str, typer.Option(help="Use only these seeds, for example 0,1,2.")] = "",
     exact: Annotated[
-        bool, typer.Option("--exact", help="The exact McNemar test in the place of its mid-p form.")
+        bool, typer.Option("--exact", help="Use the exact McNemar test instead of its mid-p form.")
     ] = False,
     json_file: Json = None,
 ) -> None:
-    """Two rows on the same examples: difference, interval, paired test, and better, worse or inconclusive."""
+    """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from dataclasses import asdict
 
     from bench.analysis.compare import compare as carry_out
@@ -156,15 +156,22 @@ def compare(
 def choose(
     results: Results = Path("results/runs"),
     tasks: OnlyTasks = "",
-    max_params: Annotated[float | None, typer.Option(help="Millions of parameters at most.")] = None,
-    max_flops: Annotated[float | None, typer.Option(help="G FLOPs at most, of a sequence of 128 tokens.")] = None,
+    max_params: Annotated[float | None, typer.Option(help="At most this many millions of parameters.")] = None,
+    max_flops: Annotated[
+        float | None, typer.Option(help="At most this many G FLOPs for one sequence of 128 tokens.")
+    ] = None,
     max_latency: Annotated[
         float | None,
-        typer.Option(help="Milliseconds at most, as the last `speed` session with the same teacher has them."),
+        typer.Option(
+            help="At most this many milliseconds, as the last `speed` session with the same teacher measured."
+        ),
     ] = None,
     json_file: Json = None,
 ) -> int:
-    """The rows that fit a budget, the best of them, and the cheapest that is not significantly different from it."""
+    """Find the best row within a budget of parameters, FLOPs or latency.
+
+    It also names the cheapest row that is statistically indistinguishable from the best one.
+    """
     from dataclasses import asdict
 
     from bench.analysis.choose import Budget
@@ -207,25 +214,31 @@ def power(
     tasks: Annotated[
         str,
         typer.Option(
-            "--tasks", "--task", help="Tasks of GLUE, separated by commas: the sizes of their development sets."
+            "--tasks",
+            "--task",
+            help="Tasks of GLUE, separated by commas. Their development sets give the number of examples.",
         ),
     ] = "",
-    examples: Annotated[int | None, typer.Option(help="Or: examples of a test set of your own.")] = None,
-    gap: Annotated[float | None, typer.Option(help="Points of accuracy that one wants to find.")] = None,
+    examples: Annotated[
+        int | None, typer.Option(help="The number of examples of your own test set, instead of --tasks.")
+    ] = None,
+    gap: Annotated[
+        float | None, typer.Option(help="The difference that you want to detect, in points of accuracy.")
+    ] = None,
     disagreement: Annotated[
-        float, typer.Option(help="Percent of the examples that only one of the two systems answers rightly.")
+        float, typer.Option(help="Percent of the examples that exactly one of the two systems answers correctly.")
     ] = 10.0,
     seeds: Annotated[
         str,
-        typer.Option(help="Seeds of each system, like 0,1,2, or how many, like 3; two or more need --spread."),
+        typer.Option(help="Seeds of each system: a list like 0,1,2 or a number like 3. Two or more need --spread."),
     ] = "1",
     spread: Annotated[
         float | None,
-        typer.Option(help="Points by which one system's score scatters over its seeds (after ± in a report)."),
+        typer.Option(help="Standard deviation of one system's score over its seeds, in points (after ± in a report)."),
     ] = None,
     json_file: Json = None,
 ) -> None:
-    """What a test set can tell: the least gap that it finds, and how surely it finds a given one."""
+    """Compute which difference a test set can detect, and with which probability it detects a given one."""
     from bench.analysis.power import describe, number_of_seeds, what_it_tells
 
     count = number_of_seeds(seeds)
@@ -241,12 +254,12 @@ def power(
 )
 def trace(
     number: Annotated[
-        str, typer.Argument(help="A number as it is printed: 86.6, a difference +4.5, a speed-up 2.03x.")
+        str, typer.Argument(help="A number as it is printed: 86.6, a difference +4.5 or a speed-up 2.03x.")
     ],
     results: Results = Path("results/runs"),
     json_file: Json = None,
 ) -> int:
-    """Where a printed number comes from: what in the records rounds to it; exit code 1 if nothing does."""
+    """Find the records behind a printed number. Exit code 1 if no number of the records rounds to it."""
     from dataclasses import asdict
 
     from bench.analysis.trace import describe
@@ -263,11 +276,15 @@ def profile(
     methods: Methods = "all",
     teacher: Teacher = "bert-base-uncased",
     printed: Annotated[
-        bool, typer.Option("--printed", help="Instead: what papers print beside ours, and the rule that gives it.")
+        bool,
+        typer.Option(
+            "--printed",
+            help="Compare the sizes that papers print with ours instead, and name the rule that gives them.",
+        ),
     ] = False,
     json_file: Json = None,
 ) -> None:
-    """Parameters, MACs and FLOPs from configurations alone: no weights, no network."""
+    """Count parameters, MACs and FLOPs from the configurations alone: no weights, no network."""
     from bench.plan.untrained import counts_of, profile_rows
     from bench.progress import quiet
     from bench.report.printed_sizes import beside_counts, printed_sizes
@@ -298,15 +315,13 @@ def profile(
 def why(
     given: dict[str, Any],
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="As of `run`: it runs failed cells again.")
-    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Ask about a run with --retry-failed.")] = False,
     json_file: Json = None,
 ) -> int:
-    """Why a run with these options would find a record, or train its cell again; what is not typed is as in the record.
+    """Explain why a run would find a record, or train its cell again. It trains nothing.
 
-    It compares the code and every field of the key, and trains nothing. Exit code 1 if a run would not find the record
-    or other code made it.
+    It compares the code and every field of the key. Options that you do not type have the values of the record. Exit
+    code 1 if a run would not find the record, or if another version of the code made it.
     """
     from bench.progress import quiet
     from bench.workflows.why import why as carry_out

@@ -43,7 +43,10 @@ def plan(
     table: TableNames = "",
     json_file: Json = None,
 ) -> None:
-    """Show what run would do: cells, what they share, time and disk; of an experiment also its tasks' settings. Starts nothing."""
+    """Show what `run` would do: its cells, what they share, time, memory and disk. It starts nothing.
+
+    For an experiment it also shows the settings of each task.
+    """
     typed = typed_options(ctx, given, experiment, table)
     request = request_of(**given)
     if experiment is not None:
@@ -70,19 +73,19 @@ def plan(
 def run(
     given: dict[str, Any],
     ctx: typer.Context,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
-    rerun: Annotated[bool, typer.Option("--rerun", help="Run everything again; old attempts are kept.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train failed cells again.")] = False,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Train everything again. Old attempts are kept.")] = False,
     experiment: ExperimentFile = None,
     table: TableNames = "",
     save_students: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Keep each student that this run trains, as a folder that transformers opens."
+            metavar="FOLDER", help="Save each student that this run trains, as a folder that transformers opens."
         ),
     ] = None,
     latex: Latex = False,
 ) -> int:
-    """Train what is missing, score it, and write the report."""
+    """Train what is missing, score it, and write the report. After an interruption the same command resumes."""
     given |= {"retry_failed": retry_failed, "rerun": rerun, "save_students": save_students, "latex": latex}
     typed = typed_options(ctx, given, experiment, table)
     if experiment is not None:
@@ -117,7 +120,10 @@ def run(
     "yes",
 )
 def teacher(given: dict[str, Any]) -> int:
-    """Fine-tune the teachers of some tasks (or take them as given) and score them; no student."""
+    """Fine-tune and score the teachers of some tasks. No student is trained.
+
+    A teacher that has a classifier for the task already is scored as it is.
+    """
     from bench.workflows.run import run as carry_out
 
     outcome = carry_out(request_of(methods="", **given), confirm=asking())
@@ -141,7 +147,10 @@ def teacher(given: dict[str, Any]) -> int:
     teacher="bert-base-uncased",
 )
 def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
-    """Train the rows' general stages on unlabelled text, each with its own objective; `run` finds them in the cache."""
+    """Train the stages of the rows that need only unlabelled text. `run` finds the results in the cache.
+
+    Each method has its own objective for this general distillation.
+    """
     from dataclasses import asdict
 
     from bench.progress import quiet
@@ -168,10 +177,15 @@ def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
 )
 def tune(
     given: dict[str, Any],
-    trials: Annotated[int, typer.Option(help="Rows that are tried of each method; the same for all.")] = 6,
+    trials: Annotated[
+        int, typer.Option(help="How many settings are tried for each method; the same number for all.")
+    ] = 6,
     json_file: Json = None,
 ) -> int:
-    """Search every method's grid with the same number of trials on training rows held back; then train the best."""
+    """Search the settings of each method with the same number of trials, then train the best ones.
+
+    The trials are scored on training rows that are held out, never on the development set.
+    """
     from dataclasses import asdict
 
     from bench.workflows.tune import tune as carry_out
@@ -190,25 +204,25 @@ def speed(
     methods: Methods = "all",
     teacher: Teacher = "bert-base-uncased",
     lengths: Annotated[
-        str, typer.Option(help="Tokens, separated by commas; task for a task's own lengths.")
+        str, typer.Option(help="Lengths in tokens, separated by commas; or task for the lengths of a task.")
     ] = "32,128",
-    batches: Annotated[str, typer.Option(help="Sequences of a batch, separated by commas.")] = "1,32",
-    backends: Annotated[str, typer.Option(help="eager, sdpa, compile, onnx, separated by commas.")] = "sdpa",
-    dtype: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
+    batches: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,32",
+    backends: Annotated[str, typer.Option(help="Backends, separated by commas: eager, sdpa, compile, onnx.")] = "sdpa",
+    dtype: Annotated[str, typer.Option(help="Number format: fp32, bf16 or fp16.")] = "fp32",
     device: Device = "auto",
     threads: Threads = 2,
-    rounds: Annotated[int, typer.Option(help="Times that every system is timed, in turns.")] = 30,
-    task: Annotated[str | None, typer.Option(help="The task whose lengths `--lengths task` means.")] = None,
+    rounds: Annotated[int, typer.Option(help="How many times each system is timed. The systems take turns.")] = 30,
+    task: Annotated[str | None, typer.Option(help="The task for `--lengths task`.")] = None,
     data: Data = "sample",
     offline: Offline = False,
     memory: Annotated[
-        bool, typer.Option("--memory/--no-memory", help="Peak memory, in processes of their own.")
+        bool, typer.Option("--memory/--no-memory", help="Measure peak memory, each system in its own process.")
     ] = True,
     results: Results = Path("results/runs"),
     reports: Reports = Path("reports/runs"),
     json_file: Json = None,
 ) -> None:
-    """Latency, throughput, memory and speed-up of students beside their teacher, timed in turns."""
+    """Measure latency, throughput, memory and speed-up of the students compared with their teacher."""
     from bench.report.write import write_speed_report
     from bench.workflows.speed import SpeedRequest, measure
 

@@ -1,0 +1,242 @@
+"""The parts of docs/ that follow from the code: `python docs/tools/generate.py` writes them, the site's build checks them.
+
+docs/command-line.md is made of the program's options, docs/record.schema.json and a table of docs/records.md of the record's
+model, two tables of docs/hyperparameters.md of the recipes.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+DOCS = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w ]+) -->\n)(?:.*?\n)??(?P<end><!-- end -->)", re.DOTALL)
+HEAD = """# The command line
+
+This page is generated from the program's own `--help`. `bert-bench` does the same as `python -m bench`. [Running](running.md) explains how
+`run` works, and has the exit codes. [Concepts](concepts.md#row-and-cell) explains how rows are spelled.
+"""
+
+
+KINDS = {"Path": "PATH", "int": "NUMBER", "float": "NUMBER"}
+"""Type of an option's value -> how the page calls it."""
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table; cells may hold any text."""
+    shown = [[cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for cell in row] for row in rows]
+    lines = [head, ["---"] * len(head), *shown]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def command_line() -> str:
+    """Every verb with its arguments and options, in the groups of ``--help``."""
+    from typer.main import get_command
+
+    from bench.cli.app import app
+    from bench.cli.program import SECTIONS
+
+    verbs: Mapping[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    parts = [HEAD]
+    for module, heading in SECTIONS.items():
+        parts.append(f"## {heading}\n")
+        for name, verb in verbs.items():
+            own = dict(_leaves(name, verb))
+            if next(iter(own.values())).callback.__module__ == module:
+                parts += [_described(words, one) for words, one in own.items()]
+    return "\n".join(parts)
+
+
+def _leaves(name: str, verb: Any) -> Iterator[tuple[str, Any]]:
+    """The verb, or the verbs of which it is a group."""
+    if not hasattr(verb, "commands"):
+        yield name, verb
+    for part, one in getattr(verb, "commands", {}).items():
+        yield from _leaves(f"{name} {part}", one)
+
+
+def _described(words: str, verb: Any) -> str:
+    arguments = [one for one in verb.params if one.param_type_name == "argument"]
+    options = [one for one in verb.params if one.param_type_name == "option"]
+    typed = "".join(f" {_placeholder(one)}" for one in arguments)
+    said = "\n\n".join(" ".join(part.split()) for part in (verb.help or "").split("\n\n"))
+    text = f"### {words}\n\n`python -m bench {words}{typed}`\n\n{said}\n"
+    rows = [[f"`{_placeholder(one)}`", one.help or "", ""] for one in arguments]
+    rows += [[f"`{_spelled(one)}`", one.help or "", _default(one)] for one in options]
+    if rows:
+        text += f"\n{table(['option', 'meaning', 'default'], rows)}"
+    if verb.epilog:
+        text += f"\n    {verb.epilog.removeprefix('Example: ')}\n"
+    return text
+
+
+def _placeholder(argument: Any) -> str:
+    return str(argument.metavar or argument.name).strip("{}[]").upper()
+
+
+def _spelled(option: Any) -> str:
+    names = ", ".join([*option.opts, *option.secondary_opts])
+    return names if option.is_flag else f"{names} {option.metavar or KINDS.get(option.bare_type(), 'TEXT')}"
+
+
+def _default(option: Any) -> str:
+    if option.required:
+        return "must be given"
+    if isinstance(option.show_default, str):
+        return option.show_default
+    if option.default in (None, "", False, ()) or callable(option.default):
+        return ""
+    return "on" if option.default is True else f"`{option.default}`"
+
+
+def record_schema() -> dict[str, Any]:
+    """The JSON schema of a record, with the docstrings of its fields."""
+    from bench.record import cell, schema, task_facts
+
+    made = schema.Record.model_json_schema(mode="serialization")
+    said = {name: fields for module in (cell, schema, task_facts) for name, fields in _fields_said(module).items()}
+    for name, part in {"Record": made, **made["$defs"]}.items():
+        for field, text in said.get(name, {}).items():
+            if field in part.get("properties", {}):
+                part["properties"][field]["description"] = text
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+def _fields_said(module: ModuleType) -> dict[str, dict[str, str]]:
+    """Class -> field -> the docstring below the field."""
+    found: dict[str, dict[str, str]] = {}
+    for one in ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8")).body:
+        if isinstance(one, ast.ClassDef):
+            for field, below in zip(one.body, one.body[1:], strict=False):
+                if (
+                    isinstance(field, ast.AnnAssign)
+                    and isinstance(field.target, ast.Name)
+                    and isinstance(below, ast.Expr)
+                    and isinstance(below.value, ast.Constant)
+                ):
+                    text = " ".join(str(below.value.value).split())
+                    found.setdefault(one.name, {})[field.target.id] = text
+    return found
+
+
+def record_fields() -> str:
+    """The fields of a record and of its cell, from the schema."""
+    made = record_schema()
+    parts = []
+    for title, part in (
+        ("A record", made),
+        ("Its `cell`", made["$defs"]["Cell"]),
+        ("Its `sizes`", made["$defs"]["Sizes"]),
+    ):
+        rows = [[f"`{name}`", _kind(one), one.get("description", "")] for name, one in part["properties"].items()]
+        parts.append(f"**{title}**\n\n{table(['field', 'type', 'meaning'], rows)}")
+    return "\n" + "\n".join(parts) + "\n"
+
+
+def _kind(field: Mapping[str, Any]) -> str:
+    """The type of a field in a word or two."""
+    if "anyOf" in field:
+        return " or ".join(_kind(one) for one in field["anyOf"]).replace("null", "nothing")
+    if "$ref" in field:
+        return str(field["$ref"]).rpartition("/")[2]
+    words = {"integer": "whole number", "string": "text", "array": "list", "boolean": "yes or no", "object": "mapping"}
+    return words.get(str(field.get("type", "")), str(field.get("type", "any")))
+
+
+def common_recipe() -> str:
+    """The numbers of the common recipe and of general distillation."""
+    from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
+
+    students = Recipe()
+    rows = [
+        [f"`{name}`", _shown(value), _shown(getattr(START, name))]
+        for name, value in vars(students).items()
+        if name not in ("name", "eps", "stage_optimizers")
+    ]
+    narrow, wide = (_shown(TEACHER_LEARNING_RATES[key]) for key in (True, False))
+    return (
+        f"\n{table(['number', 'students and teachers', 'general distillation'], rows)}\n"
+        f"Teachers have their own `learning_rate`: {narrow} where they are narrower than 512, {wide} "
+        "where they are wider. `epochs` are those of all counted stages together; the sample suite has as many. Weight decay is not for "
+        "biases and LayerNorms. `clip` is the largest norm of the gradient, `warmup` a share of the steps.\n\n"
+    )
+
+
+def _shown(value: Any) -> str:
+    """Numbers as papers write them: 1.5e-4, 0.01, 3."""
+    if isinstance(value, float) and 0 < abs(value) < 0.01:
+        digits, _, exponent = f"{value:.3e}".partition("e")
+        return f"{float(digits):g}e{int(exponent)}"
+    if isinstance(value, float):
+        return f"{round(value, 3):g}"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def paper_recipes() -> str:
+    """The numbers of each stage of each method, with its default settings and BERT-base as the teacher."""
+    import logging
+
+    from transformers import BertConfig
+
+    import methods
+    from methods.api import Setup
+
+    logging.disable(logging.WARNING)
+    teacher, rows = BertConfig(), []
+    for name in methods.TABLE:
+        method = methods.get(name)()
+        setup = Setup(teacher, 2, ("x",))
+        kinds = [("", stage) for stage in method.stages(setup)]
+        before = [("on text: ", stage) for one in method.requires(teacher) for stage in one.stages(setup)]
+        for where, stage in (*before, *kinds):
+            paper = dict(stage.paper)
+            rate, epochs = paper.pop("learning_rate", None), paper.pop("epochs", None)
+            others = ", ".join(f"{key} {_shown(value)}" for key, value in sorted(paper.items()))
+            if rate is not None and stage.lr_scale is not None:
+                rate *= stage.lr_scale(0.0)
+            shown = ["" if value is None else _shown(value) for value in (epochs, rate)]
+            rows.append([f"`{name}`", where + stage.name, *shown, others])
+    return f"\n{table(['method', 'stage', 'epochs', 'learning rate', 'other numbers'], rows)}\n"
+
+
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "record fields": record_fields,
+    "common recipe": common_recipe,
+    "paper recipes": paper_recipes,
+}
+"""Name of a marked block -> what is in it."""
+
+
+def with_blocks(text: str) -> str:
+    """A page with its marked blocks as the code has them now."""
+    return BLOCK.sub(lambda found: found["begin"] + BLOCKS[found["name"]]() + found["end"], text)
+
+
+def generated() -> dict[Path, str]:
+    """Every file that is generated, or has a generated part -> its text."""
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
+    made = {page: with_blocks(text) for page, text in pages.items() if BLOCK.search(text)}
+    made[DOCS / "command-line.md"] = command_line()
+    made[DOCS / "record.schema.json"] = json.dumps(record_schema(), indent=1) + "\n"
+    return made
+
+
+def out_of_date() -> list[str]:
+    """The files whose committed text is not what the code gives."""
+    return [
+        file.name
+        for file, text in generated().items()
+        if not file.is_file() or file.read_text(encoding="utf-8") != text
+    ]
+
+
+if __name__ == "__main__":
+    for file, text in generated().items():
+        file.write_text(text, encoding="utf-8")
+    print("written", file=sys.stderr)

@@ -1,0 +1,65 @@
+"""The site of docs/: a link to nothing and a page that is out of date stop its build."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pages
+import pytest
+
+TOOLS = pages.ROOT / "docs" / "tools"
+
+
+@pytest.fixture
+def hooks(monkeypatch):
+    pytest.importorskip("mkdocs", reason="needs the extra 'docs' (mkdocs, mkdocs-material)")
+    monkeypatch.syspath_prepend(str(TOOLS))
+    import hooks
+
+    return hooks
+
+
+def test_pages_bring_in_what_they_link_to_outside_docs(hooks):
+    found = hooks.linked(pages.ROOT / "docs" / "index.md")
+    assert pages.ROOT / "reports" / "LOG.md" in found
+    assert hooks.site_name(found[0]).startswith("repository/")
+    assert hooks.source_of("repository/reports/LOG.md") == Path(os.path.normpath(pages.ROOT / "reports" / "LOG.md"))
+
+
+@pytest.mark.parametrize("target", ["gone.md", "../../outside.md", "tools"])
+def test_a_link_to_nothing_is_refused(hooks, target, tmp_path, monkeypatch):
+    from mkdocs.exceptions import PluginError
+
+    monkeypatch.setattr(hooks, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(f"Read [this]({target}).\n")
+    (tmp_path / "tools").mkdir()
+    with pytest.raises(PluginError, match="no file of the repository"):
+        hooks.linked(page)
+
+
+def test_a_generated_page_that_the_code_has_outgrown_is_named(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(TOOLS))
+    import generate
+
+    page = tmp_path / "records.md"
+    page.write_text("# Records\n\n<!-- generated: record fields -->\nan old table\n<!-- end -->\n")
+    fresh = generate.with_blocks(page.read_text())
+    assert "| `train_key` |" in fresh
+    assert "an old table" not in fresh
+    assert generate.with_blocks(fresh) == fresh
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(hooks, tmp_path):
+    pytest.importorskip("material", reason="needs the extra 'docs' (mkdocs-material)")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "true"}
+    done = subprocess.run(words, cwd=pages.ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    assert (tmp_path / "repository" / "reports" / "LOG.html").is_file()
+    assert "repository/reports/LOG.html" in (tmp_path / "index.html").read_text()
