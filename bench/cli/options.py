@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,14 @@ ThreadsOfJob = Annotated[
     int | None,
     typer.Option(help="CPU threads of each job; part of a result's identity.", show_default="1, or 2 with --jobs 1"),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Ask no hub; use what is cached.")]
+Offline = Annotated[
+    bool | None,
+    typer.Option(
+        "--offline/--online",
+        help="Ask no hub; use what is cached.",
+        show_default="--online, and --offline where the variable CI is set",
+    ),
+]
 Latex = Annotated[
     bool, typer.Option("--latex", help="For a paper too: each table as .tex (booktabs), each picture as .pdf.")
 ]
@@ -139,7 +147,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         ],
         "auto",
     ),
-    "offline": (Offline, False),
+    "offline": (Offline, None),
     "rerun_stale": (
         Annotated[
             bool,
@@ -169,6 +177,11 @@ AS_RECORDED = (
     "threads",
 )
 """Fields of a request that a record answers by itself, for verbs that ask for its cell again."""
+
+
+def asks_no_hub(typed: bool | None) -> bool:
+    """What --offline or --online say; where neither is typed, a continuous integration asks no hub."""
+    return bool(os.environ.get("CI")) if typed is None else typed
 
 
 def takes(*names: str, **defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

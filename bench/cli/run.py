@@ -22,6 +22,7 @@ from bench.cli.options import (
     TableNames,
     Teacher,
     Threads,
+    asks_no_hub,
     takes,
 )
 from bench.cli.program import app
@@ -200,7 +201,7 @@ def speed(
     rounds: Annotated[int, typer.Option(help="Times that every system is timed, in turns.")] = 30,
     task: Annotated[str | None, typer.Option(help="The task whose lengths `--lengths task` means.")] = None,
     data: Data = "sample",
-    offline: Offline = False,
+    offline: Offline = None,
     memory: Annotated[
         bool, typer.Option("--memory/--no-memory", help="Peak memory, in processes of their own.")
     ] = True,
@@ -227,7 +228,7 @@ def speed(
         rounds=rounds,
         task=task,
         data=data,
-        offline=offline,
+        offline=asks_no_hub(offline),
         memory=memory,
         results=results,
     )

@@ -58,9 +58,7 @@ def _asked(name: str, patterns: Sequence[str], offline: bool, kind: str | None) 
         hooks = session.event_hooks
         if _limit not in hooks["request"]:
             session.event_hooks = {**hooks, "request": [*hooks["request"], _limit]}
-    return Path(
-        snapshot_download(name, repo_type=kind, allow_patterns=list(patterns), local_files_only=offline)
-    )
+    return Path(snapshot_download(name, repo_type=kind, allow_patterns=list(patterns), local_files_only=offline))
 
 
 def _limit(request: Any) -> None:

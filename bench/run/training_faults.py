@@ -18,9 +18,7 @@ WINDOWS = 8
 SUSPECT = "suspect answers"
 
 LEARNED_LESS = "try more epochs, a smaller or a larger learning rate, and look at the terms of this record"
-TEACHER_TRIES = (
-    "its students learn from it: try more epochs or a smaller learning rate for it, another --teacher, and look at the labels"
-)
+TEACHER_TRIES = "its students learn from it: try more epochs or a smaller learning rate for it, another --teacher, and look at the labels"
 
 
 def faults_of_training(
@@ -35,9 +33,7 @@ def faults_of_training(
     return [line for stage in terms for line in _of_stage(stage, terms[stage], shares.get(stage, {}))]
 
 
-def _of_stage(
-    stage: str, terms: Mapping[str, Sequence[float]], shares: Mapping[str, Sequence[float]]
-) -> Iterator[str]:
+def _of_stage(stage: str, terms: Mapping[str, Sequence[float]], shares: Mapping[str, Sequence[float]]) -> Iterator[str]:
     for name, curve in terms.items():
         of = f"stage {stage}: the term {name}"
         if lost := _lost_gradient(shares.get(name, ())):

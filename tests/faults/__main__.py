@@ -7,6 +7,7 @@ commas), FAULTS_KEEP=1 keeps the folders of points that show a defect.
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import shutil
@@ -35,6 +36,19 @@ PARTS = {
 }
 """Name -> what it is, and its share of the time. What a part leaves of its time the next ones have."""
 BY_PHASE, OF_WORKERS = 200, 20
+IMPORTED = (
+    "datasets",
+    "matplotlib.backends.backend_svg",
+    "safetensors.torch",
+    "torch",
+    "transformers.models.bert.modeling_bert",
+    "transformers.models.bert.tokenization_bert",
+    "bench.cli",
+    "bench.plan.build",
+    "bench.report.write",
+    "bench.workflows.run",
+    "bench.workflows.upkeep",
+)
 
 
 @dataclass
@@ -63,11 +77,10 @@ HEAD = f"| part | points | faults | {' | '.join(BAD)} | temporary files left | s
 
 def main() -> int:
     """Do all parts; the exit code is 1 where something was lost, twice, corrupt or not said."""
-    end = time.monotonic() + SECONDS
     print(f"seed {SEED}; {SECONDS:.0f} s; {JOBS} at a time", flush=True)
     work = Path(tempfile.mkdtemp(prefix="bench-faults-")).resolve()
     try:
-        parts = list(_parts(work, end))
+        parts = list(_parts(work))
     finally:
         if not os.environ.get("FAULTS_KEEP"):
             shutil.rmtree(work, ignore_errors=True)
@@ -78,8 +91,8 @@ def main() -> int:
     return 1 if bad else 0
 
 
-def _parts(work: Path, end: float) -> Iterable[Part]:
-    """Each part, done."""
+def _parts(work: Path) -> Iterable[Part]:
+    """Each part, done; the time begins when everything is imported and the unbroken runs are known."""
     import kills
     import many_runners
     import tiny_run
@@ -91,10 +104,15 @@ def _parts(work: Path, end: float) -> Iterable[Part]:
     known = small = None
     if set(wanted) - {"runners", "files", "vanished"}:
         known = kills.unbroken(tiny_run.TinyRun(inputs, tiny_run.WITH_START), work)
-        print(f"a run of {len(known.facts)} records: {len(known.operations)} operations ({kills.shown_operations(known)})")
+        print(
+            f"a run of {len(known.facts)} records: {len(known.operations)} operations ({kills.shown_operations(known)})"
+        )
     if {"files", "vanished"} & set(wanted):
         small = kills.unbroken(tiny_run.TinyRun(inputs, tiny_run.WITHOUT_START), work)
-        print(f"a run of {len(small.facts)} records: {len(small.operations)} operations ({kills.shown_operations(small)})")
+        print(
+            f"a run of {len(small.facts)} records: {len(small.operations)} operations ({kills.shown_operations(small)})"
+        )
+    end = time.monotonic() + SECONDS
     shares = sum(share for name, (_, share) in PARTS.items() if name in wanted)
     for name, (title, share) in PARTS.items():
         if name not in wanted:
@@ -138,24 +156,12 @@ def _points(name: str, known: object, small: object, work: Path, rng: random.Ran
 
 def _import_all() -> None:
     """What a run imports, so that no forked process has to: no thread may be started by it."""
-    import datasets
-    import matplotlib.backends.backend_svg
-    import safetensors.torch
-    import torch
-    import transformers.models.bert.modeling_bert
-    import transformers.models.bert.tokenization_bert
-
-    import bench.cli
-    import bench.plan.build
-    import bench.report.write
-    import bench.run
-    import bench.workflows.run
-    import bench.workflows.upkeep  # noqa: F401
+    for name in IMPORTED:
+        importlib.import_module(name)
     import methods
 
     for name in methods.names():
         methods.get(name)
-    del datasets, torch
 
 
 def _with_the_library() -> None:

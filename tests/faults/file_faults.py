@@ -46,7 +46,11 @@ def all_points(known: Unbroken, work: Path, rng: random.Random) -> list[Point]:
     tried = set()
     for _ in range(rounds):
         for folder, action, error, operation in kinds:
-            most = counts[folder, operation] if operation else sum(n for (where, _), n in counts.items() if where == folder)
+            most = (
+                counts[folder, operation]
+                if operation
+                else sum(n for (where, _), n in counts.items() if where == folder)
+            )
             number = rng.randint(1, most) if most else 0
             if number and (folder, action, error, operation, number) not in tried:
                 tried.add((folder, action, error, operation, number))
@@ -58,9 +62,7 @@ def _folder_of(path: str) -> str:
     return next((name for name in FOLDERS if f"/unbroken/{name}" in path), "")
 
 
-def _point(
-    known: Unbroken, work: Path, folder: str, action: Action, error: int, operation: str, number: int
-) -> Point:
+def _point(known: Unbroken, work: Path, folder: str, action: Action, error: int, operation: str, number: int) -> Point:
     what = errno.errorcode.get(error, "half")
     how = {Action.FAIL_ONCE: "once", Action.FAIL_ALWAYS: "from"}.get(action, "from")
     name = f"{folder} {operation or 'all'} {what} {how} {number}"

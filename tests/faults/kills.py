@@ -224,9 +224,7 @@ def of_workers(known: Unbroken, work: Path, rng: random.Random, count: int) -> l
     return points
 
 
-def _killed_of_two(
-    name: str, known: Unbroken, work: Path, victim: str, sent: signal.Signals, share: float
-) -> Outcome:
+def _killed_of_two(name: str, known: Unbroken, work: Path, victim: str, sent: signal.Signals, share: float) -> Outcome:
     place, outcome = Place(work / name.replace(" ", "-")), Outcome(name)
     child = known.run.begun(place, "killed", further=("--jobs", "2"))
     worker = _first_worker(place, child)
