@@ -30,7 +30,7 @@ PARTS = {
     "enumeration": ("kills before every file operation and within every write", 0.40),
     "phases": ("kills by phase: SIGKILL, SIGTERM, Ctrl-C", 0.15),
     "workers": ("kills of a driver and its two workers", 0.10),
-    "runners": ("four runners, 42 cells", 0.10),
+    "runners": ("four runners on one folder", 0.10),
     "files": ("file systems that fail", 0.20),
     "vanished": ("a folder that is gone for a while", 0.05),
 }
@@ -102,7 +102,7 @@ def _parts(work: Path) -> Iterable[Part]:
     inputs = tiny_run.prepared(work / "inputs")
     rng = random.Random(SEED)
     known = small = None
-    if set(wanted) - {"runners", "files", "vanished"}:
+    if set(wanted) - {"files", "vanished"}:
         known = kills.unbroken(tiny_run.TinyRun(inputs, tiny_run.WITH_START), work)
         print(
             f"a run of {len(known.facts)} records: {len(known.operations)} operations ({kills.shown_operations(known)})"
@@ -123,10 +123,12 @@ def _parts(work: Path) -> Iterable[Part]:
         if name in ("enumeration", "files") and not fault_library.is_loaded():
             part.skipped = "no C compiler"
         elif name == "runners":
-            run = many_runners.forty_cells(inputs)
+            seeds = many_runners.seeds_for(until - begun, known.took)
+            kills_ = max(1, many_runners.KILLS * seeds // many_runners.SEEDS)
+            run = many_runners.of_cells(inputs, seeds)
             expected, seconds = many_runners.alone(run, work)
-            part.planned = 1
-            part.outcomes.append(many_runners.killed(run, expected, seconds, work, rng, many_runners.KILLS))
+            part.title, part.planned = f"four runners, {len(expected)} cells, {kills_} kills", 1
+            part.outcomes.append(many_runners.killed(run, expected, seconds, work, rng, kills_))
         else:
             points = _points(name, known, small, work, rng)
             part.planned = len(points)

@@ -49,6 +49,8 @@ class Unbroken:
     """each operation on a file, in order: ``rename /folder/file``"""
     seconds: dict[str, list[float]]
     """phase -> how long each of its calls took"""
+    took: float
+    """seconds of the whole run"""
 
 
 def unbroken(run: TinyRun, work: Path) -> Unbroken:
@@ -77,7 +79,7 @@ def unbroken(run: TinyRun, work: Path) -> Unbroken:
     operations = log.read_text(errors="replace").splitlines() if log.exists() else []
     for folder in (place, timed):
         shutil.rmtree(folder.root)
-    return Unbroken(run, known, operations, seconds)
+    return Unbroken(run, known, operations, seconds, again.seconds)
 
 
 def _count_below(root: Path, log: Path) -> None:

@@ -12,15 +12,27 @@ from forked import Child, Ended, Outcome
 from kills import clear
 from tiny_run import LIMIT_SECONDS, STATE_RARELY, Facts, Place, TinyRun, facts, finished, judge, left
 
-RUNNERS, KILLS = 4, 20
+RUNNERS, KILLS, SEEDS = 4, 20, 10
 SHARE = 0.5
 """Of the unbroken run's time within which the kills fall."""
+TIMES = 4
+"""How many times the unbroken run's time all of it takes, about: that run, four on as many processors, and the last one."""
 
 
-def forty_cells(inputs: Path) -> TinyRun:
-    """Two rows on two tasks with ten seeds, and two teachers."""
+def of_cells(inputs: Path, seeds: int = SEEDS) -> TinyRun:
+    """Two rows on two tasks with so many seeds: forty cells with ten; and two teachers."""
     rows = f"finetune:{tiny.SHAPE}:start=random,kd:{tiny.SHAPE}:start=random"
-    return TinyRun(inputs, rows, "rte,sst2", ",".join(map(str, range(10))), STATE_RARELY)
+    return TinyRun(inputs, rows, "rte,sst2", ",".join(map(str, range(seeds))), STATE_RARELY)
+
+
+def seeds_for(seconds: float, seconds_of_three: float) -> int:
+    """How many seeds there is time for, from 1 to ten.
+
+    Args:
+        seconds_of_three: what a run of three records takes.
+    """
+    of_a_seed = seconds_of_three * 4 / 3
+    return max(1, min(SEEDS, int(seconds / (TIMES * of_a_seed))))
 
 
 def alone(run: TinyRun, work: Path) -> tuple[Facts, float]:
