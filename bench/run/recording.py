@@ -79,8 +79,8 @@ def scored(
         task_data.progress.say(f"suspect: {task.task.name}, {cell.label}, seed {cell.seed}: {line}")
     for name, logits in ((name, arrays[f"logits.{name}"]) for name in scores):
         suspect = suspicions(logits, arrays[f"labels.{name}"], task.task.labels, task.task.metrics[0])
-        for line in suspect:
-            task_data.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {line}")
+        for suspicion in suspect:
+            task_data.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {suspicion}")
         faults += faults_of_answers(name, suspect, cell.method == TEACHER)
     record = Record(
         key=record_key(cell, point),

@@ -41,7 +41,11 @@ class Taken:
 
 def _taken(group: Group, label: str) -> Taken | None:
     done = trainings(group, label)
-    return Taken(done, *costs_of(done), None if label == TEACHER else cpu_seconds_of(done)) if done else None
+    if not done:
+        return None
+    examples, flops, teacher_flops, seconds, shared, alone = costs_of(done)
+    cpu_seconds = None if label == TEACHER else cpu_seconds_of(done)
+    return Taken(done, examples, flops, teacher_flops, seconds, shared, alone, cpu_seconds)
 
 
 def _whole(value: float | None) -> Cell:
