@@ -39,7 +39,7 @@ def number_of_seeds(text: str) -> int:
         raise InputError(f"--seeds {text}: give seeds, like 0,1,2, or how many, like 3") from None
 
 
-def what_it_tells(
+def power_analysis(
     task: str, examples: int | None, gap: float | None, disagreement: float, seeds: int = 1, spread: float | None = None
 ) -> dict[str, Any]:
     """Power of McNemar's test at 5 %, or of a comparison over several seeds; gaps, disagreement and spread in percent.

@@ -239,11 +239,11 @@ def power(
     json_file: Json = None,
 ) -> None:
     """Compute which difference a test set can detect, and with which probability it detects a given one."""
-    from bench.analysis.power import describe, number_of_seeds, what_it_tells
+    from bench.analysis.power import describe, number_of_seeds, power_analysis
 
     count = number_of_seeds(seeds)
     named = [part.strip() for part in tasks.split(",") if part.strip()] or [""]
-    answers = [what_it_tells(task, examples, gap, disagreement, count, spread) for task in named]
+    answers = [power_analysis(task, examples, gap, disagreement, count, spread) for task in named]
     print("\n\n".join(map(describe, answers)))
     write_json(json_file, answers[0] if len(answers) == 1 else answers)
 
@@ -287,13 +287,13 @@ def profile(
     """Count parameters, MACs and FLOPs from the configurations alone: no weights, no network."""
     from bench.plan.untrained import counts_of, profile_rows
     from bench.progress import quiet
-    from bench.report.printed_sizes import beside_counts, printed_sizes
+    from bench.report.printed_sizes import printed_and_ours, printed_sizes
     from bench.report.render import to_markdown
     from bench.report.tables.sizes import sizes
 
     quiet()
     if printed:
-        table = beside_counts([(size, counts_of(size.row, size.teacher)) for size in printed_sizes()])
+        table = printed_and_ours([(size, counts_of(size.row, size.teacher)) for size in printed_sizes()])
         print("\n\n".join([f"# {table.title}", to_markdown(table), *table.notes]))
         write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
         return

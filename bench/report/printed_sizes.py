@@ -72,7 +72,7 @@ def rule_of(printed: str, counted: Mapping[str, int], unit: float) -> tuple[str,
     return rule, value, False
 
 
-def beside_counts(named: Sequence[tuple[PrintedSize, Counted]]) -> Frame:
+def printed_and_ours(named: Sequence[tuple[PrintedSize, Counted]]) -> Frame:
     """Every printed figure with ours, the difference, and the convention that explains it, if one does."""
     found = [
         _line(size, one)

@@ -32,7 +32,7 @@ from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
 from bench.plan.spelling import parse_rows, typed_order
 from bench.record.schema import load
-from bench.report.printed_sizes import beside_counts, printed_sizes
+from bench.report.printed_sizes import printed_and_ours, printed_sizes
 from bench.report.published import published
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -167,7 +167,7 @@ def test_published_sizes(count, tmp_path):
     sound = (ROOT / "bench" / "report" / "printed" / "sizes" / "printed.csv").read_bytes()[:1500]
     file = tmp_path / "printed.csv"
     hostile_input.assault(
-        file, lambda: beside_counts([(one, Counted) for one in printed_sizes.__wrapped__(file)]), [sound], count
+        file, lambda: printed_and_ours([(one, Counted) for one in printed_sizes.__wrapped__(file)]), [sound], count
     )
 
 

@@ -16,7 +16,7 @@ from bench.errors import BenchError
 from bench.measure.flops import macs
 from bench.measure.parameters import count
 from bench.plan.untrained import counts_of
-from bench.report.printed_sizes import beside_counts, printed_sizes, rule_of
+from bench.report.printed_sizes import printed_and_ours, printed_sizes, rule_of
 from bench.report.render import to_markdown
 from bench.train.prediction import score
 from methods.families import Cost, cost
@@ -87,7 +87,7 @@ def test_published_flops():
 
 def test_printed_sizes_are_recognised_by_their_rule():
     named = [(size, counts_of(size.row, size.teacher)) for size in printed_sizes()]
-    table = beside_counts(named)
+    table = printed_and_ours(named)
     rules = {(row[0].split(": ")[1], row[2], row[3]): row[-1] for row in table.rows}
     square = "2 x MACs and a square layer over all tokens"
     assert rules["BERT_BASE (Teacher)", "FLOPs", "22.5 G"] == square

@@ -21,7 +21,7 @@ import bench.stats.metrics as registry
 from bench.analysis.check_paper import named_in
 from bench.analysis.compare import table
 from bench.analysis.gate import budgets_of
-from bench.analysis.power import what_it_tells
+from bench.analysis.power import power_analysis
 from bench.data.tasks import GLUE, from_toml
 from bench.errors import InputError
 from bench.record.code_closure import MOVED
@@ -285,8 +285,8 @@ def test_the_label_of_a_metric_of_a_paper_is_its_name():
 
 def test_power_is_of_tasks_with_a_share_of_right_answers():
     with pytest.raises(InputError, match="stsb is a regression: there is no share of right answers"):
-        what_it_tells("stsb", None, None, 10.0)
-    assert all(what_it_tells(name, None, None, 10.0)["least_gap"] > 0 for name in GLUE if name != "stsb")
+        power_analysis("stsb", None, None, 10.0)
+    assert all(power_analysis(name, None, None, 10.0)["least_gap"] > 0 for name in GLUE if name != "stsb")
 
 
 def test_every_task_of_glue_has_the_form_and_metrics_that_suit_it():
