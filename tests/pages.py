@@ -33,9 +33,16 @@ def name_of(row: str) -> str:
 
 def rows_of(printed: str) -> dict[str, str]:
     """The first table in a text, of a report that of its accuracy: name of a row -> the row."""
-    table = re.search(r"(?:^\|.*\n)+", printed.split("## Accuracy\n")[-1] + "\n", re.MULTILINE)
-    assert table, "no table"
-    return {name_of(row): row for row in table.group(0).splitlines()}
+    section = re.split(r"^## (?:Accuracy|Results)\n", printed, flags=re.MULTILINE)
+    tables = re.search(
+        r"(?:(?:^\|.*\n)+\n?)+" if len(section) > 1 else r"(?:^\|.*\n)+", section[-1] + "\n", re.MULTILINE
+    )
+    assert tables, "no table"
+    rows: dict[str, str] = {}
+    for row in filter(None, tables.group(0).splitlines()):
+        name = name_of(row)  # a wide table goes on in further ones below it
+        rows[name] = rows[name] + row.split("|", 2)[2] if name in rows else row
+    return rows
 
 
 def cells(row: str) -> list[str]:

@@ -13,13 +13,16 @@ from bench.errors import NothingMeasured, unknown
 from bench.record.cell import TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
+from bench.report import frame
 from bench.report.comparison import UNCLEAR, WORSE, compared, shown
+from bench.report.frame import Cell, Frame
 from bench.report.groups import Column, Group, groups
-from bench.report.paired_comparisons import Faults, faults_of, finished, resample, seeds
-from bench.report.resampled import Resampled
-from bench.report.speed_tables import latest
-from bench.report.tables import Table, by_row, counted
-from bench.report.write import add_speed, nothing_in, warnings
+from bench.report.resampled import Resampled, finished, resample
+from bench.report.sources import warnings
+from bench.report.speed import latest
+from bench.report.suspicions import Faults, faults_of, seeds
+from bench.report.tables.parts import DASH, counted, line_of
+from bench.report.write import add_speed, nothing_in
 from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
 from bench.stats.power import LEVEL
@@ -85,31 +88,37 @@ class Choice:
 
     @property
     def as_good(self) -> list[Candidate]:
-        """The best, and what cannot be told from it; fewest FLOPs first, then parameters, then the higher score.
+        """The best, and what is not significantly different from it; fewest FLOPs first, then parameters, then the higher score.
 
         Not by latency: models of one shape differ in it by chance.
         """
         kept = [c for c in self.candidates if c.verdict == UNCLEAR]
         return sorted(kept, key=lambda c: (round(c.flops or np.inf, 2), round(c.parameters or np.inf, 2), -c.score))
 
-    def table(self) -> Table:
-        header = [
+    def table(self) -> Frame:
+        """The candidates, best first, with their costs and their differences to the best."""
+        titles = [
             "System",
             "Params (M)",
             "FLOPs (G)",
             "latency (ms)",
             f"mean of {counted(len(self.columns), 'column')}",
         ]
-        header += ["beside the best", "p, Holm", "verdict"]
-        rows = []
-        for place, c in enumerate(self.candidates):
-            costs = ["–" if cost is None else f"{cost:.2f}" for cost in (c.parameters, c.flops, c.latency)]
-            said = ["", "", "best"]
-            if place:
-                gap = c.score - self.candidates[0].score
-                said = [f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", shown(c.adjusted), c.verdict]
-            rows.append([c.label, *costs, f"{c.score:.1f}", *said])
-        return by_row("Choice", header, self.group, rows)
+        titles += ["difference to the best", "p, Holm", "verdict"]
+        lines = [line_of(self.group, c.label, self._cells(c)) for c in self.candidates]
+        return Frame("Choice", tuple(map(frame.Column, titles)), tuple(lines))
+
+    def _cells(self, c: Candidate) -> list[Cell]:
+        costs = [
+            Cell(DASH) if cost is None else Cell(f"{cost:.2f}", cost) for cost in (c.parameters, c.flops, c.latency)
+        ]
+        score = Cell(f"{c.score:.1f}", c.score)
+        best = self.candidates[0]
+        if c is best:
+            return [*costs, score, Cell(""), Cell(""), Cell("best")]
+        gap = c.score - best.score
+        difference = Cell(f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", gap, c.low, c.high)
+        return [*costs, score, difference, Cell(shown(c.adjusted), c.adjusted), Cell(c.verdict)]
 
     def said(self) -> list[str]:
         """The answer in words."""
@@ -120,14 +129,16 @@ class Choice:
         lines += [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f})."]
         if cheapest.label != best.label:
             lines.append(
-                f"The cheapest that these examples cannot separate from it: {called(cheapest.label)} ({cheapest.score:.1f})."
+                f"The cheapest row that is not significantly different from it: {called(cheapest.label)} ({cheapest.score:.1f})."
             )
         others = [called(c.label) for c in self.as_good if c.label not in (best.label, cheapest.label)]
         if others:
-            also = "also " if cheapest.label != best.label else ""
-            lines.append(f"These examples {also}cannot separate it from: {', '.join(others)}.")
+            too = ", too" if cheapest.label != best.label else ""
+            lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
         if len(self.candidates) > 1:
-            lines.append("The best was chosen on the examples that it is scored on, which flatters it a little.")
+            lines.append(
+                "The best row was chosen on the examples that it is scored on, so its score is a little too high."
+            )
         return lines
 
 
@@ -187,7 +198,7 @@ def _choice(group: Group, columns: Sequence[Column], budget: Budget, store: Stor
         else:
             fitting.append(candidate)
     fitting.sort(key=lambda c: (-c.score, c.label))
-    return Choice(group, columns, _beside_the_best(group, columns, fitting, store), left_out)
+    return Choice(group, columns, _compared_with_best(group, columns, fitting, store), left_out)
 
 
 def _disqualified(group: Group, label: str, column: Column, faults: Faults) -> list[str]:
@@ -205,10 +216,10 @@ def _disqualified(group: Group, label: str, column: Column, faults: Faults) -> l
     return said
 
 
-def _beside_the_best(
+def _compared_with_best(
     group: Group, columns: Sequence[Column], fitting: Sequence[Candidate], store: Store
 ) -> list[Candidate]:
-    """The candidates with their intervals and tests beside the first of them."""
+    """The candidates with their intervals and tests against the first of them."""
     if len(fitting) < 2:
         return list(fitting)
     names = {c.label for c in fitting}

@@ -1,9 +1,9 @@
-"""Two rows on the same examples: the difference, its interval, a paired test, and whether it can be told at all."""
+"""Two rows on the same examples: the difference, its interval, a paired test, and whether it is significant."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,29 @@ from bench.report.render import github
 from bench.report.resampled import resampled
 
 
+@dataclass
+class _Source:
+    """The comparisons of one data source."""
+
+    lines: list[Comparison] = field(default_factory=list)
+    columns: dict[tuple[object, ...], tuple[int, Comparison, np.ndarray]] = field(default_factory=dict)
+    """task and evaluation set -> training rows, comparison, resampled differences"""
+
+    def add(self, cell: Cell, evaluation: str, found: tuple[Comparison, np.ndarray]) -> None:
+        """A task that was run on fewer rows too counts once in the mean, with the most."""
+        self.lines.append(found[0])
+        column, size = (cell.tasks, evaluation), cell.data.rows["train"]
+        best = self.columns.get(column)
+        if best is None or size > best[0]:
+            self.columns[column] = (size, *found)
+
+    def answer(self) -> list[Comparison]:
+        """The comparisons with Holm's adjustment, and their mean, which is not adjusted, where there are several."""
+        whole = list(self.columns.values())
+        mean = [of_mean([line for _, line, _ in whole], [drawn for _, _, drawn in whole])] if len(whole) > 1 else []
+        return [*adjusted(self.lines), *(replace(line, adjusted=line.p) for line in mean)]
+
+
 def compare(
     results: Path,
     first: str,
@@ -37,12 +60,11 @@ def compare(
     tasks: Sequence[str] = (),
     seeds: Sequence[int] = (),
     exact: bool = False,
-    progress: Progress | None = None,
 ) -> dict[str, list[Comparison]]:
     """By data source, and by optimiser where that is not AdamW: one comparison for each evaluation set that both rows
     have, and of their mean where there are several.
 
-    A task that was trained on different numbers of rows has a line for each and stands in the mean with the most rows.
+    A task that was trained on different numbers of rows has a line for each; the mean has the one with the most rows.
 
     A row is named by its label or as tables print it. Both rows must have learned from the same rows and teacher and be
     scored on the same examples.
@@ -51,64 +73,84 @@ def compare(
     Raises:
         InputError: a row that is not there, one row twice, or no task that both have.
     """
-    store = Store(results)
+    store, progress = Store(results), Progress()
     everything = list(store.records())
-    rows, known = {r.row for r in everything}, {task for r in everything for task in r.cell.tasks}
-    printed = {r.called: r.row for r in everything if r.called not in rows}
-    first, second = printed.get(first, first), printed.get(second, second)
-    of_rows = [r for r in everything if r.row in (first, second) and r.status == "ok"]
-    mute = [r for r in of_rows if not store.has_predictions(r)]
-    for record in mute:
-        (progress or Progress()).say(
-            f"left out: {record.row} on {'+'.join(record.cell.tasks)}, seed {record.cell.seed} ({record.key[:12]}): "
-            f"its answers are not stored; run it again with --rerun"
-        )
-    of_rows = [record for record in of_rows if record not in mute]
+    rows = _named(everything, (first, second), tasks, results)
+    of_rows = _with_answers(store, [r for r in everything if r.row in rows and r.status == "ok"], progress)
     met = [r for r in of_rows if (not tasks or r.cell.tasks[0] in tasks) and (not seeds or r.cell.seed in seeds)]
+    kept, left = newest_of(met, lambda r: (r.row, _question(r)))
+    for text in (*left_out_lines(left), *code_warnings(kept, store.freshness)):
+        progress.say(text)
+    found = [_by_question([record for record in kept if record.row == row]) for row in rows]
+    for row, questions in zip(rows, found, strict=True):
+        if not questions:
+            raise _none_finished(row, of_rows, results)
+    shared = sorted(found[0].keys() & found[1].keys(), key=str)
+    if not shared:
+        raise InputError(
+            f"{rows[0]} and {rows[1]} have no task, data and teacher in common; compare rows of one report"
+        )
+    sources: dict[str, _Source] = {}
+    with progress.task("resampling") as update:
+        for number, key in enumerate(shared, start=1):
+            sides = found[0][key], found[1][key]
+            record = sides[0][0]
+            for name, metrics in record.scores.items():
+                line = compare_records(store, sides, name, next(iter(metrics)), exact)
+                sources.setdefault(_source_of(record.cell), _Source()).add(record.cell, name, line)
+            update(number, len(shared))
+    return {name: source.answer() for name, source in sources.items()}
+
+
+def _named(
+    everything: Sequence[Record], typed: tuple[str, str], tasks: Sequence[str], results: Path
+) -> tuple[str, str]:
+    """The labels of two rows that were typed as labels or as tables print them.
+
+    Raises:
+        InputError: a row or a task that is not there, or one row twice.
+    """
+    labels = {r.row for r in everything}
+    printed = {r.called: r.row for r in everything if r.called not in labels}
+    first, second = (printed.get(name, name) for name in typed)
     for row in (first, second):
-        if row not in rows:
-            raise unknown_row(row, rows, results)
+        if row not in labels:
+            raise unknown_row(row, labels, results)
+    known = {task for r in everything for task in r.cell.tasks}
     for task in tasks:
         if task not in {*known, *GLUE}:
             raise unknown(f"task in {results}", task, sorted(known))
     if first == second:
         raise InputError(f"compare needs two different rows; both are {first!r}")
-    progress = progress or Progress()
-    shown, left = newest_of(met, lambda r: (r.row, _question(r)))
-    for text in (*left_out_lines(left), *code_warnings(shown, store.freshness)):
-        progress.say(text)
-    found: dict[str, dict[tuple, list[Record]]] = {first: {}, second: {}}
-    for record in sorted(shown, key=lambda r: r.cell.seed):
-        found[record.row].setdefault(_question(record), []).append(record)
-    for row in (first, second):
-        if not found[row]:
-            raise _none_finished(row, of_rows, results)
-    shared = sorted(found[first].keys() & found[second].keys(), key=str)
-    questions: list[Sides] = [(found[first][key], found[second][key]) for key in shared]
-    if not questions:
-        raise InputError(f"{first} and {second} have no task, data and teacher in common; compare rows of one report")
-    lines: dict[str, list[Comparison]] = {}
-    columns: dict[str, dict[tuple, tuple[int, Comparison, np.ndarray]]] = {}
-    """by data source: task and evaluation set -> training rows, comparison, resamples"""
-    with progress.task("resampling") as update:
-        for number, sides in enumerate(questions, start=1):
-            cell = sides[0][0].cell
-            other = _optimizer(cell)
-            data = cell.data.name if other == ADAMW else f"{cell.data.name}, optimizer {other}"
-            for name, metrics in sides[0][0].scores.items():
-                line, drawn = compare_records(store, sides, name, next(iter(metrics)), exact)
-                lines.setdefault(data, []).append(line)
-                column, size = (cell.tasks, name), cell.data.rows["train"]
-                best = columns.setdefault(data, {}).get(column)
-                if best is None or size > best[0]:  # a task that was run on fewer rows too counts once, with the most
-                    columns[data][column] = (size, line, drawn)
-            update(number, len(questions))
-    answer = {}
-    for data, of_data in lines.items():
-        whole = list(columns[data].values())
-        mean = [of_mean([line for _, line, _ in whole], [drawn for _, _, drawn in whole])] if len(whole) > 1 else []
-        answer[data] = [*adjusted(of_data), *(replace(line, adjusted=line.p) for line in mean)]
-    return answer
+    return first, second
+
+
+def _with_answers(store: Store, records: Sequence[Record], progress: Progress) -> list[Record]:
+    """Those whose answers are stored; the others are named."""
+    there = []
+    for record in records:
+        if store.has_predictions(record):
+            there.append(record)
+            continue
+        progress.say(
+            f"left out: {record.row} on {'+'.join(record.cell.tasks)}, seed {record.cell.seed} ({record.key[:12]}): "
+            f"its answers are not stored; run it again with --rerun"
+        )
+    return there
+
+
+def _by_question(records: Sequence[Record]) -> dict[tuple, list[Record]]:
+    """The records of one row by what another row's have to share with them, in the order of seeds."""
+    found: dict[tuple, list[Record]] = {}
+    for record in sorted(records, key=lambda r: r.cell.seed):
+        found.setdefault(_question(record), []).append(record)
+    return found
+
+
+def _source_of(cell: Cell) -> str:
+    """The data source, with the optimiser where that is not AdamW."""
+    other = _optimizer(cell)
+    return cell.data.name if other == ADAMW else f"{cell.data.name}, optimizer {other}"
 
 
 def _none_finished(row: str, of_rows: Sequence[Record], results: Path) -> InputError:
@@ -187,5 +229,5 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
     ]
     called = next((line.names for line in lines), (first, second))
     header = ["task", "metric", "examples", "seeds", *called, "difference", "95 % interval"]
-    header += ["least detectable", "p", "p, Holm", "the first is"]
+    header += ["least detectable", "p", "p, Holm", "verdict"]
     return github(rows, header, "right")

@@ -36,7 +36,7 @@ from bench.record.speed_sessions import Conditions, SpeedRecord, speed_records
 from bench.record.store import Store, slug
 from bench.report.escape import flat
 from bench.report.render import github
-from bench.report.speed_tables import conditions_of, described, speed_up
+from bench.report.speed import conditions_of, described, speed_up
 from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import RESAMPLES, Pairs, interval, mcnemar, seed_half_width
 from bench.user_files import table_at, toml_of
@@ -188,7 +188,7 @@ def check(
     compared = sum(len(group[0].scores) for group in _rows(olds))
     limits = replace(limits, level=limits.level / max(1, compared))
     for group in _rows(olds):
-        findings += _row(group, news, seeds, old_store, new_store, limits)
+        findings += _row(group, news, seeds, Stores(old_store, new_store), limits)
     if sessions:
         findings += _speeds(sessions, list(speed_records(results, new_store.note)), limits)
     return findings
@@ -218,9 +218,15 @@ def _rows(records: Iterable[Record]) -> list[list[Record]]:
     return [sorted(found[place], key=lambda r: r.cell.seed) for place in sorted(found, key=str)]
 
 
-def _row(
-    olds: list[Record], news: list[Record], seeds: Sequence[int], old_store: Store, new_store: Store, limits: Limits
-) -> list[Finding]:
+@dataclass(frozen=True)
+class Stores:
+    """The records of the baseline, and those that were measured now."""
+
+    old: Store
+    new: Store
+
+
+def _row(olds: list[Record], news: list[Record], seeds: Sequence[int], stores: Stores, limits: Limits) -> list[Finding]:
     """One row on one task. All seeds of the baseline tell its noise, also where only some are compared."""
     first = olds[0]
     subject = f"{'+'.join(first.cell.tasks)} {first.row}"
@@ -241,16 +247,16 @@ def _row(
         if new.status != "ok":
             why = f"seed {new.cell.seed} {new.status}" + (f": {new.error.message}" if new.error else "")
             findings.append(Finding(subject, "row", REGRESSED, why))
-        elif new_store.freshness.of(new) == STALE:
+        elif stores.new.freshness.of(new) == STALE:
             why = f"seed {new.cell.seed}: made by other code than this, which it says nothing of. {WHAT_TO_DO}"
             findings.append(Finding(subject, "row", MISSING, why))
-    pairs = [(old, new) for old, new in pairs if new.status == "ok" and new_store.freshness.of(new) != STALE]
+    pairs = [(old, new) for old, new in pairs if new.status == "ok" and stores.new.freshness.of(new) != STALE]
     if not pairs:
         return findings
     findings.append(_size(subject, *pairs[0]))
     for evaluation, scores in first.scores.items():
-        metric = next(iter(scores))
-        findings.append(_score(subject, evaluation, metric, olds, pairs, old_store, new_store, limits))
+        rows = _Pairs(subject, olds, pairs, stores)
+        findings.append(_score(rows, evaluation, next(iter(scores)), limits))
     return findings
 
 
@@ -264,23 +270,27 @@ def _size(subject: str, old: Record, new: Record) -> Finding:
     return Finding(subject, "size", PASSED, f"{new.sizes.parameters:,} parameters, {new.sizes.macs:,} MACs, as before")
 
 
-def _score(
-    subject: str,
-    evaluation: str,
-    metric: str,
-    olds: list[Record],
-    pairs: list[tuple[Record, Record]],
-    old_store: Store,
-    new_store: Store,
-    limits: Limits,
-) -> Finding:
-    what = f"{evaluation} {metric}"
+@dataclass(frozen=True)
+class _Pairs:
+    """One row on one task, before and now."""
+
+    subject: str
+    olds: list[Record]
+    """all seeds of the baseline"""
+    pairs: list[tuple[Record, Record]]
+    """those that are compared: before and now"""
+    stores: Stores
+
+
+def _score(rows: _Pairs, evaluation: str, metric: str, limits: Limits) -> Finding:
+    """One score of a row: whether it is as good as before."""
+    subject, olds, pairs, what = rows.subject, rows.olds, rows.pairs, f"{evaluation} {metric}"
     if all(old.weights == new.weights and old.scores == new.scores for old, new in pairs):
         return Finding(subject, what, PASSED, f"identical weights ({len(pairs)} seeds)")
     before = [old.scores[evaluation][metric] for old, _ in pairs]
     after = [new.scores[evaluation][metric] for _, new in pairs]
     difference = 100 * float(np.mean(after) - np.mean(before))
-    arrays = [(old_store.predictions(old), new_store.predictions(new)) for old, new in pairs]
+    arrays = [(rows.stores.old.predictions(old), rows.stores.new.predictions(new)) for old, new in pairs]
     if any((a[f"examples.{evaluation}"] != b[f"examples.{evaluation}"]).any() for a, b in arrays):
         return Finding(subject, what, OTHER, "the two were scored on other examples")
     predicted = metric_of(metric).form.predicted
@@ -350,11 +360,11 @@ def _speed(
         other = any(timing.system == system for session in news for timing in session.timings)
         why = "timed under other conditions" if other else "not timed"
         return Finding(system, what, OTHER if other else MISSING, why)
-    now, floor = found[-1], before.median * (1 - allowed)
-    text = f"{now.text()}, was {before.text()}; at least {floor:.2f}x is wanted"
-    if now.high < floor:
+    now, least = found[-1], before.median * (1 - allowed)
+    text = f"{now.text()}, was {before.text()}; at least {least:.2f}x is required"
+    if now.high < least:
         return Finding(system, what, REGRESSED, text)
-    return Finding(system, what, PASSED if now.low >= floor else UNCLEAR, text)
+    return Finding(system, what, PASSED if now.low >= least else UNCLEAR, text)
 
 
 def summary(findings: Sequence[Finding]) -> str:

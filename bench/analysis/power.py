@@ -47,30 +47,8 @@ def what_it_tells(
     Raises:
         InputError: no or two test sets, an unknown task, shares that cannot be.
     """
-    if bool(task) == (examples is not None):
-        raise InputError("give --tasks NAME, or --examples NUMBER for a test set of your own")
-    if task and task not in GLUE:
-        raise unknown("task", task, list(GLUE))
-    if task and not any(metric_of(name).right for name in GLUE[task].metrics):
-        raise InputError(
-            f"{task} is a {GLUE[task].form.task}: there is no share of right answers; `bench compare` has its intervals"
-        )
-    if examples is not None and examples < 1:
-        raise InputError(f"--examples {examples}: should be at least 1")
-    if not 0 < disagreement <= 100:
-        raise InputError(f"--disagreement {disagreement:g}: should lie between 0 and 100 percent")
-    if gap is not None and not 0 < gap <= disagreement:
-        raise InputError(
-            f"--gap {gap:g}: should be above 0 and at most the disagreement, {disagreement:g}: systems that differ on so "
-            f"many examples cannot be further apart"
-        )
-    if seeds < 1 or (spread is not None and not 0 < spread <= 100):
-        raise InputError("--seeds should be at least 1, --spread above 0 and at most 100 points")
-    if (seeds > 1) != (spread is not None):
-        raise InputError(
-            "--seeds of two or more and --spread go together: the points by which one system's score scatters over its seeds, "
-            "the number after ± in a report; one seed says nothing of it"
-        )
+    _check(task, examples)
+    _check_shares(gap, disagreement, seeds, spread)
     n = examples or SIZES[task]
     found: dict[str, Any] = {
         "task": task,
@@ -97,6 +75,38 @@ def what_it_tells(
                 "seeds_needed": seeds_for(gap / 100, n, *shares),
             }
     return found
+
+
+def _check(task: str, examples: int | None) -> None:
+    """Raises InputError: no or two test sets, a task that is not known, or one without right answers."""
+    if bool(task) == (examples is not None):
+        raise InputError("give --tasks NAME, or --examples NUMBER for a test set of your own")
+    if task and task not in GLUE:
+        raise unknown("task", task, list(GLUE))
+    if task and not any(metric_of(name).right for name in GLUE[task].metrics):
+        raise InputError(
+            f"{task} is a {GLUE[task].form.task}: there is no share of right answers; `bench compare` has its intervals"
+        )
+    if examples is not None and examples < 1:
+        raise InputError(f"--examples {examples}: should be at least 1")
+
+
+def _check_shares(gap: float | None, disagreement: float, seeds: int, spread: float | None) -> None:
+    """Raises InputError: shares that cannot be, or seeds without their spread."""
+    if not 0 < disagreement <= 100:
+        raise InputError(f"--disagreement {disagreement:g}: should lie between 0 and 100 percent")
+    if gap is not None and not 0 < gap <= disagreement:
+        raise InputError(
+            f"--gap {gap:g}: should be above 0 and at most the disagreement, {disagreement:g}: systems that differ on so "
+            f"many examples cannot be further apart"
+        )
+    if seeds < 1 or (spread is not None and not 0 < spread <= 100):
+        raise InputError("--seeds should be at least 1, --spread above 0 and at most 100 points")
+    if (seeds > 1) != (spread is not None):
+        raise InputError(
+            "--seeds of two or more and --spread go together: the points by which one system's score scatters over its seeds, "
+            "the number after ± in a report; one seed says nothing of it"
+        )
 
 
 def describe(answer: dict[str, Any]) -> str:

@@ -21,8 +21,10 @@ from bench.record.schema import Record
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
 from bench.report.groups import Column, Group, groups
-from bench.report.speed_tables import described, speed_up
-from bench.report.training_tables import costs_of, trainings
+from bench.report.speed import described, speed_up
+from bench.report.suspicions import baselines_of
+from bench.report.tables.accuracy import MAJORITY
+from bench.report.trainings import costs_of, trainings
 from bench.stats.ratios import percentile
 from bench.stats.summary import summarise
 
@@ -63,7 +65,7 @@ def trace(text: str, results: Path) -> list[Origin]:
     if not records and not sessions:
         raise InputError(f"no records in {results}")
     found: dict[tuple[str, tuple[str, ...]], Origin] = {}
-    for origin in _all(records, sessions):
+    for origin in (*_all(records, sessions), *_baselines(records, store)):
         if kind in (PLAIN, origin.kind) and _prints(number, origin.exact):
             found.setdefault((origin.what, origin.records), origin)
     stale = {r.key[:12] for r in records if store.freshness.of(r) == STALE}
@@ -91,6 +93,20 @@ def _all(records: Sequence[Record], sessions: Sequence[SpeedRecord]) -> Iterator
         yield from _differences(group)
 
 
+def _baselines(records: Sequence[Record], store: Store) -> Iterator[Origin]:
+    """What one answer to every example scores, and the mean of these scores."""
+    for group in groups(records):
+        found = baselines_of(group, store)
+        for column, value in found.items():
+            where = _where(group, group.row_limit(column.task))
+            yield Origin(f"{MAJORITY}, {column.title} ({where})", value, ())
+        if len(found) == len(group.columns) > 1:
+            where = _where(group, group.max_train_rows)
+            yield Origin(
+                f"{MAJORITY}, mean of {len(found)} columns ({where})", summarise(list(found.values())).mean, ()
+            )
+
+
 def _prints(number: Printed, exact: float) -> bool:
     return number.is_rounded(Decimal(repr(round(exact, 9))))
 
@@ -100,35 +116,49 @@ def _keys(records: list[Record]) -> tuple[str, ...]:
 
 
 def _origins(group: Group) -> Iterator[Origin]:
-    for one in group.left_out:
-        record = one.record
-        for name, metrics in record.scores.items():
-            for metric, value in metrics.items():
-                what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed}"
-                yield Origin(f"{what} (left out: a newer training has that name)", 100 * value, _keys([record]))
+    """The scores, sizes, means and costs of a table."""
+    yield from _left_out(group)
     for label in group.systems:
         for column in group.columns:
-            where = _where(group, group.row_limit(column.task))
-            done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
-            for record in done:
-                for metric, value in record.scores[column.evaluation].items():
-                    what = f"{label}, {column.task} {column.evaluation} {metric}, seed {record.cell.seed} ({where})"
-                    yield Origin(what, 100 * value, _keys([record]))
-            if done:
-                yield from _summaries(group, label, column, done, where)
+            yield from _scores(group, label, column)
         where = _where(group, group.max_train_rows)
-        sized = [r for r in group.of(label) if r.sizes]
-        if sized and sized[0].sizes:
-            yield Origin(
-                f"{label}, parameters in millions ({where})", sized[0].sizes.parameters / 1e6, _keys(sized[:1])
-            )
-            yield Origin(f"{label}, FLOPs in billions ({where})", sized[0].sizes.flops / 1e9, _keys(sized[:1]))
+        yield from _sizes(group, label, where)
         means = _means(group, label, group.columns)
         if len(means) == len(group.columns) > 1:
             of_row = [r for r in group.of(label) if r.status == "ok"]
             yield Origin(f"{label}, mean of {len(means)} columns ({where})", summarise(means).mean, _keys(of_row))
             yield from _kept(group, label, means, of_row, where)
         yield from _costs(group, label, where)
+
+
+def _left_out(group: Group) -> Iterator[Origin]:
+    """The scores of records that have the name of a newer training."""
+    for one in group.left_out:
+        record = one.record
+        for name, metrics in record.scores.items():
+            for metric, value in metrics.items():
+                what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed}"
+                yield Origin(f"{what} (left out: a newer training has that name)", 100 * value, _keys([record]))
+
+
+def _scores(group: Group, label: str, column: Column) -> Iterator[Origin]:
+    """The scores of a row in a column, of each seed and over seeds."""
+    where = _where(group, group.row_limit(column.task))
+    done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
+    for record in done:
+        for metric, value in record.scores[column.evaluation].items():
+            what = f"{label}, {column.task} {column.evaluation} {metric}, seed {record.cell.seed} ({where})"
+            yield Origin(what, 100 * value, _keys([record]))
+    if done:
+        yield from _summaries(group, label, column, done, where)
+
+
+def _sizes(group: Group, label: str, where: str) -> Iterator[Origin]:
+    sized = [r for r in group.of(label) if r.sizes]
+    if sized and sized[0].sizes:
+        sizes, keys = sized[0].sizes, _keys(sized[:1])
+        yield Origin(f"{label}, parameters in millions ({where})", sizes.parameters / 1e6, keys)
+        yield Origin(f"{label}, FLOPs in billions ({where})", sizes.flops / 1e9, keys)
 
 
 def _means(group: Group, label: str, columns: Sequence[Column]) -> list[float]:
@@ -229,8 +259,8 @@ def _summaries(group: Group, label: str, column: Column, done: list[Record], whe
     if label != TEACHER and teacher:
         score = summarise(list(teacher.values())).mean
         if score > 0:
-            beside = _keys([*done, *group.of(TEACHER, column.task)])
-            yield Origin(f"{label}, {column.title}, percent of its teacher ({where})", 100 * own.mean / score, beside)
+            both = _keys([*done, *group.of(TEACHER, column.task)])
+            yield Origin(f"{label}, {column.title}, percent of its teacher ({where})", 100 * own.mean / score, both)
 
 
 def describe(text: str, origins: list[Origin], results: Path) -> str:

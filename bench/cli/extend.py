@@ -12,6 +12,7 @@ from bench.cli.options import (
     Json,
     Offline,
     Tasks,
+    asks_no_hub,
 )
 from bench.cli.program import app
 from bench.cli.shared import write_json
@@ -70,7 +71,7 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
 def data(
     tasks: Tasks = "glue",
     data: Data = "sample",
-    offline: Offline = False,
+    offline: Offline = None,
     out: Annotated[
         Path | None, typer.Option(help="Also write the examples to this folder, as parquet in GLUE's layout.")
     ] = None,
@@ -79,7 +80,7 @@ def data(
     """Show and check the examples of a data source: rows, labels, fingerprints."""
     from bench.data.inspect import export, inspect
 
-    rows = inspect(tasks, data, offline)
+    rows = inspect(tasks, data, asks_no_hub(offline))
     width = max(len(f"{row['task']}/{row['split']}") for row in rows)
     for row in rows:
         shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
@@ -87,7 +88,7 @@ def data(
             f"{row['task'] + '/' + row['split']:{width}}  {row['rows']:>8,} rows  {row['fingerprint'][:12]}  {row['labels']}{shared}"
         )
     if out is not None:
-        print(f"written: {export(tasks, data, offline, out)} files below {out}")
+        print(f"written: {export(tasks, data, asks_no_hub(offline), out)} files below {out}")
     write_json(json_file, rows)
 
 
@@ -95,10 +96,10 @@ def data(
 def convert(
     source: Annotated[str, typer.Argument(help="A folder with a pytorch_model.bin, or a name on the hub.")],
     target: Annotated[Path, typer.Argument(help="The new folder.")],
-    offline: Offline = False,
+    offline: Offline = None,
 ) -> None:
     """Convert a pytorch_model.bin to safetensors. The file is opened with weights_only=True, so no code in it runs."""
     from bench.workflows.convert import convert as carry_out
 
-    folder, count = carry_out(source, target, offline)
+    folder, count = carry_out(source, target, asks_no_hub(offline))
     print(f"{folder}: {count} tensors")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,7 +39,12 @@ ThreadsOfJob = Annotated[
     ),
 ]
 Offline = Annotated[
-    bool, typer.Option("--offline", help="Do not use the network. Read models and data from the local cache.")
+    bool | None,
+    typer.Option(
+        "--offline/--online",
+        help="Do not use the network. Read models and data from the local cache.",
+        show_default="--online, and --offline where the variable CI is set",
+    ),
 ]
 Latex = Annotated[
     bool,
@@ -169,7 +175,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         ],
         "auto",
     ),
-    "offline": (Offline, False),
+    "offline": (Offline, None),
     "rerun_stale": (
         Annotated[
             bool,
@@ -199,6 +205,11 @@ AS_RECORDED = (
     "threads",
 )
 """Fields of a request that a record answers by itself, for verbs that ask for its cell again."""
+
+
+def asks_no_hub(typed: bool | None) -> bool:
+    """What --offline or --online say; where neither is typed, a continuous integration asks no hub."""
+    return bool(os.environ.get("CI")) if typed is None else typed
 
 
 def takes(*names: str, **defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -176,7 +176,7 @@ def choose(
 
     from bench.analysis.choose import Budget
     from bench.analysis.choose import choose as carry_out
-    from bench.report.render import grid
+    from bench.report.render import to_markdown
 
     for name, value in (("params", max_params), ("flops", max_flops), ("latency", max_latency)):
         if value is not None and not value > 0:
@@ -186,7 +186,7 @@ def choose(
     for choice in choices:
         print(f"{choice.group.title}\n")
         if choice.candidates:
-            print(f"{grid(choice.table())}\n")
+            print(f"{to_markdown(choice.table())}\n")
         print("\n".join(choice.said()))
         if choice.group.speed_conditions:
             print(f"Latency: {choice.group.speed_conditions}.")
@@ -288,17 +288,17 @@ def profile(
     from bench.plan.untrained import counts_of, profile_rows
     from bench.progress import quiet
     from bench.report.printed_sizes import beside_counts, printed_sizes
-    from bench.report.render import grid
-    from bench.report.tables import sizes
+    from bench.report.render import to_markdown
+    from bench.report.tables.sizes import sizes
 
     quiet()
     if printed:
         table = beside_counts([(size, counts_of(size.row, size.teacher)) for size in printed_sizes()])
-        print("\n\n".join([f"# {table.title}", grid(table), *table.notes]))
+        print("\n\n".join([f"# {table.title}", to_markdown(table), *table.notes]))
         write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
         return
     rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr))
-    print(grid(sizes(rows)))
+    print(to_markdown(sizes(rows)))
     print("\nOne sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels.")
     write_json(json_file, {name: size.model_dump() for name, size in rows})
 

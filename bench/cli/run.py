@@ -22,6 +22,7 @@ from bench.cli.options import (
     TableNames,
     Teacher,
     Threads,
+    asks_no_hub,
     takes,
 )
 from bench.cli.program import app
@@ -214,7 +215,7 @@ def speed(
     rounds: Annotated[int, typer.Option(help="How many times each system is timed. The systems take turns.")] = 30,
     task: Annotated[str | None, typer.Option(help="The task for `--lengths task`.")] = None,
     data: Data = "sample",
-    offline: Offline = False,
+    offline: Offline = None,
     memory: Annotated[
         bool, typer.Option("--memory/--no-memory", help="Measure peak memory, each system in its own process.")
     ] = True,
@@ -241,7 +242,7 @@ def speed(
         rounds=rounds,
         task=task,
         data=data,
-        offline=offline,
+        offline=asks_no_hub(offline),
         memory=memory,
         results=results,
     )

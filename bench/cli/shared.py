@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from bench.cli.options import asks_no_hub
 from bench.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 def request_of(**given: Any) -> Any:
     from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds, threads_for
 
+    given["offline"] = asks_no_hub(given.get("offline"))
     given["numbers"] = parse_numbers(given.get("numbers") or ())
     if "jobs" in given:
         given["jobs"] = parse_jobs(given["jobs"])

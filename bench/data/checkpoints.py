@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.data.hub import downloaded
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.user_files import json_of
@@ -142,23 +143,14 @@ def _embedded() -> Path:
 
 @lru_cache
 def _from_hub(name: str, offline: bool, asked: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
-
-    try:
-        return Path(
-            snapshot_download(
-                name,
-                allow_patterns=["config.json", "model.safetensors", "tokenizer*", "vocab.txt"],
-                local_files_only=offline,
-            )
-        )
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
-        other = "--teacher embedded, or " if asked.startswith("--teacher") else ""
-        raise InputError(
-            f"{asked}: no folder of that name, and the hub did not give it ({type(error).__name__}); "
-            f"use {other}a folder with config.json, model.safetensors and a tokenizer"
-        ) from None
+    other = "--teacher embedded, or " if asked.startswith("--teacher") else ""
+    return downloaded(
+        name,
+        ["config.json", "model.safetensors", "tokenizer*", "vocab.txt"],
+        offline,
+        f"{asked}: no folder of that name, and the hub did not give it",
+        f"use {other}a folder with config.json, model.safetensors and a tokenizer",
+    )
 
 
 @lru_cache

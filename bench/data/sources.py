@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from bench.data import sample_suite
+from bench.data.hub import downloaded
 from bench.data.table_files import Split, read
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
@@ -115,22 +116,15 @@ def hub_folder(configs: tuple[str, ...], offline: bool) -> Folder:
     Raises:
         InputError: the hub cannot be reached and the cache lacks the files.
     """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
-
-    try:
-        root = snapshot_download(
-            HUB_REPOSITORY,
-            repo_type="dataset",
-            allow_patterns=[f"{config}/*.parquet" for config in configs],
-            local_files_only=offline,
-        )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
-        raise InputError(
-            f"GLUE could not be read from the hub ({HUB_REPOSITORY}: {type(error).__name__}); "
-            f"use --data sample, or --data FOLDER with files like rte/train-00000-of-00001.parquet"
-        ) from None
-    return Folder(Path(root), f"GLUE ({HUB_REPOSITORY})", "glue-hub")
+    root = downloaded(
+        HUB_REPOSITORY,
+        [f"{config}/*.parquet" for config in configs],
+        offline,
+        f"GLUE ({HUB_REPOSITORY}) could not be read from the hub",
+        "use --data sample, or --data FOLDER with files like rte/train-00000-of-00001.parquet",
+        kind="dataset",
+    )
+    return Folder(root, f"GLUE ({HUB_REPOSITORY})", "glue-hub")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,8 @@ def training_here(cache: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        mark.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # one that stays is removed when this process is gone
+            mark.unlink(missing_ok=True)
 
 
 def trainings(cache: Path) -> list[int]:

@@ -210,6 +210,7 @@ def _without_auto(request: Request) -> Request:
 
 def _hub_answers() -> bool:
     """One small question to the hub, three seconds at most."""
+    import http.client
     import urllib.error
     import urllib.request
 
@@ -219,7 +220,7 @@ def _hub_answers() -> bool:
     try:
         with urllib.request.urlopen(question, timeout=3.0) as answer:
             return bool(answer.status < 400)
-    except (urllib.error.URLError, OSError, ValueError):
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError):
         return False
 
 

@@ -7,23 +7,20 @@ from collections.abc import Iterable
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.data.tasks import GLUE
-from bench.plan.request import AUGMENTED, EMBEDDED, HALF_DEV, HELD_BACK, SAMPLE
+from bench.plan import request
 from bench.record.cell import Cell
+from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts
 
 
 def is_own(slug: str) -> bool:
     """Whether the examples are of a task of one's own."""
-    return slug.startswith("own-")
+    return data_facts(slug).source == OWN
 
 
 def typed_data(slug: str) -> str:
     """What ``--data`` was; "" for tasks of one's own, whose file names the data."""
-    known = AUGMENTED.sub("", slug).replace(HALF_DEV, "").removesuffix(HELD_BACK)
-    if is_own(known):
-        return ""
-    if known.startswith("sample-"):
-        return SAMPLE
-    return "hub" if known == "glue-hub" else known.removeprefix("folder-")
+    facts = data_facts(slug)
+    return {OWN: "", SAMPLE: request.SAMPLE, HUB: request.HUB}.get(facts.source, facts.folder)
 
 
 def typed_task(slug: str, task: str, cells: Iterable[Cell]) -> str:
@@ -42,5 +39,5 @@ def scoring_again(cell: Cell) -> str:
 
 def source_options(slug: str, teacher: str, base: str) -> list[str]:
     """The embedded teacher is known by its weights, since a folder may have any name."""
-    named = EMBEDDED if (teacher, base) == (EMBEDDED_NAME, EMBEDDED_SHA256) else teacher
+    named = request.EMBEDDED if (teacher, base) == (EMBEDDED_NAME, EMBEDDED_SHA256) else teacher
     return [*(["--data", data] if (data := typed_data(slug)) else []), "--teacher", named]

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import methods
-from bench.plan.request import AUGMENTED, HALF_DEV, HELD_BACK, NUMBERS, OPTION_OF, Request
+from bench.plan.request import NUMBERS, OPTION_OF, Request
 from bench.plan.spelling import CHECKPOINT, PACE, defaults, spell
 from bench.record.cell import TEACHER, Cell
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
+from bench.record.task_facts import data_facts
 
 
 def spelling_of(cell: Cell) -> str:
@@ -46,8 +47,8 @@ def request_of(record: Record, request: Request, typed: Collection[str] = ()) ->
 
 def _asked(cell: Cell) -> dict[str, Any]:
     """The options of a request that a cell answers by itself."""
-    slug = cell.data.slug
-    rule = cell.selection.rule if cell.selection else "half" if HALF_DEV in slug else ""
+    data = data_facts(cell.data.slug)
+    rule = cell.selection.rule if cell.selection else "half" if data.half_dev else ""
     own: dict[str, Any] = {
         "tasks": ",".join(partner.task for partner in cell.together) or cell.tasks[0],
         "seeds": (cell.seed,),
@@ -58,10 +59,10 @@ def _asked(cell: Cell) -> dict[str, Any]:
         "threads": cell.numeric.threads,
         "max_train_rows": cell.row_limit,
         "epochs": None if cell.recipe["name"] == PAPER else cell.recipe["epochs"],
-        "held_back": AUGMENTED.sub("", slug).endswith(HELD_BACK),
+        "held_back": data.held_back,
     }
-    if augmented := AUGMENTED.search(slug):
-        own |= {"augment": augmented.group(1), "augment_times": int(augmented.group(2))}
+    if data.augmented is not None:
+        own |= {"augment": data.augmented.kind, "augment_times": data.augmented.times}
     return own
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,10 +21,6 @@ PRECISIONS = ("fp32", "bf16")
 RECIPES = ("common", "paper")
 NUMBERS = {"batch_size": (1, 4096), "max_length": (8, 4096)}
 """Numbers of the students' recipe that a request may set -> the least and the most. A teacher keeps the recipe's."""
-AUGMENTED = re.compile(r"-(masked|rules)-augmented-(\d+)(?:-with-(.+))?$")
-"""What a data source's short name ends with when its training rows were augmented."""
-HELD_BACK, HALF_DEV = "-held-back", "-half-dev"
-"""What it has where rows held back are scored, and where half of the development rows choose the epoch."""
 DIGITS = 9
 """Of a whole number that somebody types, at most."""
 AUTO, EMBEDDED, HUB, SAMPLE = "auto", "embedded", "hub", "sample"

@@ -14,12 +14,10 @@ from bench.plan.tasks import TaskPlan, setup_of
 from bench.record.cell import Cell, Partner, Selection
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
+from bench.record.task_facts import BEST_EPOCH, best_of
 
 if TYPE_CHECKING:
     from methods.artefacts import Artefact
-
-BEST_EPOCH = " (best epoch)"
-"""Ends the label of a row whose epoch was chosen."""
 
 
 def asks_ensemble(row: MethodRow, task: TaskPlan) -> bool:
@@ -66,7 +64,7 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
     ]
     return [
         Cell(
-            label=(f"{search.of} (best of {len(search.trials)})" if search else row.label) + chosen,
+            label=(search.of + best_of(len(search.trials)) if search else row.label) + chosen,
             method=_name(row),
             version=row.method.version,
             settings=row.settings,

@@ -100,6 +100,8 @@ class Record(Part):
     weights of each epoch did on the rows that chose one"""
     notes: tuple[str, ...] = ()
     """what the method says of this row and a reader should know"""
+    faults: tuple[str, ...] = ()
+    """what went wrong in its training or is suspect about its answers, each with what to try; none in older records"""
     train: TrainCost | None = None
     artefacts: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """what was prepared by the harness: key, hash of the weights, cost"""

@@ -9,6 +9,7 @@ A file that cannot be used is set aside: it is named once (:mod:`bench.record.se
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -52,8 +53,11 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+    except BaseException as error:
+        if isinstance(error, OSError) and not error.filename:  # of a disk that is full the system names no file
+            error.filename = str(path)
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink(missing_ok=True)
         raise
 
 

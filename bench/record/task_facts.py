@@ -1,15 +1,32 @@
-"""What a record says of its task, so that a reader needs no table of tasks. None of it is part of a key. No torch."""
+"""What a record says of its task, its data and its row's name, so that a reader needs no table of tasks and takes no name apart.
+
+Of what records have no field for, the one place that reads it from a name is here: :func:`data_facts` and
+:func:`row_as_typed`. None of it is part of a key. No torch.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
+from bench.record.cell import Cell
+
 if TYPE_CHECKING:
     from bench.data.tasks import Task
+
+SAMPLE, HUB, OWN, FOLDER = "sample", "hub", "own", "folder"
+"""Where examples are from: the generated suite, GLUE from the hub, a task file of one's own, a folder of GLUE files."""
+AUGMENTED = re.compile(r"-(masked|rules)-augmented-(\d+)(?:-with-(.+))?$")
+"""What a data source's short name ends with when its training rows were augmented."""
+HELD_BACK, HALF_DEV = "-held-back", "-half-dev"
+"""What it has where rows held back are scored, and where half of the development rows choose the epoch."""
+BEST_EPOCH = " (best epoch)"
+"""Ends the label of a row whose epoch was chosen."""
 
 
 class TaskFacts(BaseModel):
@@ -53,3 +70,67 @@ def _of_glue(name: str) -> TaskFacts:
     from bench.data.tasks import GLUE
 
     return facts_of(GLUE[name])
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """How further training rows were made."""
+
+    kind: str
+    """``masked`` or ``rules``"""
+    times: int
+    """how many for each row"""
+    words: str
+    """name of the file of word vectors; "" for none"""
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What examples a record is of, as far as its source's short name says."""
+
+    source: str
+    """:data:`SAMPLE`, :data:`HUB`, :data:`OWN` or :data:`FOLDER`"""
+    folder: str
+    """the folder's name; "" of other sources"""
+    plain: str
+    """the short name without the augmentation"""
+    augmented: Augmented | None
+    held_back: bool
+    """whether training rows held back are scored, as in a search"""
+    half_dev: bool
+    """whether half of the development rows choose the epoch and the other half is scored"""
+
+
+@cache
+def data_facts(slug: str) -> DataFacts:
+    """The facts behind the short name of a data source: records have the name and no fields for its parts."""
+    plain, found = AUGMENTED.sub("", slug), AUGMENTED.search(slug)
+    base = plain.replace(HALF_DEV, "").removesuffix(HELD_BACK)
+    kinds = {"own": OWN, "sample": SAMPLE, "glue": HUB if base == "glue-hub" else FOLDER}
+    source = kinds.get(base.partition("-")[0], FOLDER)
+    return DataFacts(
+        source,
+        base.removeprefix("folder-") if source == FOLDER else "",
+        plain,
+        Augmented(found.group(1), int(found.group(2)), found.group(3) or "") if found else None,
+        plain.endswith(HELD_BACK),
+        HALF_DEV in plain,
+    )
+
+
+def unaugmented_name(name: str) -> str:
+    """The name of a data source for people, without what it says of augmented rows."""
+    return name.partition(", augmented ")[0]
+
+
+def best_of(trials: int) -> str:
+    """Ends the label of a row whose settings were searched for."""
+    return f" (best of {trials})"
+
+
+def row_as_typed(cell: Cell, label: str = "") -> str:
+    """How a row was typed: its label, or another one of the same cells, without what its cell's choices added to it."""
+    plain = label or cell.label
+    if cell.selection is not None:
+        plain = plain.removesuffix(BEST_EPOCH)
+    return plain.removesuffix(best_of(len(cell.search.trials))) if cell.search is not None else plain

@@ -16,7 +16,8 @@ from bench.stats.multiple import holm
 from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference
 from bench.stats.power import LEVEL, least_gap_without_disagreement
 
-BETTER, WORSE, UNCLEAR = "better", "worse", "cannot tell"
+BETTER, WORSE, UNCLEAR = "better", "worse", "inconclusive"
+"""How a comparison ended. Inconclusive: not significant, or the interval does not exclude the margin."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Comparison:
     borrowed: bool = False
     """whether a row of one seed was taken to scatter as the other does"""
     adjusted: float = 1.0
-    """p after Holm's adjustment over the comparisons it stands among"""
+    """p after Holm's adjustment over the comparisons of its table"""
     names: tuple[str, str] = ("", "")
     """of the two rows, as tables print them"""
 
@@ -77,16 +78,16 @@ class Comparison:
 MEAN = "mean"
 
 
-ONE_TRAINING = "One seed says nothing of what another training would give."
+ONE_TRAINING = "One seed says nothing about other trainings: the test covers the examples alone."
 
 
 NO_LEAST = (
-    "A dash for the least detectable gap: the two rows answer alike on every example, or their trainings scatter so much that "
-    "no difference would be found. An agreement on all examples is no proof that a small gap would have been seen."
+    "A dash for the minimum detectable difference: the two rows answer alike on every example, or their trainings scatter so "
+    "much that no difference would be found. Agreement on all examples does not prove that a small difference would be found."
 )
 
 
-ONE_BESIDE_SEVERAL = "A row of one seed beside one of several is taken to scatter as that one does."
+ONE_AND_SEVERAL = "Where a row of one seed is compared with a row of several seeds, both are taken to scatter alike."
 
 
 Sides = tuple[Sequence[Record], Sequence[Record]]
@@ -166,7 +167,7 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
 
 
 def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:
-    """The least detectable gap in percent, from differences as they were drawn, or None where they do not say.
+    """The minimum detectable difference in percent, from differences as they were drawn, or None where they do not say.
 
     Where two rows answer alike, drawing examples moves nothing. Shares of right answers still have the gap that McNemar's test could find at
     best; other metrics have no such bound. Of one seed each no gap below that bound is found either, however little was drawn.
@@ -197,7 +198,7 @@ def shown(p: float) -> str:
 
 
 def said_of(lines: Collection[Comparison]) -> list[str]:
-    """What a reader of these comparisons has to know of their seeds and least detectable gaps."""
+    """What a reader of these comparisons has to know of their seeds and minimum detectable differences."""
     said = [ONE_TRAINING] if any(line.one_training_each for line in lines) else []
-    said += [ONE_BESIDE_SEVERAL] if any(line.borrowed for line in lines) else []
+    said += [ONE_AND_SEVERAL] if any(line.borrowed for line in lines) else []
     return said + ([NO_LEAST] if any(line.least is None for line in lines) else [])

@@ -6,21 +6,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bench.plan.request import AUGMENTED
 from bench.record.cell import TEACHER, Cell, record_key, train_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.store import Store, slug, write_atomically
+from bench.record.task_facts import unaugmented_name
 from bench.report import escape
+from bench.report.document import environment_section, provenance_section, table_lines
 from bench.report.file_names import name_of, table_names
+from bench.report.frame import Footnotes, Frame
 from bench.report.groups import Group, groups
-from bench.report.learning_rates import rates_line
-from bench.report.paired_comparisons import differences_to, resample, suspicions_of
-from bench.report.render import grid, write_table
+from bench.report.render import write_table
 from bench.report.reproduce import experiment_command, located
-from bench.report.tables import Footnotes, Table, accuracy, differences, reappearance
-from bench.report.write import footnotes, made_again, paper_of, paragraph, provenance, warnings
+from bench.report.resampled import resample
+from bench.report.sources import warnings
+from bench.report.suspicions import baselines_of, suspicions_of
+from bench.report.tables.ablations import differences
+from bench.report.tables.accuracy import accuracy
+from bench.report.tables.paired_comparisons import differences_to
+from bench.report.tables.reappearance import reappearance
+from bench.report.write import paper_of
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,15 @@ class Typed:
     """what the file sets for some rows on some tasks, a line each"""
 
 
+@dataclass(frozen=True)
+class Target:
+    """Where records are read and reports written, and whether with LaTeX."""
+
+    store: Store
+    folder: Path
+    latex: bool
+
+
 def write_experiment(
     title: str, sections: Sequence[Section], store: Store, folder: Path, latex: bool, asked: Typed
 ) -> list[Path]:
@@ -86,11 +101,12 @@ def write_experiment(
     for number, section in enumerate(sections):
         for group in _groups(section.records(records), store, bool(asked.settings)):
             if any(r.cell.method != TEACHER for r in group.records):
-                group.suspicions = suspicions_of(group, store)
+                group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
                 located(group, store, records)
                 group.aside = sentences(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
                 files.setdefault(group.identity, {})[number] = group
-    return [_write(title, sections, files[key], store, folder, latex, asked) for key in sorted(files, key=str)]
+    target = Target(store, folder, latex)
+    return [_write(title, sections, files[key], target, asked) for key in sorted(files, key=str)]
 
 
 def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[Group]:
@@ -104,7 +120,7 @@ def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[Group
         return found
     alike: dict[tuple[object, ...], list[Group]] = {}
     for group in found:
-        alike.setdefault((AUGMENTED.sub("", group.slug), *group.identity[1:]), []).append(group)
+        alike.setdefault((group.facts.plain, *group.identity[1:]), []).append(group)
     return [_merged(identity, those) for identity, those in alike.items()]
 
 
@@ -117,8 +133,8 @@ def _merged(identity: tuple[object, ...], those: Sequence[Group]) -> Group:
             kept.setdefault((r.cell.method, own), r)
     return replace(
         first,
-        slug=AUGMENTED.sub("", first.slug),
-        data=first.data.partition(", augmented ")[0],
+        slug=first.facts.plain,
+        data=unaugmented_name(first.data),
         identity=identity,
         records=list(kept.values()),
         left_out=[one for group in those for one in group.left_out],
@@ -134,14 +150,12 @@ def _write(
     title: str,
     sections: Sequence[Section],
     found: Mapping[int, Group],
-    store: Store,
-    folder: Path,
-    latex: bool,
+    target: Target,
     asked: Typed,
 ) -> Path:
     whole = _whole(found)
     name = file_name(title, whole)
-    lines = [*_head(title, whole), *paragraph(rates_line(whole)), *warnings(whole)]
+    lines = [*_head(title, whole), *warnings(whole)]
     if asked.settings:
         lines += ["Settings of some rows or tasks; the others are as the recipe has them:", ""]
         lines += [*(f"- {line}" for line in asked.settings), ""]
@@ -151,25 +165,23 @@ def _write(
     ends = table_names([section.name for section in sections])
     for number, (section, end) in enumerate(zip(sections, ends, strict=True)):
         part = replace(found[number], order=section.rows) if number in found else None
-        tables = _tables(section, part, store, notes) if part is not None else []
+        tables = _tables(section, part, target.store) if part is not None else []
+        lines += [f"## {escape.markdown(section.name)}", ""]
         if part is None or not tables:
-            lines += [f"## {escape.markdown(section.name)}", "", "Nothing measured.", ""]
+            lines += ["Nothing measured.", ""]
             continue
         used |= {record.key: record for record in part.records}  # a row of two tables is one record
-        paper = paper_of(part, notes, part.records) if latex else None
+        paper = paper_of(part, part.records) if target.latex else None
         for place, table in enumerate(tables):
-            named = f"### {table.title}" if place else f"## {section.name}"
-            lines += [escape.markdown(named), "", grid(table), ""]
-            lines += [line for note in table.notes for line in (escape.markdown(note), "")]
+            lines += table_lines(table, notes, f"### {escape.markdown(table.title)}" if place else "")
             further = "-intervals" if place else ""
-            write_table(folder, f"{name}-{end}{further}", table, table.title if place else section.name, paper)
+            write_table(target.folder, f"{name}-{end}{further}", table, table.title if place else section.name, paper)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
-    said = [*footnotes(notes), "## Where these numbers come from", "", *provenance(shown.records, whole.freshness)]
-    lines += map(escape.markdown, said)
-    lines += made_again([command], shown)
-    write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
-    return folder / f"{name}.md"
+    lines += [*environment_section(whole, []), *provenance_section(shown, [], [command])]
+    path = target.folder / f"{name}.md"
+    write_atomically(path, ("\n".join(lines).rstrip() + "\n").encode())
+    return path
 
 
 def _head(title: str, group: Group) -> list[str]:
@@ -186,18 +198,18 @@ def _head(title: str, group: Group) -> list[str]:
     ]
 
 
-def _tables(section: Section, part: Group, store: Store, notes: Footnotes) -> list[Table]:
+def _tables(section: Section, part: Group, store: Store) -> list[Frame]:
     """What a table shows; differences also with their intervals, where answers are stored."""
     if section.show == "reappearance":
-        made = [reappearance(part, notes)]
+        made = [reappearance(part)]
     elif section.show == "differences":
         full = section.rows[0]
         made = [
-            differences("Differences", part, full, section.rows, notes),
+            differences("Differences", part, full, section.rows),
             differences_to(part, full, resample(part, store)),
         ]
     else:
-        made = [accuracy(part, notes)]
+        made = [accuracy(part)]
     return [table for table in made if table is not None]
 
 

@@ -1,112 +1,243 @@
-"""The records of a folder as one table for pandas: a line for each score. No torch."""
+"""One table as a tidy frame: what each cell measures, and what it needs to be printed. No torch, no clock.
+
+Tables make frames from records (``bench/report/tables/``). Markdown, LaTeX, CSV and the terminal's text are made from the
+same frame (``bench/report/render.py``), so that no form of a table can have other numbers than the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from bench.errors import NothingMeasured
-from bench.record.cell import TEACHER
-from bench.record.keys import canonical
-from bench.record.recipe import ADAMW
-from bench.record.schema import Record
-from bench.record.store import Store
-from bench.report.groups import groups
-from bench.report.write import nothing_in
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-Scores = Mapping[tuple[Any, ...], float]
-"""What names a score of a teacher -> the score, between -1 and 1."""
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 
-def load(results: Path | str, everything: bool = False) -> DataFrame:
-    """The scores of a folder of records, a line each, in the order of the records' paths.
+@dataclass(frozen=True)
+class Footnote:
+    """What a reader has to know of one cell or row.
 
-    The columns:
+    Attributes:
+        text: the words; of a note that names others, those before them.
+        see: the other notes that it names.
+        after: the words after them.
+    """
 
-    - ``data``, ``task``, ``set``, ``metric``: what was scored; ``headline`` says whether tables show this metric.
-    - ``row``, ``method``, ``version``, ``point``, ``seed``: who was scored; the teacher's row is ``teacher``.
-    - ``score``: percent. ``teacher_score``: of the very teacher that the row learned from, percent.
-    - ``retention``: the first over the second, percent; NaN without the teacher's record, and where its score is not
-      above 0. It is a point estimate: reports and ``choose`` have the intervals.
-    - ``parameters``; ``flops`` of one sequence, 2 x MACs; ``train_seconds`` of its own; ``train_rows``.
-    - ``max_train_rows`` (<NA> for all), ``teacher``, ``recipe``, ``epochs``, ``optimizer``, ``precision``, ``threads``,
-      ``device``: records that differ in one of them are never in one table of a report.
-    - ``newest``: False for a training that a newer one of the same name replaces. ``key``: of the record.
+    text: str
+    see: tuple[Footnote, ...] = ()
+    after: str = ""
+
+
+class Footnotes:
+    """Footnotes numbered once each, in the order of their first use. Notes of the same words are one."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def number(self, note: Footnote) -> int:
+        """The number of a note, from 1 on. The notes that it names are numbered before it."""
+        text = self.words(note)
+        if text not in self.texts:
+            self.texts.append(text)
+        return self.texts.index(text) + 1
+
+    def words(self, note: Footnote) -> str:
+        """The words of a note, with the numbers of those that it names."""
+        return note.text + " ".join(f"[{self.number(other)}]" for other in note.see) + note.after
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: a measured number with its interval, and how it is printed.
+
+    Attributes:
+        text: as it is printed, without bold and without the marks of footnotes.
+        value: what was measured, unrounded, in the unit of its column; None for words and for what is missing.
+        low, high: the 95 % interval of the value.
+        deviation: the sample standard deviation over seeds; None for one seed.
+        n: how many trainings the value is the mean of.
+        keys: of the records that it is made of.
+        footnotes: what a reader has to know of it.
+        bold: whether it is the best of its column.
+        plain: what a CSV file has in the place of ``text``, where that is another: a row's name as it is typed.
+        verdict: how a test ended, ``better``, ``worse``, ``keeps`` ...; "" where nothing was tested.
+    """
+
+    text: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    deviation: float | None = None
+    n: int | None = None
+    keys: tuple[str, ...] = ()
+    footnotes: tuple[Footnote, ...] = ()
+    bold: bool = False
+    plain: str | None = None
+    verdict: str = ""
+
+
+Field = tuple[str, Callable[[Cell], str]]
+"""One column of a CSV file: what its title has behind the column's own, and the text of a cell."""
+
+
+def printed(cell: Cell) -> str:
+    """The text of a cell in a CSV file, where that is the printed one."""
+    return cell.text if cell.plain is None else cell.plain
+
+
+def exact(digits: int = 4) -> Callable[[Cell], str]:
+    """The text of a cell in a CSV file, where that is the value with so many decimals; empty where there is none."""
+    return lambda cell: "" if cell.value is None else f"{cell.value:.{digits}f}"
+
+
+def _deviation(cell: Cell) -> str:
+    return "" if cell.deviation is None else f"{cell.deviation:.4f}"
+
+
+TEXT: tuple[Field, ...] = (("", printed),)
+EXACT: tuple[Field, ...] = (("", exact()),)
+SPREAD: tuple[Field, ...] = ((" mean", exact()), (" sd", _deviation), (" n", lambda cell: str(cell.n or 0)))
+"""A mean over seeds, with its standard deviation and number of seeds."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its title, whether it holds words (printed to the left), and its columns in a CSV file."""
+
+    title: str
+    words: bool = False
+    csv: tuple[Field, ...] = TEXT
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a table: its name, and a cell for each further column.
+
+    Attributes:
+        label: the name as it is typed; CSV files and look-ups have this one.
+        cells: of the columns behind the first, in their order.
+        name: as it is printed; "" where that is the label.
+        footnotes: what a reader has to know of the whole line.
+        only: ``markdown`` or ``csv`` for a line that the other forms do not have; "" for all forms.
+    """
+
+    label: str
+    cells: tuple[Cell, ...]
+    name: str = ""
+    footnotes: tuple[Footnote, ...] = ()
+    only: str = ""
+
+    @property
+    def head(self) -> Cell:
+        """The name as a cell."""
+        return Cell(self.name or self.label, footnotes=self.footnotes, plain=self.label)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One number of a frame: a row of the tidy table."""
+
+    table: str
+    row: str
+    column: str
+    value: float
+    low: float | None
+    high: float | None
+    deviation: float | None
+    n: int | None
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One table: the title, the columns (the first one names the lines), the lines, and sentences below them.
+
+    Attributes:
+        file: how the names of its files end, where that is not the title.
+        section: of a report in which it is printed.
+        width: characters of a line of Markdown: columns that do not fit go into further tables below. None: any number.
+        folded: whether a report shows it only on a click.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+    file: str = ""
+    section: str = ""
+    width: int | None = None
+    folded: bool = False
+
+    def __post_init__(self) -> None:
+        for line in self.lines:
+            if len(line.cells) != len(self.columns) - 1:
+                raise ValueError(f"{self.title}, {line.label}: {len(line.cells)} cells for {len(self.columns)} columns")
+
+    @property
+    def header(self) -> list[str]:
+        return [column.title for column in self.columns]
+
+    @property
+    def printed_lines(self) -> list[Line]:
+        """The lines of Markdown, LaTeX and the terminal."""
+        return [line for line in self.lines if line.only != "csv"]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """What is printed in each cell, without bold and footnotes."""
+        return [[line.head.text, *(cell.text for cell in line.cells)] for line in self.printed_lines]
+
+    @property
+    def values_header(self) -> list[str]:
+        """The titles of the columns of a CSV file."""
+        return [column.title + suffix for column in self.columns for suffix, _ in column.csv]
+
+    @property
+    def values(self) -> list[list[str]]:
+        """The cells of a CSV file, line by line."""
+        return [
+            [
+                text(cell)
+                for column, cell in zip(self.columns, [line.head, *line.cells], strict=True)
+                for _, text in column.csv
+            ]
+            for line in self.lines
+            if line.only != "markdown"
+        ]
+
+    @property
+    def footnotes(self) -> list[str]:
+        """The texts of its footnotes, in the order of their first use."""
+        notes = Footnotes()
+        number_all(self, notes)
+        return notes.texts
+
+    def tidy(self) -> Iterator[Observation]:
+        """Every number of the table, one at a time."""
+        for line in self.lines:
+            for column, cell in zip(self.columns[1:], line.cells, strict=True):
+                if cell.value is not None:
+                    spread = (cell.low, cell.high, cell.deviation, cell.n)
+                    yield Observation(self.title, line.label, column.title, cell.value, *spread, cell.keys)
+
+    def of(self, labels: Collection[str]) -> Frame:
+        """The same table with the lines of these labels alone."""
+        return replace(self, lines=tuple(line for line in self.lines if line.label in labels))
+
+    def noted(self, *notes: str) -> Frame:
+        """The same table with these further sentences below it."""
+        return replace(self, notes=(*self.notes, *notes))
+
+
+def number_all(frame: Frame, notes: Footnotes) -> None:
+    """Number the footnotes of a table in the order of reading: line by line, from left to right."""
+    for line in frame.printed_lines:
+        for note in (*line.footnotes, *(note for cell in line.cells for note in cell.footnotes)):
+            notes.number(note)
+
+
+def words_of(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Frame:
+    """A table of texts that are the same in all its forms.
 
     Args:
-        results: a folder of records.
-        everything: also the trainings that newer ones of the same name replace.
-
-    Raises:
-        NothingMeasured: no record there has a score.
+        words: titles of the columns that are printed to the left.
     """
-    import pandas
-
-    records = [record for record in Store(Path(results)).records() if record.status == "ok"]
-    shown = {record.key for group in groups(records) for record in group.records}
-    taught = _scores_of_teachers(records)
-    lines = [line for r in records if everything or r.key in shown for line in _lines(r, r.key in shown, taught)]
-    if not lines:
-        raise NothingMeasured(nothing_in(Path(results)))
-    return pandas.DataFrame(lines).astype({"max_train_rows": "Int64", "parameters": "Int64", "flops": "Int64"})
-
-
-def _lines(record: Record, newest: bool, taught: Scores) -> list[dict[str, Any]]:
-    cell, sizes, train = record.cell, record.sizes, record.train
-    found = []
-    for evaluation, scores in record.scores.items():
-        for number, (metric, score) in enumerate(scores.items()):
-            of_teacher = taught.get(_place(record, evaluation, metric))
-            found.append(
-                {
-                    "data": cell.data.slug,
-                    "task": "+".join(cell.tasks),
-                    "set": evaluation,
-                    "metric": metric,
-                    "headline": number == 0,
-                    "row": record.row,
-                    "method": cell.method,
-                    "version": cell.version,
-                    "point": record.point,
-                    "seed": cell.seed,
-                    "score": 100 * score,
-                    "teacher_score": None if of_teacher is None else 100 * of_teacher,
-                    "retention": 100 * score / of_teacher if of_teacher and of_teacher > 0 else None,
-                    "parameters": sizes.parameters if sizes else None,
-                    "flops": sizes.flops if sizes else None,
-                    "train_seconds": train.seconds_own if train else None,
-                    "train_rows": cell.data.rows["train"],
-                    "max_train_rows": cell.data.max_train_rows,
-                    "teacher": cell.teacher.name,
-                    "recipe": cell.recipe["name"],
-                    "epochs": cell.recipe["epochs"],
-                    "optimizer": cell.recipe.get("optimizer", ADAMW),
-                    "precision": cell.numeric.precision,
-                    "threads": cell.numeric.threads,
-                    "device": cell.numeric.device,
-                    "newest": newest,
-                    "key": record.key,
-                }
-            )
-    return found
-
-
-def _scores_of_teachers(records: list[Record]) -> Scores:
-    return {
-        _place(record, evaluation, metric): score
-        for record in records
-        if record.cell.method == TEACHER
-        for evaluation, scores in record.scores.items()
-        for metric, score in scores.items()
-    }
-
-
-def _place(record: Record, evaluation: str, metric: str) -> tuple[Any, ...]:
-    """What a student's score and that of its own teacher have in common: teacher, examples, arithmetic and metric."""
-    cell = record.cell
-    examples = cell.data.evaluation.get(evaluation, "")
-    return cell.tasks, cell.teacher.key, examples, canonical(cell.numeric.identity()), evaluation, metric
+    columns = tuple(Column(name, name in words) for name in header)
+    return Frame(title, columns, tuple(Line(row[0], tuple(map(Cell, row[1:]))) for row in rows))

@@ -1,4 +1,4 @@
-"""Records sorted into groups that may stand in one table. No torch, no clock."""
+"""Records sorted into groups that share a table. No torch, no clock."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bench.record.keys import canonical
 from bench.record.newest import LeftOut, newest
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
+from bench.record.task_facts import DataFacts, data_facts
 from bench.stats.metrics import label_of
 from bench.stats.ratios import Ratio
 
@@ -37,7 +38,7 @@ class Column:
 
 @dataclass
 class Group:
-    """Records that may stand in one table: same data source, teacher, recipe and numerics."""
+    """Records that share a table: same data source, teacher, recipe and numerics."""
 
     data: str
     slug: str
@@ -67,6 +68,8 @@ class Group:
     """labels of rows in this order, where it is given; other rows come after them"""
     suspicions: dict[tuple[str, Column], list[str]] = field(default_factory=dict)
     """(row, column) -> what is suspect about its answers"""
+    baselines: dict[Column, float] = field(default_factory=dict)
+    """column -> percent that the best single answer to every example scores"""
     left_out: list[LeftOut] = field(default_factory=list)
     """records under the name of a newer training"""
     aside: Sequence[str] = ()
@@ -82,6 +85,11 @@ class Group:
     def title(self) -> str:
         limit = f", at most {self.max_train_rows:,} training rows" if self.max_train_rows else ""
         return f"{self.data}{limit}; teacher {self.teacher}, {self.origin}"
+
+    @property
+    def facts(self) -> DataFacts:
+        """What its examples are."""
+        return data_facts(self.slug)
 
     @property
     def tasks(self) -> list[str]:
@@ -210,7 +218,7 @@ def _uncut(group: Group, whole: Group) -> list[Record]:
 
 
 def _group(found: dict[tuple, Group], record: Record) -> Group:
-    """The table in which a record stands."""
+    """The table to which a record belongs."""
     cell = record.cell
     limit, recipe, epochs = cell.data.max_train_rows, cell.recipe["name"], cell.recipe["epochs"]
     optimizer = cell.recipe.get("optimizer", ADAMW)

@@ -9,6 +9,7 @@ from bench.plan.spelling import CHECKPOINT
 from bench.record.cell import TEACHER
 from bench.record.recipe import ADAMW, PAPER, START, TEACHER_LEARNING_RATES, WIDE, Recipe
 from bench.record.schema import Record
+from bench.record.task_facts import SAMPLE
 from bench.report.groups import Group
 
 FINE_TUNED = "fine-tuned"
@@ -27,7 +28,7 @@ OF_STUDENTS, ON_TEXT = written(Recipe().learning_rate), written(START.learning_r
 
 def rates_line(group: Group) -> str:
     """Every row's rate, the rule that gives it, and on which rows the rates were looked at; "" where nothing was trained."""
-    trained = [record for record in group.records if _was_trained(record)]
+    trained = [record for record in group.records if was_trained(record)]
     if not trained:
         return ""
     students = [record for record in trained if record.cell.method != TEACHER]
@@ -71,7 +72,8 @@ def optimizers_by_papers(students: Iterable[Record]) -> list[str]:
     return sorted(named)
 
 
-def _was_trained(record: Record) -> bool:
+def was_trained(record: Record) -> bool:
+    """Whether the harness trained this row: no finished checkpoint, and no teacher that was given as it is."""
     cell = record.cell
     return cell.method != CHECKPOINT and (cell.method != TEACHER or cell.teacher.origin == FINE_TUNED)
 
@@ -86,7 +88,7 @@ def _rule() -> str:
 
 def _choice(group: Group, of_students: bool) -> str:
     """What reports/LOG.md says of the choice, in short."""
-    suite = "the sample suite" + (", this report's own data" if group.slug.startswith("sample-") else "")
+    suite = "the sample suite" + (", this report's own data" if group.facts.source == SAMPLE else "")
     said = [
         f"The teachers' {OF_NARROW} was chosen on development rows of {suite}; their {OF_WIDE} is the literature's."
     ]

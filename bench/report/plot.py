@@ -13,7 +13,7 @@ from typing import Any
 from bench.record.cell import TEACHER
 from bench.report.escape import flat
 from bench.report.groups import Group
-from bench.report.tables import counted, sound_teacher
+from bench.report.tables.parts import counted, sound_teacher
 from bench.stats.summary import summarise
 
 GREY, BLUE, LIGHT = "#444444", "#1f6fb4", "#a9c6e0"
@@ -118,7 +118,7 @@ def drawn(text: str) -> str:
 
 
 def _label(point: Point, teacher: float | None) -> str:
-    """A student that is not cheaper than its teacher claims no percentage."""
+    """A student that is not cheaper than its teacher has no percentage."""
     if point.label == TEACHER:
         return point.label
     if teacher is not None and point.cost >= teacher:

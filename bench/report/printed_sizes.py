@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.errors import InputError
+from bench.report.frame import EXACT, TEXT, Cell, Column, Frame, Line
 from bench.report.published import FOLDER, rows_of
-from bench.report.tables import Table
 
 FIGURE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 FILE = FOLDER / "sizes" / "printed.csv"
@@ -72,38 +72,54 @@ def rule_of(printed: str, counted: Mapping[str, int], unit: float) -> tuple[str,
     return rule, value, False
 
 
-def beside_counts(named: Sequence[tuple[PrintedSize, Counted]]) -> Table:
+def beside_counts(named: Sequence[tuple[PrintedSize, Counted]]) -> Frame:
     """Every printed figure with ours, the difference, and the convention that explains it, if one does."""
-    rows, values = [], []
-    fitting = total = 0
-    for size, counted in named:
-        for quantity, printed, conventions, unit, sign in (
-            ("parameters", size.parameters, counted.parameters, 1e6, "M"),
-            ("FLOPs", size.flops, counted.flops, 1e9, "G"),
-        ):
-            if not printed:
-                continue
-            own = next(iter(conventions.values()))
-            rule, value, fits = rule_of(printed, conventions, unit)
-            off = f"{100 * (value / unit / float(printed) - 1):+.1f} %"
-            total, fitting = total + 1, fitting + fits
-            rows.append(
-                [
-                    f"{size.source}, {size.table}: {size.system}",
-                    size.row,
-                    quantity,
-                    f"{printed} {sign}",
-                    f"{own / unit:.2f} {sign}",
-                    f"{100 * (own / unit / float(printed) - 1):+.1f} %",
-                    rule if fits else f"none found; nearest: {rule}, {value / unit:.2f} {sign}, {off}",
-                ]
-            )
-            values.append([*rows[-1][:3], printed, f"{own / unit:.4f}", *rows[-1][5:]])
-    header = ["Printed in", "Row here", "Quantity", "printed", "ours", "difference", "rule"]
-    table = Table("Printed sizes beside ours", header, rows, values)
-    table.notes.append(
-        f"{fitting} of {total} printed figures are, to their last digit, a count of the same model by the rule named; "
-        "ours is the whole classifier of two labels, and 2 x MACs at length 128. A rule that fits is an inference: "
+    found = [
+        _line(size, one)
+        for size, counted in named
+        for one in (
+            Figure("parameters", size.parameters, counted.parameters, 1e6, "M"),
+            Figure("FLOPs", size.flops, counted.flops, 1e9, "G"),
+        )
+        if one.printed
+    ]
+    words = {"Row here", "Quantity", "rule"}
+    names = ("Printed in", "Row here", "Quantity", "printed", "ours", "difference", "rule")
+    columns = tuple(Column(name, name in words, EXACT if name == "ours" else TEXT) for name in names)
+    note = (
+        f"{sum(fits for _, fits in found)} of {len(found)} printed figures are, to their last digit, a count of the same model "
+        "by the rule named; ours is the whole classifier of two labels, and 2 x MACs at length 128. A rule that fits is an inference: "
         "no paper states its own."
     )
-    return table
+    return Frame("Printed sizes and ours", columns, tuple(line for line, _ in found), (note,))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One printed figure, and the counts of the same model under every convention."""
+
+    quantity: str
+    printed: str
+    conventions: Mapping[str, int]
+    unit: float
+    sign: str
+
+    def off(self, count: int) -> str:
+        """How far a count is from the printed figure."""
+        return f"{100 * (count / self.unit / float(self.printed) - 1):+.1f} %"
+
+
+def _line(size: PrintedSize, one: Figure) -> tuple[Line, bool]:
+    """The line of a figure, and whether a rule gives its digits."""
+    own = next(iter(one.conventions.values()))
+    rule, value, fits = rule_of(one.printed, one.conventions, one.unit)
+    nearest = f"none found; nearest: {rule}, {value / one.unit:.2f} {one.sign}, {one.off(value)}"
+    cells = (
+        Cell(size.row),
+        Cell(one.quantity),
+        Cell(f"{one.printed} {one.sign}", value=float(one.printed), plain=one.printed),
+        Cell(f"{own / one.unit:.2f} {one.sign}", value=own / one.unit),
+        Cell(one.off(own)),
+        Cell(rule if fits else nearest),
+    )
+    return Line(f"{size.source}, {size.table}: {size.system}", cells), fits

@@ -1,4 +1,4 @@
-"""What a table becomes: GitHub Markdown, CSV, LaTeX for a paper, or plain text for a terminal. No torch, no clock."""
+"""What a frame becomes: GitHub Markdown, CSV, LaTeX for a paper, or text for a terminal. No torch, no clock."""
 
 from __future__ import annotations
 
@@ -13,41 +13,76 @@ from pathlib import Path
 from tabulate import tabulate
 
 from bench.record.store import write_atomically
-from bench.report.escape import cell, csv_cell, flat
-from bench.report.tables import Footnotes, Table
-
-WORDS = {"start", "stage", "term", "where", "comparable", "Row here", "Quantity", "rule"}
-"""Columns of words: they stand left."""
+from bench.report.escape import cell as escaped
+from bench.report.escape import csv_cell, flat
+from bench.report.frame import Cell, Footnotes, Frame, number_all
 
 
 @dataclass(frozen=True)
 class Paper:
-    """What a table takes along into a paper, where nothing of the report stands around it."""
+    """What a table takes along into a paper, where the rest of the report is missing."""
 
     caption: str
     """what the numbers are of"""
     warnings: Sequence[str] = ()
     """what a reader has to know before the first number, as Markdown"""
-    footnotes: Footnotes | None = None
     sources: Sequence[str] = ()
     """where the numbers come from: comments in the file"""
 
 
-def write_table(folder: Path, stem: str, table: Table, title: str = "", paper: Paper | None = None) -> None:
+def write_table(folder: Path, stem: str, frame: Frame, title: str = "", paper: Paper | None = None) -> None:
     """``STEM.csv``, and ``.tex`` with it where there is a ``paper``; ``title`` in the place of the table's own."""
-    write_atomically(folder / f"{stem}.csv", csv_of(table).encode())
+    write_atomically(folder / f"{stem}.csv", to_csv(frame).encode())
     if paper is not None:
-        write_atomically(folder / f"{stem}.tex", latex_of(table, title or table.title, paper, f"tab:{stem}").encode())
+        write_atomically(folder / f"{stem}.tex", to_latex(frame, title or frame.title, paper, f"tab:{stem}").encode())
 
 
-def aligned(table: Table) -> list[str]:
+def aligned(frame: Frame) -> list[str]:
     """``left`` or ``right`` for each column."""
-    return ["left" if i == 0 or name in WORDS else "right" for i, name in enumerate(table.header)]
+    return ["left" if i == 0 or column.words else "right" for i, column in enumerate(frame.columns)]
 
 
-def grid(table: Table) -> str:
-    """The table as GitHub Markdown; numbers stay as they were formatted."""
-    return github(table.rows, table.header, aligned(table))
+def to_markdown(frame: Frame, notes: Footnotes | None = None) -> str:
+    """The table as GitHub Markdown; numbers stay as they were formatted.
+
+    Args:
+        notes: the footnotes of all tables so far, to which those of this one are added.
+    """
+    numbered = Footnotes() if notes is None else notes
+    number_all(frame, numbered)
+
+    def text(cell: Cell) -> str:
+        marked = " ".join([cell.text, *(f"[{numbered.number(note)}]" for note in cell.footnotes)])
+        return f"**{marked}**" if cell.bold else marked
+
+    rows = [[text(cell) for cell in (line.head, *line.cells)] for line in frame.printed_lines]
+    if frame.width is None:
+        return github(rows, frame.header, aligned(frame))
+    columns = [[escaped(name) for name in column] for column in zip(frame.header, *rows, strict=True)]
+    return "\n\n".join(_block(columns, aligned(frame), block) for block in _blocks(columns, frame.width))
+
+
+def _blocks(columns: Sequence[Sequence[str]], width: int) -> list[list[int]]:
+    """The numbers of the columns in each table: the first column in all of them, and as many others as fit."""
+    sizes = [max(map(len, column)) + 3 for column in columns]
+    blocks: list[list[int]] = [[0]]
+    for i in range(1, len(columns)):
+        if len(blocks[-1]) > 1 and 1 + sum(sizes[j] for j in blocks[-1]) + sizes[i] > width:
+            blocks.append([0])
+        blocks[-1].append(i)
+    return blocks
+
+
+def _block(columns: Sequence[Sequence[str]], sides: Sequence[str], block: Sequence[int]) -> str:
+    """Some columns as one Markdown table without further spaces."""
+    sizes = {i: max(3, *map(len, columns[i])) for i in block}
+    lines = [
+        [columns[i][row].ljust(sizes[i]) if sides[i] == "left" else columns[i][row].rjust(sizes[i]) for i in block]
+        for row in range(len(columns[0]))
+    ]
+    rule = [("-" * (sizes[i] + 2) if sides[i] == "left" else "-" * (sizes[i] + 1) + ":") for i in block]
+    head, *rows = (f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join([head, f"|{'|'.join(rule)}|", *rows])
 
 
 def github(rows: Sequence[Sequence[str]], header: Sequence[str], sides: Sequence[str] | str) -> str:
@@ -57,7 +92,7 @@ def github(rows: Sequence[Sequence[str]], header: Sequence[str], sides: Sequence
         sides: ``left`` or ``right``, of each column or of all.
     """
     columns = [sides] * len(header) if isinstance(sides, str) else list(sides)
-    cells, heads = [[cell(text) for text in row] for row in rows], [cell(name) for name in header]
+    cells, heads = [[escaped(text) for text in row] for row in rows], [escaped(name) for name in header]
     return tabulate(cells, headers=heads, tablefmt="github", colalign=columns if cells else None, disable_numparse=True)
 
 
@@ -67,9 +102,10 @@ NAME = 40
 """Characters of a row's name in a line of a terminal; longer ones go on in the next."""
 
 
-def plain(table: Table, width: int = TERMINAL) -> str:
+def to_terminal(frame: Frame, width: int = TERMINAL) -> str:
     """The table as plain text: no footnotes, ``*`` behind what is bold, and columns that do not fit in a block below."""
-    columns = [[_lines(name), *(_bare(row[i]) for row in table.rows)] for i, name in enumerate(table.header)]
+    lines = [[line.head, *line.cells] for line in frame.printed_lines]
+    columns = [[_lines(name), *(_bare(cells[i]) for cells in lines)] for i, name in enumerate(frame.header)]
     columns[0] = [columns[0][0], *(_wrapped(name) for name in columns[0][1:])]
     sizes = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
     blocks: list[list[int]] = [[0]]
@@ -77,7 +113,7 @@ def plain(table: Table, width: int = TERMINAL) -> str:
         if len(blocks[-1]) > 1 and sum(sizes[j] + 2 for j in blocks[-1]) + sizes[i] > width:
             blocks.append([0])
         blocks[-1].append(i)
-    lefts = [side == "left" for side in aligned(table)]
+    lefts = [side == "left" for side in aligned(frame)]
 
     def line(block: Sequence[int], row: int) -> list[str]:
         """The lines of one row, each cell from the top."""
@@ -92,15 +128,14 @@ def plain(table: Table, width: int = TERMINAL) -> str:
     drawn = []
     for block in blocks:
         rule = "  ".join("-" * sizes[i] for i in block)
-        below = [text for row in range(1, len(table.rows) + 1) for text in line(block, row)]
+        below = [text for row in range(1, len(lines) + 1) for text in line(block, row)]
         drawn.append("\n".join([*line(block, 0), rule, *below]))
     return "\n\n".join(drawn)
 
 
-def _bare(text: str) -> str:
-    """A cell without the marks of footnotes; ``*`` behind it where it was bold."""
-    text = re.sub(r" \[\d+\]", "", flat(text))
-    return f"{text[2:-2]} *" if text.startswith("**") and text.endswith("**") else text
+def _bare(cell: Cell) -> str:
+    """The words of a cell; ``*`` behind them where they are bold."""
+    return flat(cell.text) + (" *" if cell.bold else "")
 
 
 def _lines(name: str) -> str:
@@ -119,12 +154,12 @@ def _wrapped(name: str) -> str:
     return "\n".join(line[i : i + NAME] for line in lines for i in range(0, max(len(line), 1), NAME))
 
 
-def csv_of(table: Table) -> str:
+def to_csv(frame: Frame) -> str:
     """Plain numbers, unrounded where the table has them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([csv_cell(name) for name in table.values_header or table.header])
-    writer.writerows([csv_cell(value) for value in row] for row in table.values)
+    writer.writerow([csv_cell(name) for name in frame.values_header])
+    writer.writerows([csv_cell(value) for value in row] for row in frame.values)
     return out.getvalue()
 
 
@@ -134,7 +169,6 @@ SPECIAL = str.maketrans(
     | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "±": r"$\pm$", "×": r"$\times$", "–": "--"}
     | {"…": r"\ldots{}", "≥": r"$\geq$", "≤": r"$\leq$", "→": r"$\rightarrow$"}
 )
-MARK = re.compile(r"(?: ?\[\d+\])+")
 
 
 def tex(text: str) -> str:
@@ -161,32 +195,25 @@ def _row(cells: Iterable[str]) -> str:
     return ("{}" if text.lstrip().startswith(("[", "*")) else "") + text + r" \\"
 
 
-def latex_of(table: Table, title: str, paper: Paper, label: str) -> str:
+def _tex_cell(cell: Cell, own: Footnotes) -> str:
+    """A cell as LaTeX, with the numbers of its footnotes."""
+    numbers = ",".join(str(own.number(note)) for note in cell.footnotes)
+    # control characters, which no text has, stand for commands until the text is escaped
+    marked = flat(cell.text) + (f"\0{numbers}\1" if numbers else "")
+    written = _tex(f"**{marked}**" if cell.bold else marked)
+    return written.replace("\0", r"\textsuperscript{").replace("\1", "}")
+
+
+def to_latex(frame: Frame, title: str, paper: Paper, label: str) -> str:
     """A ``table*`` with ``booktabs`` rules, no wider than the text (``graphicx``); footnotes numbered anew below it.
 
-    Where the numbers come from stands above it as comments.
+    Where the numbers come from is above it as comments.
     """
-    own: list[str] = []  # footnotes of this table, in the order of their first use
-
-    def inside(text: str) -> str:
-        text = flat(text)
-        if paper.footnotes is None:
-            return _tex(text)
-        shown, last = [], 0
-        for found in MARK.finditer(text):
-            numbers = [int(number) for number in re.findall(r"\d+", found.group(0))]
-            if not all(1 <= number <= len(paper.footnotes.texts) for number in numbers):
-                continue  # brackets of somebody's own, in a row's name
-            notes = [paper.footnotes.texts[number - 1] for number in numbers]
-            own.extend(note for note in dict.fromkeys(notes) if note not in own)
-            shown += [text[last : found.start()], f"\0{','.join(str(own.index(note) + 1) for note in notes)}\1"]
-            last = found.end()
-        marked = _tex("".join([*shown, text[last:]]))  # the marks of footnotes are control characters
-        return marked.replace("\0", r"\textsuperscript{").replace("\1", "}")
-
-    rows = [_row(map(inside, row)) for row in [table.header, *table.rows]]
-    notes = [rf"\textsuperscript{{{number}}} {tex(note)}" for number, note in enumerate(own, start=1)]
-    below = [*(tex(line) for line in [*paper.warnings, *table.notes] if line), *notes]
+    own = Footnotes()
+    lines = [[Cell(name) for name in frame.header], *([line.head, *line.cells] for line in frame.printed_lines)]
+    rows = [_row([_tex_cell(cell, own) for cell in cells]) for cells in lines]
+    notes = [rf"\textsuperscript{{{number}}} {tex(note)}" for number, note in enumerate(own.texts, start=1)]
+    below = [*(tex(line) for line in [*paper.warnings, *frame.notes] if line), *notes]
     return (
         "\n".join(
             [
@@ -197,7 +224,7 @@ def latex_of(table: Table, title: str, paper: Paper, label: str) -> str:
                 rf"\caption{{{tex(f'{title}. {paper.caption}.')}}}",
                 rf"\label{{{label}}}",
                 r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-                rf"\begin{{tabular}}{{{''.join(side[0] for side in aligned(table))}}}",
+                rf"\begin{{tabular}}{{{''.join(side[0] for side in aligned(frame))}}}",
                 r"\toprule",
                 rows[0],
                 r"\midrule",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.plan.commands import is_own, source_options, typed_task
-from bench.plan.request import AUGMENTED, HELD_BACK, NUMBERS, OPTION_OF, SAMPLE
+from bench.plan.request import NUMBERS, OPTION_OF, SAMPLE
 from bench.record.cell import TEACHER
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.record.task_facts import row_as_typed
 from bench.report.groups import Group
-
-SUFFIX = re.compile(r" \((best epoch|best of \d+)\)$")
-"""What a row's label has behind its spelling when its epoch or its settings were chosen."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ def commands(group: Group) -> list[str]:
     Folders and files are named without their place, which is the reader's to know. The trials of a search have none:
     they are made again by the search whose best row names them.
     """
-    if group.slug.endswith(HELD_BACK):
+    if group.facts.held_back and group.facts.augmented is None:
         return []
     asked: dict[tuple[str, _Asked], dict[str, set[int]]] = {}
     known = texts_known(group)
@@ -134,9 +131,9 @@ def _options(group: Group, asked: _Asked, further: Sequence[str] = (), recipe: b
     words += ["--epochs", f"{group.epochs:g}"] if group.recipe != "paper" else []
     words += _chosen_optimizer(group)
     words += ["--precision", group.precision] if group.precision != "fp32" else []
-    if augmented := AUGMENTED.search(group.slug):
-        words += ["--augment", augmented.group(1), "--augment-times", augmented.group(2)]
-        words += ["--word-vectors", augmented.group(3)] if augmented.group(3) else []
+    if augmented := group.facts.augmented:
+        words += ["--augment", augmented.kind, "--augment-times", str(augmented.times)]
+        words += ["--word-vectors", augmented.words] if augmented.words else []
     return _place(group, asked, words)
 
 
@@ -192,7 +189,7 @@ def _row(record: Record) -> str:
     cell = record.cell
     if cell.search is not None:
         return cell.search.of
-    return SUFFIX.sub("", cell.label) if cell.ablation_of is None else f"{SUFFIX.sub('', cell.ablation_of)}:ablate"
+    return row_as_typed(cell) if cell.ablation_of is None else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
 
 
 def located(group: Group, store: Store, records: Iterable[Record] | None = None) -> None:

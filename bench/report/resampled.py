@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from bench.record.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.groups import Column
+from bench.report.groups import Column, Group
 from bench.stats.metrics import metric_of
 from bench.stats.paired import resampled_scores
 
@@ -64,6 +65,30 @@ def resampled(column: Column, records: Sequence[Record], store: Store) -> Resamp
     assert labels is not None
     drawn = resampled_scores(list(predicted.values()), labels, column.metric, chance(column, "examples"))
     return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
+
+
+def finished(group: Group, label: str, column: Column) -> list[Record]:
+    """The finished records of a row in a column, in the order of their seeds."""
+    records = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
+    return sorted(records, key=lambda r: r.cell.seed)
+
+
+def resample(group: Group, store: Store) -> dict[Column, Resampled]:
+    """The stored answers of the group's records; columns without any are left out."""
+    made = {}
+    for column in group.columns:
+        records = [
+            r
+            for label in group.systems
+            for r in group.of(label, column.task)
+            if r.status == "ok" and column.evaluation in r.scores and store.has_predictions(r)
+        ]
+        if records:
+            made[column] = resampled(column, records, store)
+        shown = [r for r in records if r.cell.method == TEACHER and made[column].has([r])]
+        if len(shown) == 1:
+            made[column] = with_further_teachers(made[column], shown[0], records, store)
+    return made
 
 
 def with_further_teachers(made: Resampled, teacher: Record, students: Sequence[Record], store: Store) -> Resampled:

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.plan.request import AUGMENTED
 from bench.record.cell import TEACHER
 from bench.record.schema import Record, Sizes
+from bench.record.task_facts import row_as_typed
 from bench.report.groups import Group
-from bench.report.reproduce import SUFFIX
 
 UNKNOWN, NONE = "unknown", "none"
 CHECKPOINT, GIVEN, RANDOM = "checkpoint", "given", "random"
@@ -144,13 +143,13 @@ def changed(group: Group, record: Record) -> set[str] | None:
     """
     full = record.cell.ablation_of
     if full is None:
-        return set(settings_in(SUFFIX.sub("", record.cell.label)))
+        return set(settings_in(row_as_typed(record.cell)))
     others = [r.cell.settings for r in group.records if r.cell.label == full]
     if not others:
         return None
     own = record.cell.settings
     differing = {name for name in own.keys() | others[0].keys() if own.get(name) != others[0].get(name)}
-    return differing | set(settings_in(SUFFIX.sub("", full)))
+    return differing | set(settings_in(row_as_typed(record.cell, full)))
 
 
 def paired(group: Group, record: Record, theirs: Printed) -> bool:
@@ -258,7 +257,7 @@ def _choices(record: Record) -> list[str]:
 def _augmentation(group: Group, theirs: Printed) -> list[str]:
     if theirs.augmented == UNKNOWN:
         return ["augmentation not stated"]
-    ours = AUGMENTED.search(group.slug) is not None
+    ours = group.facts.augmented is not None
     if ours == (theirs.augmented == "yes"):
         return ["augmented in another way"] if ours else []
     return ["theirs with augmented training rows" if not ours else "ours with augmented training rows"]

@@ -30,6 +30,7 @@ from bench.record.code_hash import Code, scoring_code, training_code
 from bench.record.freshness import COMPUTED_BY
 from bench.record.schema import Failure, Record, TrainCost
 from bench.record.task_facts import TaskFacts, facts_of
+from bench.run.training_faults import faults_of_answers, faults_of_training
 from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.prediction import predict, score
@@ -73,9 +74,14 @@ def scored(
     sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
     if average := usage.pop("cost", None):
         sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
+    faults = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
+    for line in faults:
+        task_data.progress.say(f"suspect: {task.task.name}, {cell.label}, seed {cell.seed}: {line}")
     for name, logits in ((name, arrays[f"logits.{name}"]) for name in scores):
-        for line in suspicions(logits, arrays[f"labels.{name}"], task.task.labels, task.task.metrics[0]):
-            task_data.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {line}")
+        suspect = suspicions(logits, arrays[f"labels.{name}"], task.task.labels, task.task.metrics[0])
+        for suspicion in suspect:
+            task_data.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {suspicion}")
+        faults += faults_of_answers(name, suspect, cell.method == TEACHER)
     record = Record(
         key=record_key(cell, point),
         train_key=train_key(cell),
@@ -87,6 +93,7 @@ def scored(
         predicted=tuple(predicted),
         sizes=sized,
         usage=usage,
+        faults=tuple(faults),
         train=None if log is None else _cost(log, model if trained is None else trained, model, teacher),
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: _computed_by(cell, task.task.metrics).as_dict()},

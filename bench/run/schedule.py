@@ -6,6 +6,7 @@ A cell that another run on the same results folder works on is left to it; its r
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
@@ -21,7 +22,7 @@ from bench.record.claims import Claims
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
 from bench.run.outcome import Answer, FailedCell, Outcome
-from bench.run.recording import empty, failed, now
+from bench.run.recording import empty, failed, failure_of, now
 
 if TYPE_CHECKING:
     import numpy as np
@@ -224,7 +225,10 @@ class Schedule:
         self.outcome.failures += answer.not_saved
         answer.not_saved = []
         for file in answer.states:
-            file.unlink(missing_ok=True)
+            with contextlib.suppress(
+                OSError
+            ):  # a cache that cannot be written must not end a run; the file is forgotten later
+                file.unlink(missing_ok=True)
         for student in running.job.students:
             self.claims.release(self._claim_of(student))
         self._end(running.node)
@@ -272,7 +276,12 @@ class Schedule:
             self._write(failed(cell, started, why, self._tasks[cell.tasks[0]]), {})
 
     def _write(self, record: Record, arrays: dict[str, np.ndarray]) -> None:
-        self.store.write(record, arrays)
+        try:
+            self.store.write(record, arrays)
+        except ValueError as error:  # a number in it is none: no reader would take it
+            task = self._tasks[record.cell.tasks[0]]
+            record = failed(record.cell, record.started, failure_of(error, record.cell.method), task)
+            self.store.write(record)
         if record.status != "ok":
             self._note_failure(record)
             return

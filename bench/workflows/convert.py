@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from bench.data.hub import downloaded
 from bench.errors import InputError
 
 BINARY, SAFE = "pytorch_model.bin", "model.safetensors"
@@ -66,12 +67,10 @@ def _folder(source: str, offline: bool) -> Path:
         return path
     if source.startswith((".", "/", "~")):
         raise InputError(f"{source}: no such folder")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
-
-    try:
-        return Path(snapshot_download(source, allow_patterns=[BINARY, *BESIDE], local_files_only=offline))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
-        raise InputError(
-            f"{source}: no folder of that name, and the hub did not give it ({type(error).__name__})"
-        ) from None
+    return downloaded(
+        source,
+        [BINARY, *BESIDE],
+        offline,
+        f"{source}: no folder of that name, and the hub did not give it",
+        f"name a folder that has a {BINARY}",
+    )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
 from bench.report.escape import flat
 from bench.report.groups import Group
-from bench.report.render import TERMINAL, plain
-from bench.report.write import Written, warnings
+from bench.report.render import TERMINAL, to_terminal
+from bench.report.sources import warnings
+from bench.report.tables.accuracy import MAJORITY
+from bench.report.write import Written
 from bench.run.outcome import FailedCell
 from bench.stats.summary import summarise
 
@@ -23,15 +24,15 @@ def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
     group, table = written.group, written.tables[0]
     named = {cell.label for cell in cells}
     of_rows = {label: {r.cell.label for r in group.of(label)} for label in group.systems}
-    kept = [i for i, label in enumerate(group.systems) if label == TEACHER or of_rows[label] & named]
+    kept = [label for label in group.systems if label == TEACHER or of_rows[label] & named]
     said = [group.title, *(line.replace("**", "") for line in warnings(group) if line)]
     lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
-    lines += [plain(replace(table, rows=[table.rows[i] for i in kept])), ""]
+    lines += [to_terminal(table.of([*kept, MAJORITY])), ""]
     lines.append("Percent, development sets. * is the best student of a column. The report has the footnotes.")
-    if further := len(table.rows) - len(kept):
+    if further := len(group.systems) - len(kept):
         lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
     tasks = {task for cell in cells for task in cell.tasks}
-    best = _best(group, [group.systems[i] for i in kept], tasks)
+    best = _best(group, kept, tasks)
     if len(best) == 2:
         words = ["python", "-m", "bench", "compare", *best, "--results", str(results)]
         lines.append(f"next: {shlex.join(words)}")

@@ -11,7 +11,7 @@ import methods
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.build import Plan, Planned, build
 from bench.plan.from_record import request_of, spelling_of
-from bench.plan.request import AUGMENTED, HELD_BACK, Request
+from bench.plan.request import Request
 from bench.plan.show import state
 from bench.plan.spelling import CHECKPOINT, parse_rows
 from bench.record.cell import TEACHER, Cell, record_key
@@ -20,6 +20,7 @@ from bench.record.differences import Difference, differences
 from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, other_version
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.record.task_facts import data_facts
 from bench.workflows.why_inputs import SHORT, Inputs, inputs_of, shown
 
 
@@ -283,9 +284,9 @@ def _no_folder(cell: Cell) -> str:
 
 def _not_compared(record: Record, plan: Plan) -> list[str]:
     """What the plan cannot be asked without further options."""
-    augmented = AUGMENTED.search(record.cell.data.slug)
-    if augmented and augmented.group(3) and plan.request.word_vectors is None:
-        return [f"the word vectors {augmented.group(3)}: the plan is without them; add --word-vectors FILE"]
+    augmented = data_facts(record.cell.data.slug).augmented
+    if augmented and augmented.words and plan.request.word_vectors is None:
+        return [f"the word vectors {augmented.words}: the plan is without them; add --word-vectors FILE"]
     return []
 
 
@@ -295,7 +296,7 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
     by_tune = "; `tune` finds what a search chose, `run` does not" if only_tune else ""
     if differs:
         return f"a run has another cell in its place: {record_key(cell, record.point)[:SHORT]}{by_tune}", True
-    if AUGMENTED.sub("", record.cell.data.slug).endswith(HELD_BACK):
+    if data_facts(record.cell.data.slug).held_back:
         return "`tune` finds this trial; `run` scores no rows that are held back", False
     if record.cell.method == CHECKPOINT and planned.cell.method == TEACHER:
         return (

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench.plan.artefacts import asked_by
 from bench.plan.build import Plan, Planned
-from bench.plan.request import AUGMENTED
 from bench.plan.spelling import MethodRow
 from bench.record.cell import TEACHER, Cell
 from bench.record.differences import ABSENT, Difference, differing, identity
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.record.task_facts import data_facts
 
 if TYPE_CHECKING:
     from bench.plan.artefacts import ArtefactPlan
@@ -66,7 +66,7 @@ def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, pla
         return _of_teacher(task.task.name, one.ours, record, plan, store)
     if one.field.startswith("together.") and one.field.endswith(".teacher"):
         return _of_teacher(one.field.split(".")[1], one.ours, record, plan, store)
-    if one.field == "data" and task.augmentation is not None and AUGMENTED.search(record.cell.data.slug):
+    if one.field == "data" and task.augmentation is not None and data_facts(record.cell.data.slug).augmented:
         return _of_augmented(record, task, plan)
     name = one.field.removeprefix("artefacts.")
     if name == one.field or not isinstance(planned.row, MethodRow):
@@ -92,7 +92,7 @@ def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -
     if tuned is None:  # a student has a recipe, a version and a seed of its own
         fields = [name for name in fields if not name.startswith(("recipe.", "version", "seed"))]
         unknown.append("its recipe and version, because its own record is not in the folder")
-    if AUGMENTED.search(ours.data.slug):  # these rows are the students'
+    if data_facts(ours.data.slug).augmented:  # these rows are the students'
         fields.remove("data")
         unknown.append("the training rows before they were augmented")
     return _compared(fields, of_record, of_plan, unknown)
@@ -109,11 +109,15 @@ def _alone(cell: Cell, task: str) -> Cell:
 
 def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> Inputs:
     """Of augmented rows: rules and number of variants are in the name of the data."""
-    ours, today = (AUGMENTED.search(slug) for slug in (record.cell.data.slug, task.data.slug))
+    ours, today = (data_facts(slug).augmented for slug in (record.cell.data.slug, task.data.slug))
     assert ours is not None
     assert today is not None
-    names = ("the rules", "the number of variants", "the name of the word vectors")
-    pairs = [one for one in zip(names, ours.groups(), today.groups(), strict=True) if one[1:] != (None, None)]
+    pairs: list[tuple[str, Any, Any]] = [
+        ("the rules", ours.kind, today.kind),
+        ("the number of variants", ours.times, today.times),
+    ]
+    if ours.words or today.words:
+        pairs.append(("the name of the word vectors", ours.words or None, today.words or None))
     pairs.append(("the teacher's checkpoint", record.cell.teacher.base, task.teacher.base))
     unknown = ["the training rows before they were augmented"]
     if not task.masked_head:

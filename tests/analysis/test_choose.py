@@ -38,13 +38,13 @@ def store(tmp_path):
 def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     (choice,) = choose(store.root, Budget(flops=2.0))
     assert [c.label for c in choice.candidates] == ["wide", "small", "twin", "poor"]
-    assert [c.verdict for c in choice.candidates] == ["cannot tell"] * 3 + ["worse"]
+    assert [c.verdict for c in choice.candidates] == ["inconclusive"] * 3 + ["worse"]
     assert [c.label for c in choice.as_good] == ["small", "twin", "wide"], "of one size the better one first"
     assert choice.left_out == {"dear": "10.00 G FLOPs", "half": "no score on sst2"}
     said = " ".join(choice.said())
     assert "Highest mean of what fits: wide" in said
-    assert "The cheapest that these examples cannot separate from it: small" in said
-    assert "These examples also cannot separate it from: twin." in said
+    assert "The cheapest row that is not significantly different from it: small" in said
+    assert "Not significantly different from it, too: twin." in said
     assert [row[6] for row in choice.table().rows[3:]] == ["< 0.001"], "no p is 0"
     gap = choice.candidates[3]
     assert gap.low < gap.score - choice.candidates[0].score < gap.high < 0
@@ -100,7 +100,7 @@ def test_of_equal_rows_the_best_is_the_cheapest_and_the_others_are_named(store):
     (choice,) = choose(store.root, Budget(flops=0.7))
     said = choice.said()
     assert said[0].startswith("Highest mean of what fits: small")
-    assert said[1] == "These examples cannot separate it from: twin."
+    assert said[1] == "Not significantly different from it: twin."
 
 
 def test_more_budget_never_gives_a_worse_best(store):

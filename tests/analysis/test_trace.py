@@ -12,9 +12,11 @@ from bench.errors import InputError
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.report.speed_tables import speed_tables
-from bench.report.tables import Footnotes, ablation, accuracy, reappearance
-from bench.report.training_tables import cost
+from bench.report.tables.ablations import ablation
+from bench.report.tables.accuracy import accuracy
+from bench.report.tables.cost import cost
+from bench.report.tables.reappearance import reappearance
+from bench.report.tables.speed import speed_tables
 
 CONDITIONS = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=8, length="128")
 SESSION = SpeedRecord(
@@ -36,8 +38,7 @@ def numbers(cell: str) -> list[str]:
 
 def test_every_number_of_the_tables_is_found(paper_store):
     (group,) = groups(paper_store.records())
-    notes = Footnotes()
-    tables = [accuracy(group, notes), reappearance(group, notes), ablation(group, notes), cost(group)]
+    tables = [accuracy(group), reappearance(group), ablation(group), cost(group)]
     for table in filter(None, tables):
         for row in table.rows:
             for title, cell in zip(table.header[1:], row[1:], strict=True):

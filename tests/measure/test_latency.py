@@ -19,7 +19,8 @@ from bench.measure.backends import runner
 from bench.measure.busy_mark import training_here, trainings
 from bench.measure.latency import full_length, load_of_task, time_in_turns, warm_up
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
-from bench.report.speed_tables import conditions_of, speed_tables, speed_up
+from bench.report.speed import conditions_of, speed_up
+from bench.report.tables.speed import speed_tables
 from bench.report.write import write_speed_report
 from bench.stats.ratios import percentile
 from bench.workflows import speed

@@ -17,7 +17,7 @@ from bench.measure.flops import macs
 from bench.measure.parameters import count
 from bench.plan.untrained import counts_of
 from bench.report.printed_sizes import beside_counts, printed_sizes, rule_of
-from bench.report.write import grid
+from bench.report.render import to_markdown
 from bench.train.prediction import score
 from methods.families import Cost, cost
 
@@ -96,7 +96,7 @@ def test_printed_sizes_are_recognised_by_their_rule():
     assert rules["BERT4-PKD", "parameters", "52.2 M"] == "encoder without pooler"
     assert rules["MobileBERT_TINY", "parameters", "15.1 M"].startswith("none found")
     committed = (REPORTS / "printed-sizes.md").read_text()
-    assert grid(table) in committed
+    assert to_markdown(table) in committed
     assert table.notes[0] in committed
 
 

@@ -21,9 +21,12 @@ from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.reproduce import commands, located
-from bench.report.tables import Footnotes, accuracy, behind, sizes_of
-from bench.report.training_tables import cost, gradient_shares
-from bench.report.write import provenance, warnings
+from bench.report.sources import provenance, warnings
+from bench.report.tables.accuracy import accuracy
+from bench.report.tables.cost import cost
+from bench.report.tables.gradient_shares import gradient_shares
+from bench.report.tables.provenance import record_keys
+from bench.report.tables.sizes import sizes_of
 
 REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
 RTE = REFERENCE / "folder-glue" / "rte"
@@ -246,11 +249,10 @@ def readers(root: Path) -> None:
     store = Store(root)
     records = list(store.records())
     for group in groups(records, store.freshness):
-        notes = Footnotes()
         located(group, store, records)
-        for table in (accuracy, behind):
-            table(group, notes) if table is accuracy else table(group)
-        cost(group), gradient_shares(group), sizes_of(group), warnings(group), commands(group)
+        for table in (accuracy, record_keys, cost, gradient_shares, sizes_of):
+            table(group)
+        warnings(group), commands(group)
         provenance(group.records, group.freshness)
     list(_all(records, []))
 

@@ -12,12 +12,13 @@ import tiny
 
 from bench.data.tasks import GLUE, Task
 from bench.errors import CellError
-from bench.record.cell import record_key, train_key
+from bench.record import task_facts
+from bench.record.cell import Search, Selection, Trial, record_key, train_key
 from bench.record.schema import load
 from bench.record.store import Store
-from bench.record.task_facts import TaskFacts, facts_of, lifted
+from bench.record.task_facts import Augmented, TaskFacts, data_facts, facts_of, lifted, row_as_typed
 from bench.report.groups import groups
-from bench.report.paired_comparisons import faults_of
+from bench.report.suspicions import faults_of
 from bench.run.recording import _check_shapes, empty, now
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,3 +114,37 @@ def test_a_run_writes_the_facts(bench, teacher_folder, tmp_path):
     written = [json.loads(file.read_text()) for file in (tmp_path / "r").glob("*/*/*/*/attempt-1.json")]
     assert len(written) == 2
     assert all(body["task"] == facts_of(OWN).model_dump(mode="json") for body in written)
+
+
+@pytest.mark.parametrize(
+    "base", ["sample-v1", "glue-hub", "folder-glue", "folder-my-own-glue", "own-reviews", "folder-sample-x"]
+)
+@pytest.mark.parametrize("half", ["", "-half-dev"])
+@pytest.mark.parametrize("held", ["", "-held-back"])
+@pytest.mark.parametrize(
+    ("augmented", "made"),
+    [
+        ("", None),
+        ("-rules-augmented-2", Augmented("rules", 2, "")),
+        ("-masked-augmented-10-with-glove.6B.txt", Augmented("masked", 10, "glove.6B.txt")),
+    ],
+)
+def test_the_short_name_of_data_is_taken_apart_in_one_place(base, half, held, augmented, made):
+    facts = data_facts(base + half + held + augmented)
+    assert facts.plain == base + half + held
+    assert facts.augmented == made
+    assert (facts.half_dev, facts.held_back) == (bool(half), bool(held))
+    kind, _, rest = base.partition("-")
+    sources = {"sample": task_facts.SAMPLE, "glue": task_facts.HUB, "own": task_facts.OWN, "folder": task_facts.FOLDER}
+    assert (facts.source, facts.folder) == (sources[kind], rest if kind == "folder" else "")
+
+
+def test_a_row_is_typed_without_what_its_choices_added_to_its_label():
+    """A label that only looks so stays as it is."""
+    plain = factories.record("kd (best epoch)").cell
+    assert row_as_typed(plain) == "kd (best epoch)"
+    chosen = plain.model_copy(update={"selection": Selection(rule="dev", rows={"rte": "1" * 64})})
+    assert row_as_typed(chosen) == "kd"
+    search = Search(of="kd", metric="accuracy", held_back="1" * 64, trials=(Trial(row="kd", score=1.0),) * 3)
+    searched = chosen.model_copy(update={"search": search, "label": "kd (best of 3) (best epoch)"})
+    assert row_as_typed(searched) == "kd"

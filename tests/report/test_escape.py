@@ -18,8 +18,8 @@ from tabulate import tabulate
 from bench.analysis.gate import REGRESSED, Finding, junit, summary
 from bench.record.store import Store
 from bench.report import escape
-from bench.report.render import Paper, csv_of, github, latex_of, tex
-from bench.report.tables import Footnotes, Table
+from bench.report.frame import words_of
+from bench.report.render import Paper, github, tex, to_csv, to_latex
 from bench.report.write import write_reports
 
 NASTY = "x\n\\input{/etc/passwd}\r\u2028| a | <script>alert(1)</script> ![i](http://e/x.png) `rm` $\\frac{ **b** [1] % \x1b[31m"
@@ -78,14 +78,14 @@ def test_tables_of_our_own_are_what_they_were():
 
 
 def test_a_comment_in_latex_cannot_be_ended():
-    table = Table("T", ["System", "a"], [[NASTY, "[2pt] 1"], ["[3cm] x", "2"]], [[NASTY, 1.0], ["=1", "-2"]])
-    text = latex_of(table, NASTY, Paper("of things", [NASTY], Footnotes(), [NASTY]), "tab:x")
+    table = words_of("T", ["System", "a"], [[NASTY, "[2pt] 1"], ["[3cm] x", "2"], ["=1", "-2"]])
+    text = to_latex(table, NASTY, Paper("of things", [NASTY], [NASTY]), "tab:x")
     assert "\\input" not in text.replace("% x \\input", "")
     assert [line for line in text.splitlines() if line.startswith("% x \\input")]
     assert "\x1b" not in text
     assert "\n{}{[}" not in text
     assert "\n{}[3cm]" in text, "a bracket would belong to the line end before it"
-    assert [row[0][0] for row in csv.reader(io.StringIO(csv_of(table)))][2] == "'"
+    assert [row[0][0] for row in csv.reader(io.StringIO(to_csv(table)))][3] == "'"
 
 
 def hostile(root: Path) -> Store:

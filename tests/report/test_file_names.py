@@ -17,7 +17,8 @@ from bench.record.store import Store
 from bench.report.file_names import name_of, table_names
 from bench.report.groups import groups
 from bench.report.reproduce import commands
-from bench.report.write import warnings, write_reports
+from bench.report.sources import warnings
+from bench.report.write import write_reports
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER = "b" * 64

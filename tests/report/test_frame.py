@@ -1,121 +1,129 @@
-"""`bench.load`: the records as a DataFrame, with the same numbers as the reports."""
+"""Tables are frames: one file a table, one place a column, and the same cells in every form."""
 
 from __future__ import annotations
 
-import math
+import csv
+import io
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import factories
-import pages
 import pytest
 
-import bench as package
-from bench.errors import NothingMeasured
-from bench.record.cell import TEACHER, record_key, train_key
-from bench.record.schema import Record
-from bench.record.store import Store
+import bench.report.tables
+from bench.audit.sheets import from_markdown
+from bench.report.frame import Cell, Column, Footnote, Footnotes, Frame, Line
 from bench.report.groups import groups
-from bench.stats.summary import summarise
+from bench.report.render import Paper, to_csv, to_latex, to_markdown, to_terminal
+from bench.report.tables import accuracy
+from bench.report.tables.registry import KINDS, ReportData, frames, kinds
+from bench.report.write import write_reports
 
-REFERENCE = pages.ROOT / "results" / "reference"
-
-
-def with_keys(record: Record) -> Record:
-    """The record with the keys that follow from its cell."""
-    return record.model_copy(update={"key": record_key(record.cell), "train_key": train_key(record.cell)})
-
-
-@pytest.fixture(scope="module")
-def reference():
-    return package.load(REFERENCE)
+NEW_TABLE = """
+from bench.report.frame import Cell, Column, Frame
+from bench.report.tables.parts import line_of
+from bench.report.tables.registry import table
 
 
-def test_every_score_has_a_line(paper_store):
-    frame = package.load(paper_store.root)
-    scores = {
-        (record.key, name, metric): 100 * score
-        for record in paper_store.records()
-        for name, found in record.scores.items()
-        for metric, score in found.items()
-    }
-    lines = {(key, name, metric): score for key, name, metric, score in frame[["key", "set", "metric", "score"]].values}
-    assert lines == scores
-    assert not frame[["data", "task", "row", "method", "recipe", "device"]].isna().any(axis=None)
+@table("Results", place=15)
+def seeds(data):
+    lines = [line_of(data.group, label, [Cell("4.25", value=4.25)]) for label in data.group.systems]
+    return [Frame("Lucky numbers", (Column("System"), Column("number")), tuple(lines))]
+"""
 
 
-def test_a_row_is_compared_with_its_own_teacher_alone(paper_store):
-    """Another teacher of the same task has other scores; a student of it has no other score to be divided by."""
-    frame = package.load(paper_store.root).set_index("row")
-    assert set(frame.loc["kd"].query("task == 'rte' and seed == 0")["retention"].round(6)) == {
-        round(100 * 0.60 / 0.7, 6)
-    }
-    stranger = factories.record("pkd", "rte", 0, 0.5)
-    teacher = stranger.cell.teacher.model_copy(update={"key": "f" * 64})
-    other = stranger.model_copy(update={"cell": stranger.cell.model_copy(update={"teacher": teacher})})
-    paper_store.write(with_keys(other))
-    lonely = package.load(paper_store.root, everything=True).set_index("row").loc["pkd"]
-    assert math.isnan(lonely["retention"])
-    assert math.isnan(lonely["teacher_score"])
+@pytest.fixture
+def new_file(tmp_path, monkeypatch):
+    """A folder that a report looks for tables in too, with one file."""
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "lucky.py").write_text(NEW_TABLE)
+    monkeypatch.setattr(bench.report.tables, "__path__", [*bench.report.tables.__path__, str(folder)])
+    yield
+    KINDS.pop("bench.report.tables.lucky.seeds", None)
+    sys.modules.pop("bench.report.tables.lucky", None)
 
 
-def test_retention_is_that_of_the_reports(reference):
-    """On all committed records: a row's mean score over its teacher's, as the tables of reports have it."""
-    frame = reference.set_index("key")
-    compared = 0
-    for group in groups(Store(REFERENCE).records()):
-        for column in group.columns:
-            teacher = list(group.values(TEACHER, column).values())
-            for row in group.systems:
-                keys = [r.key for r in group.of(row, column.task) if r.status == "ok" and column.evaluation in r.scores]
-                if not teacher or not keys or row == TEACHER or teacher[0] <= 0:
-                    continue
-                lines = frame.loc[keys]
-                lines = lines[(lines["set"] == column.evaluation) & (lines["metric"] == column.metric)]
-                mean = summarise(list(group.values(row, column).values())).mean
-                assert lines["score"].mean() == pytest.approx(mean)
-                assert lines["retention"].mean() == pytest.approx(100 * mean / teacher[0]), (row, column)
-                compared += 1
-    assert compared > 100
-
-
-def test_a_training_that_a_newer_one_replaces_is_left_out_unless_asked_for(paper_store):
-    old = factories.record("kd", "rte", 0, 0.1)
-    cell = old.cell.model_copy(update={"version": old.cell.version + 1})
-    new = old.model_copy(
-        update={"cell": cell, "finished": "2099-01-01T00:00:00Z", "scores": {"validation": {"accuracy": 0.9}}}
+def test_a_new_table_is_one_new_file(new_file, paper_store, tmp_path):
+    """Nothing else knows of it, and Markdown, CSV and LaTeX have it at its place."""
+    (path,) = write_reports(paper_store, tmp_path / "p", latex=True)
+    titles = re.findall(r"^##+ (.*)", path.read_text(), re.MULTILINE)
+    assert "Lucky numbers" in titles
+    assert titles.index("Results") < titles.index("Lucky numbers") < titles.index("Reappearance (retention)")
+    assert path.read_text().count("4.25") == (tmp_path / "p" / f"{path.stem}-lucky-numbers.csv").read_text().count(
+        "4.25"
     )
-    paper_store.write(with_keys(new))
-    shown, all_of_them = (package.load(paper_store.root, everything=wanted) for wanted in (False, True))
-    assert set(shown.query("row == 'kd' and task == 'rte'")["version"]) == {cell.version}
-    assert set(all_of_them.query("row == 'kd' and task == 'rte'")["version"]) == {old.cell.version, cell.version}
-    assert all_of_them.query("newest")["key"].tolist() == shown["key"].tolist()
+    assert (tmp_path / "p" / f"{path.stem}-lucky-numbers.tex").read_text().count("4.25") == 5
 
 
-def test_the_question_of_the_docs_takes_three_lines():
-    """Which rows keep 97 % on mrpc: the code is run as it is printed, and prints what the page says."""
-    text = (pages.ROOT / "docs" / "python.md").read_text()
-    found = re.search(r"```python\n(import bench\n.*?)```\n+```text\n(.*?)```", text, re.DOTALL)
-    assert found
-    code, printed = found.groups()
-    assert len([line for line in code.splitlines()[1:] if line.strip()]) <= 3
-    done = subprocess.run([sys.executable, "-c", code], cwd=pages.ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == printed
-    assert "microbert " in printed
+def test_a_new_column_is_one_new_entry(monkeypatch, paper_store, tmp_path):
+    column = accuracy.Further("lines of code", lambda group, label: Cell("6.25", value=6.25))
+    monkeypatch.setattr(accuracy, "FURTHER", (*accuracy.FURTHER, column))
+    (path,) = write_reports(paper_store, tmp_path / "p", latex=True)
+    for text in (
+        path.read_text(),
+        *((tmp_path / "p" / f"{path.stem}-accuracy.{end}").read_text() for end in ("csv", "tex")),
+    ):
+        assert "lines of code" in text
+        assert text.count("6.25") == 5
 
 
-def test_it_needs_no_torch_and_importing_the_package_loads_nothing():
-    code = (
-        "import sys, bench; light = {m.split('.')[0] for m in sys.modules}\n"
-        "bench.load('results/reference')\n"
-        "print(sorted(light & {'pandas', 'numpy', 'pydantic', 'torch'}), 'torch' in sys.modules)"
+def test_every_table_of_a_report_has_a_file_of_its_own():
+    files = [kind.make.__module__ for kind in kinds()]
+    assert len(set(files)) == len(files)
+    places = [kind.place for kind in kinds()]
+    assert len(set(places)) == len(places)
+
+
+def all_frames() -> list[Frame]:
+    (group,) = groups(factories.paper())
+    return frames(ReportData(group))
+
+
+@pytest.mark.parametrize("frame", all_frames(), ids=lambda frame: frame.title)
+def test_all_forms_print_the_same_cells(frame):
+    """What Markdown prints of a cell is in the terminal's text and in LaTeX too."""
+    (sheet,) = from_markdown(to_markdown(frame), "x.md") or [None]
+    terminal = to_terminal(frame, 10_000)
+    latex = (
+        to_latex(frame, frame.title, Paper("made"), "tab:x").replace("--", "–").replace(r"$\pm$", "±").replace("\\", "")
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=pages.ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[] False\n"
+    assert sheet is None or len(sheet.rows) == len(frame.printed_lines)
+    for line in frame.printed_lines:
+        for cell in line.cells:
+            assert cell.text in terminal
+            if re.fullmatch(r"[0-9.,±– ]+", cell.text):
+                assert cell.text in latex
 
 
-def test_a_folder_without_records_is_said(tmp_path: Path):
-    with pytest.raises(NothingMeasured, match=str(tmp_path)):
-        package.load(tmp_path)
+@pytest.mark.parametrize("frame", all_frames(), ids=lambda frame: frame.title)
+def test_a_csv_file_has_a_whole_line_for_each_row(frame):
+    head, *rows = csv.reader(io.StringIO(to_csv(frame)))
+    assert head[0] == frame.header[0]
+    assert {len(row) for row in rows} == {len(head)}
+    assert [row[0] for row in rows] == [line.label for line in frame.lines if line.only != "markdown"]
+
+
+def test_the_tidy_numbers_of_the_main_table_name_their_records():
+    records = factories.paper()
+    (group,) = groups(records)
+    known = {record.key for record in records}
+    found = {(one.row, one.column): one for one in accuracy.accuracy(group).tidy()}
+    kd = found["kd", "rte (acc)"]
+    assert kd.n == len(kd.keys) == 2
+    assert set(kd.keys) <= known
+    assert kd.value == pytest.approx(sum(group.values("kd", group.columns[-1]).values()) / 2)
+
+
+def test_a_line_with_too_few_cells_is_an_error():
+    with pytest.raises(ValueError, match="1 cells for 3 columns"):
+        Frame("T", (Column("System"), Column("a"), Column("b")), (Line("kd", (Cell("1"),)),))
+
+
+def test_footnotes_are_numbered_in_the_order_of_their_use_and_once():
+    notes, first, second = Footnotes(), Footnote("lost"), Footnote("see ", (Footnote("other"),), " too")
+    lines = (Line("a", (Cell("1", footnotes=(first,)),)), Line("b", (Cell("2", footnotes=(second, first)),)))
+    text = to_markdown(Frame("T", (Column("System"), Column("x")), lines), notes)
+    assert notes.texts == ["lost", "other", "see [2] too"]
+    assert "1 [1]" in text
+    assert "2 [3] [1]" in text

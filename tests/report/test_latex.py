@@ -11,20 +11,21 @@ import pytest
 
 from bench.audit.sheets import from_latex, from_markdown
 from bench.record.store import Store
+from bench.report.frame import Cell, Column, Footnote, Frame, Line
 from bench.report.groups import groups
-from bench.report.render import Paper, grid, latex_of, tex
-from bench.report.tables import Footnotes, Table, accuracy, reappearance
+from bench.report.render import Paper, tex, to_latex, to_markdown
+from bench.report.tables.accuracy import accuracy
+from bench.report.tables.reappearance import reappearance
 from bench.report.write import paper_of, write_reports
 
 
 @pytest.mark.parametrize("build", [accuracy, reappearance])
 def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
     (group,) = groups(factories.paper())
-    notes = Footnotes()
-    table = build(group, notes)
+    table = build(group)
     assert table is not None
-    (ours,) = from_latex(latex_of(table, table.title, paper_of(group, notes, group.records), "tab:x"), "x.tex")
-    (markdown,) = from_markdown(grid(table), "x.md")
+    (ours,) = from_latex(to_latex(table, table.title, paper_of(group, group.records), "tab:x"), "x.tex")
+    (markdown,) = from_markdown(to_markdown(table), "x.md")
     numbers = [
         {(r.system.split(" [")[0], column): cell for r in sheet.rows for column, cell in (r.cells | r.sizes).items()}
         for sheet in (ours, markdown)
@@ -34,14 +35,19 @@ def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
 
 
 def test_footnotes_are_numbered_anew_and_each_stands_below():
-    notes = Footnotes()
-    for text in ("of another table", "100 % of a & b", "twice"):
-        notes.mark(text)
-    rows = [["a", "1.0 [3]"], ["b", "**-2.0 ± 0.1 [3] [2]**"], ["checkpoint:x[7]", "–"], ["x[0]", "–"]]
-    text = latex_of(Table("T", ["System", "rte"], rows, []), "T", Paper("made", footnotes=notes), "tab:t")
+    once, twice = Footnote("100 % of a & b"), Footnote("twice")
+    lines = (
+        Line("a", (Cell("1.0", footnotes=(twice,)),)),
+        Line("b", (Cell("-2.0 ± 0.1", footnotes=(twice, once), bold=True),)),
+        Line("checkpoint:x[7]", (Cell("–"),)),
+        Line("x[0]", (Cell("–"),)),
+        Line("x[1]", (Cell("–"),)),
+    )
+    frame = Frame("T", (Column("System"), Column("rte")), lines)
+    text = to_latex(frame, "T", Paper("made"), "tab:t")
     assert r"a & 1.0\textsuperscript{1} \\" in text
     assert r"b & \textbf{$-$2.0 $\pm$ 0.1\textsuperscript{1,2}} \\" in text
-    for name in ("checkpoint:x[7]", "x[0]"):
+    for name in ("checkpoint:x[7]", "x[0]", "x[1]"):
         assert rf"{name} & -- \\" in text, "brackets of a row's name are no footnote"
     below = text.split(r"\bottomrule")[1]
     assert re.findall(r"\\textsuperscript\{(\d)\} (.*)\\par", below) == [("1", "twice"), ("2", r"100 \% of a \& b")]

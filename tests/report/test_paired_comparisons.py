@@ -1,4 +1,4 @@
-"""Reports say what the data can carry: differences with verdicts, retention with a margin, other teachers refused."""
+"""Reports say what is significant: differences with verdicts, retention with a margin, other teachers refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.record.store import Store
-from bench.report.paired_comparisons import KEEPS, LOSES, retention
+from bench.report.tables.retention import KEEPS, LOSES, retention
 from bench.report.write import write_reports
 
 N = 400
@@ -55,23 +55,23 @@ def store(tmp_path):
 
 
 def section(text, title):
-    return text.split(f"## {title}\n")[1].split("\n## ")[0]
+    return re.split(r"\n##+ ", re.split(rf"\n##+ {re.escape(title)}\n", text)[1])[0]
 
 
 def lines_of(text, title):
     return {line.split("|")[1].strip(): line for line in section(text, title).splitlines() if "|" in line}
 
 
-def test_differences_end_in_a_verdict_beside_their_reference(store, tmp_path):
+def test_differences_end_in_a_verdict_next_to_their_reference(store, tmp_path):
     write(store, "microbert:gamma=2", "rte", 0.70, 0, 6)
     (path,) = write_reports(store, tmp_path / "p")
-    systems = lines_of(path.read_text(), "Differences that the data can carry")
+    systems = lines_of(path.read_text(), "Systems compared with finetune")
     assert systems["microbert"].count("better") == 2
-    assert systems["kd"].count("cannot tell") == 2
+    assert systems["kd"].count("not significant") == 2
     assert {systems[row].split("|")[2].strip() for row in ("kd", "microbert")} == {"finetune"}
-    assert "least detectable gap" in systems
+    assert "minimum detectable difference" in systems
     assert not {"finetune", "microbert w/o Dis", "microbert:gamma=2"} & set(systems)
-    variants = lines_of(path.read_text(), "Variants and ablations beside their own row")
+    variants = lines_of(path.read_text(), "Variants and ablations compared with their own row")
     assert variants["microbert w/o Dis"].count("worse") == 2
     assert variants["microbert:gamma=2"].count("worse") == 1
     assert {variants[row].split("|")[2].strip() for row in ("microbert w/o Dis", "microbert:gamma=2")} == {"microbert"}
@@ -80,8 +80,8 @@ def test_differences_end_in_a_verdict_beside_their_reference(store, tmp_path):
 def test_each_table_is_adjusted_over_its_own_comparisons(store, tmp_path):
     (path,) = write_reports(store, tmp_path / "p")
     for title, count in (
-        ("Differences that the data can carry", 4),
-        ("Variants and ablations beside their own row", 2),
+        ("Systems compared with finetune", 4),
+        ("Variants and ablations compared with their own row", 2),
     ):
         assert f"over the {count} comparisons of this table" in section(path.read_text(), title)
 
@@ -90,17 +90,17 @@ def test_keeping_the_teacher_is_tested_against_a_margin(store, tmp_path):
     (path,) = write_reports(store, tmp_path / "p")
     lines = {
         line.split("|")[1].strip(): line
-        for line in section(path.read_text(), "Kept of the teacher").splitlines()
+        for line in section(path.read_text(), "Retention with intervals").splitlines()
         if "|" in line
     }
     assert lines["finetune"].count(LOSES) == 2
     assert KEEPS not in lines["finetune"]
     assert LOSES not in lines["microbert"]
-    assert "mean of ratios" in section(path.read_text(), "Kept of the teacher")
+    assert "mean of ratios" in section(path.read_text(), "Retention with intervals")
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "verdict"), [(0.98, 1.0, KEEPS), (0.90, 0.96, LOSES), (0.95, 0.99, "cannot tell")]
+    ("low", "high", "verdict"), [(0.98, 1.0, KEEPS), (0.90, 0.96, LOSES), (0.95, 0.99, "inconclusive")]
 )
 def test_the_margin_decides_by_the_interval(low, high, verdict):
     samples = np.linspace(low, high, 1001)
@@ -111,7 +111,7 @@ def test_a_student_of_another_teacher_is_refused_with_both_hashes(store, tmp_pat
     write(store, "tinybert", "rte", 0.9, noise=9, teacher="a" * 64)
     (path,) = write_reports(store, tmp_path / "p")
     text = path.read_text()
-    assert "refused" in section(text, "Kept of the teacher")
+    assert "refused" in section(text, "Retention with intervals")
     assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in text
 
 
@@ -124,13 +124,13 @@ def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_trai
     write(store, "teacher", "rte", 0.7, noise=11, teacher="a" * 64)
     pointer.write_text(before)  # it is there, and another one counts
     (path,) = write_reports(store, tmp_path / "p")
-    kept = lines_of(path.read_text(), "Kept of the teacher")
+    kept = lines_of(path.read_text(), "Retention with intervals")
     assert "refused" not in kept["tinybert"]
     own = answers(0.9, 900).argmax(1) == LABELS, answers(0.7, 1100).argmax(1) == LABELS
     assert f"{100 * own[0].mean() / own[1].mean():.1f} %" in kept["tinybert"]
     (pointer.parent / "attempt-2.npz").unlink()
     (path,) = write_reports(store, tmp_path / "q")
-    assert "refused" in lines_of(path.read_text(), "Kept of the teacher")["tinybert"]
+    assert "refused" in lines_of(path.read_text(), "Retention with intervals")["tinybert"]
 
 
 def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(store, tmp_path):
@@ -139,11 +139,11 @@ def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(st
         write(store, "pkd", "rte", right, seed, 8)
         write(store, "pkd", "sst2", right, seed, 9)
     (path,) = write_reports(store, tmp_path / "p")
-    row = lines_of(path.read_text(), "Kept of the teacher")["pkd"]
-    ends = [tuple(map(float, pair)) for pair in re.findall(r"\((-?[\d.]+) to (-?[\d.]+)\) cannot tell", row)]
+    row = lines_of(path.read_text(), "Retention with intervals")["pkd"]
+    ends = [tuple(map(float, pair)) for pair in re.findall(r"\((-?[\d.]+) to (-?[\d.]+)\) inconclusive", row)]
     assert len(ends) == 2
     assert all(low >= 0 and high < 100 / 0.85 for low, high in ends), "the teacher is right in 90 %"
-    differences = lines_of(path.read_text(), "Differences that the data can carry")["pkd"]
+    differences = lines_of(path.read_text(), "Systems compared with finetune")["pkd"]
     ends = [tuple(map(float, pair)) for pair in re.findall(r"\((\S+) to (\S+)\)", differences)]
     assert len(ends) == 3
     assert all(-100 <= low < high <= 100 for low, high in ends)
@@ -165,13 +165,13 @@ def test_a_teacher_of_one_answer_makes_no_ratio(store, tmp_path):
     number = int(text.split(f"] {answer}")[0].rsplit("[", 1)[1])
     reason = f"rte (acc): the answers of the teacher are suspect, see [{number}]; a ratio to it means nothing"
     mark = int(text.split(f"] {reason}")[0].rsplit("[", 1)[1])
-    for title in ("Kept of the teacher", "Reappearance"):
+    for title in ("Retention with intervals", "Share of the teacher's score"):
         lines = lines_of(text, title)
-        row = lines["finetune" if title.startswith("Kept") else "finetune, % of teacher"]
+        row = lines["finetune" if title.startswith("Retention") else "finetune, % of teacher"]
         assert row.split("|")[3].strip() == f"– [{mark}]"
         assert "%" in row.split("|")[2], "sst2"
         assert "Columns without a ratio are not in the mean." in section(text, title)
-    assert "mean of 1 ratio |" in section(text, "Reappearance")
+    assert "mean of 1 ratio |" in section(text, "Share of the teacher's score")
 
 
 def test_the_same_records_give_the_same_bytes(store, tmp_path):
@@ -184,7 +184,7 @@ def test_records_without_predictions_make_no_verdicts(tmp_path):
     for record in factories.paper():
         store.write(record)
     for path in write_reports(store, tmp_path / "p"):
-        assert "data can carry" not in path.read_text()
+        assert "Paired comparisons" not in path.read_text()
 
 
 @pytest.mark.slow
@@ -193,6 +193,6 @@ def test_the_margin_is_an_option(bench, store, tmp_path):
         answer = bench("report", "--results", store.root, "--reports", tmp_path / str(kept), "--kept", kept)
         assert answer.returncode == 0, answer.stderr
         (path,) = (tmp_path / str(kept)).glob("*.md")
-        line = next(x for x in section(path.read_text(), "Kept of the teacher").splitlines() if "finetune" in x)
+        line = next(x for x in section(path.read_text(), "Retention with intervals").splitlines() if "finetune" in x)
         assert line.count(said) == 2
     assert bench("report", "--results", store.root, "--kept", 0).returncode == 2

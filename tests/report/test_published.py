@@ -21,8 +21,9 @@ from bench.record.keys import digest
 from bench.record.schema import Record, Sizes
 from bench.record.store import Store
 from bench.report.groups import Group, groups
-from bench.report.published import COLUMNS, FOLDER, Published, beside, published, reasons
+from bench.report.published import COLUMNS, FOLDER, Published, published
 from bench.report.systems import counted_shape, shape_of, start_kind
+from bench.report.tables.published import compared_with_papers, reasons
 
 ROOT = Path(__file__).resolve().parents[2]
 BERT_BASE = "google-bert/bert-base-uncased"
@@ -150,7 +151,7 @@ def why(record: Record, paper: Published, *others: Record) -> list[str]:
 
 def pairs(*records: Record) -> dict[tuple[str, str], str]:
     """(row, printed system) -> whether they are comparable, as the table says."""
-    table = beside(group_of(*records), published())
+    table = compared_with_papers(group_of(*records), published())
     both = zip(table.rows, table.values, strict=True) if table else ()
     return {(typed[1], row[4].split(";")[0]): row[-1] for row, typed in both}
 
@@ -285,7 +286,7 @@ def test_a_student_of_several_tasks_has_the_start_of_its_own_name():
 
 
 def test_generated_data_is_never_beside_a_paper():
-    assert beside(dataclasses.replace(group_of(ours("pkd")), slug="sample-v1"), published()) is None
+    assert compared_with_papers(dataclasses.replace(group_of(ours("pkd")), slug="sample-v1"), published()) is None
 
 
 LINE = "s,t,y,pkd,6,768,random,none,x,no,rte,validation,accuracy,dev,70,"

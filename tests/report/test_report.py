@@ -20,8 +20,11 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.plot import Point, front, score_against_flops
-from bench.report.tables import Footnotes, accuracy, reappearance, sizes_of
-from bench.report.training_tables import cost, gradient_shares
+from bench.report.tables.accuracy import accuracy
+from bench.report.tables.cost import cost
+from bench.report.tables.gradient_shares import gradient_shares
+from bench.report.tables.reappearance import reappearance
+from bench.report.tables.sizes import sizes_of
 from bench.report.write import write_reports
 from bench.stats.summary import summarise
 
@@ -53,7 +56,7 @@ def test_records_of_different_data_or_precision_never_share_a_table():
 def test_reappearance_is_student_over_teacher_and_names_its_mean():
     records = [factories.record("teacher", t, score=s, macs=10**9) for t, s in (("rte", 0.5), ("cola", 0.4))]
     records += [factories.record("kd", "rte", score=0.4), factories.record("kd", "cola", score=0.5)]
-    table = reappearance(groups(records)[0], Footnotes())
+    table = reappearance(groups(records)[0])
     assert table is not None
     assert table.header[-1] == "mean of 2 ratios"
     assert table.values[-1][1:] == ["125.0000", "80.0000", "102.5000"]
@@ -61,18 +64,17 @@ def test_reappearance_is_student_over_teacher_and_names_its_mean():
 
 def test_a_student_that_costs_more_than_its_teacher_claims_nothing():
     records = [factories.record("teacher", score=0.7, macs=10**6), factories.record("wide", score=0.69, macs=2 * 10**6)]
-    notes = Footnotes()
-    table = reappearance(groups(records)[0], notes)
+    table = reappearance(groups(records)[0])
     assert table is not None
     assert table.rows[-1][1:] == ["–", "–"]
-    assert "not cheaper" in notes.texts[0]
+    assert "not cheaper" in table.footnotes[0]
 
 
 def test_a_student_whose_sequences_leave_early_is_judged_by_what_they_cost():
     whole = factories.record("early", score=0.65, macs=2 * 10**6)
     assert whole.sizes is not None
     early = whole.model_copy(update={"sizes": whole.sizes.model_copy(update={"expected_macs": 4 * 10**5})})
-    table = reappearance(groups([factories.record("teacher", score=0.7, macs=10**6), early])[0], Footnotes())
+    table = reappearance(groups([factories.record("teacher", score=0.7, macs=10**6), early])[0])
     assert table is not None
     assert table.rows[-1][1] == "92.9 %"
 
@@ -83,9 +85,7 @@ def test_every_gap_has_its_reason():
         factories.record("kd", "cola", score=None, failed="out of memory"),
         factories.record("x", "cola"),
     ]
-    notes = Footnotes()
-    accuracy(groups(records)[0], notes)
-    assert notes.texts == [
+    assert accuracy(groups(records)[0]).footnotes == [
         "kd on cola, seed 0: failed: out of memory",
         "not run: there is no record of this row on this task",
     ]
@@ -198,10 +198,10 @@ def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
     records += [factories.record("kd", seed=seed, score=0.70 + 0.01 * seed, macs=10**6) for seed in range(3)]
     records += [factories.record("pkd", score=0.75, macs=10**6)]
     (group,) = groups(records)
-    table = accuracy(group, Footnotes())
-    cells = {row[0]: row[3] for row in table.rows}
-    assert cells == {"teacher": "80.0", "kd": "**71.0 ± 1.0**", "pkd": "75.0 (n = 1)"}
-    assert "of those with all its seeds" in table.notes[0]
+    table = accuracy(group)
+    cells = {line.label: (line.cells[0].text, line.cells[0].bold) for line in table.lines}
+    assert cells == {"teacher": ("80.0", False), "kd": ("71.0 ± 1.0", True), "pkd": ("75.0 (n = 1)", False)}
+    assert "Only rows with all seeds" in table.notes[0]
     picture = score_against_flops(group).decode()
     assert "93.8 %  (fewer seeds)" in picture
     assert "or it has fewer seeds" in picture
@@ -297,8 +297,8 @@ def test_what_is_computed_before_the_trainings_is_named_once():
     }
     records = [factories.record("mtdnn", "rte", s, 0.7).model_copy(update={"artefacts": ensemble}) for s in (0, 1)]
     table = cost(groups(records)[0])
-    assert [note for note in table.notes if "in no column" in note] == [
-        "Ensemble targets, for mtdnn: 1,300 s, once for all seeds; in no column of this table."
+    assert [note for note in table.notes if "not in a column" in note] == [
+        "Ensemble targets, for mtdnn: 1,300 s, once for all seeds; not in a column of this table."
     ]
 
 
@@ -310,18 +310,18 @@ def sized(task: str, embedding: int, head: int) -> Record:
 
 def test_a_row_of_two_vocabularies_has_two_sizes():
     (group,) = groups([sized("rte", 200_000, 300), sized("mrpc", 1_400_000, 300)])
-    assert accuracy(group, Footnotes()).rows[0][1] == "1.20 to 2.40"
+    assert accuracy(group).rows[0][4] == "1.20 to 2.40"
     assert [row[:2] for row in sizes_of(group).rows] == [["words, mrpc", "2.40"], ["words, rte", "1.20"]]
 
 
 def test_a_row_whose_head_for_pairs_is_larger_has_two_sizes():
     """Four times as wide a head is another model; a class more is not."""
     (group,) = groups([sized("rte", 200_000, 240_000), sized("sst2", 200_000, 60_000)])
-    assert accuracy(group, Footnotes()).rows[0][1] == "1.26 to 1.44"
+    assert accuracy(group).rows[0][4] == "1.26 to 1.44"
     assert len(sizes_of(group).rows) == 2
 
 
 def test_heads_of_different_tasks_are_no_different_sizes():
     (group,) = groups([sized("rte", 204_900, 50), sized("mrpc", 204_900, 300)])
-    assert accuracy(group, Footnotes()).rows[0][1] == "1.20"
+    assert accuracy(group).rows[0][4] == "1.20"
     assert [row[:2] for row in sizes_of(group).rows] == [["words", "1.20"]]

@@ -18,8 +18,8 @@ from bench.analysis.compare import compare, table
 from bench.record.store import Store
 from bench.report.comparison import MEAN, NO_LEAST, compared, said_of
 from bench.report.groups import Column, groups
-from bench.report.paired_comparisons import differences, resample
-from bench.report.resampled import Resampled, chance
+from bench.report.resampled import Resampled, chance, resample
+from bench.report.tables.paired_comparisons import paired_comparisons
 from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import mcnemar, resampled_scores
 from bench.stats.power import least_gap_without_disagreement
@@ -140,7 +140,7 @@ def printed(line):
 @pytest.mark.parametrize("row", ["microbert", "kd", "moebert"])
 def test_compare_and_the_report_print_the_same_interval_of_the_committed_records(row):
     group, answered_columns = reference()
-    table = differences(group, answered_columns)[0]
+    table = paired_comparisons(group, answered_columns)[0]
     cells = next(line for line in table.rows if line[0] == row)
     assert cells[1] == "finetune"
     for tasks in (TASKS, TASKS[::-1]):

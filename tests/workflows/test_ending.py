@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from bench.plan.spelling import typed_order
 from bench.record.store import Store
+from bench.report.frame import Cell, Column, Footnote, Frame, Line
 from bench.report.groups import groups
-from bench.report.render import NAME, TERMINAL, plain
-from bench.report.tables import Footnotes, Table, ablation
+from bench.report.render import NAME, TERMINAL, to_terminal
+from bench.report.tables.ablations import ablation
 from bench.report.write import write_reports
 
 PLAIN = f"{tiny.SHAPE}:start=random"
@@ -38,7 +39,7 @@ def test_a_run_ends_with_its_table_and_a_command_that_works(bench, common, tmp_p
     assert rows == ["teacher", "kd:ffn=24:heads=4:hidden=12:layers=2:", "finetune:ffn=24:heads=4:hidden=12:"]
     (report,) = (tmp_path / "p").glob("*.md")
     for number in re.findall(
-        r"\d+\.\d", report.read_text().split("## Accuracy")[1].split("## ")[0].split("Development")[0]
+        r"\d+\.\d", report.read_text().split("## Results")[1].split("## ")[0].split("Scores on")[0]
     ):
         assert number in done.stdout
     command = done.stdout.splitlines()[-1].removeprefix("next: python -m bench ")
@@ -64,12 +65,12 @@ def test_rows_keep_the_order_in_which_they_were_typed(bench, common, tmp_path):
     for typed in (rows, rows[::-1]):
         assert bench("run", "--methods", ",".join(typed), *common).returncode == 0
         text = next((tmp_path / "p").glob("*.md")).read_text()
-        for title in ("## Accuracy", "## Reappearance", "## Cost of training", "## Sizes"):
-            named = re.findall(r"^\| (\S+)", text.split(title)[1].split("\n## ")[0], re.MULTILINE)
+        for title in ("## Results", "## Reappearance (retention)", "### Cost of training", "### Sizes"):
+            named = re.findall(r"^\| (\S+)", text.split(title)[1].split("\n##")[0], re.MULTILINE)
             assert [name for name in dict.fromkeys(named) if name in rows] == typed, title
         assert f"--methods {','.join(typed)}" in text
     (alone,) = write_reports(Store(tmp_path / "r"), tmp_path / "alone")
-    named = re.findall(r"^\| (\S+)", alone.read_text().split("## Accuracy")[1].split("\n## ")[0], re.MULTILINE)
+    named = re.findall(r"^\| (\S+)", alone.read_text().split("## Results")[1].split("\n## ")[0], re.MULTILINE)
     assert [name for name in named if name in rows] == sorted(rows)
 
 
@@ -79,7 +80,7 @@ def test_an_ablation_that_was_not_typed_stays_with_its_full_row():
     assert group.systems == ["teacher", "wide", "microbert", "microbert w/o Dis", "kd"]
     group.order = ["microbert w/o Dis", "kd", "microbert"]
     assert group.systems == ["teacher", "microbert w/o Dis", "kd", "microbert", "wide"]
-    table = ablation(group, Footnotes())
+    table = ablation(group)
     assert table is not None
     assert [row[0] for row in table.rows] == ["microbert", "microbert w/o Dis"]
 
@@ -91,7 +92,17 @@ def test_finished_models_and_rows_are_typed_in_one_order():
 
 words = st.text("abcdefgh:=.-", min_size=1, max_size=90)
 numbers = st.lists(
-    st.sampled_from(["–", "1.0", "12.3 ± 4.5 [7]", "**99.9 ± 0.1**", "2.03x (2.00 to 2.06)"]), min_size=8, max_size=8
+    st.sampled_from(
+        [
+            Cell("–"),
+            Cell("1.0"),
+            Cell("12.3 ± 4.5", footnotes=(Footnote("lost"),)),
+            Cell("99.9 ± 0.1", bold=True),
+            Cell("2.03x (2.00 to 2.06)"),
+        ]
+    ),
+    min_size=8,
+    max_size=8,
 )
 
 
@@ -99,12 +110,12 @@ numbers = st.lists(
 @given(rows=st.lists(st.tuples(words, numbers), min_size=1, max_size=4), width=st.sampled_from([80, TERMINAL]))
 def test_a_table_fits_the_terminal_and_loses_nothing(rows, width):
     header = ["System", "Params (M)", "speed-up", *(f"task{i} (acc)" for i in range(5)), "mean of 5 columns"]
-    table = Table("Accuracy", header, [[f"{name} [12]", *cells] for name, cells in rows], [])
-    text = plain(table, width)
+    lines = tuple(Line(name, tuple(cells), footnotes=(Footnote("said"),)) for name, cells in rows)
+    text = to_terminal(Frame("Accuracy", tuple(map(Column, header)), lines), width)
     assert max(map(len, text.splitlines())) <= width
     assert "[" not in text
-    assert text.count("12.3 ± 4.5") == sum(cells.count("12.3 ± 4.5 [7]") for _, cells in rows)
-    assert text.count("99.9 ± 0.1 *") == sum(cells.count("**99.9 ± 0.1**") for _, cells in rows)
+    assert text.count("12.3 ± 4.5") == sum(cell.text == "12.3 ± 4.5" for _, cells in rows for cell in cells)
+    assert text.count("99.9 ± 0.1 *") == sum(cell.bold for _, cells in rows for cell in cells)
     for name, _ in rows:
         assert name[:NAME].split(":")[0] in text
 

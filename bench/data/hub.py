@@ -1,0 +1,111 @@
+"""Files of the hub, downloaded once into the hub's own cache. A hub that stalls, breaks off or refuses is one line. No torch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.errors import InputError, one_line
+
+ANSWER_SECONDS = 10.0
+"""How long the hub may be silent. Its library waits for ever where it sets no limit of its own."""
+WAITS = (1.0, 4.0)
+"""Seconds before each further try of what may pass by itself."""
+PASSING = frozenset({408, 429, 500, 502, 503, 504})
+"""Answers that may be others in a moment."""
+REFUSED = {
+    401: "it answered 401: no such repository, or a private one; `hf auth login` opens your own",
+    403: "it answered 403: the repository is not open to you; ask for access on its page, then type `hf auth login`",
+    404: "it answered 404: it has no such repository, or no such file in it",
+    429: "it answered 429: too many questions; try again in some minutes",
+}
+BROKEN_OFF = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "ProtocolError", "IncompleteRead"})
+"""Errors of the hub's network library, by name: another version of it has another library."""
+
+
+def downloaded(
+    name: str, patterns: Sequence[str], offline: bool, said: str, instead: str, kind: str | None = None
+) -> Path:
+    """The folder of a repository's files. What may pass by itself is tried three times.
+
+    Args:
+        patterns: of the files that are wanted.
+        offline: ask no hub; only what was downloaded before.
+        said: how the message of an error begins.
+        instead: how it ends: what to type in the place of it.
+        kind: ``dataset``; a model if None.
+
+    Raises:
+        InputError: the hub did not give it, or it was never downloaded.
+    """
+    for wait in (*WAITS, None):
+        try:
+            return _asked(name, patterns, offline, kind)
+        except Exception as error:  # of the hub's library, of its network library and of the system
+            if wait is None or offline or not _may_pass(error):
+                raise InputError(f"{said} ({_why(error, offline)}); {instead}") from None
+            time.sleep(wait)
+    raise AssertionError("the last try returns or raises")
+
+
+def _asked(name: str, patterns: Sequence[str], offline: bool, kind: str | None) -> Path:
+    from huggingface_hub import get_session, snapshot_download
+
+    if not offline:
+        session = get_session()
+        hooks = session.event_hooks
+        if _limit not in hooks["request"]:
+            session.event_hooks = {**hooks, "request": [*hooks["request"], _limit]}
+    return Path(snapshot_download(name, repo_type=kind, allow_patterns=list(patterns), local_files_only=offline))
+
+
+def _limit(request: Any) -> None:
+    """Give a question to the hub a limit of time where its library sets none."""
+    limits = request.extensions.get("timeout") or {}
+    parts = ("connect", "read", "write", "pool")
+    request.extensions["timeout"] = {part: limits.get(part) or ANSWER_SECONDS for part in parts}
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and what it was raised from."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__
+
+
+def _answer_of(error: BaseException) -> int:
+    """The number that the hub answered; 0 where it answered none."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return next((int(one.response.status_code) for one in _causes(error) if isinstance(one, HfHubHTTPError)), 0)
+
+
+def _may_pass(error: BaseException) -> bool:
+    names = {type(one).__name__ for one in _causes(error)}
+    return _answer_of(error) in PASSING or bool(names & BROKEN_OFF) or any("Timeout" in name for name in names)
+
+
+def _why(error: BaseException, offline: bool) -> str:
+    """What happened, in some words."""
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    causes, answer = list(_causes(error)), _answer_of(error)
+    names = [type(one).__name__ for one in causes]
+    if any(isinstance(one, HFValidationError) for one in causes):
+        return "that is no name of a repository"
+    if offline or any(isinstance(one, OfflineModeIsEnabled) for one in causes):
+        return "it was not downloaded before, and offline nobody asks the hub"
+    if answer:
+        return REFUSED.get(answer, f"it answered {answer}" + ("; try again later" if answer in PASSING else ""))
+    if any("Timeout" in one for one in names):
+        return f"it did not answer within {ANSWER_SECONDS:.0f} seconds"
+    if any("Connect" in one for one in names):
+        return "it cannot be reached"
+    if set(names) & BROKEN_OFF:
+        return "the connection broke off again and again"
+    if isinstance(error, LocalEntryNotFoundError):
+        return "it cannot be reached, and it was not downloaded before"
+    return one_line(str(error).strip())[:200] or names[0]

@@ -1,0 +1,112 @@
+"""The records of a folder as one table for pandas: a line for each score. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.errors import NothingMeasured
+from bench.record.cell import TEACHER
+from bench.record.keys import canonical
+from bench.record.recipe import ADAMW
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.report.groups import groups
+from bench.report.write import nothing_in
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Scores = Mapping[tuple[Any, ...], float]
+"""What names a score of a teacher -> the score, between -1 and 1."""
+
+
+def load(results: Path | str, everything: bool = False) -> DataFrame:
+    """The scores of a folder of records, a line each, in the order of the records' paths.
+
+    The columns:
+
+    - ``data``, ``task``, ``set``, ``metric``: what was scored; ``headline`` says whether tables show this metric.
+    - ``row``, ``method``, ``version``, ``point``, ``seed``: who was scored; the teacher's row is ``teacher``.
+    - ``score``: percent. ``teacher_score``: of the very teacher that the row learned from, percent.
+    - ``retention``: the first over the second, percent; NaN without the teacher's record, and where its score is not
+      above 0. It is a point estimate: reports and ``choose`` have the intervals.
+    - ``parameters``; ``flops`` of one sequence, 2 x MACs; ``train_seconds`` of its own; ``train_rows``.
+    - ``max_train_rows`` (<NA> for all), ``teacher``, ``recipe``, ``epochs``, ``optimizer``, ``precision``, ``threads``,
+      ``device``: records that differ in one of them are never in one table of a report.
+    - ``newest``: False for a training that a newer one of the same name replaces. ``key``: of the record.
+
+    Args:
+        results: a folder of records.
+        everything: also the trainings that newer ones of the same name replace.
+
+    Raises:
+        NothingMeasured: no record there has a score.
+    """
+    import pandas
+
+    records = [record for record in Store(Path(results)).records() if record.status == "ok"]
+    shown = {record.key for group in groups(records) for record in group.records}
+    taught = _scores_of_teachers(records)
+    lines = [line for r in records if everything or r.key in shown for line in _lines(r, r.key in shown, taught)]
+    if not lines:
+        raise NothingMeasured(nothing_in(Path(results)))
+    return pandas.DataFrame(lines).astype({"max_train_rows": "Int64", "parameters": "Int64", "flops": "Int64"})
+
+
+def _lines(record: Record, newest: bool, taught: Scores) -> list[dict[str, Any]]:
+    cell, sizes, train = record.cell, record.sizes, record.train
+    found = []
+    for evaluation, scores in record.scores.items():
+        for number, (metric, score) in enumerate(scores.items()):
+            of_teacher = taught.get(_place(record, evaluation, metric))
+            found.append(
+                {
+                    "data": cell.data.slug,
+                    "task": "+".join(cell.tasks),
+                    "set": evaluation,
+                    "metric": metric,
+                    "headline": number == 0,
+                    "row": record.row,
+                    "method": cell.method,
+                    "version": cell.version,
+                    "point": record.point,
+                    "seed": cell.seed,
+                    "score": 100 * score,
+                    "teacher_score": None if of_teacher is None else 100 * of_teacher,
+                    "retention": 100 * score / of_teacher if of_teacher and of_teacher > 0 else None,
+                    "parameters": sizes.parameters if sizes else None,
+                    "flops": sizes.flops if sizes else None,
+                    "train_seconds": train.seconds_own if train else None,
+                    "train_rows": cell.data.rows["train"],
+                    "max_train_rows": cell.data.max_train_rows,
+                    "teacher": cell.teacher.name,
+                    "recipe": cell.recipe["name"],
+                    "epochs": cell.recipe["epochs"],
+                    "optimizer": cell.recipe.get("optimizer", ADAMW),
+                    "precision": cell.numeric.precision,
+                    "threads": cell.numeric.threads,
+                    "device": cell.numeric.device,
+                    "newest": newest,
+                    "key": record.key,
+                }
+            )
+    return found
+
+
+def _scores_of_teachers(records: list[Record]) -> Scores:
+    return {
+        _place(record, evaluation, metric): score
+        for record in records
+        if record.cell.method == TEACHER
+        for evaluation, scores in record.scores.items()
+        for metric, score in scores.items()
+    }
+
+
+def _place(record: Record, evaluation: str, metric: str) -> tuple[Any, ...]:
+    """What a student's score and that of its own teacher have in common: teacher, examples, arithmetic and metric."""
+    cell = record.cell
+    examples = cell.data.evaluation.get(evaluation, "")
+    return cell.tasks, cell.teacher.key, examples, canonical(cell.numeric.identity()), evaluation, metric

@@ -1,0 +1,76 @@
+"""The Markdown of a report: few sections with plain names, each table in its own, footnotes below the table that has them first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bench.report import escape
+from bench.report.frame import Footnotes, Frame
+from bench.report.groups import Group
+from bench.report.render import to_markdown
+from bench.report.reproduce import commands
+from bench.report.sources import environment, made_again, provenance, warnings
+from bench.report.summary import summary
+from bench.report.tables.registry import ABLATIONS, COST, ENVIRONMENT, PAIRED, PROVENANCE, RESULTS, RETENTION
+
+CURVES = "-curves.svg"
+"""How the file of the learning curves ends; they are with the costs, the other pictures with the results."""
+
+
+def document(group: Group, tables: Sequence[Frame], pictures: Mapping[str, str]) -> str:
+    """The text of a report. No date, no host: those are in the records.
+
+    Args:
+        tables: in their order.
+        pictures: files and captions.
+    """
+    lines = [escape.markdown(line) for line in (f"# {group.title}", "", *warnings(group))]
+    lines += section("Summary", [line for text in summary(group, tables) for line in (escape.markdown(text), "")])
+    notes = Footnotes()
+    for title in (RESULTS, PAIRED, RETENTION, ABLATIONS, COST):
+        body = tables_of(title, tables, notes)
+        shown = [file for file in pictures if (COST if file.endswith(CURVES) else RESULTS) == title]
+        lines += section(title, [*body, *(line for file in shown for line in (f"![{pictures[file]}]({file})", ""))])
+    lines += environment_section(group, tables_of(ENVIRONMENT, tables, notes))
+    lines += provenance_section(group, tables_of(PROVENANCE, tables, notes), commands(group))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def section(title: str, body: Sequence[str]) -> list[str]:
+    """A section, or nothing where it is empty."""
+    return [f"## {title}", "", *body] if body else []
+
+
+def environment_section(group: Group, tables: Sequence[str]) -> list[str]:
+    """How the rows were trained, and where."""
+    said = [line for text in environment(group) for line in (escape.markdown(text), "")]
+    return section(ENVIRONMENT, [*said, *tables])
+
+
+def provenance_section(group: Group, tables: Sequence[str], made: Sequence[str]) -> list[str]:
+    """Records, code and examples, the commands that make the records again, and the tables that say more."""
+    listed = [*map(escape.markdown, provenance(group.records, group.freshness)), *made_again(made, group)]
+    return section(PROVENANCE, [*listed, "", *tables])
+
+
+def tables_of(title: str, tables: Sequence[Frame], notes: Footnotes) -> list[str]:
+    """The tables of a section; with headings of their own where there are several."""
+    own = [table for table in tables if table.section == title]
+    lines: list[str] = []
+    for table in own:
+        heading = f"### {escape.markdown(table.title)}" if len(own) > 1 and not table.folded else ""
+        lines += table_lines(table, notes, heading)
+    return lines
+
+
+def table_lines(table: Frame, notes: Footnotes, heading: str = "") -> list[str]:
+    """A table under its heading, then what is said of it, then the footnotes that it is the first to have."""
+    before = len(notes.texts)
+    body = [to_markdown(table, notes), ""]
+    body += [line for note in table.notes for line in (escape.markdown(note), "")]
+    new = [f"[{i}] {escape.markdown(text)}  " for i, text in enumerate(notes.texts[before:], start=before + 1)]
+    body += [*new, ""] if new else []
+    if table.folded:
+        named = f"{escape.markdown(table.title)} ({len(table.printed_lines)} lines)"
+        body = [f"<details><summary>{named}</summary>", "", *body, "</details>", ""]
+    return [*([heading, ""] if heading else []), *body]

@@ -1,0 +1,109 @@
+"""The sentences of a report that say where its numbers come from, and what a reader has to know before them. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.data.checkpoints import EMBEDDED_SHA256
+from bench.record.cell import TEACHER
+from bench.record.freshness import Freshness, stale_lines, unknown_line
+from bench.record.newest import left_out_lines
+from bench.record.recipe import ADAMW
+from bench.record.schema import Record
+from bench.record.task_facts import SAMPLE
+from bench.report import escape
+from bench.report.groups import Group
+from bench.report.learning_rates import rates_line
+from bench.report.reproduce import places, starts_without_text
+
+
+def warnings(group: Group) -> list[str]:
+    """What a reader has to know before the first number."""
+    lines = []
+    if group.facts.source == SAMPLE:
+        lines += [
+            "**Generated sample data, not GLUE.** Each task has the form of the GLUE task of the same name. No number here can be "
+            "compared with a paper.",
+            "",
+        ]
+    if group.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks) and group.facts.source != SAMPLE:
+        lines += [
+            "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: its scores on mnli and qqp "
+            "may be too high.",
+            "",
+        ]
+    lines += [line for text in group.aside for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
+    lines += [line for text in left_out_lines(group.left_out) for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
+    if group.freshness is not None:
+        lines += [line for text in stale_lines(group.records, group.freshness) for line in (f"**{text}**", "")]
+    return lines
+
+
+def environment(group: Group) -> list[str]:
+    """Recipe, learning rates, libraries and machines, a paragraph each."""
+    recipe = f"Recipe {group.recipe}" + (
+        "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
+    )
+    recipe += "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
+    said = [f"{recipe}; {group.precision}, {_where(group)}. {_start_line(group)}", rates_line(group)]
+    return [text for text in (*said, *made_on(group.records)) if text]
+
+
+def made_on(records: Sequence[Record]) -> list[str]:
+    """Libraries and machines of the finished records."""
+    done = [r for r in records if r.status == "ok"]
+    libraries = sorted({f"torch {r.env.get('torch')}, transformers {r.env.get('transformers')}" for r in done})
+    machines = sorted(
+        {f"{r.env.get('processor')}, {r.env.get('cores')} cores, device {r.env.get('device')}" for r in done}
+    )
+    return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if done else []
+
+
+def _where(group: Group) -> str:
+    """Threads, and the kind of device where it is not the CPU."""
+    return f"{group.threads} threads" + ("" if group.device == "cpu" else f", {group.device}")
+
+
+def _start_line(group: Group) -> str:
+    """Which general start the students share; each row's own start is in the table of costs."""
+    own = sorted({r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts})
+    random = sorted({r.cell.label for r in group.records if r.cell.settings.get("start") == "random"})
+    text = f"Students begin with general start {', '.join(own)}" if own else "No general start"
+    other = sorted(
+        {r.row for r in group.records if r.train and r.cell.label != TEACHER and "general_start" not in r.artefacts}
+        - set(random)
+    )
+    text += f"; from random weights: {', '.join(random)}" if random else ""
+    return text + (f"; otherwise (see the cost of training): {', '.join(other)}." if other else ".")
+
+
+def made_again(made: Sequence[str], group: Group) -> list[str]:
+    """The commands that make records again, and what they leave open."""
+    lines = [f"- made again by: {escape.code(command)}" for command in made]
+    if named := places(made):
+        known = escape.markdown(", ".join(named))
+        lines.append(f"- only the names of files and folders are known: type where you have {known}")
+    if unknown := starts_without_text(group):
+        lines.append(f"- no record names the --corpus and --corpus-tokens of the general start {', '.join(unknown)}")
+    return lines
+
+
+def provenance(records: Sequence[Record], freshness: Freshness | None = None) -> list[str]:
+    """Keys, code, base weights and examples of these records."""
+    done = [r for r in records if r.status == "ok"]
+    if not done:
+        return ["No finished record."]
+    commits = sorted(
+        {f"{str(r.code.get('commit'))[:12]}{' with local changes' if r.code.get('dirty') else ''}" for r in done}
+    )
+    rows = sorted(
+        {f"{'+'.join(r.cell.tasks)} {', '.join(f'{k} {v:,}' for k, v in r.cell.data.rows.items())}" for r in done}
+    )
+    bases = sorted({r.cell.teacher.base[:12] for r in done})
+    return [
+        f"- {len(done)} records; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
+        f"- commits of the code: {'; '.join(commits)}",
+        *([f"- {unknown}"] if freshness is not None and (unknown := unknown_line(done, freshness)) else []),
+        f"- teacher's base weights: sha256 {', '.join(bases)}",
+        f"- examples: {'; '.join(rows)}",
+    ]

@@ -1,0 +1,97 @@
+"""What a report says in a few sentences, from its tables. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bench.record.cell import TEACHER
+from bench.report.comparison import BETTER, UNCLEAR, WORSE
+from bench.report.frame import Frame
+from bench.report.groups import Group
+from bench.report.tables.accuracy import MAJORITY, Scores
+from bench.report.tables.paired_comparisons import SYSTEMS, reference_of
+from bench.report.tables.parts import counted
+from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
+
+End = tuple[str, str, str]
+"""(row, column, verdict) of something that was tested"""
+
+
+def summary(group: Group, tables: Sequence[Frame]) -> list[str]:
+    """What was measured, the highest mean, what is significant, and what keeps the teacher's score: a sentence or two each."""
+    by_file = {table.file: table for table in tables}
+    said = [_measured(group), *_highest(group)]
+    if compared := by_file.get(SYSTEMS):
+        said.append(_significant(group, compared))
+    if kept := by_file.get(KEPT_OF_THE_TEACHER):
+        said.append(_retention(group, kept))
+    return said
+
+
+def _measured(group: Group) -> str:
+    students = [label for label in group.systems if label != TEACHER]
+    columns = ", ".join(column.name for column in group.columns)
+    seeds = sorted({n for s in students for c in group.columns if (n := len(group.values(s, c)))})
+    often = ""
+    if seeds:
+        often = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else counted(seeds[0], "seed")
+    rows, sets = counted(len(students), "student row"), counted(len(group.columns), "evaluation set")
+    return f"{rows} on {sets} ({columns})" + (f", {often} each." if often else ".")
+
+
+def _highest(group: Group) -> list[str]:
+    """The student with the highest mean, and the rows that it is read against."""
+    scores = Scores(group)
+    if not scores.complete:
+        return []
+    best = max(scores.complete, key=lambda label: scores.means[label])
+    others = {label: scores.means[label] for label in (TEACHER, reference_of(group)) if label in scores.means}
+    if group.baselines and len(group.baselines) == len(group.columns):
+        others[MAJORITY] = sum(group.baselines.values()) / len(group.baselines)
+    named = ", ".join(f"{label} {mean:.1f}" for label, mean in others.items() if label != best)
+    text = (
+        f"Of the students with all results, {group.called(best)} has the highest mean score: {scores.means[best]:.1f}"
+    )
+    return [text + (f" ({named})." if named else ".")]
+
+
+def _ends(table: Frame) -> list[End]:
+    """Everything that was tested."""
+    return [
+        (line.label, column.title.partition(" (")[0], cell.verdict)
+        for line in table.lines
+        for column, cell in zip(table.columns[1:], line.cells, strict=True)
+        if cell.verdict
+    ]
+
+
+def _named(group: Group, ends: Iterable[End], verdict: str) -> str:
+    """``microbert (mrpc, rte), kd (rte)``: the rows with a verdict, and their columns."""
+    columns: dict[str, list[str]] = {}
+    for label, column, end in ends:
+        if end == verdict:
+            columns.setdefault(label, []).append(column)
+    return ", ".join(f"{group.called(label)} ({', '.join(named)})" for label, named in columns.items())
+
+
+def _significant(group: Group, table: Frame) -> str:
+    ends = _ends(table)
+    parts = [f"{verdict}: {named}" for verdict in (BETTER, WORSE) if (named := _named(group, ends, verdict))]
+    rest = sum(verdict == UNCLEAR for _, _, verdict in ends)
+    parts += [f"not significant: {'all' if rest == len(ends) else 'the other'} {rest}"] if rest else []
+    reference = group.called(reference_of(group))
+    return f"{counted(len(ends), 'comparison')} with {reference}, after Holm's adjustment. {_sentence(parts)}."
+
+
+def _retention(group: Group, table: Frame) -> str:
+    ends, words = _ends(table), {KEEPS: "kept", LOSES: "not kept"}
+    parts = [f"{said}: {named}" for end, said in words.items() if (named := _named(group, ends, end))]
+    rest = sum(verdict == UNCLEAR for _, _, verdict in ends)
+    parts += [f"{UNCLEAR}: {'all' if rest == len(ends) else 'the other'} {rest}"] if rest else []
+    return f"{counted(len(ends), 'test')} whether a student keeps its teacher's score. {_sentence(parts)}."
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    """Parts as one sentence, without its point."""
+    text = "; ".join(parts)
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,1 @@
+"""The tables of a report, one file each; ``registry`` finds them."""

@@ -1,0 +1,227 @@
+"""The main table: each row's score in each column, their mean, and its size; with what one answer to everything scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from bench.record.cell import TEACHER
+from bench.report import frame
+from bench.report.frame import EXACT, SPREAD, Cell, Footnote, Frame, Line
+from bench.report.groups import Column, Group
+from bench.report.tables.parts import DASH, keys_of, line_of, missing
+from bench.report.tables.registry import RESULTS, ReportData, table
+from bench.report.tables.sizes import differ, models_differ, sizes_by_row
+from bench.stats.summary import Summary, summarise
+
+
+@table(RESULTS, place=10)
+def _frames(data: ReportData) -> Iterable[Frame]:
+    return [accuracy(data.group)]
+
+
+@dataclass(frozen=True)
+class Further:
+    """A column behind the scores: one cell a row, which depends on no task."""
+
+    title: str
+    cell: Callable[[Group, str], Cell]
+    wanted: Callable[[Group], bool] | None = None
+    """whether a report has the column; None: always"""
+
+
+def _params(group: Group, label: str) -> Cell:
+    sized = sizes_by_row(group, label)
+    smallest = min(sized, key=lambda s: s.parameters, default=None)
+    counts = [s.parameters for s in sized if models_differ(sized) or s is smallest]
+    return _range(counts, 1e6)
+
+
+def _flops(group: Group, label: str) -> Cell:
+    sized = sizes_by_row(group, label)
+    smallest = min(sized, key=lambda s: s.parameters, default=None)
+    return _range([s.flops for s in sized if differ(sized) or s is smallest], 1e9)
+
+
+def _range(counts: Sequence[int], unit: float) -> Cell:
+    """``1.20 to 2.40``, or one figure where both ends are printed alike."""
+    if not counts:
+        return Cell(DASH)
+    low, high = min(counts) / unit, max(counts) / unit
+    text = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (low, high)))
+    return Cell(text, value=low if low == high else None)
+
+
+def _faster(group: Group, label: str) -> Cell:
+    """1x for the teacher; a dash for what was not timed."""
+    if label == TEACHER:
+        return Cell("1.00x", value=1.0)
+    if label not in group.speed_ups:
+        return Cell(DASH)
+    found = group.speed_ups[label]
+    return Cell(found.text(), value=found.median, low=found.low, high=found.high)
+
+
+FURTHER = (
+    Further("Params (M)", _params),
+    Further("FLOPs (G)", _flops),
+    Further("speed-up", _faster, lambda group: bool(group.speed_ups)),
+)
+MAJORITY = "majority class"
+"""The row of what a model scores that gives every example the same answer."""
+WIDTH = 120
+"""Characters of a line of the main table."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The means over seeds of every row and column, and which of them are the best."""
+
+    group: Group
+
+    @cached_property
+    def students(self) -> list[str]:
+        return [label for label in self.group.systems if label != TEACHER]
+
+    @cached_property
+    def summaries(self) -> Mapping[tuple[str, Column], Summary]:
+        """(row, column) -> mean and deviation over seeds, in percent."""
+        return {
+            (label, column): summarise(list(values.values()))
+            for label in self.group.systems
+            for column in self.group.columns
+            if (values := self.group.values(label, column))
+        }
+
+    @cached_property
+    def best(self) -> Mapping[Column, float]:
+        """Column -> the best mean as it is printed, among the students that have all its seeds."""
+        best = {}
+        for column in self.group.columns:
+            full = [s for s in self.students if not self.group.lacks_seeds(s, column)]
+            means = [round(self.summaries[s, column].mean, 1) for s in full if (s, column) in self.summaries]
+            best[column] = max(means, default=math.nan)
+        return best
+
+    @cached_property
+    def means(self) -> Mapping[str, float]:
+        """Row -> its mean over the columns, where it has all of them."""
+        columns = self.group.columns
+        return {
+            label: summarise([self.summaries[label, column].mean for column in columns]).mean
+            for label in self.group.systems
+            if columns and all((label, column) in self.summaries for column in columns)
+        }
+
+    @cached_property
+    def complete(self) -> list[str]:
+        """The students with all columns and, in each, all seeds."""
+        lacking = {s for s in self.students for column in self.group.columns if self.group.lacks_seeds(s, column)}
+        return [s for s in self.students if s in self.means and s not in lacking]
+
+    @cached_property
+    def best_mean(self) -> float:
+        """The best mean of a complete student, as it is printed."""
+        return max((round(self.means[s], 1) for s in self.complete), default=math.nan)
+
+
+def accuracy(group: Group) -> Frame:
+    """One column an evaluation set, their mean, and the size of each system; the best student of a column in bold."""
+    scores = Scores(group)
+    further = [column for column in FURTHER if column.wanted is None or column.wanted(group)]
+    columns = [
+        frame.Column("System"),
+        *(frame.Column(column.title, csv=SPREAD) for column in group.columns),
+        frame.Column(f"mean of {len(group.columns)}", csv=EXACT),
+        *(frame.Column(column.title) for column in further),
+    ]
+    lines = [_line(scores, label, further) for label in group.systems]
+    # behind the teacher, which is the first line where there is one
+    place = 1 if group.systems[:1] == [TEACHER] else 0
+    lines[place:place] = [_majority(group, len(further))] if group.baselines else []
+    notes = tuple(_notes(scores))
+    return Frame("Results", tuple(columns), tuple(lines), notes, file="accuracy", width=WIDTH)
+
+
+def _majority(group: Group, further: int) -> Line:
+    """What the best single answer to every example scores."""
+    found = [group.baselines.get(column) for column in group.columns]
+    there = [value for value in found if value is not None]
+    mean = summarise(there).mean if len(there) == len(found) else None
+    numbers = [Cell(DASH) if value is None else Cell(f"{value:.1f}", value=value) for value in (*found, mean)]
+    return Line(MAJORITY, (*numbers, *(Cell("") for _ in range(further))))
+
+
+def _line(scores: Scores, label: str, further: Sequence[Further]) -> Line:
+    group = scores.group
+    cells = [
+        *(_score(scores, label, column) for column in group.columns),
+        _mean(scores, label),
+        *(column.cell(group, label) for column in further),
+    ]
+    # what the method itself says of its row
+    said = dict.fromkeys(note for record in group.of(label) for note in record.notes)
+    return line_of(group, label, cells, *(Footnote(f"{label}: {note}") for note in said))
+
+
+def _score(scores: Scores, label: str, column: Column) -> Cell:
+    """A row's mean over its seeds in a column; what is lost or suspect in its footnotes."""
+    group = scores.group
+    if (label, column) not in scores.summaries:
+        return missing(group, label, column)
+    summary, fewer = scores.summaries[label, column], group.lacks_seeds(label, column)
+    done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
+    said = [*_lost_seeds(group, label, column, summary.n), *group.suspicions.get((label, column), [])]
+    return Cell(
+        summary.text() + (f" (n = {summary.n})" if fewer else ""),
+        value=summary.mean,
+        deviation=summary.deviation,
+        n=summary.n,
+        keys=keys_of(done),
+        footnotes=tuple(map(Footnote, said)),
+        bold=label in scores.students and not fewer and round(summary.mean, 1) == scores.best[column],
+    )
+
+
+def _lost_seeds(group: Group, label: str, column: Column, there: int) -> list[str]:
+    """Why a mean has fewer seeds than were asked for."""
+    lost = [r for r in group.of(label, column.task) if r.status != "ok"]
+    if not lost:
+        return []
+    reasons = "; ".join(f"seed {r.cell.seed} {r.status}" + (f": {r.error.message}" if r.error else "") for r in lost)
+    return [f"{label} on {column.task}: {there} of {there + len(lost)} seeds; {reasons}"]
+
+
+def _mean(scores: Scores, label: str) -> Cell:
+    mean = scores.means.get(label)
+    if mean is None:
+        return Cell(DASH)
+    return Cell(f"{mean:.1f}", value=mean, bold=label in scores.complete and round(mean, 1) == scores.best_mean)
+
+
+def _notes(scores: Scores) -> list[str]:
+    group, said = scores.group, []
+    seeds = sorted({len(group.values(s, c)) for s in scores.students for c in group.columns} - {0})
+    if seeds:
+        count = f"n = {seeds[0]}" if len(seeds) == 1 else f"n = {seeds[0]} to {seeds[-1]}"
+        said.append(
+            f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}"
+            + ("; with one seed there is no deviation, and the noise is not known" if seeds == [1] else "")
+            + "). The best student of each column is in bold"
+            + (
+                ". Only rows with all seeds of the column count for this; the others show their number of seeds, (n = ...)"
+                if len(seeds) > 1
+                else ""
+            )
+            + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)."
+        )
+    if group.speed_ups:
+        said.append(
+            f"Speed-up: how many times faster than the teacher, with the 95 % interval of the median over rounds in which the "
+            f"two were timed in turns ({group.speed_conditions}). A dash: not timed."
+        )
+    if group.baselines:
+        said.append(f"Row {MAJORITY}: the score of one answer to every example, the answer that scores most.")
+    return said

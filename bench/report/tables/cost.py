@@ -1,0 +1,200 @@
+"""What training each row took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from bench.record.cell import TEACHER
+from bench.record.recipe import PAPER
+from bench.record.schema import Record
+from bench.report import frame
+from bench.report.frame import Cell, Frame
+from bench.report.groups import Group
+from bench.report.tables.parts import DASH, line_of
+from bench.report.tables.registry import COST, ReportData, table
+from bench.report.trainings import by_tasks, costs_of, cpu_seconds_of, learned, start_of, trainings
+
+
+@table(COST, place=60)
+def _frames(data: ReportData) -> Iterable[Frame | None]:
+    return [cost(data.group)]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a row's trainings took: the mean over the seeds of each task, summed over tasks."""
+
+    done: Sequence[Record]
+    examples: float
+    flops: float
+    teacher_flops: float
+    seconds: float
+    teacher_seconds: float
+    """of the teacher passes that it shared with other rows: its part"""
+    teacher_seconds_alone: float
+    """what the same passes would have taken without sharing"""
+    cpu_seconds: float | None
+    """None for the teacher, and where a training does not say it"""
+
+
+def _taken(group: Group, label: str) -> Taken | None:
+    done = trainings(group, label)
+    if not done:
+        return None
+    examples, flops, teacher_flops, seconds, shared, alone = costs_of(done)
+    cpu_seconds = None if label == TEACHER else cpu_seconds_of(done)
+    return Taken(done, examples, flops, teacher_flops, seconds, shared, alone, cpu_seconds)
+
+
+def _whole(value: float | None) -> Cell:
+    return Cell(DASH) if value is None else Cell(f"{value:,.0f}", value=value)
+
+
+def _tera(value: float) -> Cell:
+    return Cell(f"{value / 1e12:.2f}", value=value / 1e12)
+
+
+def _teacher_share(taken: Taken) -> Cell:
+    """Percent of a row's seconds that are the teacher's."""
+    both = taken.seconds + taken.teacher_seconds
+    if not both:
+        return Cell(DASH)
+    percent = 100 * taken.teacher_seconds / both
+    return Cell(f"{percent:.0f} %", value=percent)
+
+
+def _cpu_known(taken: Sequence[Taken]) -> bool:
+    """Whether every training of a student says the processor's seconds."""
+    students = [one for one in taken if one.done[0].cell.method != TEACHER]
+    return bool(students) and all(one.cpu_seconds is not None for one in students)
+
+
+CPU = "CPU s"
+
+
+@dataclass(frozen=True)
+class CostColumn:
+    """One column: its title, and what it shows of a row's trainings."""
+
+    title: str
+    cell: Callable[[Taken], Cell]
+    words: bool = False
+    wanted: Callable[[Sequence[Taken]], bool] | None = None
+    """whether the rows of a report have it; None: always there"""
+
+
+COLUMNS = (
+    CostColumn("start", lambda t: Cell(", ".join(sorted({start_of(r) for r in t.done}))), words=True),
+    CostColumn("cells", lambda t: Cell(str(len(t.done)), value=len(t.done))),
+    CostColumn("examples", lambda t: _whole(t.examples)),
+    CostColumn("own TFLOPs", lambda t: _tera(t.flops)),
+    CostColumn("teacher TFLOPs", lambda t: _tera(t.teacher_flops)),
+    CostColumn("own s", lambda t: _whole(t.seconds)),
+    CostColumn("teacher s, shared", lambda t: _whole(t.teacher_seconds)),
+    CostColumn("teacher s, if alone", lambda t: _whole(t.teacher_seconds_alone)),
+    CostColumn("teacher's share of seconds", _teacher_share),
+    CostColumn(CPU, lambda t: _whole(t.cpu_seconds), wanted=_cpu_known),
+)
+
+
+def cost(group: Group) -> Frame | None:
+    """What training each row took: the mean over the seeds of each task, summed over tasks."""
+    taken = {label: one for label in group.systems if (one := _taken(group, label)) is not None}
+    if not taken:
+        return None
+    columns = [c for c in COLUMNS if c.wanted is None or c.wanted(list(taken.values()))]
+    lines = [line_of(group, label, [c.cell(one) for c in columns]) for label, one in taken.items()]
+    heads = (frame.Column("System"), *(frame.Column(c.title, c.words) for c in columns))
+    notes = [*_notes(group, any(c.title == CPU for c in columns)), *_preparatory(group), *_made_once(group)]
+    return Frame("Cost of training", heads, tuple(lines), (*notes, *_trained_starts(group)))
+
+
+def _notes(group: Group, cpu: bool) -> list[str]:
+    said = [
+        "The mean over the seeds of each task, summed over the tasks. TFLOPs are computed in closed form from the number of tokens. "
+        "Seconds were measured on the machine named below; other programs may have run there at the same time."
+    ]
+    if cpu:
+        said.append(
+            "CPU s: processor time of the process, over all its threads, with reading and scoring. Students that trained together "
+            "share it in proportion to their own seconds."
+        )
+    at_once = sorted({r.env["jobs"] for r in group.records if r.env.get("jobs", 1) > 1})
+    if at_once:
+        said.append(
+            f"Some trainings had others running at the same time (--jobs {', '.join(map(str, at_once))}): each then takes "
+            f"more seconds than alone."
+        )
+    return said
+
+
+def _trained_starts(group: Group) -> list[str]:
+    """What was pre-trained once for the rows that use it."""
+    starts = {made["key"]: (name, made) for r in group.records for name, made in r.artefacts.items() if "train" in made}
+    said = []
+    for key, (name, made) in sorted(starts.items()):
+        trained = made["train"]
+        beginning = made.get("beginning", "the cut-down teacher" if name == "general_start" else "")
+        began = f"; it began as {beginning}" if beginning else ""
+        said.append(
+            f"{name.replace('_', ' ').capitalize()} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s "
+            f"of its own, once for all rows that use it{began}."
+        )
+    return said
+
+
+AUGMENTED = "augmentation."
+"""How the names of artefacts begin that are augmented rows."""
+
+
+def _preparatory(group: Group) -> list[str]:
+    """The rows that saw more examples than the recipe's epochs have: their stages before the counted ones."""
+    if group.recipe == PAPER:
+        return []
+    said = []
+    for label in group.systems:
+        # as in the table: the mean over the seeds of each task, summed over tasks
+        more = sum(sum(_beyond(group, r) for r in seeds) / len(seeds) for seeds in by_tasks(trainings(group, label)))
+        if more >= 1:
+            said.append(f"{label}: {more:,.0f}")
+    if not said:
+        return []
+    return [
+        f"Examples beyond the {group.epochs:g} epochs of the recipe, seen in preparatory stages before the counted epochs (the method's "
+        f"file describes these stages): {'; '.join(said)}. They are in the columns of this table."
+    ]
+
+
+def _beyond(group: Group, record: Record) -> int:
+    """Examples that a training saw beyond its recipe's epochs; 0 where the number of its rows is not known.
+
+    That is so where the group has no record of one of its tasks, and where augmentation made further rows.
+    """
+    rows = {r.cell.tasks: r.cell.data.rows["train"] for r in group.records if r.train_key == record.train_key}
+    augmented = any(name.startswith(AUGMENTED) for name in record.artefacts)
+    if record.train is None or augmented or len(rows) < len(learned(record)):
+        return 0
+    return max(0, record.train.examples - math.ceil(record.cell.recipe["epochs"] * sum(rows.values())))
+
+
+LEAST_SECONDS = 1.0
+"""What is computed sooner, as a vocabulary, needs no word."""
+
+
+def _made_once(group: Group) -> list[str]:
+    """What was computed for some rows before they trained, and is in no column: each thing once, with its seconds."""
+    found: dict[str, dict[str, float]] = {}
+    users: dict[str, set[str]] = {}
+    for record in group.records:
+        for name, made in record.artefacts.items():
+            if made.get("seconds", 0) >= LEAST_SECONDS:
+                kind = name.split(".")[0].replace("_", " ")
+                found.setdefault(kind, {})[made["key"]] = made["seconds"]
+                users.setdefault(kind, set()).add(record.cell.label)
+    return [
+        f"{kind.capitalize()}, for {', '.join(sorted(users[kind]))}: {sum(seconds.values()):,.0f} s, once for all seeds; not in a "
+        f"column of this table."
+        for kind, seconds in sorted(found.items())
+    ]

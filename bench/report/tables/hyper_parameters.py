@@ -1,0 +1,61 @@
+"""The numbers that rows were trained with: one line for each set of them, with the rows that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import methods
+from bench.record.cell import TEACHER
+from bench.record.recipe import ADAMW, PAPER
+from bench.record.schema import Record
+from bench.report import frame
+from bench.report.frame import Cell, Frame, Line
+from bench.report.groups import Group
+from bench.report.learning_rates import was_trained, written
+from bench.report.tables.registry import ENVIRONMENT, ReportData, table
+
+NUMBERS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
+    ("epochs", lambda recipe: f"{recipe['epochs']:g}"),
+    ("batch size", lambda recipe: str(recipe["batch_size"])),
+    ("longest input (tokens)", lambda recipe: str(recipe["max_length"])),
+    ("schedule", lambda recipe: str(recipe.get("schedule", "–"))),
+    ("warm-up (share of steps)", lambda recipe: f"{recipe['warmup']:g}" if "warmup" in recipe else "–"),
+    ("weight decay", lambda recipe: f"{recipe['weight_decay']:g}" if "weight_decay" in recipe else "–"),
+    ("largest gradient norm", lambda recipe: f"{recipe['clip']:g}" if "clip" in recipe else "–"),
+    ("optimizer", lambda recipe: str(recipe.get("optimizer", ADAMW))),
+)
+"""Title of a column -> its text, from a recipe as a record has it."""
+
+
+@table(ENVIRONMENT, place=85)
+def _frames(data: ReportData) -> Iterable[Frame | None]:
+    return [hyper_parameters(data.group)]
+
+
+def hyper_parameters(group: Group) -> Frame | None:
+    """The sets of numbers of a report's trainings; of students under papers' recipes none, whose stages have their own."""
+    rows_of: dict[tuple[str, ...], list[str]] = {}
+    for label in group.systems:
+        for record in group.of(label):
+            if was_trained(record) and not _by_its_paper(record):
+                rows = rows_of.setdefault(_numbers(record), [])
+                rows += [group.called(label)] if group.called(label) not in rows else []
+    if not rows_of:
+        return None
+    lines = [
+        Line(rate, (*map(Cell, numbers), Cell(", ".join(rows)))) for (rate, *numbers), rows in sorted(rows_of.items())
+    ]
+    columns = map(frame.Column, ("Learning rate", *(title for title, _ in NUMBERS)))
+    note = "The learning rate is the highest of its schedule, after the row's own factor. Seeds and data are in the records."
+    return Frame("Hyper-parameters", (*columns, frame.Column("rows", words=True)), tuple(lines), (note,))
+
+
+def _by_its_paper(record: Record) -> bool:
+    return record.cell.method != TEACHER and record.cell.recipe["name"] == PAPER
+
+
+def _numbers(record: Record) -> tuple[str, ...]:
+    cell = record.cell
+    rate = cell.recipe["learning_rate"] * methods.rate_factor(cell.method, cell.settings)
+    return written(float(f"{rate:.6g}")), *(text(cell.recipe) for _, text in NUMBERS)

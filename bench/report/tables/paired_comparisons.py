@@ -1,0 +1,184 @@
+"""Differences between rows on the same examples, with intervals and verdicts.
+
+Made from the stored predictions. Every system is compared with plain fine-tuning where there is such a row, else with the
+teacher; an ablation with its full row, a row of changed settings with the plain one. Holm's adjustment runs over each of
+the two tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bench.record.cell import TEACHER
+from bench.report import frame
+from bench.report.comparison import UNCLEAR, Comparison, compared, said_of, shown
+from bench.report.frame import EXACT, Cell, Frame, Line
+from bench.report.groups import Column, Group
+from bench.report.resampled import Resampled, finished
+from bench.report.tables.parts import DASH, counted, keys_of, line_of
+from bench.report.tables.registry import PAIRED, ReportData, table
+from bench.stats.multiple import holm
+from bench.stats.paired import interval
+
+SYSTEMS = "differences that the data can carry"
+"""How the files of the first table end: a name of earlier reports, which readers may have in their scripts."""
+BASELINE = "finetune"
+"""The row that full rows are compared with, where there is one."""
+
+
+@table(PAIRED, place=20)
+def _frames(data: ReportData) -> Iterable[Frame]:
+    return paired_comparisons(data.group, data.answered)
+
+
+def reference_of(group: Group) -> str:
+    """The row that full rows are compared with: plain fine-tuning with the shared start, else the teacher."""
+    return BASELINE if BASELINE in group.systems else TEACHER
+
+
+def own_row(group: Group, label: str) -> str:
+    """The row that a variant belongs to: an ablation's full row, or a method's plain row for one with changed settings.
+
+    "" for a system of its own.
+    """
+    cell = group.of(label)[0].cell
+    return cell.ablation_of or (cell.method if cell.label != cell.method and cell.method in group.systems else "")
+
+
+def paired_comparisons(group: Group, answered: Mapping[Column, Resampled]) -> list[Frame]:
+    """Systems and a common reference, variants and their own rows: two questions, each adjusted over its table."""
+    reference = reference_of(group)
+    systems, variants = {}, {}
+    for label in group.systems:
+        own = own_row(group, label)
+        if own and own in group.systems:
+            variants[label] = own
+        elif not own and label not in (TEACHER, reference) and reference in group.systems:
+            systems[label] = reference
+    to_baseline = _compared(f"Systems compared with {reference}", group, systems, answered)
+    to_own_row = _compared("Variants and ablations compared with their own row", group, variants, answered)
+    named = ((to_baseline, SYSTEMS), (to_own_row, "variants and ablations beside their own row"))
+    return [replace(frame, file=file) for frame, file in named if frame is not None]
+
+
+def differences_to(group: Group, full: str, answered: Mapping[Column, Resampled]) -> Frame | None:
+    """Every row of a group compared with one of them, with intervals and verdicts; None where no answers are stored."""
+    others = {label: full for label in group.systems if label not in (TEACHER, full)}
+    return _compared(f"Differences to {full}, with intervals", group, others, answered)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """The comparison of one row with another in one column."""
+
+    line: Comparison
+    """with its p adjusted over the table"""
+    drawn: np.ndarray
+    """[resamples] differences in percent"""
+    keys: tuple[str, ...]
+
+
+Found = Mapping[tuple[str, Column], _Compared]
+"""(row, column) -> its comparison"""
+
+
+def _compared(
+    title: str, group: Group, other_of: Mapping[str, str], answered: Mapping[Column, Resampled]
+) -> Frame | None:
+    """Each row's difference to another, 95 % interval and verdict, by column and on average."""
+    found = _comparisons(group, other_of, answered)
+    if not found:
+        return None
+    lines = [
+        _line(group, label, other, found)
+        for label, other in other_of.items()
+        if any((label, column) in found for column in group.columns)
+    ]
+    columns = (
+        frame.Column("System"),
+        frame.Column("compared with"),
+        *(frame.Column(c.title, csv=EXACT) for c in group.columns),
+        frame.Column(f"mean of {counted(len(group.columns), 'difference')}"),
+    )
+    said = said_of([one.line for one in found.values()])
+    return Frame(title, columns, (*lines, _least_detectable(group.columns, found)), (_note(found), *said))
+
+
+def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[Column, Resampled]) -> Found:
+    """The comparisons of a table, with Holm's adjustment over all of them."""
+    found: dict[tuple[str, Column], _Compared] = {}
+    for label, other in other_of.items():
+        for column, data in answered.items():
+            sides = finished(group, label, column), finished(group, other, column)
+            if data.has(sides[0]) and data.has(sides[1]):
+                line, drawn = compared(data, sides, column.title)
+                found[label, column] = _Compared(line, drawn, keys_of([*sides[0], *sides[1]]))
+    adjusted = holm([one.line.p for one in found.values()])
+    return {
+        key: replace(one, line=replace(one.line, adjusted=p))
+        for (key, one), p in zip(found.items(), adjusted, strict=True)
+    }
+
+
+def _line(group: Group, label: str, other: str, found: Found) -> Line:
+    cells = [_cell(found.get((label, column))) for column in group.columns]
+    return line_of(group, label, [Cell(group.called(other), plain=other), *cells, _mean(group.columns, label, found)])
+
+
+def _cell(one: _Compared | None) -> Cell:
+    if one is None:
+        return Cell(DASH)
+    line = one.line
+    return Cell(
+        f"{line.difference:+.1f} ({line.low:+.1f} to {line.high:+.1f}) {_verdict(line)}",
+        value=line.difference,
+        low=line.low,
+        high=line.high,
+        n=len(line.seeds),
+        keys=one.keys,
+        verdict=line.verdict,
+    )
+
+
+def _verdict(line: Comparison) -> str:
+    """The verdict in words; with its p where the interval alone would say something else."""
+    without_zero = line.low > 0 or line.high < 0
+    if line.verdict == UNCLEAR:
+        return f"not significant after Holm (p = {shown(line.adjusted)})" if without_zero else "not significant"
+    return line.verdict if without_zero else f"{line.verdict} (p = {shown(line.adjusted)})"
+
+
+def _mean(columns: Sequence[Column], label: str, found: Found) -> Cell:
+    """The mean of a row's differences, where it has all of several columns."""
+    every = [found.get((label, column)) for column in columns]
+    there = [one for one in every if one is not None]
+    if len(columns) < 2 or len(there) < len(columns):
+        return Cell(DASH)
+    low, high = interval(np.mean([one.drawn for one in there], axis=0))
+    mean = np.mean([one.line.difference for one in there])
+    return Cell(f"{mean:+.1f} ({low:+.1f} to {high:+.1f})", value=float(mean), low=low, high=high)
+
+
+def _least_detectable(columns: Sequence[Column], found: Found) -> Line:
+    """The smallest true difference that comparisons like those of a column would find."""
+    cells = [_least([one.line for (_, where), one in found.items() if where == column]) for column in columns]
+    return Line("minimum detectable difference", (Cell(""), *cells, Cell("")), only="markdown")
+
+
+def _least(lines: Collection[Comparison]) -> Cell:
+    values = [line.least for line in lines if line.least is not None]
+    return Cell(f"{np.median(values):.1f}", value=float(np.median(values))) if values else Cell(DASH)
+
+
+def _note(found: Found) -> str:
+    tests = ", ".join(sorted({one.line.test for one in found.values()}))
+    return (
+        f"Differences in points, with 95 % intervals of a paired bootstrap over examples, and with Student's t over seeds where there "
+        f"are several. The verdict is that of the test ({tests}), with p after Holm's adjustment over the {len(found)} comparisons of this "
+        f"table. The intervals, that of the mean included, are not adjusted. In a table of this length some intervals exclude 0 by chance: "
+        f"such a difference is printed as 'not significant after Holm', with its p. Minimum detectable difference: the true difference that "
+        f"four in five comparisons like these would find (the median of the column)."
+    )

@@ -1,0 +1,83 @@
+"""Cells and questions that several tables have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.record.cell import TEACHER
+from bench.record.schema import Record
+from bench.report.frame import Cell, Footnote, Line
+from bench.report.groups import Column, Group
+from bench.stats.summary import summarise
+
+DASH = "–"
+LEFT_OUT = " Columns without a ratio are not in the mean."
+
+
+def counted(number: int, what: str) -> str:
+    """``1 column``, ``3 columns``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def line_of(group: Group, label: str, cells: Sequence[Cell], *notes: Footnote) -> Line:
+    """The line of a row: printed with what the row lacks, in a CSV file as it is typed."""
+    return Line(label, tuple(cells), group.called(label), notes)
+
+
+def keys_of(records: Sequence[Record]) -> tuple[str, ...]:
+    return tuple(record.key for record in records)
+
+
+def missing(group: Group, label: str, column: Column) -> Cell:
+    """An empty cell, with its reason."""
+    return Cell(DASH, footnotes=(Footnote(_reason(group, label, column)),))
+
+
+def _reason(group: Group, label: str, column: Column) -> str:
+    records = group.of(label, column.task)
+    failed = [r for r in records if r.status == "failed"]
+    if failed:
+        message = failed[0].error.message if failed[0].error else "no message"
+        return f"{label} on {column.task}, seed {failed[0].cell.seed}: failed: {message}"
+    if any(r.status == "interrupted" for r in records):
+        return f"{label} on {column.task}: interrupted; run the same command again"
+    return "not run: there is no record of this row on this task"
+
+
+def cheaper(group: Group, label: str) -> bool:
+    """Whether a student's FLOPs are below its teacher's: without that no retention is printed.
+
+    Of one whose sequences leave early, those of an average sequence.
+    """
+    own = [r.sizes.flops for r in group.of(label) if r.sizes]
+    teacher = [r.sizes.flops for r in group.of(TEACHER) if r.sizes]
+    return bool(own and teacher and min(own) < min(teacher))
+
+
+def teacher_score(group: Group, column: Column) -> float:
+    """The teacher's score in a column that it has, in percent."""
+    return summarise(list(group.values(TEACHER, column).values())).mean
+
+
+def sound_teacher(group: Group, column: Column) -> bool:
+    """Whether a share of the teacher's score says anything: it has a score above 0, and nothing is wrong with its answers."""
+    has = bool(group.values(TEACHER, column))
+    return has and teacher_score(group, column) > 0 and not group.suspicions.get((TEACHER, column))
+
+
+def no_ratio(group: Group, column: Column) -> Cell:
+    """The cell of a ratio to a teacher that is not sound, with the reason."""
+    if wrong := group.suspicions.get((TEACHER, column)):
+        seen = tuple(map(Footnote, wrong))
+        note = Footnote(
+            f"{column.title}: the answers of the teacher are suspect, see ", seen, "; a ratio to it means nothing"
+        )
+    else:
+        score = teacher_score(group, column)
+        note = Footnote(f"{column.title}: the teacher scores {score:.1f}; a ratio to it means nothing")
+    return Cell(DASH, footnotes=(note,))
+
+
+def students_of(group: Group) -> list[str]:
+    """Rows that are students and no ablations."""
+    return [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]

@@ -1,0 +1,114 @@
+"""Ours and the numbers that papers print, cell by cell, with the reasons why two cannot be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bench.record.cell import TEACHER
+from bench.record.task_facts import SAMPLE
+from bench.report import frame
+from bench.report.frame import Cell, Frame, Line
+from bench.report.groups import Column, Group
+from bench.report.published import Published, published
+from bench.report.systems import UNKNOWN, paired, reasons_of, same_teacher
+from bench.report.tables.parts import keys_of
+from bench.report.tables.registry import PROVENANCE, ReportData, table
+from bench.stats.metrics import label_of
+from bench.stats.summary import summarise
+
+DEV_ROWS = {
+    ("cola", "validation"): 1043,
+    ("sst2", "validation"): 872,
+    ("mrpc", "validation"): 408,
+    ("stsb", "validation"): 1500,
+    ("qqp", "validation"): 40430,
+    ("mnli", "matched"): 9815,
+    ("mnli", "mismatched"): 9832,
+    ("qnli", "validation"): 5463,
+    ("rte", "validation"): 277,
+    ("wnli", "validation"): 71,
+}
+"""Examples of GLUE's development sets: a folder with another number holds something else."""
+
+
+@table(PROVENANCE, place=90)
+def _frames(data: ReportData) -> Iterable[Frame | None]:
+    return [compared_with_papers(data.group, published())]
+
+
+def reasons(group: Group, label: str, column: Column, paper: Published) -> list[str]:
+    """Why a printed number and ours are not of the same thing; empty where they can be compared."""
+    found = []
+    if paper.split != "dev":
+        found.append("split not stated" if paper.split == UNKNOWN else f"{paper.split} set, ours is dev")
+    if paper.metric == UNKNOWN:
+        found.append("metric not stated")
+    elif paper.metric != column.metric:
+        found.append(f"{label_of(paper.metric)}, ours is {label_of(column.metric)}")
+    rows = {r.cell.data.rows.get(column.evaluation) for r in group.records if column.task in r.cell.tasks}
+    if rows != {DEV_ROWS.get((column.task, column.evaluation))}:
+        found.append("not GLUE's development set")
+    if paper.done.teacher == UNKNOWN:
+        found.append("teacher not stated")
+    elif not same_teacher(group.teacher, paper.done):
+        found.append("other teacher")
+    if group.row_limit(column.task):
+        found.append("fewer training rows")
+    done = [record for record in group.of(label, column.task) if record.status == "ok"]
+    return found + reasons_of(group, done, paper.done)
+
+
+def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | None:
+    """Ours and the papers', cell by cell. Never for generated data: nothing there compares with a paper."""
+    if group.facts.source == SAMPLE:
+        return None
+    lines = [
+        line
+        for column in group.columns
+        for label in group.systems
+        for paper in papers
+        if (line := _line(group, label, column, paper)) is not None
+    ]
+    if not lines:
+        return None
+    columns = (
+        frame.Column("Column"),
+        frame.Column("System"),
+        frame.Column("ours", csv=frame.EXACT),
+        frame.Column("printed", csv=(("", lambda cell: f"{cell.value:g}"),)),
+        frame.Column("where", words=True),
+        frame.Column("comparable", words=True),
+    )
+    comparable = sum(line.cells[-1].text == YES for line in lines)
+    note = (
+        f"{comparable} of {len(lines)} pairs are comparable. A pair is two results of one method. It is comparable where shape, "
+        f"start, pre-training, settings, teacher (a paper's own teacher is row {TEACHER}) and data agree, as far as paper and records say. "
+        "Recipes and searches of hyper-parameters also differ, which no column shows."
+    )
+    return Frame(
+        "Published numbers and ours", columns, tuple(lines), (note,), file="published beside ours", folded=True
+    )
+
+
+YES = "yes"
+
+
+def _line(group: Group, label: str, column: Column, paper: Published) -> Line | None:
+    """One pair; None where the two are no pair."""
+    got = group.values(label, column)
+    if not got or (paper.task, paper.evaluation) != (column.task, column.evaluation):
+        return None
+    records = group.of(label, column.task)
+    if not paired(group, records[0], paper.done):
+        return None
+    ours = summarise(list(got.values()))
+    why = reasons(group, label, column, paper)
+    place = f"{paper.system}; {paper.source}, {paper.table}" + (f" ({paper.note})" if paper.note else "")
+    cells = (
+        Cell(group.called(label), plain=label),
+        Cell(ours.text(), value=ours.mean, deviation=ours.deviation, n=ours.n, keys=keys_of(records)),
+        Cell(f"{paper.value:.1f} ({label_of(paper.metric)}, {paper.split})", value=paper.value),
+        Cell(place),
+        Cell("no: " + "; ".join(why) if why else YES),
+    )
+    return Line(column.title, cells)

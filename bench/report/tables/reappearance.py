@@ -1,0 +1,98 @@
+"""Each student's score, and the share of its teacher's score that it reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bench.record.cell import TEACHER
+from bench.report import frame
+from bench.report.frame import EXACT, Cell, Footnote, Frame, Line
+from bench.report.groups import Column, Group
+from bench.report.tables.parts import (
+    DASH,
+    LEFT_OUT,
+    cheaper,
+    counted,
+    missing,
+    no_ratio,
+    sound_teacher,
+    students_of,
+    teacher_score,
+)
+from bench.report.tables.registry import RETENTION, ReportData, table
+from bench.stats.summary import summarise
+
+EMPTY = Cell("")
+
+
+@table(RETENTION, place=30)
+def _frames(data: ReportData) -> Iterable[Frame | None]:
+    return [reappearance(data.group)]
+
+
+def reappearance(group: Group) -> Frame | None:
+    """Student / teacher in percent, per column and as the mean of the ratios. Needs the teacher's record."""
+    columns = [c for c in group.columns if group.values(TEACHER, c)]
+    students = students_of(group)
+    if not columns or not students:
+        return None
+    sound = [c for c in columns if sound_teacher(group, c)]
+    lines = [_teacher(group, columns, sound)]
+    for label in students:
+        scores = [_score(group, label, c) for c in columns]
+        lines += [
+            Line(label, (*scores, EMPTY), group.called(label), only="markdown"),
+            _ratios(group, label, columns, sound),
+        ]
+    note = (
+        "The student's score divided by the score of the teacher that it was trained from, on the same development set and by the "
+        "same metric. The last column is the mean of the ratios (in the teacher's row: the mean of its scores)."
+    )
+    mean = frame.Column(f"mean of {counted(len(sound), 'ratio')}", csv=EXACT)
+    heads = (frame.Column("System"), *(frame.Column(c.title, csv=EXACT) for c in columns), mean)
+    notes = (note + (LEFT_OUT if len(sound) < len(columns) else ""),)
+    return Frame("Share of the teacher's score", heads, tuple(lines), notes, file="reappearance")
+
+
+def _teacher(group: Group, columns: Sequence[Column], sound: Sequence[Column]) -> Line:
+    """The teacher's scores, and their mean over the columns that have ratios."""
+    cells = [_number(teacher_score(group, c)) for c in columns]
+    mean = _number(summarise([teacher_score(group, c) for c in sound]).mean) if sound else Cell(DASH)
+    return Line(TEACHER, (*cells, mean))
+
+
+def _number(value: float) -> Cell:
+    return Cell(f"{value:.1f}", value=value)
+
+
+def _percent(value: float) -> Cell:
+    return Cell(f"{value:.1f} %", value=value)
+
+
+def _score(group: Group, label: str, column: Column) -> Cell:
+    got = group.values(label, column)
+    return _number(summarise(list(got.values())).mean) if got else missing(group, label, column)
+
+
+def _ratios(group: Group, label: str, columns: Sequence[Column], sound: Sequence[Column]) -> Line:
+    """A student's ratios. One that is not cheaper than its teacher has none."""
+    ratios = {
+        c: 100 * summarise(list(values.values())).mean / teacher_score(group, c)
+        for c in sound
+        if (values := group.values(label, c))
+    }
+    name = f"{label}, % of teacher"
+    if ratios and not cheaper(group, label):
+        note = Footnote(f"{label} is not cheaper than its teacher, so no retention is printed")
+        dashes = [Cell(DASH) for _ in range(len(columns) + 1)]
+        return Line(name, tuple(dashes), f"{group.called(label)}, % of teacher", (note,))
+    cells = [_ratio(group, label, c, ratios) for c in columns]
+    complete = len(ratios) == len(sound) > 0
+    cells.append(_percent(summarise(list(ratios.values())).mean) if complete else Cell(DASH))
+    return Line(name, tuple(cells), f"{group.called(label)}, % of teacher")
+
+
+def _ratio(group: Group, label: str, column: Column, ratios: dict[Column, float]) -> Cell:
+    if column in ratios:
+        return _percent(ratios[column])
+    return no_ratio(group, column) if group.values(label, column) else Cell(DASH)

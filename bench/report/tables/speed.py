@@ -1,0 +1,81 @@
+"""Measured speed: latency, throughput and the speed-up of one session, each with its conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
+from bench.report import frame
+from bench.report.frame import EXACT, Cell, Frame, Line, exact
+from bench.report.speed import conditions_of, described, speed_up
+from bench.report.tables.parts import DASH
+from bench.stats.ratios import Ratio, percentile, resolved
+
+
+def speed_tables(record: SpeedRecord) -> list[Frame]:
+    """One table for each set of conditions, and one of footprints."""
+    tables = [_timings(record, conditions) for conditions in conditions_of(record)]
+    return [*tables, _footprints(record)] if record.footprints else tables
+
+
+def _timings(record: SpeedRecord, conditions: Conditions) -> Frame:
+    timings = [timing for timing in record.timings if timing.conditions == conditions]
+    rounds = min((len(t.seconds) for t in timings if t.status == "ok"), default=0)
+    shares = {f"p{round(100 * share)} (ms)": share for share in (0.5, 0.9, 0.99) if resolved(rounds, share)}
+    if 0.99 not in shares.values():
+        shares["max (ms)"] = 1.0
+    columns = (
+        frame.Column("System"),
+        *(frame.Column(name, csv=(("", exact(6)),)) for name in shares),
+        frame.Column("sequences/s", csv=EXACT),
+        frame.Column("speed-up", csv=EXACT),
+        frame.Column("95 % interval"),
+        frame.Column("rounds"),
+    )
+    lines = [_line(timing, shares, speed_up(record, timing.system, conditions)) for timing in timings]
+    notes = [f"{t.system}: not measured: {t.error}." for t in timings if t.status == "failed"]
+    gaps = [t.largest_difference for t in timings if t.largest_difference is not None]
+    notes += [f"Logits within {max(gaps):.1g} of eager attention in fp32."] if gaps else []
+    return Frame(described(conditions), columns, tuple(lines), tuple(notes))
+
+
+def _line(timing: Timing, shares: Mapping[str, float], found: Ratio | None) -> Line:
+    if timing.status == "failed":
+        return Line(timing.system, tuple(Cell(DASH, plain="") for _ in range(len(shares) + 4)))
+    latencies = [1000 * percentile(timing.seconds, share) for share in shares.values()]
+    throughput = timing.conditions.batch * len(timing.seconds) / sum(timing.seconds)
+    rounds = len(timing.seconds)
+    cells = [
+        *(Cell(f"{latency:.2f}", value=latency) for latency in latencies),
+        Cell(f"{throughput:,.1f}", value=throughput),
+        *_faster(found),
+        Cell(str(rounds), value=rounds),
+    ]
+    return Line(timing.system, tuple(cells))
+
+
+def _faster(found: Ratio | None) -> Sequence[Cell]:
+    """The speed-up and its interval."""
+    if found is None:
+        return Cell(DASH, plain=""), Cell(DASH, plain="")
+    printed, stored = (f"{found.low:.{digits}f} to {found.high:.{digits}f}" for digits in (2, 4))
+    return (
+        Cell(f"{found.median:.2f}x", value=found.median, low=found.low, high=found.high),
+        Cell(printed, plain=stored),
+    )
+
+
+def _footprints(record: SpeedRecord) -> Frame:
+    columns = tuple(map(frame.Column, ("System", "checkpoint (MB)", "peak memory (MB)")))
+    lines = tuple(
+        Line(f.system, (_megabytes(f.checkpoint_bytes, 1), _megabytes(f.peak_bytes, 0))) for f in record.footprints
+    )
+    note = (
+        "Peak of a fresh process that loads the checkpoint and answers one batch of 32 sequences of 128 tokens, above the "
+        "same process before loading."
+    )
+    return Frame("Memory", columns, lines, (note,))
+
+
+def _megabytes(size: int | None, digits: int) -> Cell:
+    return Cell(DASH) if size is None else Cell(f"{size / 1e6:.{digits}f}", value=size / 1e6)

@@ -1,0 +1,92 @@
+"""No verb opens a socket: with --offline where it has that option, and without it where it has none."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+import typer
+from no_sockets import no_sockets
+
+from bench import api
+from bench.cli import app
+
+ROWS = f"finetune:{tiny.SHAPE}:start=random,kd:{tiny.SHAPE}:start=random"
+
+
+def verbs() -> dict[str, set[str]]:
+    """Each verb and its options."""
+    found = {}
+    for name, one in typer.main.get_command(app).commands.items():
+        below = one.commands if hasattr(one, "commands") else {"": one}
+        for further, verb in below.items():
+            found[f"{name} {further}".strip()] = {option for given in verb.params for option in given.opts}
+    return found
+
+
+@pytest.mark.slow
+def test_no_verb_opens_a_socket(bench, monkeypatch, tmp_path, teacher_folder, glue_folder):
+    results, reports, corpus = tmp_path / "results", tmp_path / "reports", tmp_path / "corpus.txt"
+    corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    asked_of = ["--data", glue_folder, "--teacher", teacher_folder]
+    wanted = ["--methods", ROWS, "--tasks", "rte", *asked_of, "--epochs", 1, "--threads", 1]
+    kept = ["--results", results]
+    run = [*wanted, *kept, "--reports", reports, "--jobs", 1, "--yes"]
+    with no_sockets(monkeypatch) as asked:
+        assert bench("run", *run, "--offline").returncode == 0
+        records = {record.cell.method: record for record in api.Store(results).records()}
+        key, name = records["kd"].key[:16], records["kd"].cell.label
+        (tmp_path / "paper.md").write_text("| row | rte |\n|---|---|\n| kd | 50.0 |\n")
+        old = tmp_path / "old"
+        tiny.save_teacher(old)
+        torch.save({"weight": torch.zeros(2)}, old / "pytorch_model.bin")
+        words = {
+            "plan": [*wanted, *kept],
+            "run": run,
+            "teacher": ["--tasks", "sst2", *asked_of, "--epochs", 1, *kept, "--reports", reports, "--yes"],
+            "pretrain": ["--methods", f"microbert:{tiny.SHAPE}", "--teacher", teacher_folder, "--corpus", corpus,
+                         "--corpus-tokens", 300],
+            "tune": ["--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--trials", 1, *asked_of,
+                     "--epochs", 1, *kept, "--reports", reports, "--jobs", 1, "--yes"],
+            "speed": ["--methods", ROWS, "--teacher", teacher_folder, "--lengths", 8, "--batches", 1, "--rounds", 3,
+                      "--no-memory", *kept, "--reports", reports],
+            "list": [],
+            "show": [key, *kept],
+            "report": [*kept, "--reports", reports],
+            "compare": [name, records["finetune"].cell.label, *kept],
+            "choose": ["--max-params", 5, *kept],
+            "power": ["--tasks", "rte", "--gap", 1.0],
+            "trace": ["50.0", *kept],
+            "profile": ["--methods", ROWS],
+            "why": [key, *kept, *asked_of, "--corpus", corpus],
+            "check": ["--baseline", results, *kept],
+            "verify": [key, *kept, *asked_of],
+            "audit": [tmp_path / "paper.md"],
+            "check-paper": [tmp_path / "paper.md", *kept],
+            "store verify": kept,
+            "store repair": kept,
+            "store gc": kept,
+            "check-method": ["finetune"],
+            "data": ["--data", glue_folder, "--tasks", "rte", "--out", tmp_path / "written"],
+            "convert": [old, tmp_path / "converted"],
+        }  # fmt: skip
+        known = verbs()
+        assert set(words) == set(known), "a verb of this program is not tried"
+        codes = {}
+        for verb, given in words.items():
+            offline = ["--offline"] if "--offline" in known[verb] else []
+            answer = bench(*verb.split(), *given, *offline)
+            assert "Traceback" not in answer.stderr, verb
+            codes[verb] = answer.returncode, answer.stderr.strip().rpartition("\n")[2]
+            assert not asked, f"{verb} asked for {asked}"
+        wrong = {verb: code for verb, code in codes.items() if code[0] not in (0, 1, 3)}
+        assert not wrong, wrong
+        assert sum("--offline" in options for options in known.values()) >= 9
+        # what needs the hub says so, and asks it for nothing
+        for more in (["--data", "hub", "--teacher", teacher_folder], ["--data", glue_folder, "--teacher", "some/one"]):
+            answer = bench("plan", "--methods", ROWS, "--tasks", "rte", *more, "--offline")
+            assert answer.returncode == 2
+            assert "offline nobody asks the hub" in answer.stderr
+            assert not asked
+    print(f"{len(words)} verbs, 0 sockets")

@@ -1,0 +1,104 @@
+"""Defects that kills and failing file systems found: each stays mended."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import tiny
+
+sys.path.insert(0, str(Path(__file__).parent))  # the command's own modules
+
+import fault_library
+
+from bench import api
+from bench.errors import CELLS_FAILED
+from bench.record.store import write_atomically
+from bench.run import recording
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Inside, the system refuses a write beyond this size: as on a full disk, it names no file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_cannot_be_written_is_named(tmp_path):
+    file = tmp_path / "record.json"
+    write_atomically(file, b"before")
+    with files_of_at_most(1000), pytest.raises(OSError) as refused:
+        write_atomically(file, b"x" * 5000)
+    assert refused.value.errno == errno.EFBIG
+    assert refused.value.filename == str(file)
+    assert file.read_bytes() == b"before"
+    assert [one.name for one in tmp_path.iterdir()] == ["record.json"], "nothing is left behind"
+
+
+def test_a_full_disk_is_one_line_in_the_command_line(bench, tmp_path):
+    file = tmp_path / "answer.json"
+    with files_of_at_most(10):
+        answer = bench("power", "--tasks", "rte", "--gap", 1.0, "--json", file)
+    assert answer.returncode == 2
+    assert answer.stderr.splitlines() == [
+        f"bench: {file}: File too large; name another file or folder, or mend this one"
+    ]
+    assert not file.exists()
+
+
+def test_a_number_that_is_none_fails_its_cell_and_no_other(monkeypatch, tmp_path, teacher_folder, glue_folder):
+    """A record with NaN could not be read again, so it is not written; that must not end the run."""
+    known, seen = recording.environment, []
+
+    def environment(device: str) -> dict:
+        seen.append(device)
+        return {**known(device), **({"load": float("nan")} if len(seen) == 2 else {})}
+
+    monkeypatch.setattr(recording, "environment", environment)
+    rows = f"finetune:{tiny.SHAPE}:start=random,kd:{tiny.SHAPE}:start=random"
+    outcome = api.run(
+        api.Request(
+            methods=rows, tasks="rte", data=str(glue_folder), teacher=str(teacher_folder), results=tmp_path / "r",
+            reports=tmp_path / "p", epochs=1.0, threads=1,
+        )
+    )  # fmt: skip
+    assert outcome.exit_code == CELLS_FAILED
+    found = {record.cell.method: record for record in api.Store(tmp_path / "r").records()}
+    assert {name: record.status for name, record in found.items()} == {
+        "teacher": "ok",
+        "finetune": "failed",
+        "kd": "ok",
+    }
+    assert "env.load is not a number" in found["finetune"].error.message
+
+
+@pytest.mark.skipif(
+    fault_library.compiler() is None or not sys.platform.startswith("linux"), reason="needs a C compiler, on Linux"
+)
+def test_a_cache_that_became_read_only_does_not_end_a_run_that_is_over(tmp_path):
+    library = fault_library.compiled(tmp_path)
+    cache = tmp_path / "cache"
+    lines = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import fault_library as f
+from pathlib import Path
+from bench.measure.busy_mark import training_here
+with training_here(Path({str(cache)!r})):
+    f.arm(Path({str(cache)!r}), f.Action.FAIL_ALWAYS, 1, {errno.EROFS}, "unlink")
+print("report")
+"""
+    environment = {**os.environ, fault_library.PRELOADED: str(library), "LD_PRELOAD": str(library)}
+    done = subprocess.run([sys.executable, "-c", lines], env=environment, capture_output=True, text=True)
+    assert done.stdout == "report\n", done.stderr

@@ -1,0 +1,121 @@
+"""`bench.load`: the records as a DataFrame, with the same numbers as the reports."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import factories
+import pages
+import pytest
+
+import bench as package
+from bench.errors import NothingMeasured
+from bench.record.cell import TEACHER, record_key, train_key
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.report.groups import groups
+from bench.stats.summary import summarise
+
+REFERENCE = pages.ROOT / "results" / "reference"
+
+
+def with_keys(record: Record) -> Record:
+    """The record with the keys that follow from its cell."""
+    return record.model_copy(update={"key": record_key(record.cell), "train_key": train_key(record.cell)})
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return package.load(REFERENCE)
+
+
+def test_every_score_has_a_line(paper_store):
+    frame = package.load(paper_store.root)
+    scores = {
+        (record.key, name, metric): 100 * score
+        for record in paper_store.records()
+        for name, found in record.scores.items()
+        for metric, score in found.items()
+    }
+    lines = {(key, name, metric): score for key, name, metric, score in frame[["key", "set", "metric", "score"]].values}
+    assert lines == scores
+    assert not frame[["data", "task", "row", "method", "recipe", "device"]].isna().any(axis=None)
+
+
+def test_a_row_is_compared_with_its_own_teacher_alone(paper_store):
+    """Another teacher of the same task has other scores; a student of it has no other score to be divided by."""
+    frame = package.load(paper_store.root).set_index("row")
+    assert set(frame.loc["kd"].query("task == 'rte' and seed == 0")["retention"].round(6)) == {
+        round(100 * 0.60 / 0.7, 6)
+    }
+    stranger = factories.record("pkd", "rte", 0, 0.5)
+    teacher = stranger.cell.teacher.model_copy(update={"key": "f" * 64})
+    other = stranger.model_copy(update={"cell": stranger.cell.model_copy(update={"teacher": teacher})})
+    paper_store.write(with_keys(other))
+    lonely = package.load(paper_store.root, everything=True).set_index("row").loc["pkd"]
+    assert math.isnan(lonely["retention"])
+    assert math.isnan(lonely["teacher_score"])
+
+
+def test_retention_is_that_of_the_reports(reference):
+    """On all committed records: a row's mean score over its teacher's, as the tables of reports have it."""
+    frame = reference.set_index("key")
+    compared = 0
+    for group in groups(Store(REFERENCE).records()):
+        for column in group.columns:
+            teacher = list(group.values(TEACHER, column).values())
+            for row in group.systems:
+                keys = [r.key for r in group.of(row, column.task) if r.status == "ok" and column.evaluation in r.scores]
+                if not teacher or not keys or row == TEACHER or teacher[0] <= 0:
+                    continue
+                lines = frame.loc[keys]
+                lines = lines[(lines["set"] == column.evaluation) & (lines["metric"] == column.metric)]
+                mean = summarise(list(group.values(row, column).values())).mean
+                assert lines["score"].mean() == pytest.approx(mean)
+                assert lines["retention"].mean() == pytest.approx(100 * mean / teacher[0]), (row, column)
+                compared += 1
+    assert compared > 100
+
+
+def test_a_training_that_a_newer_one_replaces_is_left_out_unless_asked_for(paper_store):
+    old = factories.record("kd", "rte", 0, 0.1)
+    cell = old.cell.model_copy(update={"version": old.cell.version + 1})
+    new = old.model_copy(
+        update={"cell": cell, "finished": "2099-01-01T00:00:00Z", "scores": {"validation": {"accuracy": 0.9}}}
+    )
+    paper_store.write(with_keys(new))
+    shown, all_of_them = (package.load(paper_store.root, everything=wanted) for wanted in (False, True))
+    assert set(shown.query("row == 'kd' and task == 'rte'")["version"]) == {cell.version}
+    assert set(all_of_them.query("row == 'kd' and task == 'rte'")["version"]) == {old.cell.version, cell.version}
+    assert all_of_them.query("newest")["key"].tolist() == shown["key"].tolist()
+
+
+def test_the_question_of_the_docs_takes_three_lines():
+    """Which rows keep 97 % on mrpc: the code is run as it is printed, and prints what the page says."""
+    text = (pages.ROOT / "docs" / "python.md").read_text()
+    found = re.search(r"```python\n(import bench\n.*?)```\n+```text\n(.*?)```", text, re.DOTALL)
+    assert found
+    code, printed = found.groups()
+    assert len([line for line in code.splitlines()[1:] if line.strip()]) <= 3
+    done = subprocess.run([sys.executable, "-c", code], cwd=pages.ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == printed
+    assert "microbert " in printed
+
+
+def test_it_needs_no_torch_and_importing_the_package_loads_nothing():
+    code = (
+        "import sys, bench; light = {m.split('.')[0] for m in sys.modules}\n"
+        "bench.load('results/reference')\n"
+        "print(sorted(light & {'pandas', 'numpy', 'pydantic', 'torch'}), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=pages.ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[] False\n"
+
+
+def test_a_folder_without_records_is_said(tmp_path: Path):
+    with pytest.raises(NothingMeasured, match=str(tmp_path)):
+        package.load(tmp_path)

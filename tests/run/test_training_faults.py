@@ -1,0 +1,87 @@
+"""Trainings that went wrong are named, with what to try, while the run goes on and in the record."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+
+import pandas
+import pytest
+import tiny
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.record.store import Store
+from bench.run.training_faults import EXPLODED, WINDOWS, faults_of_training
+
+SHARES = {"joint": {"hard": [1.0, 0.9, 0.8, 0.9]}}
+
+
+def curves(**terms: list[float]) -> dict[str, dict[str, list[float]]]:
+    return {"joint": terms}
+
+
+def falling(rng: random.Random, length: int = 64) -> list[float]:
+    """As a loss goes: down, with the noise of batches."""
+    return [0.2 + math.exp(-i / 20) + 0.05 * rng.random() for i in range(length)]
+
+
+@given(st.integers(0, 10_000))
+def test_a_sound_training_has_no_fault(seed):
+    rng = random.Random(seed)
+    assert faults_of_training(curves(hard=falling(rng), soft=falling(rng)), SHARES) == []
+
+
+@given(st.integers(0, 10_000), st.floats(1.5 * EXPLODED, 1e6))
+def test_a_term_that_explodes_is_named(seed, times):
+    rng = random.Random(seed)
+    curve = [1.0 + rng.random() * 0.1 for _ in range(32)] + [times * 1.2 * (1 + rng.random()) for _ in range(32)]
+    (line,) = faults_of_training(curves(hard=falling(rng), hidn=curve), SHARES)
+    assert line.startswith("stage joint: the term hidn grew from 1.0")
+    assert "try a smaller learning rate" in line
+
+
+@pytest.mark.parametrize("value", [math.log(2), 0.0, 1e-9, -3.0])
+def test_a_dead_discriminator_stands_still(value):
+    (line,) = faults_of_training(curves(**{"dis.disc": [value] * 64}), {})
+    assert "the term dis.disc stayed at" in line
+    assert "(:-dis.disc)" in line
+
+
+def test_a_term_that_lost_its_gradient_is_named():
+    shares = {"joint": {"dis.adv": [0.4, 0.1, 0.0, 0.0], "hard": [0.6, 0.9, 1.0, 1.0]}}
+    (line,) = faults_of_training(curves(**{"dis.adv": [0.7, 0.8] * 30, "hard": falling(random.Random(0))}), shares)
+    assert "the term dis.adv had no gradient from its look 3 of 4 on" in line
+    back = {"joint": {"dis.adv": [0.4, 0.0, 0.0, 0.1]}}
+    assert faults_of_training(curves(**{"dis.adv": [0.7, 0.8] * 30}), back) == []
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=WINDOWS - 1))
+def test_a_short_curve_says_nothing(curve):
+    assert faults_of_training(curves(hard=curve), {}) == []
+
+
+def test_a_student_and_a_teacher_no_better_than_one_answer_are_recorded_with_what_to_try(
+    bench, teacher_folder, tmp_path
+):
+    glue = tiny.write_glue(tmp_path / "glue", ("rte",))
+    file = glue / "rte" / "train-00000-of-00001.parquet"
+    table = pandas.read_parquet(file)
+    table["label"] = 1  # nothing to learn but one answer
+    table.to_parquet(file, index=False)
+    done = bench(
+        *("run", "--methods", f"finetune:{tiny.SHAPE}:start=random:pace=10", "--tasks", "rte", "--data", glue),
+        *("--teacher", teacher_folder, "--epochs", 5, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+    assert done.returncode == 0, done.stderr
+    found = {record.cell.method: record for record in Store(tmp_path / "r").records()}
+    (student,) = [line for line in found["finetune"].faults if line.startswith("suspect answers to validation")]
+    assert "answers not_entailment to all 40 examples; try more epochs" in student
+    assert done.stderr.index("suspect: rte validation, teacher") < done.stderr.index(
+        "suspect: rte validation, finetune"
+    )
+    teacher = found["teacher"]
+    assert any("its students learn from it: try" in line for line in teacher.faults)
+    shown = json.loads(bench("show", teacher.key[:16], "--results", tmp_path / "r").stdout)
+    assert tuple(shown["faults"]) == teacher.faults
