@@ -65,14 +65,14 @@ def summary_of(report: str, names: list[str]) -> list[str]:
 
     The baseline itself and the teacher are not compared with anything.
     """
-    mean, rows = table_with(report, r"mean of \d+ columns")
-    size, _ = table_with(report, r"Params \(M\)")
-    faster, _ = table_with(report, r"speed-up")
-    difference, compared = table_with(report, r"mean of \d+ differences")
+    wanted = (r"Params \(M\)", r"speed-up", r"mean of \d+( columns)?")
+    found = [table_with(report, heading) for heading in wanted]  # a wide table goes on in further ones below it
+    difference, compared = table_with(report, r"mean (of \d+ )?differences?")
     lines = []
     for name in names:
-        row, other = rows[name], compared.get(name)
-        lines.append(" | ".join([name, row[size], row[faster], row[mean], other[difference] if other else "–"]))
+        other = compared.get(name)
+        own = [rows[name][place] for place, rows in found]
+        lines.append(" | ".join([name, *own, other[difference] if other else "–"]))
     return [f"| {line} |" for line in lines]
 
 

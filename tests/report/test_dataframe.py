@@ -56,7 +56,7 @@ def test_a_row_is_compared_with_its_own_teacher_alone(paper_store):
     teacher = stranger.cell.teacher.model_copy(update={"key": "f" * 64})
     other = stranger.model_copy(update={"cell": stranger.cell.model_copy(update={"teacher": teacher})})
     paper_store.write(with_keys(other))
-    lonely = package.load(paper_store.root).set_index("row").loc["pkd"]
+    lonely = package.load(paper_store.root, everything=True).set_index("row").loc["pkd"]
     assert math.isnan(lonely["retention"])
     assert math.isnan(lonely["teacher_score"])
 
