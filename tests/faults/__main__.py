@@ -2,7 +2,8 @@
 
 FAULTS_SECONDS says how long it may take (1,500 by default): what there is no time for is left out, and the table says how
 much. FAULTS_SEED chooses other points, FAULTS_JOBS how many are tried at a time, FAULTS_PARTS which parts (separated by
-commas), FAULTS_KEEP=1 keeps the folders of points that show a defect.
+commas), FAULTS_LIMIT how many seconds a process may take until it counts as a hang (600). FAULTS_KEEP=1 keeps the folders of
+points that show a defect.
 """
 
 from __future__ import annotations

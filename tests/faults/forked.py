@@ -44,6 +44,7 @@ class Child:
     def __init__(self, work: Callable[[], int], said: Path) -> None:
         self._said, self._begun = said, time.monotonic()
         self._code: int | None = None
+        said.touch()  # it may be killed before it does so itself
         sys.stdout.flush()
         sys.stderr.flush()
         self.process = os.fork()

@@ -60,6 +60,7 @@ def unbroken(run: TinyRun, work: Path) -> Unbroken:
         RuntimeError: it does not end well even so.
     """
     place, log = Place(work / "unbroken"), work / "operations.txt"
+    log.unlink(missing_ok=True)
     ended = run.whole(place, "run", lambda: _count_below(place.root, log) if fault_library.is_loaded() else None)
     if ended.code or ended.has_traceback:
         raise RuntimeError(f"the unbroken run failed: {ended.said[-2000:]}")

@@ -9,7 +9,7 @@ import random
 import pandas
 import pytest
 import tiny
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.record.store import Store
@@ -27,12 +27,14 @@ def falling(rng: random.Random, length: int = 64) -> list[float]:
     return [0.2 + math.exp(-i / 20) + 0.05 * rng.random() for i in range(length)]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10_000))
 def test_a_sound_training_has_no_fault(seed):
     rng = random.Random(seed)
     assert faults_of_training(curves(hard=falling(rng), soft=falling(rng)), SHARES) == []
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10_000), st.floats(1.5 * EXPLODED, 1e6))
 def test_a_term_that_explodes_is_named(seed, times):
     rng = random.Random(seed)
@@ -57,6 +59,7 @@ def test_a_term_that_lost_its_gradient_is_named():
     assert faults_of_training(curves(**{"dis.adv": [0.7, 0.8] * 30}), back) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), max_size=WINDOWS - 1))
 def test_a_short_curve_says_nothing(curve):
     assert faults_of_training(curves(hard=curve), {}) == []
