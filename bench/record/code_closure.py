@@ -40,7 +40,6 @@ COMPUTING = frozenset(
         "bench.train.prediction",
         "bench.artefacts.inputs",
         "bench.train.training_state",
-        "bench.optimizers.lamb",
         "bench.plan.scheduled_stages",
         "bench.train.loop",
         "bench.train.numerics",
@@ -52,7 +51,7 @@ COMPUTING = frozenset(
 """Modules of the harness whose definitions are followed; the others read, keep, show or time what these compute."""
 
 
-COMPUTING_FOLDERS = frozenset({"bench.stats.metrics"})
+COMPUTING_FOLDERS = frozenset({"bench.optimizers", "bench.stats.metrics"})
 """Packages of which every file is one of them."""
 
 
