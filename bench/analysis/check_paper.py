@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -54,14 +54,7 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     if not found:
         raise InputError(f"no records in {results}")
     known = {label for group in found for label in group.systems}
-    named: dict[str, str] = {}
-    for text in rows:
-        paper, _, ours = text.rpartition("=")
-        if not paper:
-            raise InputError(f"--row {text}: expected Name=row, with the name in the paper and a row of the records")
-        if ours not in known:
-            raise unknown_row(ours, known, results)
-        named[plain_name(paper)] = ours
+    named = dict(_mapping(text, known, results) for text in rows)
     by_name = {plain_name(label): label for label in known} | named
     checked = [
         c
@@ -76,6 +69,17 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
             f"{file}: no row and column of it are in {results}; name rows with --row 'Name in the paper=row'"
         )
     return checked
+
+
+def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str]:
+    """``Name in the paper=row``, with the name as it is compared. A name and a row may have ``=`` in them themselves."""
+    halves = [(text[:place], text[place + 1 :]) for place, sign in enumerate(text) if sign == "=" and place]
+    if not halves:
+        raise InputError(f"--row {text}: expected Name=row, with the name in the paper and a row of the records")
+    for paper, ours in halves:
+        if ours in known:
+            return plain_name(paper), ours
+    raise unknown_row(halves[0][1], known, results)
 
 
 def _row(sheet: Sheet, row: Row, label: str | None, found: Sequence[Group]) -> Iterator[Checked]:

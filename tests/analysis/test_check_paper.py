@@ -65,3 +65,17 @@ def test_a_paper_of_other_rows_is_bad_input(bench, place):
     root, file = place
     file.write_text(LATEX.replace("microbert", "somebody"))
     assert bench("check-paper", file, "--results", root).returncode == 2
+
+
+def test_a_row_with_settings_can_be_named(bench, tmp_path):
+    store = Store(tmp_path / "r")
+    for label in ("teacher", "kd:alpha=1"):
+        store.write(factories.record(label, score=0.61))
+    (tmp_path / "paper.md").write_text(
+        "| System | RTE | SST-2 |\n|---|---|---|\n| a=b | 61.0 | 1.0 |\n| c | 2.0 | 3.0 |\n"
+    )
+    answer = bench("check-paper", tmp_path / "paper.md", "--results", tmp_path / "r", "--row", "a=b=kd:alpha=1")
+    assert "as measured" in answer.stdout, answer.stderr
+    wrong = bench("check-paper", tmp_path / "paper.md", "--results", tmp_path / "r", "--row", "a=kd:beta=1")
+    assert wrong.returncode == 2
+    assert "kd:beta=1" in wrong.stderr

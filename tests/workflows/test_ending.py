@@ -66,12 +66,12 @@ def test_rows_keep_the_order_in_which_they_were_typed(bench, common, tmp_path):
         assert bench("run", "--methods", ",".join(typed), *common).returncode == 0
         text = next((tmp_path / "p").glob("*.md")).read_text()
         for title in ("## Results", "## Reappearance (retention)", "### Cost of training", "### Sizes"):
-            named = re.findall(r"^\| (\S+)", text.split(title)[1].split("\n##")[0], re.MULTILINE)
+            named = re.findall(r"^\| (\S+)", text.split(title)[1].split("\n## ")[0], re.MULTILINE)
             assert [name for name in dict.fromkeys(named) if name in rows] == typed, title
         assert f"--methods {','.join(typed)}" in text
     (alone,) = write_reports(Store(tmp_path / "r"), tmp_path / "alone")
     named = re.findall(r"^\| (\S+)", alone.read_text().split("## Results")[1].split("\n## ")[0], re.MULTILINE)
-    assert [name for name in named if name in rows] == sorted(rows)
+    assert [name for name in dict.fromkeys(named) if name in rows] == sorted(rows)
 
 
 def test_an_ablation_that_was_not_typed_stays_with_its_full_row():

@@ -40,11 +40,12 @@ def hyper_parameters(group: Group) -> Frame | None:
         for record in group.of(label):
             if was_trained(record) and not _by_its_paper(record):
                 rows = rows_of.setdefault(_numbers(record), [])
-                rows += [group.called(label)] if group.called(label) not in rows else []
+                rows += [label] if label not in rows else []
     if not rows_of:
         return None
     lines = [
-        Line(rate, (*map(Cell, numbers), Cell(", ".join(rows)))) for (rate, *numbers), rows in sorted(rows_of.items())
+        Line(rate, (*map(Cell, numbers), Cell(", ".join(map(group.called, rows)), plain=", ".join(rows))))
+        for (rate, *numbers), rows in sorted(rows_of.items())
     ]
     columns = map(frame.Column, ("Learning rate", *(title for title, _ in NUMBERS)))
     note = "The learning rate is the highest of its schedule, after the row's own factor. Seeds and data are in the records."
