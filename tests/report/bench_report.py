@@ -48,7 +48,8 @@ def test_report_of_a_thousand_records(benchmark, tmp_path):
                     store.write(*factories.consistent(factories.record(row, task, seed), arrays(task, rng, names)))
                     written += 1
     assert len(list(store.records())) == 1000
+    begun = time.process_time()
     paths = benchmark.pedantic(write_reports, (store, tmp_path / "reports"), rounds=1, warmup_rounds=0)
     assert len(paths) == 1
     assert "## Paired comparisons" in paths[0].read_text()
-    assert benchmark.stats.stats.max < 60.0  # CPU seconds; about 25 to 30 on two cores of 2021
+    assert time.process_time() - begun < 60.0  # CPU seconds; about 25 to 30 on two cores of 2021
