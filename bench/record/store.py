@@ -54,7 +54,8 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException as error:
-        if isinstance(error, OSError) and error.errno and not error.filename:  # of a disk that is full the system names no file
+        # of a disk that is full the system names no file
+        if isinstance(error, OSError) and error.errno and not error.filename:
             error.filename = str(path)
         with contextlib.suppress(OSError):
             Path(temporary).unlink(missing_ok=True)
