@@ -338,7 +338,8 @@ SLOW = ("compare", "choose", "trace", "check-paper", "store")
 """They read all committed records, or resample."""
 ANSWERS = {"audit": 1, "check-paper": 1}
 """Verb -> its exit code here: both find something."""
-READ = [command for command in unique_commands() if command.split()[0] in READING]
+READ = [command for command in unique_commands() if command.split()[0] in READING and "FOLDER" not in command]
+"""Those with a folder of the reader's own are only parsed."""
 PLANNED = [command for command in unique_commands() if command.split()[0] in ("run", "plan", "teacher", "tune")]
 
 
