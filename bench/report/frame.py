@@ -56,7 +56,7 @@ class Cell:
         keys: of the records that it is made of.
         footnotes: what a reader has to know of it.
         bold: whether it is the best of its column.
-        plain: what a CSV file has in the place of ``text``, where that is another: a row's name as it is typed.
+        plain: the text for a CSV file, if it differs from ``text``. Example: a row's name as a user types it.
         verdict: how a test ended, ``better``, ``worse``, ``keeps`` ...; "" where nothing was tested.
     """
 

@@ -31,7 +31,7 @@ class Paper:
 
 
 def write_table(folder: Path, stem: str, frame: Frame, title: str = "", paper: Paper | None = None) -> None:
-    """``STEM.csv``, and ``.tex`` with it where there is a ``paper``; ``title`` in the place of the table's own."""
+    """Write ``STEM.csv``. With ``paper``, also write ``STEM.tex``. ``title`` replaces the table's own title."""
     write_atomically(folder / f"{stem}.csv", to_csv(frame).encode())
     if paper is not None:
         write_atomically(folder / f"{stem}.tex", to_latex(frame, title or frame.title, paper, f"tab:{stem}").encode())
