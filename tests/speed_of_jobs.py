@@ -1,7 +1,7 @@
 """How much sooner a grid ends with two jobs than with one: alternating runs of the same cells. Not collected by pytest.
 
-    python tests/speed_of_jobs.py                # three rounds, about 25 minutes on two idle cores
-    python tests/speed_of_jobs.py --beside       # two rounds, alone and beside one busy process
+    python tests/speed_of_jobs.py                # three rounds, about 65 minutes on two idle cores
+    python tests/speed_of_jobs.py --beside       # two jobs also beside one busy process; about 85 minutes
     python tests/speed_of_jobs.py --rounds 1 --epochs 1
 
 The grid is two methods on four tasks of the sample suite, eight cells in four groups of two students, with the embedded
@@ -73,16 +73,18 @@ def weights_of(results: Path) -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", default="4")
-    parser.add_argument("--beside", action="store_true", help="alone and beside one busy process")
+    parser.add_argument("--beside", action="store_true", help="two jobs also beside one busy process")
     asked = parser.parse_args()
     load = os.getloadavg()[0]
     if load > 0.3:
         print(f"note: the machine is not idle (load {load:.2f}); these times will be too long", file=sys.stderr)
     common = ("--methods", METHODS, "--tasks", TASKS, "--data", "sample", "--teacher", "embedded", "--yes")
     common += ("--epochs", asked.epochs, "--corpus-tokens", str(TOKENS), "--seeds", "0")
-    names = [(name, busy) for name in WAYS for busy in ((False, True) if asked.beside else (False,))]
+    names = [(name, False) for name in WAYS]
+    if asked.beside:
+        names.append(("2 jobs, 1 thread", True))
     took: dict[tuple[str, bool], list[float]] = {name: [] for name in names}
     found: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -90,7 +92,7 @@ def main() -> None:
         for threads in ("1", "2"):  # makes the teachers and the start of either number of threads
             words = ("run", *common, "--jobs", "1", "--threads", threads, "--results", f"first-{threads}")
             bench(cache, (*words, "--reports", "reports"))
-        for number in range(asked.rounds or (2 if asked.beside else 3)):
+        for number in range(asked.rounds):
             turn = number % len(names)
             for name, busy in names[turn:] + names[:turn]:
                 results = f"{number}-{names.index((name, busy))}"
@@ -100,7 +102,7 @@ def main() -> None:
                 own = weights_of(cache.parent / results)
                 assert own == found.setdefault(WAYS[name][-1], own), f"{name}: other weights than before"
                 shown = f"{name}{' beside a busy process' if busy else ''}"
-                print(f"  round {number}: {shown}: {took[name, busy][-1]:.1f} s", file=sys.stderr)
+                print(f"  round {number}: {shown}: {took[name, busy][-1]:.1f} s", file=sys.stderr, flush=True)
     base = median(took["1 job, 1 thread", False])
     print("| way | seconds of each round | median | over 1 job of 1 thread |\n|---|---|---|---|")
     for (name, busy), seconds in took.items():

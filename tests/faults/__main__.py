@@ -2,8 +2,8 @@
 
 FAULTS_SECONDS says how long it may take (1,500 by default): what there is no time for is left out, and the table says how
 much. FAULTS_SEED chooses other points, FAULTS_JOBS how many are tried at a time, FAULTS_PARTS which parts (separated by
-commas), FAULTS_LIMIT how many seconds a process may take until it counts as a hang (600). FAULTS_KEEP=1 keeps the folders of
-points that show a defect.
+commas), FAULTS_POINTS which points (a part of their names, such as "attempt-1"), FAULTS_LIMIT how many seconds a process may
+take until it counts as a hang (600). FAULTS_KEEP=1 keeps the folders of points that show a defect.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import fault_library
 from forked import BAD, Outcome, each
 
 SECONDS, SEED = float(os.environ.get("FAULTS_SECONDS", "1500")), int(os.environ.get("FAULTS_SEED", "0"))
+POINTS = os.environ.get("FAULTS_POINTS", "")
 JOBS = int(os.environ.get("FAULTS_JOBS", str(os.cpu_count() or 1)))
 PARTS = {
     "enumeration": ("kills before every file operation and within every write", 0.40),
@@ -131,7 +132,7 @@ def _parts(work: Path) -> Iterable[Part]:
             part.title, part.planned = f"four runners, {len(expected)} cells, {kills_} kills", 1
             part.outcomes.append(many_runners.killed(run, expected, seconds, work, rng, kills_))
         else:
-            points = _points(name, known, small, work, rng)
+            points = [one for one in _points(name, known, small, work, rng) if POINTS in one[0]]
             part.planned = len(points)
             for one in each(points, until, JOBS, work):
                 part.outcomes.append(one)

@@ -90,16 +90,18 @@ def _count_below(root: Path, log: Path) -> None:
 
 def by_enumeration(known: Unbroken, work: Path, rng: random.Random) -> list[Point]:
     """One point before every operation, and one within every write; in an order that covers all parts of the run early."""
-    before = [(Action.END, number, "") for number in range(1, len(known.operations) + 1)]
-    writes = sum(1 for one in known.operations if one.startswith("write "))
-    within = [(Action.TEAR, number, "write") for number in range(1, writes + 1)]
+    writes = [one for one in known.operations if one.startswith("write ")]
+    before = [(Action.END, number, "", one) for number, one in enumerate(known.operations, 1)]
+    within = [(Action.TEAR, number, "write", one) for number, one in enumerate(writes, 1)]
     chosen = [*before, *within]
     rng.shuffle(chosen)
     return [_point_of(known, work, *one) for one in chosen]
 
 
-def _point_of(known: Unbroken, work: Path, action: Action, number: int, operations: str) -> Point:
-    name = f"{'before operation' if action == Action.END else 'within write'} {number}"
+def _point_of(known: Unbroken, work: Path, action: Action, number: int, operations: str, operation: str) -> Point:
+    kind, _, path = operation.partition(" ")
+    where = f"before {kind}" if action == Action.END else "within write"
+    name = f"{where} {number} of {Path(path).name}"
     return name, partial(_killed_at, name, known, work, action, number, operations)
 
 

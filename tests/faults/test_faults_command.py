@@ -106,9 +106,8 @@ def test_a_planted_defect_is_found(tmp_path):
         " path.write_bytes(data))\n"
         "sys.meta_path.insert(0, Plant())\n"
     )
-    environment = {
-        **os.environ, "FAULTS_SECONDS": "90", "FAULTS_PARTS": "enumeration", "PYTHONPATH": str(planted)
-    }  # fmt: skip
+    asked = {"FAULTS_SECONDS": "90", "FAULTS_PARTS": "enumeration", "FAULTS_POINTS": "attempt-1.json"}
+    environment = {**os.environ, **asked, "PYTHONPATH": str(planted)}
     done = subprocess.run([sys.executable, str(COMMAND)], env=environment, capture_output=True, text=True)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "corrupt" in done.stdout

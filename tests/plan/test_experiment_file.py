@@ -322,7 +322,7 @@ stages.distil.epochs = 2
         "- kd on rte: batch size 8; max length 16; augment rules; augment times 2; stage distil: epochs 1 (table 7)"
         in text
     )
-    (line,) = [line for line in text.splitlines() if line.startswith("| Student (2 x 12)")]
+    line, *_ = [line for line in text.splitlines() if line.startswith("| Student (2 x 12)")]
     assert "–" not in line.split("|")[4:6]  # both tasks are in one table
     made = {(r.cell.method, r.cell.tasks[0]): r for r in Store(tmp_path / "r").records()}
     own, plain = made["kd", "rte"], made["finetune", "rte"]

@@ -118,7 +118,7 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
     monkeypatch.setattr(training_state, "code_of", lambda kind: Code(kind, hash="edited"))
     api.run(request_("edited"))
     said = capfd.readouterr().err
-    assert "goes on" not in said
+    assert "resumes" not in said
     assert "microbert:ffn=24:heads=4:hidden=12:layers=2: other code than this broke off in this training" in said
     assert kept_states() == left
     monkeypatch.undo()
@@ -127,13 +127,13 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
     assert "resumes at step 2 of" in capfd.readouterr().err
     assert len(kept_states()) == 2, "its neighbours' states stay"
     api.run(request_("two groups"))
-    assert capfd.readouterr().err.count("goes on") == 1, (
+    assert capfd.readouterr().err.count("resumes") == 1, (
         "the one that is done begins anew, apart from the two that go on"
     )
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
     api.run(request_(rerun=True))
-    assert "goes on" not in capfd.readouterr().err
+    assert "resumes" not in capfd.readouterr().err
     assert not kept_states()
     alone = ends(request_("alone"))
     assert ends(request_()) == ends(request_("edited")) == ends(request_("two groups"))
@@ -157,7 +157,7 @@ def test_a_torn_file_begins_anew(request_, always, capfd):
     for left in kept_states():
         left.write_bytes(left.read_bytes()[:-7])
     assert api.run(request_()).exit_code == 0
-    assert "goes on" not in capfd.readouterr().err
+    assert "resumes" not in capfd.readouterr().err
 
 
 @pytest.mark.slow
