@@ -60,25 +60,41 @@ def read_all(files: Sequence[Path]) -> Pages:
     Raises:
         InputError: a file that cannot be read, or no table in any of them.
     """
-    pages = Pages()
+    pages, names = Pages(), _names(files)
     for path in files:
+        name = names[path]
         try:
             sheets = read(path)
+            for sheet in sheets:
+                sheet.source = name if sheet.source == path.name else sheet.source
         except NoTable:
             if len(files) == 1:
                 raise
-            pages.without.append(path.name)
+            pages.without.append(name)
             sheets = []
         pages.sheets += sheets
         tables = seen(path)
         pages.counted += len(tables)
         pages.printed += sum(map(len, tables))
-        pages.unread += [(path.name, one) for one in unread(tables, sheets)]
+        pages.unread += [(name, one) for one in unread(tables, sheets)]
         if path.suffix.lower() in TEXTS:
-            pages.texts[path.name] = path.read_text(encoding="utf-8")
+            pages.texts[name] = path.read_text(encoding="utf-8")
     if not pages.sheets:
         raise NoTable(f"no table of numbers in {', '.join(map(str, files))}")
     return pages
+
+
+def _names(files: Sequence[Path]) -> dict[Path, str]:
+    """What messages call each file: its name, with as many folders as it takes where several have that name."""
+    names = {}
+    for path in files:
+        parts = 1
+        while parts < len(path.parts) and any(
+            other != path and other.parts[-parts:] == path.parts[-parts:] for other in files
+        ):
+            parts += 1
+        names[path] = Path(*path.parts[-parts:]).as_posix()
+    return names
 
 
 def read(path: Path) -> list[Sheet]:

@@ -30,11 +30,13 @@ Teacher = Annotated[str, typer.Option(help="The teacher: a name on the hub, a fo
 Results = Annotated[Path, typer.Option(help="Folder of the records.")]
 Reports = Annotated[Path, typer.Option(help="Folder of the reports.")]
 Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda, mps ...")]
-Threads = Annotated[int, typer.Option(help="CPU threads. A result with another number of threads is another result.")]
+Threads = Annotated[
+    int, typer.Option(help="CPU threads. Results with different numbers of threads have different keys.")
+]
 ThreadsOfJob = Annotated[
     int | None,
     typer.Option(
-        help="CPU threads of each job. A result with another number of threads is another result.",
+        help="CPU threads of each job. Results with different numbers of threads have different keys.",
         show_default="1, or 2 with --jobs 1",
     ),
 ]
@@ -169,7 +171,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             str,
             typer.Option(
                 metavar="N|auto",
-                help="How many jobs run at the same time, each in its own process. auto: as many as cores and memory allow. "
+                help="How many jobs run at the same time, each in its own process. auto: as many as cores and memory allow; one "
+                "for a plan of less than a minute. "
                 "The number of jobs changes no result.",
             ),
         ],

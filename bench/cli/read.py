@@ -96,15 +96,20 @@ def report(
     reports: Reports = Path("reports/runs"),
     kept: Annotated[float, typer.Option(help="How much of the teacher's score counts as kept, in percent.")] = 97.0,
     latex: Latex = False,
+    names: Annotated[
+        Path | None, typer.Option(help="What rows are called in a paper: a TOML file with lines like row = 'Name'.")
+    ] = None,
     json_file: Json = None,
 ) -> None:
-    """Write the reports of a folder of records: Markdown, CSV and pictures. The same records give the same bytes."""
+    """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records give the same bytes."""
     from bench.record.store import Store
-    from bench.report.write import write_reports
+    from bench.report.display_names import names_in
+    from bench.report.write import Options, write_reports
 
     if not 0 < kept <= 200:
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
-    written = write_reports(Store(results), reports, kept=kept / 100, latex=latex)
+    options = Options(kept / 100, latex, names={} if names is None else names_in(names))
+    written = write_reports(Store(results), reports, options)
     for path in written:
         print(path)
     write_json(json_file, [str(path) for path in written])
@@ -320,8 +325,9 @@ def why(
 ) -> int:
     """Explain why a run would find a record, or train its cell again. It trains nothing.
 
-    It compares the code and every field of the key. Options that you do not type have the values of the record. Exit
-    code 1 if a run would not find the record, or if another version of the code made it.
+    It compares the code and every field of the key. Type the data, the teacher, the device and the corpus of the run; every
+    other option that you leave out has the value of the record. Exit code 1 if a run would not find the record, or if
+    another version of the code made it.
     """
     from bench.progress import quiet
     from bench.workflows.why import why as carry_out

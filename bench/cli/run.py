@@ -1,4 +1,4 @@
-"""Verbs that train or time something, or say what would be: plan, run, teacher, pretrain, tune, speed."""
+"""Verbs that train or time something, or say what would be: plan, run, status, teacher, pretrain, tune, speed."""
 
 from __future__ import annotations
 
@@ -102,6 +102,22 @@ def run(
     return ended(outcome)
 
 
+@app.command(epilog="Example: python -m bench status")
+def status(json_file: Json = None) -> None:
+    """Show the runs that are under way on this machine: cells done, what each job does, and the time left."""
+    import time
+    from dataclasses import asdict
+
+    from bench.running import described, under_way
+
+    found = under_way()
+    for one in found:
+        print(described(one, time.time()))
+    if not found:
+        print("no run is under way on this machine")
+    write_json(json_file, [{**asdict(one), "results": str(one.results), "finished": one.finished()} for one in found])
+
+
 @app.command(epilog="Example: python -m bench teacher --tasks rte --data sample --teacher embedded")
 @takes(
     "tasks",
@@ -148,7 +164,7 @@ def teacher(given: dict[str, Any]) -> int:
     teacher="bert-base-uncased",
 )
 def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
-    """Train the stages of the rows that need only unlabelled text. `run` finds the results in the cache.
+    """Run the pre-training stages of the rows, which need only unlabelled text. `run` finds the results in the cache.
 
     Each method has its own objective for this general distillation.
     """
@@ -224,7 +240,7 @@ def speed(
     json_file: Json = None,
 ) -> None:
     """Measure latency, throughput, memory and speed-up of the students compared with their teacher."""
-    from bench.report.write import write_speed_report
+    from bench.report.speed_report import write_speed_report
     from bench.workflows.speed import SpeedRequest, measure
 
     parts = [part.strip() for part in batches.split(",") if part.strip()]

@@ -96,11 +96,7 @@ def largest_difference(models: Any, run: Runner, load: Load, device: torch.devic
 def time_in_turns(
     systems: Mapping[str, Any],
     load: Load,
-    batch: int,
-    backend: str,
-    dtype: str,
-    device: torch.device,
-    threads: int,
+    conditions: Conditions,
     rounds: int,
     on_round: Callable[[int, int], Any] = lambda done, total: None,
     timed: Callable[[Callable[[], Any]], float] | None = None,
@@ -108,21 +104,22 @@ def time_in_turns(
     """Every system once a round, in the same order, ``rounds`` times; one Timing each.
 
     A system that a backend cannot run becomes a Timing with status ``failed`` and the reason; the others go on.
+
+    Args:
+        conditions: batch and length are those of ``load``.
     """
-    torch.set_num_threads(threads)
+    device = torch.device(conditions.device)
+    torch.set_num_threads(conditions.threads)
     timed = timed or stopwatch(device)
-    conditions = Conditions(
-        device=str(device), backend=backend, dtype=dtype, threads=threads, batch=batch, length=load.name
-    )
     feeds = [(ids.to(device), mask.to(device)) for ids, mask in load.batches]
     timings, runners = {}, {}
     for name, model in systems.items():
         try:
-            run = runner(model, backend, device, DTYPES[dtype], threads)
+            run = runner(model, conditions.backend, device, DTYPES[conditions.dtype], conditions.threads)
             turns = itertools.cycle(feeds)
             warm = warm_up(lambda run=run, turns=turns: run(*next(turns)), timed)  # type: ignore[misc]
             gap = largest_difference(model, run, load, device)
-            if not gap <= TOLERATED[dtype]:
+            if not gap <= TOLERATED[conditions.dtype]:
                 raise ValueError(f"its logits differ from eager fp32 by up to {gap:.3g}")
         except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError, IndexError) as error:
             lines = str(error).strip().splitlines() or [""]

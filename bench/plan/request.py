@@ -87,24 +87,31 @@ class Request:
         Raises:
             InputError: naming the option.
         """
-        if self.recipe not in RECIPES:
-            raise InputError(f"--recipe {self.recipe}: choose one of {', '.join(RECIPES)}")
-        if self.precision not in PRECISIONS:
-            raise InputError(f"--precision {self.precision}: choose one of {', '.join(PRECISIONS)}")
-        if self.optimizer is not None and self.optimizer not in OPTIMIZERS:
-            raise InputError(f"--optimizer {self.optimizer}: choose one of {', '.join(OPTIMIZERS)}")
-        if self.optimizer is not None and self.recipe == "paper":
-            raise InputError(
-                "--optimizer goes with --recipe common; each paper's stage has its own, and a row can name another: "
-                "ROW:STAGE.optimizer=NAME"
-            )
-        if self.checkpoint not in CHECKPOINTS:
-            raise InputError(f"--checkpoint {self.checkpoint}: choose one of {', '.join(CHECKPOINTS)}")
-        if (
-            not self.seeds
-            or len(set(self.seeds)) != len(self.seeds)
-            or not 0 <= min(self.seeds) <= max(self.seeds) < 2**63
+        self._check_choices()
+        self._check_counts()
+        self._check_recipe()
+        if self.augmentation is not None:
+            self.augmentation.checked()
+        elif self.word_vectors is not None:
+            raise InputError("--word-vectors goes with --augment masked")
+        for name, folder in (("results", self.results), ("reports", self.reports)):
+            if folder.exists() and not folder.is_dir():
+                raise InputError(f"--{name} {folder}: that is a file; name a folder")
+        return self
+
+    def _check_choices(self) -> None:
+        for name, value, known in (
+            ("recipe", self.recipe, RECIPES),
+            ("precision", self.precision, PRECISIONS),
+            ("optimizer", self.optimizer, OPTIMIZERS),
+            ("checkpoint", self.checkpoint, CHECKPOINTS),
         ):
+            if value is not None and value not in known:
+                raise InputError(f"--{name} {value}: choose one of {', '.join(known)}")
+
+    def _check_counts(self) -> None:
+        different = len(set(self.seeds)) == len(self.seeds) > 0
+        if not different or not 0 <= min(self.seeds) <= max(self.seeds) < 2**63:
             raise InputError("--seeds: give different whole numbers from 0 on, like 0,1,2")
         for name, value in (
             ("max-train-rows", self.max_train_rows),
@@ -119,18 +126,18 @@ class Request:
             least, most = NUMBERS[name]
             if not least <= value <= most:
                 raise InputError(f"{name} {value}: should lie between {least} and {most:,}")
-        if self.augmentation is not None:
-            self.augmentation.checked()
-        elif self.word_vectors is not None:
-            raise InputError("--word-vectors goes with --augment masked")
-        for name, folder in (("results", self.results), ("reports", self.reports)):
-            if folder.exists() and not folder.is_dir():
-                raise InputError(f"--{name} {folder}: that is a file; name a folder")
+
+    def _check_recipe(self) -> None:
+        """Each paper's schedule has its own length and optimisers."""
+        if self.optimizer is not None and self.recipe == "paper":
+            raise InputError(
+                "--optimizer goes with --recipe common; each paper's stage has its own, and a row can name another: "
+                "ROW:STAGE.optimizer=NAME"
+            )
         if self.epochs is not None and not 0 < self.epochs < 10_000:
             raise InputError(f"--epochs {self.epochs:g}: should be above 0 and below 10,000")
         if self.epochs is not None and self.recipe == "paper":
             raise InputError("--epochs goes with --recipe common; each paper's schedule has its own")
-        return self
 
 
 def threads_for(jobs: int) -> int:

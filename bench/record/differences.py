@@ -19,7 +19,7 @@ WORDS: Mapping[str, str] = {
     "data": "the training rows",
     "max_train_rows": "the limit of training rows",
     "teacher.base": "the teacher's checkpoint",
-    "teacher.key": "the tuned teacher",
+    "teacher.key": "the fine-tuned teacher",
     "together": "the tasks of the student",
     "tokenizer": "the tokenizer",
     "seed": "the seed",

@@ -87,7 +87,7 @@ NO_LEAST = (
 )
 
 
-ONE_AND_SEVERAL = "Where a row of one seed is compared with a row of several seeds, both are taken to scatter alike."
+ONE_AND_SEVERAL = "Where a row of one seed is compared with a row of several seeds, the variance over seeds is assumed to be the same for both."
 
 
 Sides = tuple[Sequence[Record], Sequence[Record]]
@@ -139,8 +139,7 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
         line, drawn = compared(data, (sides[1], sides[0]), title, exact)
         return line.turned(), -drawn
     column, still = data.column, fixed(sides)
-    rng = chance(column, "difference", *(side[0].row for side in sides))
-    spread = of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, still)
+    spread, rng = _spread(data, sides)
     drawn = 100 * metric_of(column.metric).possible_differences(spread)
     said = [[data.predicted[record.key] for record in side] for side in sides]
     pairs = Pairs(said[0], said[1], data.labels, column.metric, still)
@@ -164,6 +163,20 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
         names=(sides[0][0].called, sides[1][0].called),
     )
     return line, drawn
+
+
+def drawn_differences(data: Resampled, sides: Sides) -> np.ndarray:
+    """[resamples] differences of two rows' records in one column, in percent: those of :func:`compared`, without its test."""
+    if _place(sides[1]) < _place(sides[0]):
+        return -drawn_differences(data, (sides[1], sides[0]))
+    spread, _ = _spread(data, sides)
+    return 100 * metric_of(data.column.metric).possible_differences(spread)
+
+
+def _spread(data: Resampled, sides: Sides) -> tuple[np.ndarray, np.random.Generator]:
+    """[resamples] differences as other examples and trainings would give them; and the generator, as it is after that."""
+    rng = chance(data.column, "difference", *(side[0].row for side in sides))
+    return of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, fixed(sides)), rng
 
 
 def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bench.report import escape
 from bench.report.frame import Footnotes, Frame
@@ -13,24 +14,31 @@ from bench.report.sources import environment, made_again, provenance, warnings
 from bench.report.summary import summary
 from bench.report.tables.registry import ABLATIONS, COST, ENVIRONMENT, PAIRED, PROVENANCE, RESULTS, RETENTION
 
-CURVES = "-curves.svg"
-"""How the file of the learning curves ends; they are with the costs, the other pictures with the results."""
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture of a report."""
+
+    section: str
+    caption: str
+    file: str
+    """from the page's folder"""
 
 
-def document(group: Group, tables: Sequence[Frame], pictures: Mapping[str, str]) -> str:
+def document(group: Group, tables: Sequence[Frame], pictures: Sequence[Shown] = ()) -> str:
     """The text of a report. No date, no host: those are in the records.
 
     Args:
         tables: in their order.
-        pictures: files and captions.
     """
     lines = [escape.markdown(line) for line in (f"# {group.title}", "", *warnings(group))]
     lines += section("Summary", [line for text in summary(group, tables) for line in (escape.markdown(text), "")])
     notes = Footnotes()
     for title in (RESULTS, PAIRED, RETENTION, ABLATIONS, COST):
         body = tables_of(title, tables, notes)
-        shown = [file for file in pictures if (COST if file.endswith(CURVES) else RESULTS) == title]
-        lines += section(title, [*body, *(line for file in shown for line in (f"![{pictures[file]}]({file})", ""))])
+        shown = [line for one in pictures if one.section == title for line in (f"![{one.caption}]({one.file})", "")]
+        # a picture of the results is seen before their table, which is long
+        lines += section(title, [*shown, *body] if title == RESULTS else [*body, *shown])
     lines += environment_section(group, tables_of(ENVIRONMENT, tables, notes))
     lines += provenance_section(group, tables_of(PROVENANCE, tables, notes), commands(group))
     return "\n".join(lines).rstrip() + "\n"
@@ -58,7 +66,9 @@ def tables_of(title: str, tables: Sequence[Frame], notes: Footnotes) -> list[str
     own = [table for table in tables if table.section == title]
     lines: list[str] = []
     for table in own:
-        heading = f"### {escape.markdown(table.title)}" if len(own) > 1 and not table.folded else ""
+        heading = (
+            f"### {escape.markdown(table.title)}" if len(own) > 1 and not table.folded and table.title != title else ""
+        )
         lines += table_lines(table, notes, heading)
     return lines
 

@@ -14,10 +14,11 @@ from bench.record.store import Store, slug, write_atomically
 from bench.record.task_facts import unaugmented_name
 from bench.report import escape
 from bench.report.document import environment_section, provenance_section, table_lines
-from bench.report.file_names import name_of, table_names
+from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
 from bench.report.frame import Footnotes, Frame
 from bench.report.groups import Group, groups
-from bench.report.render import write_table
+from bench.report.index import write_index
+from bench.report.render import only, write_table
 from bench.report.reproduce import experiment_command, located
 from bench.report.resampled import resample
 from bench.report.sources import warnings
@@ -106,7 +107,9 @@ def write_experiment(
                 group.aside = sentences(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
                 files.setdefault(group.identity, {})[number] = group
     target = Target(store, folder, latex)
-    return [_write(title, sections, files[key], target, asked) for key in sorted(files, key=str)]
+    written = [_write(title, sections, files[key], target, asked) for key in sorted(files, key=str)]
+    write_index(folder)
+    return written
 
 
 def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[Group]:
@@ -141,11 +144,6 @@ def _merged(identity: tuple[object, ...], those: Sequence[Group]) -> Group:
     )
 
 
-def file_name(title: str, group: Group) -> str:
-    """By the paper alone: what the title says behind a colon is no part of it."""
-    return f"{slug(title.partition(':')[0]).lower()}-{name_of(group)}"
-
-
 def _write(
     title: str,
     sections: Sequence[Section],
@@ -154,7 +152,8 @@ def _write(
     asked: Typed,
 ) -> Path:
     whole = _whole(found)
-    name = file_name(title, whole)
+    place = paper_place(title, whole)
+    own = target.folder / place
     lines = [*_head(title, whole), *warnings(whole)]
     if asked.settings:
         lines += ["Settings of some rows or tasks; the others are as the recipe has them:", ""]
@@ -162,6 +161,7 @@ def _write(
     lines = [*map(escape.markdown, lines)]
     notes = Footnotes()
     used: dict[str, Record] = {}
+    stems: list[str] = []
     ends = table_names([section.name for section in sections])
     for number, (section, end) in enumerate(zip(sections, ends, strict=True)):
         part = replace(found[number], order=section.rows) if number in found else None
@@ -171,17 +171,20 @@ def _write(
             lines += ["Nothing measured.", ""]
             continue
         used |= {record.key: record for record in part.records}  # a row of two tables is one record
-        paper = paper_of(part, part.records) if target.latex else None
-        for place, table in enumerate(tables):
-            lines += table_lines(table, notes, f"### {escape.markdown(table.title)}" if place else "")
-            further = "-intervals" if place else ""
-            write_table(target.folder, f"{name}-{end}{further}", table, table.title if place else section.name, paper)
+        paper = paper_of(part, part.records, place) if target.latex else None
+        for number_of_table, table in enumerate(tables):
+            lines += table_lines(table, notes, f"### {escape.markdown(table.title)}" if number_of_table else "")
+            further = "-intervals" if number_of_table else ""
+            title_of_table = table.title if number_of_table else section.name
+            stem = fitted(f"{end}{further}", [end, further], LONGEST - ENDING)
+            write_table(own / TABLES, stem, table, title_of_table, paper)
+            stems.append(stem)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
     lines += [*environment_section(whole, []), *provenance_section(shown, [], [command])]
-    path = target.folder / f"{name}.md"
-    write_atomically(path, ("\n".join(lines).rstrip() + "\n").encode())
-    return path
+    only(own / TABLES, stems, target.latex)
+    write_atomically(own / PAGE, ("\n".join(lines).rstrip() + "\n").encode())
+    return own / PAGE
 
 
 def _head(title: str, group: Group) -> list[str]:

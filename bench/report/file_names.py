@@ -1,45 +1,80 @@
-"""What a report's files are called: readable, and different for different groups. No torch, no clock."""
+"""Where the files of a report are: ``<data>/<teacher>-<recipe>/``, different for different groups. No torch, no clock."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.record.cell import Numeric
 from bench.record.keys import canonical, digest
 from bench.record.recipe import ADAMW
 from bench.record.store import slug
-from bench.report.groups import Group
+from bench.record.task_facts import FOLDER, data_facts
+from bench.report.groups import GLUE_FOLDER, Group
 
+PAGE, TABLES, FIGURES = "README.md", "tables", "figures"
+"""What is in a report's folder: the page that GitHub shows, and folders for its tables and pictures."""
+LONGEST = 40
+"""Characters of the name of a file or folder, with its ending."""
+SHORT_TEACHER = 10
+"""Characters of the teacher in a name that ends with a digest."""
 DIGITS = 8
 """Hex digits of a digest at the end of a name."""
+ENDING = 4
+"""Characters of ``.csv``, ``.tex`` and ``.svg``."""
 KNOWN = {EMBEDDED_SHA256: EMBEDDED_NAME}
-"""Base weights -> the one name of their teacher: a group beside it has a name without a digest."""
-ENDS = re.compile(rf"(?:^|-)(?:epochs|\d+-rows|[0-9a-f]{{{DIGITS}}})(?:-|$)")
-"""What a group's name ends with: a table's name that holds it could be read as the end of another group's name."""
+"""Base weights -> the one name of their teacher. A group of that teacher has a name without a digest."""
 
 
-def name_of(group: Group) -> str:
-    """The file name of a group's report: data, teacher, recipe, and what else sets it apart.
+def place_of(group: Group) -> Path:
+    """The folder of a group's report, below the folder of all reports: the data, then the teacher and the recipe."""
+    return Path(data_name(group), group_name(group))
+
+
+def paper_place(title: str, group: Group) -> Path:
+    """The folder of an experiment's report: the paper, then the data, the teacher and the recipe.
+
+    The part of a title behind a colon is not in the name.
+    """
+    paper = slug(title.partition(":")[0]).lower()
+    both = f"{data_name(group)}-{group_name(group)}"
+    return Path(fitted(paper, [title]), fitted(both, [data_name(group), group_name(group), group.identity]))
+
+
+def data_name(group: Group) -> str:
+    """``glue``, ``glue-20000-rows``, ``sample-v1``: which examples, and how many of the training rows where not all."""
+    facts = data_facts(group.slug)
+    plain = group.slug
+    if facts.source == FOLDER and facts.folder == GLUE_FOLDER:
+        plain = plain.removeprefix("folder-")
+    limit = f"-{group.max_train_rows}-rows" if group.max_train_rows else ""
+    return fitted(slug(f"{plain}{limit}").lower(), [group.slug, group.max_train_rows])
+
+
+def group_name(group: Group) -> str:
+    """The teacher, the recipe, and what else distinguishes the group: ``all-minilm-l6-v2-common-3-epochs``.
 
     Words alone name a group of a known teacher, fine-tuned here, with AdamW and the default numerics. Every other name ends with
     a digest of all that makes the group: folders of the same name, or names that a file name writes alike, keep their
     own files.
     """
-    parts = [group.slug, _short(KNOWN.get(group.base, group.teacher)), group.recipe, f"{group.epochs:g}-epochs"]
-    if group.max_train_rows:
-        parts.append(f"{group.max_train_rows}-rows")
+    teacher = _short(KNOWN.get(group.base, group.teacher))
+    parts: list[str] = []
     if group.optimizer != ADAMW:
         parts.append(group.optimizer)
     if group.precision != "fp32":
         parts.append(group.precision)
     if group.threads != 2:
-        parts.append(f"{group.threads}-threads")
-    if not _words_suffice(group):
-        parts.append(digest(group.identity)[:DIGITS])
-    return slug("-".join(parts)).lower()
+        parts.append("1-thread" if group.threads == 1 else f"{group.threads}-threads")
+    recipe = (group.recipe, f"{group.epochs:g}-epochs")
+    if _words_suffice(group):
+        return fitted(slug("-".join([teacher, *recipe, *parts])).lower(), group.identity)
+    # what is cut off is at the end: the length of the recipe
+    words = slug("-".join([teacher[:SHORT_TEACHER], *parts, group.recipe, f"{group.epochs:g}ep"])).lower()
+    return f"{words[: LONGEST - DIGITS - 1].rstrip('-.')}-{digest(group.identity)[:DIGITS]}"
 
 
 def _short(teacher: str) -> str:
@@ -52,18 +87,27 @@ def _words_suffice(group: Group) -> bool:
         group.base in KNOWN
         and group.origin == "fine-tuned"
         and group.optimizer == ADAMW
-        and group.numeric == canonical(Numeric().identity())
+        and group.numeric == canonical(Numeric(threads=group.threads).identity())
         and slug(group.slug).lower() == group.slug
+        and not re.search(r"-\d+-rows$", group.slug)
         and re.fullmatch("[a-z]+", group.recipe) is not None
         and float(f"{group.epochs:g}") == group.epochs
     )
 
 
+def fitted(name: str, identity: object, longest: int = LONGEST) -> str:
+    """The name, or its beginning and a digest of what it stands for where it is too long."""
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest - DIGITS - 1].rstrip('-.')}-{digest(identity)[:DIGITS]}"
+
+
 def table_names(titles: Sequence[str]) -> list[str]:
-    """The ends of the files of these tables, in their order: different ones, also where titles are written alike."""
+    """The names of the files of these tables, without ending, in their order: different ones, also where titles are written alike."""
     plain = [slug(title).lower() for title in titles]
     often = Counter(plain)
-    return [
-        f"{name}-{digest([number, title])[:DIGITS]}" if often[name] > 1 or ENDS.search(name) else name
-        for number, (name, title) in enumerate(zip(plain, titles, strict=True))
-    ]
+    names = []
+    for number, (name, title) in enumerate(zip(plain, titles, strict=True)):
+        own = f"{name[: LONGEST - ENDING - DIGITS - 1]}-{digest([number, title])[:DIGITS]}" if often[name] > 1 else name
+        names.append(fitted(own, [number, title], LONGEST - ENDING))
+    return names

@@ -150,7 +150,7 @@ class Frame:
     """One table: the title, the columns (the first one names the lines), the lines, and sentences below them.
 
     Attributes:
-        file: how the names of its files end, where that is not the title.
+        file: the name of its files, where that is not the title.
         section: of a report in which it is printed.
         width: characters of a line of Markdown: columns that do not fit go into further tables below. None: any number.
         folded: whether a report shows it only on a click.
@@ -220,6 +220,10 @@ class Frame:
     def of(self, labels: Collection[str]) -> Frame:
         """The same table with the lines of these labels alone."""
         return replace(self, lines=tuple(line for line in self.lines if line.label in labels))
+
+    def whole(self) -> Frame:
+        """The same table with all lines in all its forms."""
+        return replace(self, lines=tuple(replace(line, only="") for line in self.lines))
 
     def noted(self, *notes: str) -> Frame:
         """The same table with these further sentences below it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,9 +13,12 @@ from bench.record.keys import canonical
 from bench.record.newest import LeftOut, newest
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
-from bench.record.task_facts import DataFacts, data_facts
+from bench.record.task_facts import FOLDER, DataFacts, data_facts
 from bench.stats.metrics import label_of
 from bench.stats.ratios import Ratio
+
+GLUE_FOLDER = "glue"
+"""The name of the folder whose files are called GLUE without more words."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Group:
     speed_conditions: str = ""
     order: list[str] = field(default_factory=list)
     """labels of rows in this order, where it is given; other rows come after them"""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """row -> its name in a paper"""
     suspicions: dict[tuple[str, Column], list[str]] = field(default_factory=dict)
     """(row, column) -> what is suspect about its answers"""
     baselines: dict[Column, float] = field(default_factory=dict)
@@ -84,7 +89,13 @@ class Group:
     @property
     def title(self) -> str:
         limit = f", at most {self.max_train_rows:,} training rows" if self.max_train_rows else ""
-        return f"{self.data}{limit}; teacher {self.teacher}, {self.origin}"
+        return f"{self._examples} ({', '.join(self.tasks)}){limit}; teacher {self.teacher}, {self.origin}"
+
+    @property
+    def _examples(self) -> str:
+        """What the examples are, for people: a folder that is called glue needs no further words."""
+        known = self.facts.source == FOLDER and self.facts.folder == GLUE_FOLDER
+        return self.data.replace(f" from the folder {GLUE_FOLDER}", "", 1) if known else self.data
 
     @property
     def facts(self) -> DataFacts:
@@ -143,7 +154,7 @@ class Group:
 
     def called(self, label: str) -> str:
         """The name of a row as tables print it: ``distilbert (second step only)``. CSV files have the label alone."""
-        return next((record.called for record in self.of(label)), label)
+        return self.names.get(label) or next((record.called for record in self.of(label)), label)
 
     def values(self, label: str, column: Column) -> dict[int, float]:
         """Seed -> score in percent."""

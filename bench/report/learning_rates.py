@@ -94,7 +94,7 @@ def _choice(group: Group, of_students: bool) -> str:
     ]
     if of_students:
         said.append(
-            f"{OF_STUDENTS} was chosen with plain fine-tuning on training rows of that suite, held back, and then looked at on its "
+            f"{OF_STUDENTS} was chosen with plain fine-tuning on held-out training rows of that suite, and then looked at on its "
             f"development rows of mrpc and cola; {ON_TEXT}, of stages on text, by the general start's loss on its sentences."
         )
     return " ".join([*said, "No rate was tuned on real GLUE, or for one row or task (reports/LOG.md)."])

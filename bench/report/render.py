@@ -28,13 +28,28 @@ class Paper:
     """what a reader has to know before the first number, as Markdown"""
     sources: Sequence[str] = ()
     """where the numbers come from: comments in the file"""
+    name: str = ""
+    """begins the labels of its tables, so that two reports fit in one paper"""
 
 
 def write_table(folder: Path, stem: str, frame: Frame, title: str = "", paper: Paper | None = None) -> None:
     """Write ``STEM.csv``. With ``paper``, also write ``STEM.tex``. ``title`` replaces the table's own title."""
     write_atomically(folder / f"{stem}.csv", to_csv(frame).encode())
     if paper is not None:
-        write_atomically(folder / f"{stem}.tex", to_latex(frame, title or frame.title, paper, f"tab:{stem}").encode())
+        label = "-".join(("tab:" + paper.name, stem))
+        write_atomically(folder / f"{stem}.tex", to_latex(frame, title or frame.title, paper, label).encode())
+
+
+ENDINGS = {".csv": False, ".svg": False, ".tex": True, ".pdf": True}
+"""Of the tables and pictures of a report; whether they are for a paper."""
+
+
+def only(folder: Path, stems: Sequence[str], latex: bool) -> None:
+    """Remove tables and pictures of a report that it does not have any more; nothing else in the folder."""
+    for file in folder.glob("*"):
+        ending = ENDINGS.get(file.suffix)
+        if ending is not None and (file.stem not in stems or (ending and not latex)):
+            file.unlink(missing_ok=True)
 
 
 def aligned(frame: Frame) -> list[str]:
@@ -59,15 +74,21 @@ def to_markdown(frame: Frame, notes: Footnotes | None = None) -> str:
     if frame.width is None:
         return github(rows, frame.header, aligned(frame))
     columns = [[escaped(name) for name in column] for column in zip(frame.header, *rows, strict=True)]
-    return "\n\n".join(_block(columns, aligned(frame), block) for block in _blocks(columns, frame.width))
+    widths = [max(map(len, column)) for column in columns]
+    return "\n\n".join(_block(columns, aligned(frame), block) for block in _blocks(widths, frame.width))
 
 
-def _blocks(columns: Sequence[Sequence[str]], width: int) -> list[list[int]]:
-    """The numbers of the columns in each table: the first column in all of them, and as many others as fit."""
-    sizes = [max(map(len, column)) + 3 for column in columns]
+def _blocks(widths: Sequence[int], most: int, between: int = 3) -> list[list[int]]:
+    """The numbers of the columns in each table: the first column in all of them, and as many others as fit.
+
+    Args:
+        widths: characters of each column.
+        most: characters of a line.
+        between: characters between two columns.
+    """
     blocks: list[list[int]] = [[0]]
-    for i in range(1, len(columns)):
-        if len(blocks[-1]) > 1 and 1 + sum(sizes[j] for j in blocks[-1]) + sizes[i] > width:
+    for i in range(1, len(widths)):
+        if len(blocks[-1]) > 1 and 1 + sum(widths[j] + between for j in (*blocks[-1], i)) > most:
             blocks.append([0])
         blocks[-1].append(i)
     return blocks
@@ -204,38 +225,61 @@ def _tex_cell(cell: Cell, own: Footnotes) -> str:
     return written.replace("\0", r"\textsuperscript{").replace("\1", "}")
 
 
-def to_latex(frame: Frame, title: str, paper: Paper, label: str) -> str:
-    """A ``table*`` with ``booktabs`` rules, no wider than the text (``graphicx``); footnotes numbered anew below it.
+TEX_WIDTH = 108
+"""Characters of a line of a table over two columns of a paper, in small type."""
+TEX_LINES = 48
+"""Lines of a page, in small type."""
+TEX_WORDS = 60
+"""Characters of a column of words that is not broken into lines."""
 
-    Where the numbers come from is above it as comments.
+
+def _tabular(rows: Sequence[Sequence[str]], sides: Sequence[str], block: Sequence[int]) -> str:
+    """Some columns as one ``tabular``; the first row is the heading."""
+    head, *body = [_row([row[i] for i in block]) for row in rows]
+    lines = [rf"\begin{{tabular}}{{{''.join(sides[i] for i in block)}}}", r"\toprule", head, r"\midrule", *body]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _float(tabulars: Sequence[str], caption: str, label: str, below: Sequence[str]) -> str:
+    """A ``table*``: tabulars one below the other, and sentences below them."""
+    lines = [r"\begin{table*}", r"\centering\small", rf"\caption{{{tex(caption)}}}", rf"\label{{{label}}}"]
+    lines.append("\n\\par\\medskip\n".join(tabulars))
+    if below:
+        lines += [r"\par\medskip\begin{minipage}{\linewidth}\footnotesize", *(line + r"\par" for line in below)]
+        lines.append(r"\end{minipage}")
+    return "\n".join([*lines, r"\end{table*}"])
+
+
+def to_latex(frame: Frame, title: str, paper: Paper, label: str) -> str:
+    """A ``table*`` with ``booktabs`` rules in the paper's own size; footnotes numbered anew below it.
+
+    Columns that do not fit in the width of the text go into further blocks of the same table, or into further tables where the
+    blocks do not fit on a page. Where the numbers come from is above it as comments.
     """
     own = Footnotes()
     lines = [[Cell(name) for name in frame.header], *([line.head, *line.cells] for line in frame.printed_lines)]
-    rows = [_row([_tex_cell(cell, own) for cell in cells]) for cells in lines]
+    rows = [[_tex_cell(cell, own) for cell in cells] for cells in lines]
+    widths = [max(len(line[i].text) for line in lines) for i in range(len(lines[0]))]
+    sides = [
+        rf"p{{{0.5 if len(widths) > 2 else 0.7}\linewidth}}" if side == "left" and width > TEX_WORDS else side[0]
+        for side, width in zip(aligned(frame), widths, strict=True)
+    ]
+    blocks = _blocks([min(width, TEX_WORDS) for width in widths], TEX_WIDTH)
+    tabulars = [_tabular(rows, sides, block) for block in blocks]
     notes = [rf"\textsuperscript{{{number}}} {tex(note)}" for number, note in enumerate(own.texts, start=1)]
     below = [*(tex(line) for line in [*paper.warnings, *frame.notes] if line), *notes]
-    return (
-        "\n".join(
-            [
-                r"% needs \usepackage{booktabs,graphicx}",
-                *(f"% {flat(line)}" for line in paper.sources),
-                r"\begin{table*}",
-                r"\centering",
-                rf"\caption{{{tex(f'{title}. {paper.caption}.')}}}",
-                rf"\label{{{label}}}",
-                r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-                rf"\begin{{tabular}}{{{''.join(side[0] for side in aligned(frame))}}}",
-                r"\toprule",
-                rows[0],
-                r"\midrule",
-                *rows[1:],
-                r"\bottomrule",
-                r"\end{tabular}}",
-                *([r"\par\medskip\begin{minipage}{\linewidth}\footnotesize"] if below else []),
-                *(line + r"\par" for line in below),
-                *([r"\end{minipage}"] if below else []),
-                r"\end{table*}",
-            ]
-        )
-        + "\n"
-    )
+    caption = f"{title}. {paper.caption}."
+    if len(blocks) * len(rows) <= TEX_LINES:
+        floats = [_float(tabulars, caption, label, below)]
+    else:  # more than a page: a float for each block
+        floats = [
+            _float(
+                [tabular],
+                caption if number == 1 else f"{title}, continued",
+                label if number == 1 else f"{label}-{number}",
+                below if number == len(tabulars) else (),
+            )
+            for number, tabular in enumerate(tabulars, start=1)
+        ]
+    head = [r"% needs \usepackage{booktabs}", *(f"% {flat(line)}" for line in paper.sources)]
+    return "\n".join([*head, *floats]) + "\n"

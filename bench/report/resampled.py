@@ -20,6 +20,10 @@ from bench.report.groups import Column, Group
 from bench.stats.metrics import metric_of
 from bench.stats.paired import resampled_scores
 
+EXAMPLES = "examples"
+ANY_SET = "validation"
+"""What the evaluation sets of a task have in common, in the names that chance follows from."""
+
 
 @dataclass(frozen=True)
 class Resampled:
@@ -63,7 +67,7 @@ def resampled(column: Column, records: Sequence[Record], store: Store) -> Resamp
         else:
             others.add(record.key)
     assert labels is not None
-    drawn = resampled_scores(list(predicted.values()), labels, column.metric, chance(column, "examples"))
+    drawn = resampled_scores(list(predicted.values()), labels, column.metric, chance(column, EXAMPLES))
     return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
 
 
@@ -107,7 +111,7 @@ def with_further_teachers(made: Resampled, teacher: Record, students: Sequence[R
         arrays, current = store.predictions(attempt, name), store.predictions(teacher)
         if np.array_equal(arrays[f"examples.{column.evaluation}"], current[f"examples.{column.evaluation}"]):
             given = metric_of(column.metric).form.predicted(arrays[f"logits.{column.evaluation}"])
-            drawn = resampled_scores([given], made.labels, column.metric, chance(column, "examples"))
+            drawn = resampled_scores([given], made.labels, column.metric, chance(column, EXAMPLES))
             found[weights] = attempt.scores[column.evaluation][column.metric], drawn[:, 0]
     return replace(made, teachers=found)
 
@@ -119,6 +123,11 @@ def teacher_weights(record: Record) -> str | None:
 
 
 def chance(column: Column, purpose: str, *rows: str) -> np.random.Generator:
-    """The generator of a column's examples, or of two rows' trainings (in whichever order): always the same one."""
-    names = [column.task, column.evaluation, column.metric, purpose, *sorted(rows)]
+    """The generator of a column's examples, or of two rows' trainings (in whichever order): always the same one.
+
+    Each evaluation set has its own examples. The trainings behind all sets of a task are the same, and so is what is drawn for
+    them: as if each set had trainings of its own, a mean over the sets would look too certain.
+    """
+    evaluation = column.evaluation if purpose == EXAMPLES else ANY_SET
+    names = [column.task, evaluation, column.metric, purpose, *sorted(rows)]
     return np.random.default_rng(int.from_bytes(hashlib.sha256(json.dumps(names).encode()).digest(), "big"))

@@ -15,6 +15,8 @@ from bench.report import escape
 from bench.report.groups import Group
 from bench.report.learning_rates import rates_line
 from bench.report.reproduce import places, starts_without_text
+from bench.report.systems import RANDOM, start_kind
+from bench.report.tables.parts import counted
 
 
 def warnings(group: Group) -> list[str]:
@@ -61,30 +63,30 @@ def made_on(records: Sequence[Record]) -> list[str]:
 
 def _where(group: Group) -> str:
     """Threads, and the kind of device where it is not the CPU."""
-    return f"{group.threads} threads" + ("" if group.device == "cpu" else f", {group.device}")
+    return counted(group.threads, "thread") + ("" if group.device == "cpu" else f", {group.device}")
 
 
 def _start_line(group: Group) -> str:
     """Which general start the students share; each row's own start is in the table of costs."""
     own = sorted({r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts})
-    random = sorted({r.cell.label for r in group.records if r.cell.settings.get("start") == "random"})
+    students = [r for r in group.records if r.train and r.cell.method != TEACHER]
+    random = sorted({r.row for r in students if start_kind(r) == RANDOM})
     text = f"Students begin with general start {', '.join(own)}" if own else "No general start"
-    other = sorted(
-        {r.row for r in group.records if r.train and r.cell.label != TEACHER and "general_start" not in r.artefacts}
-        - set(random)
-    )
+    other = sorted({r.row for r in students if "general_start" not in r.artefacts} - set(random))
     text += f"; from random weights: {', '.join(random)}" if random else ""
-    return text + (f"; otherwise (see the cost of training): {', '.join(other)}." if other else ".")
+    return text + (
+        f"; from the teacher or another pre-training (see the cost of training): {', '.join(other)}." if other else "."
+    )
 
 
 def made_again(made: Sequence[str], group: Group) -> list[str]:
     """The commands that make records again, and what they leave open."""
-    lines = [f"- made again by: {escape.code(command)}" for command in made]
+    lines = [f"- to reproduce: {escape.code(command)}" for command in made]
     if named := places(made):
         known = escape.markdown(", ".join(named))
-        lines.append(f"- only the names of files and folders are known: type where you have {known}")
+        lines.append(f"- type the path of each of these, since records keep names alone: {known}")
     if unknown := starts_without_text(group):
-        lines.append(f"- no record names the --corpus and --corpus-tokens of the general start {', '.join(unknown)}")
+        lines.append(f"- no record names the --corpus and --corpus-tokens of the pre-training {', '.join(unknown)}")
     return lines
 
 

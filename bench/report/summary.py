@@ -9,7 +9,7 @@ from bench.report.comparison import BETTER, UNCLEAR, WORSE
 from bench.report.frame import Frame
 from bench.report.groups import Group
 from bench.report.tables.accuracy import MAJORITY, Scores
-from bench.report.tables.paired_comparisons import SYSTEMS, reference_of
+from bench.report.tables.paired_comparisons import MEAN_OF, SYSTEMS, own_row, reference_of
 from bench.report.tables.parts import counted
 from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
 
@@ -24,7 +24,7 @@ def summary(group: Group, tables: Sequence[Frame]) -> list[str]:
     if compared := by_file.get(SYSTEMS):
         said.append(_significant(group, compared))
     if kept := by_file.get(KEPT_OF_THE_TEACHER):
-        said.append(_retention(group, kept))
+        said += _retention(group, kept)
     return said
 
 
@@ -48,7 +48,7 @@ def _highest(group: Group) -> list[str]:
     others = {label: scores.means[label] for label in (TEACHER, reference_of(group)) if label in scores.means}
     if group.baselines and len(group.baselines) == len(group.columns):
         others[MAJORITY] = sum(group.baselines.values()) / len(group.baselines)
-    named = ", ".join(f"{label} {mean:.1f}" for label, mean in others.items() if label != best)
+    named = ", ".join(f"{group.called(label)} {mean:.1f}" for label, mean in others.items() if label != best)
     text = (
         f"Of the students with all results, {group.called(best)} has the highest mean score: {scores.means[best]:.1f}"
     )
@@ -65,30 +65,51 @@ def _ends(table: Frame) -> list[End]:
     ]
 
 
-def _named(group: Group, ends: Iterable[End], verdict: str) -> str:
-    """``microbert (mrpc, rte), kd (rte)``: the rows with a verdict, and their columns."""
+def _named(group: Group, ends: Iterable[End], verdict: str, with_columns: bool = True) -> str:
+    """``microbert (mrpc, rte), kd (rte)``: the rows with a verdict, and their columns where wanted."""
     columns: dict[str, list[str]] = {}
     for label, column, end in ends:
         if end == verdict:
             columns.setdefault(label, []).append(column)
-    return ", ".join(f"{group.called(label)} ({', '.join(named)})" for label, named in columns.items())
+    return ", ".join(
+        group.called(label) + (f" ({', '.join(named)})" if with_columns else "") for label, named in columns.items()
+    )
 
 
 def _significant(group: Group, table: Frame) -> str:
-    ends = _ends(table)
-    parts = [f"{verdict}: {named}" for verdict in (BETTER, WORSE) if (named := _named(group, ends, verdict))]
+    """The verdicts on single columns, then those on the means: two families of tests."""
+    reference = group.called(reference_of(group))
+    means = {column.title for column in table.columns if column.title.startswith(MEAN_OF)}
+    single = [end for end in _ends(table) if end[1] not in means]
+    of_means = [end for end in _ends(table) if end[1] in means]
+    said = f"{counted(len(single), 'comparison')} with {reference} on single columns, after Holm's adjustment: "
+    said += f"{_verdicts(group, single, True)}."
+    if of_means:
+        said += f" {counted(len(of_means), 'mean difference')} to it, adjusted likewise: {_verdicts(group, of_means, False)}."
+    return said
+
+
+def _verdicts(group: Group, ends: Sequence[End], with_columns: bool) -> str:
+    """``better: microbert (mrpc), kd (rte); not significant: the other 5``"""
+    parts = [
+        f"{verdict}: {named}" for verdict in (BETTER, WORSE) if (named := _named(group, ends, verdict, with_columns))
+    ]
     rest = sum(verdict == UNCLEAR for _, _, verdict in ends)
     parts += [f"not significant: {'all' if rest == len(ends) else 'the other'} {rest}"] if rest else []
-    reference = group.called(reference_of(group))
-    return f"{counted(len(ends), 'comparison')} with {reference}, after Holm's adjustment. {_sentence(parts)}."
+    return "; ".join(parts)
 
 
-def _retention(group: Group, table: Frame) -> str:
-    ends, words = _ends(table), {KEEPS: "kept", LOSES: "not kept"}
+def _retention(group: Group, table: Frame) -> list[str]:
+    # variants of a row are in the table: with them the sentence would be longer than anybody reads
+    ends = [end for end in _ends(table) if not own_row(group, end[0])]
+    words = {KEEPS: "kept", LOSES: "not kept"}
+    if not ends:
+        return []
     parts = [f"{said}: {named}" for end, said in words.items() if (named := _named(group, ends, end))]
     rest = sum(verdict == UNCLEAR for _, _, verdict in ends)
     parts += [f"{UNCLEAR}: {'all' if rest == len(ends) else 'the other'} {rest}"] if rest else []
-    return f"{counted(len(ends), 'test')} whether a student keeps its teacher's score. {_sentence(parts)}."
+    kept = f"whether a student keeps its teacher's score, without variants and ablations. {_sentence(parts)}."
+    return [f"{counted(len(ends), 'test')} {kept}"]
 
 
 def _sentence(parts: Sequence[str]) -> str:

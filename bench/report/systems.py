@@ -26,8 +26,8 @@ WORDS = {
     GIVEN: "weights given as they are",
     RANDOM: "random weights",
     "general_start": "the general start",
-    "teacher_weights": "the un-tuned teacher's weights",
-    "tuned_teacher": "the tuned teacher's weights",
+    "teacher_weights": "the pre-trained teacher's weights",
+    "tuned_teacher": "the fine-tuned teacher's weights",
     "given_start": "weights given from outside",
 }
 """How a start is said; any other is a pre-training of the method's own, by its name."""

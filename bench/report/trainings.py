@@ -18,7 +18,11 @@ def start_of(record: Record) -> str:
         return f"{kind.replace('_', ' ')} {made['key'][:6]}"
     if made.get("beginning", "").startswith("given: "):
         return str(made["beginning"])
-    own = {"tuned_teacher": "the tuned teacher", "teacher_weights": "the teacher, un-tuned", RANDOM: "random weights"}
+    own = {
+        "tuned_teacher": "the fine-tuned teacher",
+        "teacher_weights": "the pre-trained teacher",
+        RANDOM: "random weights",
+    }
     return own.get(kind, "checkpoint" if record.cell.method == TEACHER else kind.replace("_", " "))
 
 

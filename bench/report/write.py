@@ -1,4 +1,4 @@
-"""Records in, files out: one Markdown report with its CSV tables and picture for each group of records.
+"""Records in, files out: a folder for each group of records, with a page, tables and pictures, and an index of all.
 
 A pure function of the records and of the code that they are compared with: the same give the same bytes, on any day
 and machine.
@@ -6,29 +6,31 @@ and machine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.errors import NothingMeasured
+from bench.errors import NothingMeasured, unknown_row
 from bench.record.cell import TEACHER, Cell, record_key
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import CELLS, Store, slug, write_atomically
-from bench.report import escape
-from bench.report.document import document
-from bench.report.file_names import name_of, table_names
+from bench.report.document import Shown, document
+from bench.report.file_names import FIGURES, PAGE, TABLES, place_of, table_names
 from bench.report.frame import Frame
 from bench.report.groups import Group, groups
-from bench.report.render import Paper, to_markdown, write_table
+from bench.report.index import write_index
+from bench.report.page.write import HTML, page
+from bench.report.plot.pictures import PICTURES
+from bench.report.render import Paper, only, write_table
 from bench.report.reproduce import located
 from bench.report.resampled import resample
 from bench.report.sources import made_on, provenance, warnings
 from bench.report.speed import described, headline, latest, speed_up
+from bench.report.speed_report import write_speed_report
 from bench.report.suspicions import baselines_of, suspicions_of
-from bench.report.tables.registry import KEPT, ReportData, frames
-from bench.report.tables.speed import speed_tables
+from bench.report.tables.registry import KEPT, ReportData
 from bench.stats.ratios import percentile
 
 
@@ -43,44 +45,47 @@ class Written:
     """in the order of the report; the accuracies first"""
 
 
-def write_reports(
-    store: Store,
-    folder: Path,
-    cells: Sequence[Cell] | None = None,
-    kept: float = KEPT,
-    latex: bool = False,
-    order: Sequence[str] = (),
-) -> list[Path]:
-    """Write the reports of a store, or of those groups that some cells belong to; returns the Markdown files.
+@dataclass(frozen=True)
+class Options:
+    """How reports are written.
 
-    Args:
+    Attributes:
         kept: share of the teacher's score that a student has to reach to keep it.
         latex: each table as LaTeX too, and each picture as PDF.
         order: labels of rows in the order in which they were typed; without it a store's rows are in the order of names.
+        names: row -> what it is called in a paper.
+    """
+
+    kept: float = KEPT
+    latex: bool = False
+    order: Sequence[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_reports(store: Store, folder: Path, options: Options | None = None) -> list[Path]:
+    """Write the reports of a store and its sessions of timing; returns the Markdown files.
 
     Raises:
         NothingMeasured: the store has no record.
-        InputError: a record cannot be read.
+        InputError: a record cannot be read, or a row that a name is given for does not exist.
     """
-    written = [one.path for one in write_groups(store, folder, cells, kept, latex, order)]
-    if cells is None:
-        written += [write_speed_report(session, folder, latex) for session in speed_records(store.root, store.note)]
+    options = options or Options()
+    written = [one.path for one in write_groups(store, folder, None, options)]
+    written += [write_speed_report(session, folder, options.latex) for session in speed_records(store.root, store.note)]
+    write_index(folder)
     return written
 
 
 def write_groups(
-    store: Store,
-    folder: Path,
-    cells: Sequence[Cell] | None = None,
-    kept: float = KEPT,
-    latex: bool = False,
-    order: Sequence[str] = (),
+    store: Store, folder: Path, cells: Sequence[Cell] | None = None, options: Options | None = None
 ) -> list[Written]:
-    """As :func:`write_reports`, without the reports of speed sessions; returns the tables too."""
+    """As :func:`write_reports`, of those groups that some cells belong to, without sessions of timing; returns the tables too."""
+    options = options or Options()
     records, sessions = list(store.records()), list(speed_records(store.root, store.note))
     if not records and not sessions:
         raise NothingMeasured(nothing_in(store.root))
     touched = None if cells is None else {record_key(cell) for cell in cells}
+    _check_names(options.names, records, store.root)
     written = []
     for group in groups(records, store.freshness):
         if touched is None or any(
@@ -88,10 +93,19 @@ def write_groups(
         ):
             located(group, store, records)
             group.aside = sentences(store.notes, store.root, {slug(group.slug)})
-            group.order = list(order)
+            group.order, group.names = list(options.order), options.names
             add_speed(group, latest(sessions, group.teacher))
-            written.append(write_group(group, folder, store, kept, latex))
+            written.append(write_group(group, folder, store, options))
+    write_index(folder)
     return written
+
+
+def _check_names(names: Mapping[str, str], records: Sequence[Record], root: Path) -> None:
+    """Refuse a name for a row that there is not: it is misspelt, and the right row would keep its own name."""
+    rows = {record.row for record in records}
+    for row in names:
+        if row not in rows:
+            raise unknown_row(row, rows, root)
 
 
 def nothing_in(root: Path) -> str:
@@ -119,56 +133,42 @@ def add_speed(group: Group, session: SpeedRecord | None) -> None:
                 group.speed_ups[label] = found
 
 
-def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) -> Path:
-    """Markdown and CSV of one session of timing, LaTeX where asked for; returns the Markdown file."""
-    name = slug(f"speed-{session.teacher.split('/')[-1].split(' (')[0]}-{session.key[:8]}").lower()
-    env = session.env
-    where = ", ".join(str(env[k]) for k in ("accelerator", "processor") if env.get(k))
-    commit = str(session.code.get("commit"))[:12] + (" with local changes" if session.code.get("dirty") else "")
-    measured_on = f"{where}, {env.get('cores')} cores; torch {env.get('torch')}, transformers {env.get('transformers')}; code {commit}."
-    paper = Paper(f"Compared with {session.teacher}", sources=[measured_on]) if latex else None
-    lines = [
-        f"# Speed compared with {escape.markdown(session.teacher)}",
-        "",
-        "Teacher and students were timed in turns, so that each speed-up compares times of the same moment. It is the median over "
-        "rounds, with an interval by order statistics. The models have random weights, on which speed does not depend.",
-        "",
-    ]
-    for table in speed_tables(session):
-        lines += [f"## {escape.markdown(table.title)}", "", to_markdown(table), ""]
-        for note in table.notes:
-            lines += [escape.markdown(note), ""]
-        write_table(folder, f"{name}-{slug(table.title).lower()}", table, paper=paper)
-    lines += [escape.markdown(measured_on)]
-    write_atomically(folder / f"{name}.md", ("\n".join(lines).rstrip() + "\n").encode())
-    return folder / f"{name}.md"
-
-
-def write_group(group: Group, folder: Path, store: Store, kept: float = KEPT, latex: bool = False) -> Written:
-    """The report of one group: Markdown, CSV and pictures."""
-    from bench.report.plot import learning_curves, score_against_flops, score_against_latency
-
-    name = name_of(group)
+def write_group(group: Group, folder: Path, store: Store, options: Options) -> Written:
+    """The report of one group: Markdown, HTML, tables and pictures, in a folder of their own."""
+    place = place_of(group)
+    own = folder / place
     group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
-    tables = frames(ReportData(group, resample(group, store), kept))
-    paper = paper_of(group, group.records) if latex else None
-    for table, end in zip(tables, table_names([table.file or table.title for table in tables]), strict=True):
-        write_table(folder, f"{name}-{end}", table, paper=paper)
-    shown = {}
-    for suffix, caption, draw in (
-        ("", "Score kept against FLOPs", score_against_flops),
-        ("-latency", "Score kept against measured latency", score_against_latency),
-        ("-curves", "Learning curves of each term", learning_curves),
-    ):
+    data = ReportData(group, resample(group, store), options.kept)
+    paper = paper_of(group, group.records, place) if options.latex else None
+    stems = table_names([table.file or table.title for table in data.tables])
+    for table, stem in zip(data.tables, stems, strict=True):
+        write_table(own / TABLES, stem, table, paper=paper)
+    write_atomically(own / PAGE, document(group, data.tables, write_pictures(data, own, options.latex)).encode())
+
+    write_atomically(own / HTML, page(data).encode())
+    only(own / TABLES, stems, options.latex)
+    return Written(own / PAGE, group, data.tables)
+
+
+def write_pictures(data: ReportData, own: Path, latex: bool) -> list[Shown]:
+    """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns what the Markdown page shows."""
+    shown = []
+    for picture in PICTURES:
         for form in ("svg", "pdf") if latex else ("svg",):
-            if (picture := draw(group, form)) is not None:
-                write_atomically(folder / f"{name}{suffix}.{form}", picture)
-                shown[f"{name}{suffix}.svg"] = caption
-    write_atomically(folder / f"{name}.md", document(group, tables, shown).encode())
-    return Written(folder / f"{name}.md", group, tables)
+            if (drawn := picture.draw(data, form)) is not None:
+                write_atomically(own / FIGURES / f"{picture.name}.{form}", drawn)
+                if form == "svg":
+                    shown.append(Shown(picture.section, picture.caption, f"{FIGURES}/{picture.name}.svg"))
+    only(own / FIGURES, [Path(one.file).stem for one in shown], latex)
+    return shown
 
 
-def paper_of(group: Group, records: Sequence[Record]) -> Paper:
-    """What a table of this group takes along into a paper."""
+def paper_of(group: Group, records: Sequence[Record], place: Path) -> Paper:
+    """What a table of this group needs in a paper, where the rest of the report is missing."""
     sources = [line.removeprefix("- ") for line in provenance(records, group.freshness)]
-    return Paper(group.title, [line for line in warnings(group) if line], [*sources, *made_on(records)])
+    return Paper(
+        group.title,
+        [line for line in warnings(group) if line],
+        [*sources, *made_on(records)],
+        "-".join(place.parts),
+    )

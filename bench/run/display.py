@@ -72,6 +72,37 @@ class Reported(Progress):
             os.replace(new, self._file)
 
 
+class Mirrored(Reported):
+    """The progress of a run that does its jobs itself: shown as ever, and written to the file of the job too."""
+
+    def __init__(self, shown: Progress) -> None:
+        super().__init__()
+        self._shown = shown
+        self.stream, self.clock = shown.stream, shown.clock
+
+    def say(self, text: str) -> None:
+        self._shown.say(text)
+
+    def say_pace(self, text: str) -> None:
+        self._shown.say_pace(text)
+
+    def is_stopping(self) -> bool:
+        return self._shown.is_stopping()
+
+    @contextmanager
+    def task(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        self._body |= {"title": title, "done": 0, "total": None}
+        self._write(at_once=True)
+        with self._shown.task(title) as update:
+
+            def count(done: int, total: int) -> None:
+                self._body |= {"done": done, "total": total}
+                update(done, total)
+                self._write()
+
+            yield count
+
+
 class Display:
     """Shows what the files of a folder say: lines as they come, and how far each job is."""
 

@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
@@ -24,17 +23,17 @@ import torch
 
 from bench.cache import cache_root
 from bench.errors import InputError
-from bench.folders import users_cache
-from bench.measure.busy_mark import is_alive
 from bench.measure.devices import device_of
 from bench.plan.build import Plan
 from bench.plan.jobs import Job
 from bench.plan.request import Request
 from bench.progress import Progress
+from bench.record.cell import record_key
 from bench.run import worker
-from bench.run.display import Display
+from bench.run.display import Display, Mirrored
 from bench.run.outcome import Answer
 from bench.run.work import Workplace
+from bench.running import announce, new_folder
 from bench.train.numerics import Numerics
 
 PATIENCE_SECONDS = 5.0
@@ -79,7 +78,7 @@ class Executor(Protocol):
 def executor_for(plan: Plan, jobs: int, progress: Progress) -> Executor:
     """This process for one job at a time; else so many others, one for each job at a time."""
     at_once = min(plan.request.jobs, jobs)
-    return InProcess(plan, progress) if at_once <= 1 else Processes(plan.request, at_once, progress)
+    return InProcess(plan, progress) if at_once <= 1 else Processes(plan, at_once, progress)
 
 
 def refuse_in_a_starting_worker() -> None:
@@ -102,11 +101,19 @@ class InProcess:
         self.say = progress.say
         torch.set_num_threads(plan.request.threads)
         numerics = Numerics(device_of(plan.request.device), plan.request.precision)
-        self._place = Workplace(plan, numerics, progress)
+        self._folder, self._progress = new_folder(), Mirrored(progress)
+        announce(self._folder, plan.request.results, keys_to_make(plan))
+        self._place = Workplace(plan, numerics, self._progress)
 
     def submit(self, job: Job) -> Future[Answer]:
         future: Future[Answer] = Future()
-        future.set_result(self._place.do(job))
+        file = self._folder / "job.json"
+        self._progress.begin(job.title, file)
+        try:
+            future.set_result(self._place.do(job))
+        finally:
+            self._progress.end()
+            file.unlink(missing_ok=True)
         return future
 
     def had_begun(self, future: Future[Answer]) -> bool:
@@ -126,7 +133,8 @@ class InProcess:
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class Processes:
@@ -135,13 +143,14 @@ class Processes:
     Workers are started anew, not forked, and plan the request themselves. They ignore Ctrl-C, and end when this process does.
     """
 
-    def __init__(self, request: Request, jobs: int, progress: Progress) -> None:
-        self.jobs = jobs
+    def __init__(self, plan: Plan, jobs: int, progress: Progress) -> None:
+        self.jobs, request = jobs, plan.request
         self._requests = [replace(request, device=device) for device in devices_of(request, jobs)]
         self._context = multiprocessing.get_context("spawn")
         # without a lock: a worker that is killed while it holds one would stop all others
         self._stop = self._context.RawValue("b", 0)
-        self._folder = _folder_of_progress()
+        self._folder = new_folder()
+        announce(self._folder, request.results, keys_to_make(plan))
         self._display = Display(self._folder, progress)
         self.say = self._display.say
         self._pools: list[ProcessPoolExecutor | None] = [None] * jobs
@@ -223,14 +232,9 @@ class Processes:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _folder_of_progress() -> Path:
-    """A new folder for what the workers of this run say; those of runs that were killed are removed."""
-    running = users_cache() / "progress"
-    running.mkdir(parents=True, exist_ok=True)
-    for left in running.glob("*-*"):
-        if not is_alive(left.name.split("-")[0]):
-            shutil.rmtree(left, ignore_errors=True)
-    return Path(tempfile.mkdtemp(dir=running, prefix=f"{os.getpid()}-"))
+def keys_to_make(plan: Plan) -> set[str]:
+    """The keys of the records that a plan has to make."""
+    return {record_key(planned.cell) for planned in plan.todo}
 
 
 @contextmanager

@@ -56,9 +56,9 @@ def _of_classes(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], me
     score = metric.score(predicted, labels)
     single, baseline = metric.form.constant(labels, classes, metric.score)
     if len(np.unique(predicted)) == 1:
-        found.append(Suspicion(f"answers {name(int(predicted[0]))} to all {n:,} examples"))
+        found.append(Suspicion(f"predicts {name(int(predicted[0]))} for all {n:,} examples"))
     elif score <= baseline + ROUNDING:
-        always = "one answer to every example" if metric.is_signed else f"always saying {name(int(single))}"
+        always = "a constant prediction" if metric.is_signed else f"always predicting {name(int(single))}"
         found.append(
             Suspicion(f"no better than {always} ({metric.name} {100 * baseline:.1f})", f"{100 * score:.1f}", baseline)
         )
@@ -79,7 +79,7 @@ def _of_others(predicted: np.ndarray, labels: np.ndarray, outputs: int, metric: 
     answer, found = metric.form.answer, []
     labels_vary = len(np.unique(labels, axis=0)) > 1
     if len(np.unique(predicted, axis=0)) == 1:
-        found.append(Suspicion(f"answers the same {answer} to every example"))
+        found.append(Suspicion(f"predicts the same {answer} for every example"))
     elif labels_vary:
         score, (_, baseline) = metric.score(predicted, labels), metric.form.constant(labels, outputs, metric.score)
         if score <= baseline + ROUNDING:

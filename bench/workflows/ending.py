@@ -13,6 +13,7 @@ from bench.report.escape import flat
 from bench.report.groups import Group
 from bench.report.render import TERMINAL, to_terminal
 from bench.report.sources import warnings
+from bench.report.summary import summary
 from bench.report.tables.accuracy import MAJORITY
 from bench.report.write import Written
 from bench.run.outcome import FailedCell
@@ -21,15 +22,21 @@ from bench.stats.summary import summarise
 
 def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
     """The report's first table with the rows of some cells, and the command that compares the two best of them."""
-    group, table = written.group, written.tables[0]
+    group, table = written.group, written.tables[0].whole()
     named = {cell.label for cell in cells}
     of_rows = {label: {r.cell.label for r in group.of(label)} for label in group.systems}
     kept = [label for label in group.systems if label == TEACHER or of_rows[label] & named]
     said = [group.title, *(line.replace("**", "") for line in warnings(group) if line)]
     lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
     lines += [to_terminal(table.of([*kept, MAJORITY])), ""]
-    lines.append("Percent, development sets. * is the best student of a column. The report has the footnotes.")
-    if further := len(group.systems) - len(kept):
+    lines.append("Percent, development sets. * marks the best student of a column, and means whose difference to the")
+    lines.append("best one may be chance. The report has the footnotes.")
+    further = len(group.systems) - len(kept)
+    if not further:  # else its sentences would be of rows that nobody asked for
+        lines += [
+            textwrap.fill(f"- {flat(one)}", TERMINAL, subsequent_indent="  ") for one in summary(group, written.tables)
+        ]
+    if further:
         lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
     tasks = {task for cell in cells for task in cell.tasks}
     best = _best(group, kept, tasks)

@@ -9,7 +9,7 @@ from bench.plan.request import Request
 from bench.plan.show import describe
 from bench.progress import Progress, quiet
 from bench.record.store import Store
-from bench.report.write import write_groups
+from bench.report.write import Options, write_groups
 from bench.run import Outcome, carry_out, refuse_in_a_starting_worker
 from bench.workflows.ending import shown
 
@@ -36,9 +36,8 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
 def _report(outcome: Outcome, progress: Progress) -> None:
     """Write the reports of the plan's tables, with their rows as they were typed."""
     request, cells = outcome.plan.request, [planned.cell for planned in outcome.plan.cells]
-    written = write_groups(
-        Store(request.results), request.reports, cells, latex=request.latex, order=outcome.plan.labels
-    )
+    options = Options(latex=request.latex, order=outcome.plan.labels)
+    written = write_groups(Store(request.results), request.reports, cells, options)
     outcome.reports = [one.path for one in written]
     outcome.shown = [shown(one, cells, request.results) for one in written]
     for path in outcome.reports:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError, unknown
 from bench.progress import Progress
-from bench.record.speed_sessions import SpeedRecord, Timing, write_speed
+from bench.record.speed_sessions import Conditions, Footprint, SpeedRecord, Timing, write_speed
+
+if TYPE_CHECKING:
+    from bench.measure.latency import Load
 
 FEWEST_ROUNDS = 6
 
@@ -69,29 +73,47 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     Raises:
         InputError: bad input, or cells are training on this machine.
     """
-    from bench.cache import cache_root
-    from bench.data.checkpoints import config_from_name
-    from bench.measure.busy_mark import trainings
     from bench.measure.devices import device_of
-    from bench.measure.latency import Load, full_length, time_in_turns
     from bench.measure.machine import environment, revision
-    from bench.measure.memory import footprint
-    from bench.plan.spelling import drop_incompatible, parse_methods
-    from bench.plan.untrained import teacher_model, untrained
     from bench.progress import quiet
-    from methods.models import leaves_early
 
     progress = progress or Progress()
     request = request.checked()
-    busy = trainings(cache_root())
-    if busy:
+    _refuse_beside_trainings()
+    quiet()
+    started = _now()
+    device = str(device_of(request.device))
+    systems = _systems(request, progress)
+    record = SpeedRecord(
+        teacher="bert-base-uncased" if request.teacher == "auto" else _teacher_name(request.teacher),
+        timings=_timings(request, systems, device, progress),
+        footprints=_footprints(systems, device, progress) if request.memory else [],
+        code=revision(),
+        env=environment(device),
+        started=started,
+        finished=_now(),
+    )
+    return write_speed(request.results, record)
+
+
+def _refuse_beside_trainings() -> None:
+    from bench.cache import cache_root
+    from bench.measure.busy_mark import trainings
+
+    if busy := trainings(cache_root()):
         raise InputError(
             f"cells are training on this machine (process {', '.join(map(str, busy))}); times taken beside them mean "
             f"nothing. Wait for them to end"
         )
-    quiet()
-    started = _now()
-    device = device_of(request.device)
+
+
+def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
+    """Name -> model with random weights: the teacher, and every row that can be timed without training."""
+    from bench.data.checkpoints import config_from_name
+    from bench.plan.spelling import drop_incompatible, parse_methods
+    from bench.plan.untrained import teacher_model, untrained
+    from methods.models import leaves_early
+
     config = config_from_name(request.teacher)
     systems: dict[str, Any] = {"teacher": teacher_model(config)}
     rows, left_out = drop_incompatible(parse_methods(request.methods), config)
@@ -113,44 +135,50 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
         raise InputError(
             f"--methods {request.methods}: none of these rows can be timed without training; name another one"
         )
+    return systems
+
+
+def _timings(request: SpeedRequest, systems: Mapping[str, Any], device: str, progress: Progress) -> list[Timing]:
+    """Every system under every combination of backend, length and batch."""
+    from bench.measure.latency import time_in_turns
+
     timings: list[Timing] = []
-    for backend in request.backends:
-        for length in request.lengths:
-            for batch in request.batches:
-                load: Load
-                if length == "task":
-                    load = _task_load(request, batch)
-                else:
-                    load = full_length(batch, min(int(length), config.max_position_embeddings), config.vocab_size)
-                title = f"{backend}, batch {batch}, length {load.name}"
-                with progress.task(title) as update:
-                    timings += time_in_turns(
-                        systems,
-                        load,
-                        batch,
-                        backend,
-                        request.dtype,
-                        device,
-                        request.threads,
-                        request.rounds,
-                        update,
-                    )
-    footprints = []
-    if request.memory:
-        with progress.task("memory") as update:
-            for number, (name, model) in enumerate(systems.items(), start=1):
-                footprints.append(footprint(name, model, str(device)))
-                update(number, len(systems))
-    record = SpeedRecord(
-        teacher="bert-base-uncased" if request.teacher == "auto" else _teacher_name(request.teacher),
-        timings=timings,
-        footprints=footprints,
-        code=revision(),
-        env=environment(str(device)),
-        started=started,
-        finished=_now(),
-    )
-    return write_speed(request.results, record)
+    for backend, length, batch in product(request.backends, request.lengths, request.batches):
+        load = _load(request, length, batch)
+        conditions = Conditions(
+            device=device,
+            backend=backend,
+            dtype=request.dtype,
+            threads=request.threads,
+            batch=batch,
+            length=load.name,
+        )
+        with progress.task(f"{backend}, batch {batch}, length {load.name}") as update:
+            timings += time_in_turns(systems, load, conditions, request.rounds, update)
+    return timings
+
+
+def _load(request: SpeedRequest, length: str, batch: int) -> Load:
+    """Sequences of one length, or those of a task."""
+    from bench.data.checkpoints import config_from_name
+    from bench.measure.latency import full_length
+
+    if length == "task":
+        return _task_load(request, batch)
+    config = config_from_name(request.teacher)
+    return full_length(batch, min(int(length), config.max_position_embeddings), config.vocab_size)
+
+
+def _footprints(systems: Mapping[str, Any], device: str, progress: Progress) -> list[Footprint]:
+    """Size and memory of each system, in a process of its own."""
+    from bench.measure.memory import footprint
+
+    found = []
+    with progress.task("memory") as update:
+        for number, (name, model) in enumerate(systems.items(), start=1):
+            found.append(footprint(name, model, device))
+            update(number, len(systems))
+    return found
 
 
 def _teacher_name(teacher: str) -> str:
@@ -160,7 +188,7 @@ def _teacher_name(teacher: str) -> str:
     return teacher if teacher in HUB_CONFIGURED else find(teacher).name
 
 
-def _task_load(request: SpeedRequest, batch: int) -> Any:
+def _task_load(request: SpeedRequest, batch: int) -> Load:
     from bench.data.checkpoints import find, tokenizer_of
     from bench.data.encoding import encode
     from bench.data.sources import source_for

@@ -71,8 +71,8 @@ def test_a_constant_classifier_is_never_recommended(store, seeds):
     (choice,) = choose(store.root, Budget(flops=2.0))
     assert "mute" not in [c.label for c in choice.candidates]
     listed = "seeds 0, 1 and 2" if len(seeds) == 3 else "seed 1"
-    assert choice.left_out["mute"] == f"rte: answers 1 to all 400 examples, {listed}".replace(
-        "1 to", "not_entailment to"
+    assert choice.left_out["mute"] == f"rte: predicts 1 for all 400 examples, {listed}".replace(
+        "predicts 1", "predicts not_entailment"
     )
     (other,) = choose(store.root, Budget(flops=2.0), ["sst2"])
     assert "mute" in [c.label for c in other.candidates], "that column's answers are sound"
@@ -93,7 +93,7 @@ def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
     assert 51 < larger < 56
     (choice,) = choose(store.root, Budget(flops=2.0), ["rte"])
     assert "lucky" in [c.label for c in choice.candidates]
-    assert choice.left_out["low"].startswith("rte: no better than always saying")
+    assert choice.left_out["low"].startswith("rte: no better than always predicting")
 
 
 def test_of_equal_rows_the_best_is_the_cheapest_and_the_others_are_named(store):

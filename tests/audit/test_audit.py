@@ -415,7 +415,7 @@ def test_headers_of_two_lines_and_cells_over_several_columns():
 
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
-COMMITTED = sorted([*REPORTS.glob("*.csv"), *REPORTS.glob("*.md")])
+COMMITTED = sorted([*REPORTS.glob("*/*/tables/*.csv"), *REPORTS.glob("*/*/README.md")])
 WILD = SHARED.parent / "tables-in-the-wild"
 
 
@@ -543,6 +543,15 @@ def test_tables_of_other_numbers_of_rows_are_two_experiments(one, other, held_to
     line = "| S | A | B | C | D |\n|---|---|---|---|---|\n| BERT | 93.4 | 83.9 | 87.5 | {} |\n"
     sheets = [*from_markdown(line.format("67.0"), one), *from_markdown(line.format("67.1"), other)]
     assert [f.check for f in audit(sheets)] == (["quoted differently"] if held_together else [])
+
+
+def test_files_of_one_name_have_their_folders_in_their_names(tmp_path):
+    files = [tmp_path / folder / "table.csv" for folder in ("one", "two")]
+    for seed, file in enumerate(files):
+        file.parent.mkdir()
+        file.write_text(f"System,rte,mrpc\nkd,6{seed}.1,80.2\npkd,61.3,8{seed}.4\n")
+    assert {sheet.source for sheet in read_all(files).sheets} == {"one/table.csv", "two/table.csv"}
+    assert {sheet.source for sheet in read_all(files[:1]).sheets} == {"table.csv"}
 
 
 def test_files_without_a_table_are_named_and_not_passed_over_in_silence(bench, tmp_path):

@@ -73,7 +73,7 @@ def test_run_plan_show_and_report(bench, tmp_path, teacher_folder, glue_folder):
     assert json.loads(shown.stdout)["key"] == key
     report = bench("report", "--results", tmp_path / "r", "--reports", tmp_path / "again")
     written = Path(report.stdout.strip())
-    assert written.read_bytes() == (tmp_path / "p" / written.name).read_bytes()
+    assert written.read_bytes() == (tmp_path / "p" / written.relative_to(tmp_path / "again")).read_bytes()
     assert "2 there" in bench("plan", *common).stdout
 
 

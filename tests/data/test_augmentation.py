@@ -158,7 +158,7 @@ def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(bench, kind, glue
     assert more.artefacts["teacher"] == plain.artefacts["teacher"]
     assert more.cell.data.evaluation == plain.cell.data.evaluation
     assert "augmented 3 times" in more.cell.data.name
-    titles = [path.read_text().splitlines()[0] for path in (tmp_path / "p").glob("*.md")]
+    titles = [path.read_text().splitlines()[0] for path in (tmp_path / "p").glob("*/*/README.md")]
     assert sum("augmented" in title for title in titles) == 1
     assert len(titles) == 2
     again = bench(*words, "--augment", kind, "--augment-times", 3)

@@ -40,6 +40,7 @@ PARTS = {
 BY_PHASE, OF_WORKERS = 200, 20
 IMPORTED = (
     "datasets",
+    "jinja2",
     "matplotlib.backends.backend_svg",
     "safetensors.torch",
     "torch",

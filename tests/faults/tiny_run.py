@@ -167,7 +167,7 @@ def judge(outcome: Outcome, place: Place, before: Finished, last: Ended, expecte
             outcome.wrong("unfinished", cell)
         elif found[cell] != known:
             outcome.wrong("unequal", cell)
-    if not any(place.reports.glob("*.md")):
+    if not any(place.reports.glob("*/*/README.md")):
         outcome.wrong("unfinished", "the report")
 
 

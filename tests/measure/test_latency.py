@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,13 +19,17 @@ from bench.measure.busy_mark import training_here, trainings
 from bench.measure.latency import full_length, load_of_task, time_in_turns, warm_up
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
 from bench.report.speed import conditions_of, speed_up
+from bench.report.speed_report import write_speed_report
 from bench.report.tables.speed import speed_tables
-from bench.report.write import write_speed_report
 from bench.stats.ratios import percentile
 from bench.workflows import speed
 
-CPU = torch.device("cpu")
 LOAD = full_length(2, 16, 40)
+
+
+def under(backend):
+    """The conditions of LOAD on one thread of the processor."""
+    return Conditions(device="cpu", backend=backend, dtype="fp32", threads=1, batch=2, length=LOAD.name)
 
 
 def test_systems_take_turns():
@@ -46,7 +49,7 @@ def test_systems_take_turns():
         model = Marked(tiny.config())
         model.mark = mark
         models[f"m{mark}"] = model
-    found = time_in_turns(models, LOAD, 2, "eager", "fp32", CPU, 1, 4, timed=timed)
+    found = time_in_turns(models, LOAD, under("eager"), 4, timed=timed)
     assert order[-8:] == [0, 1] * 4
     assert [len(t.seconds) for t in found] == [4, 4]
 
@@ -60,7 +63,7 @@ def test_warm_up_ends_when_times_settle():
 
 @pytest.mark.parametrize("backend", ["eager", "sdpa"])
 def test_backends_agree(backend):
-    (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, 2, backend, "fp32", CPU, 1, 6)
+    (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, under(backend), 6)
     assert timing.status == "ok"
     assert timing.largest_difference < 1e-5
     assert timing.warmup >= 10
@@ -69,7 +72,7 @@ def test_backends_agree(backend):
 def test_onnx_agrees():
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
-    (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, 2, "onnx", "fp32", CPU, 1, 6)
+    (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, under("onnx"), 6)
     assert timing.status == "ok", timing.error
     assert timing.largest_difference < 1e-5
 
@@ -80,7 +83,7 @@ def test_compiled_agrees():
         pytest.skip("torch.compile needs a C++ compiler on the CPU")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the compiler warns of is not ours
-        (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, 2, "compile", "fp32", CPU, 1, 6)
+        (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, under("compile"), 6)
     assert timing.status == "ok", timing.error
     assert timing.largest_difference < 1e-5
 
@@ -94,7 +97,7 @@ def test_planted_wrong_predictions_are_refused(monkeypatch):
         return run if backend == "eager" else (lambda ids, mask: run(ids, mask) + 1)
 
     monkeypatch.setattr(module, "runner", wrong)
-    (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, 2, "sdpa", "fp32", CPU, 1, 6)
+    (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, under("sdpa"), 6)
     assert timing.status == "failed"
     assert "differ" in timing.error
     assert timing.seconds == []
@@ -103,7 +106,7 @@ def test_planted_wrong_predictions_are_refused(monkeypatch):
 def test_a_system_that_cannot_run_leaves_the_others(monkeypatch):
     broken = tiny.classifier()
     broken.bert.pooler = None
-    found = time_in_turns({"a": broken, "b": tiny.classifier()}, LOAD, 2, "sdpa", "fp32", CPU, 1, 6)
+    found = time_in_turns({"a": broken, "b": tiny.classifier()}, LOAD, under("sdpa"), 6)
     assert [t.status for t in found] == ["failed", "ok"]
 
 
@@ -190,7 +193,7 @@ def test_a_session_from_request_to_report(tmp_path, teacher_folder, monkeypatch)
     for words in ("max (ms)", "batch 4, length 16", "length task rte", "1 thread", "checkpoint (MB)"):
         assert words in text
     assert len(speed_tables(record)) == 5
-    assert len(list((tmp_path / "reports").glob("*.csv"))) == 5
+    assert len(list((tmp_path / "reports").glob("speed/*/tables/*.csv"))) == 5
 
 
 @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=120), st.sampled_from([0.5, 0.9, 0.99, 1.0]))
@@ -237,7 +240,7 @@ def test_a_report_shows_the_speed_up_of_its_teacher(tmp_path):
     ]
     teacher = factories.record("teacher", "rte").cell.teacher.name
     write_speed(tmp_path, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
-    report = next(p for p in write_reports(Store(tmp_path), tmp_path / "out") if "speed" not in p.name)
+    report = next(p for p in write_reports(Store(tmp_path), tmp_path / "out") if "speed" not in p.parts)
     text = Path(report).read_text()
     assert "5.00x (5.00 to 5.00)" in text
     assert "cpu, sdpa, fp32, 2 threads, batch 1, length 128" in text

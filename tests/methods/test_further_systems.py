@@ -179,7 +179,7 @@ def test_a_run_has_a_row_for_each_speed(bench, tmp_path, teacher_folder, glue_fo
     assert by_point[""].sizes.expected_macs <= by_point[""].sizes.macs * 1.01
     assert by_point["speed=1"].sizes.expected_macs < 0.6 * by_point[""].sizes.macs
     assert "nothing to do" in bench(*words).stderr
-    (report,) = (tmp_path / "p").glob("*.md")
+    (report,) = (tmp_path / "p").glob("*/*/README.md")
     for point in ("", " at speed=0.5", " at speed=1"):
         assert f"| fastbert:speeds=0.5/1{point} " in report.read_text()
     assert "MACs of an average sequence" in report.read_text()
@@ -249,7 +249,7 @@ def test_a_general_stage_on_text_is_made_once_and_kept(bench, tmp_path, teacher_
     assert len(made) == 8
     assert len({m["weights"] for m in made}) == len({m["key"] for m in made}) == 2
     assert all(m["train"]["tokens"] >= 2000 for m in made)
-    (report,) = (tmp_path / "p").glob("*.md")
+    (report,) = (tmp_path / "p").glob("*/*/README.md")
     assert "Relations " in report.read_text()
     again = bench("plan", *words, "--json", tmp_path / "plan.json")
     assert again.stdout.count(": there; shared") == 3

@@ -49,7 +49,7 @@ def test_a_third_party_method_runs_to_a_report(tmp_path, teacher_folder):
         BERT_BENCH_CACHE=str(tmp_path / "cache"),
     )
     assert done.returncode == 0, done.stderr
-    (report,) = (tmp_path / "reports" / "runs").glob("*.md")
+    (report,) = (tmp_path / "reports" / "runs").glob("*/*/README.md")
     assert NAME in report.read_text()
 
 

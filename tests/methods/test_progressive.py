@@ -117,7 +117,7 @@ def test_pre_training_is_made_in_order_and_reaches_the_student(bench, glue_folde
         *("--corpus", corpus, "--corpus-tokens", 4000, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
     )
     assert answer.returncode == 0, answer.stderr
-    report = next((tmp_path / "p").glob("*.md")).read_text()
+    report = next((tmp_path / "p").glob("*/*/README.md")).read_text()
     assert "ib transfer" in report
     assert "no IB-BERT teacher" not in report
 

@@ -315,7 +315,7 @@ stages.distil.epochs = 2
     )
     done = bench("run", "--experiment", file, *typed, "--yes")
     assert done.returncode == 0, done.stderr
-    (report,) = (tmp_path / "p").glob("a-small-paper-*.md")
+    (report,) = (tmp_path / "p").glob("a-small-paper/*/README.md")
     text = report.read_text()
     assert text.startswith("# A small paper: its own settings")
     assert (
@@ -359,7 +359,7 @@ show = "differences"
     env = {**os.environ, "PYTHONPATH": str(ROOT), "BERT_BENCH_CACHE": str(tmp_path / "cache")}
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    (report,) = (tmp_path / "reports" / "runs").glob("a-small-paper-*.md")
+    (report,) = (tmp_path / "reports" / "runs").glob("a-small-paper/*/README.md")
     text = report.read_text()
     assert text.startswith("# A small paper")
     assert "## scores" in text

@@ -137,7 +137,7 @@ def test_every_verb_says_what_other_code_made_and_nothing_is_trained(bench, smal
     assert again.returncode == 0
     assert "nothing to do" in again.stderr
     assert f"1 record was {SAID} ({part}): tinybert:" in again.stderr
-    (report,) = (tmp_path / "reports").glob("*.md")
+    (report,) = (tmp_path / "reports").glob("*/*/README.md")
     assert f"**1 record was {SAID} ({part}): tinybert:" in report.read_text()
     labels = {r.cell.method: r.row for r in Store(root).records()}
     compared = bench("compare", labels["tinybert"], labels["kd"], "--results", root)
@@ -146,7 +146,7 @@ def test_every_verb_says_what_other_code_made_and_nothing_is_trained(bench, smal
     record = next(r for r in Store(root).records() if r.key == key)
     number = f"{100 * record.scores['validation']['accuracy']:.1f}"
     assert SAID in bench("trace", number, "--results", root).stdout
-    (table,) = (tmp_path / "reports").glob("*-accuracy.csv")
+    (table,) = (tmp_path / "reports").glob("*/*/tables/accuracy.csv")
     checked = bench("check-paper", table, "--results", root)
     assert "against records that other code than this made" in checked.stdout
     stale = [f for f in check(root, root) if SAID in f.why]
@@ -224,7 +224,7 @@ def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_ru
     again = bench("run", *words, "--rerun-stale")
     assert "nothing to do" in again.stderr
     assert again.stderr.count("3 of 3 records do not name the code that computed them") == 1
-    (report,) = (tmp_path / "reports").glob("*.md")
+    (report,) = (tmp_path / "reports").glob("*/*/README.md")
     assert report.read_text().count("3 of 3 records do not name the code") == 1
     assert {code for _, code in states(bench, words, tmp_path).values()} == {UNKNOWN}
     assert {file: file.read_bytes() for file in root.rglob("*.json")} == files, "no hash is written into an old record"

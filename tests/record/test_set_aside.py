@@ -199,7 +199,7 @@ def test_every_verb_goes_on_and_names_each_file_once(bench, damaged, tmp_path, w
     assert len(lines) == 2, answer.stderr
     assert answer.stderr.count("adopted: ") == 2
     if words[0] == "report":
-        (report,) = (tmp_path / "p").glob("*.md")
+        (report,) = (tmp_path / "p").glob("*/*/README.md")
         head = report.read_text().partition("\n## ")[0]
         assert head.count("**Set aside: folder-glue/rte/") == 2
         assert head.count("**Adopted: folder-glue/rte/") == 2

@@ -82,7 +82,7 @@ def test_a_report_names_the_classes_of_ones_own_task(tmp_path):
     store.write(record, arrays)
     (group,) = groups(store.records())
     ((_, faults),) = faults_of(group, store).items()
-    assert list(faults) == ["answers high to all 30 examples"]
+    assert list(faults) == ["predicts high for all 30 examples"]
 
 
 def test_a_task_of_ones_own_on_which_all_failed_has_its_metric_in_the_column(tmp_path):

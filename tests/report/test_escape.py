@@ -20,7 +20,7 @@ from bench.record.store import Store
 from bench.report import escape
 from bench.report.frame import words_of
 from bench.report.render import Paper, github, tex, to_csv, to_latex
-from bench.report.write import write_reports
+from bench.report.write import Options, write_reports
 
 NASTY = "x\n\\input{/etc/passwd}\r\u2028| a | <script>alert(1)</script> ![i](http://e/x.png) `rm` $\\frac{ **b** [1] % \x1b[31m"
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
@@ -110,23 +110,23 @@ def hostile(root: Path) -> Store:
 
 def test_nothing_of_a_hostile_record_is_code_in_a_report(tmp_path):
     store = hostile(tmp_path / "r")
-    (report,) = write_reports(store, tmp_path / "p", latex=True)
+    (report,) = write_reports(store, tmp_path / "p", Options(latex=True))
     lines = report.read_text().splitlines()
-    text = "\n".join(line for line in lines if not line.startswith("- made again by: `"))  # code is shown as it is
+    text = "\n".join(line for line in lines if not line.startswith("- to reproduce: `"))  # code is shown as it is
     assert "<script" not in text
     assert "![i](" not in text
     for line in text.splitlines():
         assert not line.startswith("\\input")
         if line.startswith("|"):
             assert line.endswith("|")
-    for file in tmp_path.glob("p/*.tex"):
+    for file in tmp_path.glob("p/*/*/tables/*.tex"):
         for line in file.read_text().splitlines():
             assert not line.startswith("\\input"), file
             assert "<script" not in line.partition("%")[0]
-    for file in tmp_path.glob("p/*.csv"):
+    for file in tmp_path.glob("p/*/*/tables/*.csv"):
         for row in csv.reader(io.StringIO(file.read_text())):
             assert not any(cell.startswith(("=", "@")) for cell in row)
-    for file in tmp_path.glob("p/*.svg"):
+    for file in tmp_path.glob("p/*/*/figures/*.svg"):
         ElementTree.fromstring(file.read_text())
         assert "<script" not in file.read_text()
     shutil.rmtree(tmp_path / "p")

@@ -14,7 +14,7 @@ from bench.record.cell import Numeric, record_key
 from bench.record.keys import digest
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.file_names import name_of, table_names
+from bench.report.file_names import LONGEST, place_of, table_names
 from bench.report.groups import groups
 from bench.report.reproduce import commands
 from bench.report.sources import warnings
@@ -44,7 +44,12 @@ def beside(name: str = EMBEDDED_NAME, base: str = EMBEDDED_SHA256, origin: str =
 
 def test_reports_of_the_committed_records_keep_their_names():
     for group in groups(Store(ROOT / "results" / "reference").records()):
-        assert (ROOT / "reports" / f"{name_of(group)}.md").is_file()
+        assert (ROOT / "reports" / place_of(group) / "README.md").is_file()
+
+
+def test_no_committed_report_has_a_long_name():
+    for path in (ROOT / "reports").rglob("*"):
+        assert len(path.name) <= LONGEST or "runs" in path.parts, path
 
 
 SLUGS = st.sampled_from(
@@ -71,21 +76,18 @@ GROUPS = st.fixed_dictionaries(
 @settings(deadline=None)
 @given(st.lists(GROUPS, min_size=2, max_size=6))
 def test_different_groups_have_different_names(wanted):
-    """Also on a disk that does not distinguish capitals; and no table of one is named as a table or report of another."""
+    """Also on a disk that does not distinguish capitals."""
     made_groups = groups([beside(**one) for one in wanted])
-    names = [name_of(group) for group in made_groups]
-    assert len({name.lower() for name in names}) == len(made_groups)
-    titles = [
-        "Accuracy",
-        "Sizes",
-        "4000 rows accuracy",
-        "4000-rows accuracy",
-        "x 3 epochs sizes",
-        "value relation",
-        "accuracy",
-    ]
-    files = [f"{name}-{end}" for name in names for end in table_names(titles)] + names
-    assert len({file.lower() for file in files}) == len(files)
+    places = [place_of(group) for group in made_groups]
+    assert len({str(place).lower() for place in places}) == len(made_groups)
+    assert all(len(part) <= LONGEST for place in places for part in place.parts)
+
+
+@given(st.lists(st.sampled_from(["Accuracy", "accuracy", "x " * 30, "y " * 30]) | st.text(max_size=60), max_size=9))
+def test_different_tables_of_a_report_have_different_names(titles):
+    names = table_names(titles)
+    assert len({name.lower() for name in names}) == len(names)
+    assert all(len(f"{name}.csv") <= LONGEST for name in names)
 
 
 def test_tables_of_fixed_titles_have_no_digest():
@@ -102,8 +104,9 @@ def test_two_folders_of_one_name_keep_their_own_reports(tmp_path):
     ):
         store.write(record)
     paths = write_reports(store, tmp_path / "p")
-    assert len(paths) == len(set(paths)) == len(list((tmp_path / "p").glob("*.md"))) == 4
-    assert all(re.fullmatch(r"folder-x-bert-common-3-epochs-[0-9a-f]{8}", path.stem) for path in paths)
+    assert len(paths) == len(set(paths)) == len(list((tmp_path / "p").glob("*/*/README.md"))) == 4
+    names = {path.relative_to(tmp_path / "p").parent.as_posix() for path in paths}
+    assert all(re.fullmatch(r"folder-x/bert-common-3ep-[0-9a-f]{8}", name) for name in names)
 
 
 def test_the_embedded_teacher_is_known_by_its_weights_and_not_by_a_name():

@@ -11,12 +11,13 @@ import pytest
 
 from bench.audit.sheets import from_latex, from_markdown
 from bench.record.store import Store
+from bench.report.file_names import place_of
 from bench.report.frame import Cell, Column, Footnote, Frame, Line
 from bench.report.groups import groups
 from bench.report.render import Paper, tex, to_latex, to_markdown
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.reappearance import reappearance
-from bench.report.write import paper_of, write_reports
+from bench.report.write import Options, paper_of, write_reports
 
 
 @pytest.mark.parametrize("build", [accuracy, reappearance])
@@ -24,7 +25,9 @@ def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
     (group,) = groups(factories.paper())
     table = build(group)
     assert table is not None
-    (ours,) = from_latex(to_latex(table, table.title, paper_of(group, group.records), "tab:x"), "x.tex")
+    (ours,) = from_latex(
+        to_latex(table, table.title, paper_of(group, group.records, place_of(group)), "tab:x"), "x.tex"
+    )
     (markdown,) = from_markdown(to_markdown(table), "x.md")
     numbers = [
         {(r.system.split(" [")[0], column): cell for r in sheet.rows for column, cell in (r.cells | r.sizes).items()}
@@ -69,10 +72,15 @@ def test_what_latex_would_take_for_commands_is_escaped(ours, latex):
 def test_sample_data_says_so_in_each_table_too(tmp_path):
     store = Store(tmp_path / "r")
     store.write(factories.record(data="sample-v1"))
-    write_reports(store, tmp_path / "p", latex=True)
-    tables = list((tmp_path / "p").glob("*.tex"))
+    write_reports(store, tmp_path / "p", Options(latex=True))
+    tables = list((tmp_path / "p").glob("*/*/tables/*.tex"))
     assert tables
     assert all("Generated sample data, not GLUE." in path.read_text() for path in tables)
+
+
+def files_below(folder):
+    """Name from the folder -> bytes."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_latex_is_written_where_it_is_asked_for_and_changes_nothing_else(paper_store, tmp_path, bench):
@@ -80,8 +88,7 @@ def test_latex_is_written_where_it_is_asked_for_and_changes_nothing_else(paper_s
     for name in ("one", "two"):
         done = bench("report", "--results", paper_store.root, "--reports", tmp_path / name, "--latex")
         assert done.returncode == 0, done.stderr
-    before = {p.name: p.read_bytes() for p in (tmp_path / "without").iterdir()}
-    one, two = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    before, one, two = (files_below(tmp_path / name) for name in ("without", "one", "two"))
     assert one == two, "same records, same bytes"
     assert {name: one[name] for name in before} == before
     more = set(one) - set(before)
@@ -94,9 +101,10 @@ def test_latex_compiles_what_we_write(paper_store, tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("needs pdflatex")
     folder = tmp_path / "paper"
-    write_reports(paper_store, folder, latex=True)
-    inputs = [rf"\input{{{path.name}}}\clearpage" for path in sorted(folder.glob("*.tex"))]
-    inputs += [rf"\noindent\includegraphics[width=\linewidth]{{{path.name}}}" for path in sorted(folder.glob("*.pdf"))]
+    write_reports(paper_store, folder, Options(latex=True))
+    tables, figures = (sorted(folder.glob(f"*/*/*/*.{end}")) for end in ("tex", "pdf"))
+    inputs = [rf"\input{{{path.relative_to(folder)}}}\clearpage" for path in tables]
+    inputs += [rf"\noindent\includegraphics[width=\linewidth]{{{path.relative_to(folder)}}}" for path in figures]
     head = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
     (folder / "paper.tex").write_text("\n".join([head, *inputs, r"\end{document}"]))
     done = subprocess.run(

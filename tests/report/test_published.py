@@ -175,12 +175,16 @@ def test_the_same_system_is_comparable_however_it_is_spelled(label, teacher):
         ("pkd", {"sizes": sizes(3, 768, 3072)}, "3 layers, theirs 6"),
         ("pkd", {"sizes": sizes(6, 384, 1536)}, "width 384, theirs 768"),
         ("pkd", {"sizes": None}, "layers not known from the record"),
-        ("pkd", {"artefacts": {}}, "other start (theirs the un-tuned teacher's weights, ours random weights)"),
-        ("pkd", {"artefacts": GENERAL}, "other start (theirs the un-tuned teacher's weights, ours the general start)"),
+        ("pkd", {"artefacts": {}}, "other start (theirs the pre-trained teacher's weights, ours random weights)"),
+        (
+            "pkd",
+            {"artefacts": GENERAL},
+            "other start (theirs the pre-trained teacher's weights, ours the general start)",
+        ),
         (
             "pkd",
             {"artefacts": {"tuned_teacher": {"key": "4"}}},
-            "other start (theirs the un-tuned teacher's weights, ours the tuned teacher's weights)",
+            "other start (theirs the pre-trained teacher's weights, ours the fine-tuned teacher's weights)",
         ),
         (
             "pkd",
@@ -237,7 +241,7 @@ def test_a_second_step_alone_is_not_the_whole_of_a_paper():
     for label in ("distilbert", "distilbert:layers=6"):
         alone = ours(label, artefacts=UNTUNED)
         assert why(alone, paper)[0] == (
-            "other start (theirs a pre-training of its own, triple loss, ours the un-tuned teacher's weights)"
+            "other start (theirs a pre-training of its own, triple loss, ours the pre-trained teacher's weights)"
         )
         assert pairs(alone)[label, "DistilBERT"].startswith("no: ")
     whole = {"triple_loss": {"key": "6", "train": {"tokens": 9}, "text": {"files": ["wiki.txt"], "tokens": 4_000_000}}}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import shlex
 from pathlib import Path
 
 import factories
-import numpy as np
 import pytest
 import tiny
 from hypothesis import given, settings
@@ -19,11 +17,12 @@ from bench.record.cell import Partner, record_key, train_key
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.report.plot import Point, front, score_against_flops
+from bench.report.plot.scatter import score_against_flops
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost
 from bench.report.tables.gradient_shares import gradient_shares
 from bench.report.tables.reappearance import reappearance
+from bench.report.tables.registry import ReportData
 from bench.report.tables.sizes import sizes_of
 from bench.report.write import write_reports
 from bench.stats.summary import summarise
@@ -36,14 +35,14 @@ def test_the_report_is_the_golden_text(paper_store, tmp_path):
     (path,) = write_reports(paper_store, tmp_path / "reports")
     (tmp_path / "report.md").write_text(path.read_text())
     assert path.read_text() == (GOLDEN / "report.md").read_text()
-    assert (path.parent / f"{path.stem}-accuracy.csv").read_text() == (GOLDEN / "report-accuracy.csv").read_text()
+    assert (path.parent / "tables" / "accuracy.csv").read_text() == (GOLDEN / "report-accuracy.csv").read_text()
 
 
 def test_same_records_same_bytes(paper_store, tmp_path):
     for name in ("one", "two"):
         write_reports(paper_store, tmp_path / name)
-    files = sorted(p.name for p in (tmp_path / "one").iterdir())
-    assert any(name.endswith(".svg") for name in files)
+    files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())
+    assert any(name.suffix == ".svg" for name in files)
     for name in files:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
 
@@ -110,41 +109,6 @@ def test_one_value_has_no_deviation():
         summarise([])
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_labels_of_a_picture_keep_their_order_and_their_distance_and_move_as_little_as_they_must(seed):
-    from bench.report.plot import spread
-
-    heights = np.random.default_rng(seed).normal(90, 3, 12).round(1).tolist()
-    places = spread(heights, 0.8)
-    order = sorted(range(12), key=lambda i: -heights[i])
-    steps = [places[a] - places[b] for a, b in itertools.pairwise(order)]
-    assert min(steps) >= 0.8 - 1e-9
-    for block in np.split(np.array(order), [i + 1 for i, step in enumerate(steps) if step > 0.8 + 1e-9]):
-        assert np.mean([places[i] for i in block]) == pytest.approx(np.mean([heights[i] for i in block]))
-
-
-def test_the_front_holds_what_nothing_beats():
-
-    points = [Point("a", 1, 80), Point("b", 1, 90), Point("c", 2, 90), Point("d", 3, 95), Point("e", 4, 94)]
-    assert [p.label for p in front(points)] == ["b", "d"]
-
-
-def test_pictures_stand_beside_the_report_and_are_in_it(paper_store, tmp_path):
-    from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
-
-    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
-    timings = [
-        Timing(system=name, conditions=conditions, seconds=[seconds] * 10)
-        for name, seconds in (("teacher", 0.02), ("kd", 0.004))
-    ]
-    teacher = factories.record("teacher", "rte").cell.teacher.name
-    write_speed(paper_store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
-    (path, _) = write_reports(paper_store, tmp_path / "out")
-    pictures = {p.name for p in path.parent.glob("*.svg")}
-    assert pictures == {path.stem + suffix for suffix in (".svg", "-latency.svg", "-curves.svg")}
-    assert all(f"]({name})" in path.read_text() for name in pictures)
-
-
 def test_a_term_that_never_matters_is_named():
     def shares(decor):
         return {"gradient_shares": {"distil": {"soft": [0.9, 1 - decor], "decor": [0.004, decor]}}}
@@ -186,8 +150,8 @@ def test_the_command_in_a_report_makes_the_same_records(
     words += ["--corpus", "text.txt", "--corpus-tokens", 300] if {"minilm", "masked"} & set(typed) else []
     done = bench("run", "--methods", methods, *typed[2:], *words, "--results", "r", "--reports", "p")
     assert done.returncode == 0, done.stderr
-    (report,) = Path("p").glob("*.md")
-    for command in re.findall(r"- made again by: `python -m bench (.*)`", report.read_text()):
+    (report,) = Path("p").glob("*/*/README.md")
+    for command in re.findall(r"- to reproduce: `python -m bench (.*)`", report.read_text()):
         again = bench(*shlex.split(command), "--results", "r", "--reports", "p")
         assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
 
@@ -202,11 +166,7 @@ def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
     cells = {line.label: (line.cells[0].text, line.cells[0].bold) for line in table.lines}
     assert cells == {"teacher": ("80.0", False), "kd": ("71.0 ± 1.0", True), "pkd": ("75.0 (n = 1)", False)}
     assert "Only rows with all seeds" in table.notes[0]
-    picture = score_against_flops(group).decode()
-    assert "93.8 %  (fewer seeds)" in picture
-    assert "or it has fewer seeds" in picture
-    points = [Point("kd", 1.0, 90.0), Point("pkd", 1.0, 95.0, True), Point("teacher", 2.0, 100.0)]
-    assert [point.label for point in front(points)] == ["kd", "teacher"]
+    assert "75.0  (fewer seeds)" in score_against_flops(ReportData(group)).decode()
 
 
 def test_a_term_is_called_idle_of_the_trainings_that_measured_it():

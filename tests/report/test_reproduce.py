@@ -107,21 +107,21 @@ def above_tables(report: str) -> list[tuple[list[str], set[str]]]:
     ]
 
 
-def check_page(bench, tmp_path: Path, report: str) -> None:
+def check_page(bench, tmp_path: Path, report: str, data: str) -> None:
     ((words, rows),) = above_tables(report)
     asked = planned(bench, tmp_path, words)
-    records = [r for r in Store(REFERENCE).records() if report.removeprefix("reports/") in r.cell.data.slug]
+    records = [r for r in Store(REFERENCE).records() if data in r.cell.data.slug]
     check_states(asked, [r for r in records if r.called in rows])
     assert {r.called for r in records if r.key in asked} == rows
 
 
 def test_the_command_above_the_sample_suites_table_finds_its_rows(bench, tmp_path, at_root):
-    check_page(bench, tmp_path, "reports/sample-v1")
+    check_page(bench, tmp_path, "reports/sample-v1", "sample-v1")
 
 
 @pytest.mark.slow
 def test_the_command_above_the_readmes_table_finds_its_rows(bench, tmp_path, at_root, real):
-    check_page(bench, tmp_path, "reports/folder-glue")
+    check_page(bench, tmp_path, "reports/glue-20000-rows", "folder-glue")
 
 
 def words_of(command: str) -> dict[str, str]:
@@ -224,8 +224,8 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
     words = ["--methods", f"finetune:{tiny.SHAPE}:start=random", "--tasks", "my file.toml", "--epochs", 1]
     done = bench("run", *words, "--teacher", teacher_folder, "--results", "r", "--reports", "p", "--yes")
     assert done.returncode == 0, done.stderr
-    (report,) = Path("p").glob("*.md")
-    (command,) = re.findall(r"- made again by: `python -m bench (.*)`", report.read_text())
+    (report,) = Path("p").glob("*/*/README.md")
+    (command,) = re.findall(r"- to reproduce: `python -m bench (.*)`", report.read_text())
     assert "bench verify" not in report.read_text()  # it has no option for the file
     again = bench(*shlex.split(command), "--reports", "p")
     assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
@@ -250,7 +250,7 @@ def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(tm
     text = report.read_text()
     assert text.startswith("# A paper; our own runs, not the paper's results\n")
     assert "; seeds 0, 1." in text
-    (command,) = re.findall(r"- made again by: `(.*)`", text)
+    (command,) = re.findall(r"- to reproduce: `(.*)`", text)
     said = words_of(command)
     assert (said["--experiment"], said["--table"], said["--tasks"]) == ("experiments/e.toml", "one,two", "rte")
     assert (said["--seeds"], said["--results"]) == ("0,1", "r")

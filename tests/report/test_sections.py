@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from bench.record.store import Store
-from bench.report.file_names import name_of
+from bench.report.file_names import place_of
 from bench.report.tables.accuracy import WIDTH
 from bench.report.write import write_groups, write_reports
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE = json.loads((ROOT / "tests" / "golden" / "numbers-before-sections.json").read_text())
 """Report -> the beginnings of its records' keys, and of each table each printed number and how often: of the reports as they
-were with twelve sections."""
+were with twelve sections, without the intervals of mnli in the sample suite, whose two sets share what is drawn for their trainings now."""
 NOW = {
-    "Accuracy": ("Results",),
+    "Accuracy": ("Results", "Rows with some of the results"),
     "Differences that the data can carry": ("Systems compared with finetune",),
     "Variants and ablations beside their own row": ("Variants and ablations compared with their own row",),
     "Reappearance": ("Share of the teacher's score",),
@@ -77,12 +77,6 @@ def test_every_footnote_is_below_the_table_that_has_it_first(paper_store, tmp_pa
 
 
 METAPHORS = re.compile(r"\b(beside|stands?|told from|can carry|floor|claims? nothing|cannot tell|no claim|flatters)\b")
-OLD_FILES = {
-    "differences that the data can carry",
-    "variants and ablations beside their own row",
-    "published beside ours",
-}
-"""Names of files, which stay as they were."""
 
 
 @pytest.mark.parametrize(
@@ -96,13 +90,15 @@ def test_reports_say_it_in_plain_words(file):
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
-            assert node.value in OLD_FILES or not METAPHORS.search(node.value), node.value
+            assert not METAPHORS.search(node.value), node.value
 
 
 @pytest.mark.slow
 def test_every_number_from_before_the_sections_is_still_printed(tmp_path):
     """Table by table, as often as before, in the reports of the committed records; and the main table fits its width."""
-    written = {name_of(one.group): one for one in write_groups(Store(ROOT / "results" / "reference"), tmp_path)}
+    written = {
+        place_of(one.group).as_posix(): one for one in write_groups(Store(ROOT / "results" / "reference"), tmp_path)
+    }
     assert set(BEFORE) <= set(written)
     for report, before in BEFORE.items():
         text, group = written[report].path.read_text(), written[report].group

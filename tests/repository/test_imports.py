@@ -29,6 +29,7 @@ LAYERS = (
     "bench.optimizers",
     "bench.cache",
     "bench.measure",
+    "bench.running",
     "bench.plan",
     "bench.train",
     "bench.artefacts",

@@ -80,7 +80,7 @@ def test_a_student_and_a_teacher_no_better_than_one_answer_are_recorded_with_wha
     assert done.returncode == 0, done.stderr
     found = {record.cell.method: record for record in Store(tmp_path / "r").records()}
     (student,) = [line for line in found["finetune"].faults if line.startswith("suspect answers to validation")]
-    assert "answers not_entailment to all 40 examples; try more epochs" in student
+    assert "predicts not_entailment for all 40 examples; try more epochs" in student
     assert done.stderr.index("suspect: rte validation, teacher") < done.stderr.index(
         "suspect: rte validation, finetune"
     )

@@ -31,16 +31,16 @@ def test_a_sound_score_is_not_suspect():
 
 def test_constant_answers():
     (line,) = suspicions(logits(np.ones(300, int)), LABELS, ("a", "b", "c"), "accuracy")
-    assert str(line) == "answers b to all 300 examples"
+    assert str(line) == "predicts b for all 300 examples"
     (line,) = suspicions(np.ones((9, 1), np.float32), np.arange(9.0), (), "spearman")
-    assert str(line) == "answers the same value to every example"
+    assert str(line) == "predicts the same value for every example"
 
 
 def test_no_better_than_one_answer_to_every_example():
     labels = (RNG.random(300) < 0.8).astype(int)
     found = suspicions(logits(noisy(labels, 0.9, 2), 2), labels, ("no", "yes"), "accuracy")
     share = 100 * labels.mean()
-    assert found[0].what == f"no better than always saying yes (accuracy {share:.1f})"
+    assert found[0].what == f"no better than always predicting yes (accuracy {share:.1f})"
     assert 0 < float(found[0].figure) < share
     (line,) = suspicions(-np.arange(9.0)[:, None], np.arange(9.0), (), "pearson")
     assert str(line) == "no better than one value for every example (pearson 0.0): -100.0"
@@ -53,15 +53,15 @@ def test_the_columns_own_metric_decides_what_is_too_low():
     guessed[60:120] = 0  # 40 of 60 of class 0 are right, 180 of 240 of class 1: 73.3 %
     assert suspicions(logits(guessed, 2), labels, ("no", "yes"), "matthews") == []
     (by_accuracy,) = suspicions(logits(guessed, 2), labels, ("no", "yes"), "accuracy")
-    assert str(by_accuracy) == "no better than always saying yes (accuracy 80.0): 73.3"
+    assert str(by_accuracy) == "no better than always predicting yes (accuracy 80.0): 73.3"
     (by_f1,) = suspicions(logits(guessed, 2), labels, ("no", "yes"), "f1")
-    assert str(by_f1) == "no better than always saying yes (f1 88.9): 81.8"
+    assert str(by_f1) == "no better than always predicting yes (f1 88.9): 81.8"
     below = suspicions(
         logits(np.r_[np.ones(59, int), 0, np.zeros(1, int), np.ones(239, int)], 2), labels, (), "matthews"
     )
     assert below == [], "one of each class found"
     (line,) = suspicions(logits(np.r_[np.ones(60, int), 0, np.ones(239, int)], 2), labels, ("no", "yes"), "matthews")
-    assert line.what == "no better than one answer to every example (matthews 0.0)"
+    assert line.what == "no better than a constant prediction (matthews 0.0)"
 
 
 @pytest.mark.parametrize("metric", fitting(CLASSES), ids=lambda metric: metric.name)
@@ -106,8 +106,8 @@ def test_a_suspect_cell_is_said_in_the_run_and_in_the_report(bench, teacher_fold
         *("--teacher", teacher_folder, "--epochs", 5, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
     )
     assert done.returncode == 0, done.stderr
-    assert "answers not_entailment to all 40 examples" in done.stderr
-    assert "answers not_entailment to all 40 examples" in next((tmp_path / "p").glob("*.md")).read_text()
+    assert "predicts not_entailment for all 40 examples" in done.stderr
+    assert "predicts not_entailment for all 40 examples" in next((tmp_path / "p").glob("*/*/README.md")).read_text()
 
 
 def test_development_rows_in_train_are_counted(bench, teacher_folder, tmp_path):

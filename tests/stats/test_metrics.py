@@ -216,7 +216,7 @@ def test_spans_are_scored_compared_and_guarded():
     assert pairs.permutation(rng, 500) < 0.01
     assert suspicions(logits, labels, (), "token_f1") == []
     (line,) = suspicions(np.zeros((40, 6, 2)), labels, (), "token_f1")
-    assert str(line) == "answers the same span to every example"
+    assert str(line) == "predicts the same span for every example"
     (line,) = suspicions(-logits, labels, (), "exact_match")
     assert line.what.startswith("no better than one span for every example (exact_match ")
 

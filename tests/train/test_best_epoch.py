@@ -72,7 +72,7 @@ def test_the_best_epoch_is_shipped_and_looking_for_it_changes_no_training(bench,
         if record.cell.method == "moebert" and record.weights == last.weights:  # what the choice asked is no use
             assert record.usage["load of experts"] == last.usage["load of experts"]
     assert differ
-    (report,) = (tmp_path / "p").glob("*.md")
+    (report,) = (tmp_path / "p").glob("*/*/README.md")
     assert "(best epoch)" in report.read_text()
     assert "too high by what the choice gains" in report.read_text()
 
@@ -89,8 +89,9 @@ def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, tmp
     assert student.cell.selection.rule == "half"
     assert set(student.cell.selection.rows.values()).isdisjoint(student.cell.data.evaluation.values())
     assert "on the other half of the development rows" in " ".join(student.notes)
-    (report,) = (tmp_path / "p").glob("*.md")
-    assert re.fullmatch("folder-tiny-glue-half-dev-tiny-bert-common-3-epochs-1-threads-[0-9a-f]{8}", report.stem)
+    (report,) = (tmp_path / "p").glob("*/*/README.md")
+    place = report.parent.relative_to(tmp_path / "p").as_posix()
+    assert re.fullmatch("folder-tiny-glue-half-dev/tiny-bert-1-thread-common-3ep-[0-9a-f]{8}", place)
     # and the record can be made again
     answer = bench("verify", student.key[:10], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
     assert answer.stdout.startswith("bitwise equal"), answer.stderr

@@ -62,7 +62,7 @@ def test_nothing_made_on_one_kind_of_device_is_taken_on_another(on):
 
 
 def test_reports_of_two_kinds_of_device_have_their_own_tables(paper_store):
-    from bench.report.file_names import name_of
+    from bench.report.file_names import place_of
     from bench.report.groups import groups
 
     records = list(paper_store.records())
@@ -73,7 +73,7 @@ def test_reports_of_two_kinds_of_device_have_their_own_tables(paper_store):
         for r in records
     ]
     found = groups([*records, *moved])
-    assert len({name_of(group) for group in found}) == 2 * len(groups(records))
+    assert len({place_of(group) for group in found}) == 2 * len(groups(records))
 
 
 def test_a_random_state_of_another_kind_of_device_is_refused():

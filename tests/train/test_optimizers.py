@@ -33,7 +33,7 @@ from bench.record.code_hash import code_of, student_code
 from bench.record.keys import canonical, digest
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.store import Store
-from bench.report.file_names import name_of
+from bench.report.file_names import place_of
 from bench.report.groups import groups
 from bench.report.learning_rates import rates_line
 from bench.report.reproduce import commands
@@ -379,8 +379,8 @@ def test_records_of_two_optimisers_never_meet_in_one_table():
     records = [recorded("sgd"), recorded(ADAMW), recorded(ADAMW, "teacher")]
     found = {group.optimizer: group for group in groups(records)}
     assert found.keys() == {ADAMW, "sgd"}
-    assert len({name_of(group) for group in found.values()}) == 2
-    assert "-sgd-" in name_of(found["sgd"])
+    assert len({place_of(group) for group in found.values()}) == 2
+    assert "-sgd-" in place_of(found["sgd"]).name
     for name, group in found.items():
         assert [r.row for r in group.records if r.row == "kd"] == ["kd"]
         assert any(r.row == "teacher" for r in group.records), "the teacher belongs to both"
@@ -394,7 +394,7 @@ def test_a_report_says_which_optimiser_it_is_of(tmp_path, bench):
     for one in (recorded("sgd"), recorded(ADAMW), recorded(ADAMW, "teacher")):
         store.write(one)
     assert bench("report", "--results", store.root, "--reports", tmp_path / "reports").returncode == 0
-    texts = sorted(path.read_text() for path in (tmp_path / "reports").glob("*.md"))
+    texts = sorted(path.read_text() for path in (tmp_path / "reports").glob("*/*/README.md"))
     of_sgd = [text for text in texts if "optimizer sgd; fp32" in text]
     assert (len(texts), len(of_sgd)) == (2, 1)
     assert sum("--optimizer sgd" in text for text in texts) == 1

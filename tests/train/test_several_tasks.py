@@ -181,7 +181,7 @@ def test_one_training_writes_a_record_for_each_task(bench, options, tmp_path):
     for record in found:
         assert train_key(record.cell) == record.train_key
         assert record_key(record.cell) == record.key
-    report = next((tmp_path / "p").glob("*.md")).read_text()
+    report = next((tmp_path / "p").glob("*/*/README.md")).read_text()
     assert "mtdnn:members=2" in report
     again = bench("run", "--methods", rows, "--tasks", "rte,stsb,mnli", *options)
     assert "nothing to do" in again.stderr + again.stdout

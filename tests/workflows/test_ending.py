@@ -37,7 +37,7 @@ def test_a_run_ends_with_its_table_and_a_command_that_works(bench, common, tmp_p
     assert all(len(line) <= TERMINAL for line in done.stdout.splitlines() if not line.startswith("next: "))
     rows = [line.split("  ")[0] for line in done.stdout.splitlines() if line.startswith(("teacher", "kd", "finetune"))]
     assert rows == ["teacher", "kd:ffn=24:heads=4:hidden=12:layers=2:", "finetune:ffn=24:heads=4:hidden=12:"]
-    (report,) = (tmp_path / "p").glob("*.md")
+    (report,) = (tmp_path / "p").glob("*/*/README.md")
     for number in re.findall(
         r"\d+\.\d", report.read_text().split("## Results")[1].split("## ")[0].split("Scores on")[0]
     ):
@@ -64,7 +64,7 @@ def test_rows_keep_the_order_in_which_they_were_typed(bench, common, tmp_path):
     rows = ["pkd:layers=2", f"kd:{SPELLED}", f"finetune:{SPELLED}"]
     for typed in (rows, rows[::-1]):
         assert bench("run", "--methods", ",".join(typed), *common).returncode == 0
-        text = next((tmp_path / "p").glob("*.md")).read_text()
+        text = next((tmp_path / "p").glob("*/*/README.md")).read_text()
         for title in ("## Results", "## Reappearance (retention)", "### Cost of training", "### Sizes"):
             named = re.findall(r"^\| (\S+)", text.split(title)[1].split("\n## ")[0], re.MULTILINE)
             assert [name for name in dict.fromkeys(named) if name in rows] == typed, title

@@ -106,17 +106,17 @@ def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, 
         tried = [r for r in records if r.cell.label in {t.row for t in search.trials}]
         assert {tuple(r.scores) for r in tried} == {("held-back",)}
         assert all(r.cell.teacher.key != record.cell.teacher.key for r in tried if r.cell.method == "kd")
-    (file,) = (tmp_path / "p").glob("folder-tiny-glue-tiny-bert-common-2-epochs-*.md")
+    (file,) = (tmp_path / "p").glob("folder-tiny-glue/tiny-bert-*-2ep-*/README.md")
     report = file.read_text()
     assert "(best of 3)" in report
     assert "chosen among 3" in report
     assert bench(*words).stderr.count("nothing to do: every cell has its record") == 2
-    (command,) = re.findall(r"- made again by: `python -m bench (.*)`", report)
+    (command,) = re.findall(r"- to reproduce: `python -m bench (.*)`", report)
     again = command.replace("tiny-glue", str(glue_folder)).replace("tiny-bert", str(teacher_folder))
     typed = (*shlex.split(again), "--results", tmp_path / "r", "--reports", tmp_path / "p")
     assert bench(*typed).stderr.count("nothing to do: every cell has its record") == 2, command
-    trials = next((tmp_path / "p").glob("*held-back*.md")).read_text()
-    assert "made again by" not in trials
+    trials = next((tmp_path / "p").glob("*held-back*/*/README.md")).read_text()
+    assert "to reproduce" not in trials
 
 
 def test_a_search_refuses_what_it_cannot_do_fairly(bench, glue_folder, teacher_folder, tmp_path):

@@ -239,7 +239,7 @@ def test_what_is_computed_from_the_teacher_names_its_inputs(asked):
     answer = ask(record, asked, threads=1)
     assert fields(answer) == ["teacher.key", "artefacts.vocabulary", "numeric.threads"]
     computed = inputs(answer, "artefacts.vocabulary")
-    assert [one.split(" (")[0] for one in computed.differ] == ["the tuned teacher", "the threads"]
+    assert [one.split(" (")[0] for one in computed.differ] == ["the fine-tuned teacher", "the threads"]
     assert {"the training rows", "the tokenizer"} <= set(computed.same)
     assert computed.unknown == ("its own version and settings",)
 

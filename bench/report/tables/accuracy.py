@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from bench.record.cell import TEACHER
@@ -19,7 +19,20 @@ from bench.stats.summary import Summary, summarise
 
 @table(RESULTS, place=10)
 def _frames(data: ReportData) -> Iterable[Frame]:
-    return [accuracy(data.group)]
+    return [accuracy(data.group, split=True, alike=best_means(data)), *incomplete(data.group)]
+
+
+def best_means(data: ReportData) -> set[str]:
+    """The students of the best mean: the highest, and all whose difference to it has an interval with 0.
+
+    Only rows with all columns and seeds; none where no answers are stored.
+    """
+    complete = Scores(data.group).complete
+    best = max(complete, key=lambda label: data.means[label].value, default=None)
+    if best is None:
+        return set()
+    apart = ((label, data.pairs.get((best, label))) for label in complete if label != best)
+    return {label for label, one in apart if one is not None and (one.low or 0.0) <= 0}
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ def _range(counts: Sequence[int], unit: float) -> Cell:
         return Cell(DASH)
     low, high = min(counts) / unit, max(counts) / unit
     text = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (low, high)))
-    return Cell(text, value=low if low == high else None)
+    return Cell(text, value=low if low == high else None, low=low, high=high)
 
 
 def _faster(group: Group, label: str) -> Cell:
@@ -80,6 +93,8 @@ class Scores:
     """The means over seeds of every row and column, and which of them are the best."""
 
     group: Group
+    alike: frozenset[str] = frozenset()
+    """rows whose mean difference to the best one has an interval with 0"""
 
     @cached_property
     def students(self) -> list[str]:
@@ -127,22 +142,53 @@ class Scores:
         return max((round(self.means[s], 1) for s in self.complete), default=math.nan)
 
 
-def accuracy(group: Group) -> Frame:
-    """One column an evaluation set, their mean, and the size of each system; the best student of a column in bold."""
-    scores = Scores(group)
-    further = [column for column in FURTHER if column.wanted is None or column.wanted(group)]
-    columns = [
-        frame.Column("System"),
-        *(frame.Column(column.title, csv=SPREAD) for column in group.columns),
-        frame.Column(f"mean of {len(group.columns)}", csv=EXACT),
-        *(frame.Column(column.title) for column in further),
-    ]
+def accuracy(group: Group, split: bool = False, alike: Collection[str] = ()) -> Frame:
+    """One column an evaluation set, their mean, and the size of each system; the best student of a column in bold.
+
+    Args:
+        split: print the rows that have all columns, where there are such students; the CSV file has all rows.
+        alike: rows whose mean difference to the best one has an interval with 0; they are bold too.
+    """
+    scores = Scores(group, frozenset(alike))
+    further = _further(group)
     lines = [_line(scores, label, further) for label in group.systems]
+    if split:
+        apart = set(_incomplete(scores))
+        lines = [replace(line, only="csv") if line.label in apart else line for line in lines]
     # behind the teacher, which is the first line where there is one
     place = 1 if group.systems[:1] == [TEACHER] else 0
     lines[place:place] = [_majority(group, len(further))] if group.baselines else []
     notes = tuple(_notes(scores))
-    return Frame("Results", tuple(columns), tuple(lines), notes, file="accuracy", width=WIDTH)
+    return Frame("Results", _columns(group, further), tuple(lines), notes, file="accuracy", width=WIDTH)
+
+
+def incomplete(group: Group) -> list[Frame]:
+    """The rows that lack a column, where other students have all of them: their numbers, without a mean."""
+    scores = Scores(group)
+    further = _further(group)
+    lines = tuple(_line(scores, label, further) for label in _incomplete(scores))
+    note = "Rows that have no result in some of the columns: they are not in the table above, and have no mean."
+    columns = _columns(group, further)
+    return [Frame("Rows with some of the results", columns, lines, (note,), width=WIDTH)] if lines else []
+
+
+def _incomplete(scores: Scores) -> list[str]:
+    """The rows that lack a column; none where no student has all of them."""
+    has_complete = any(label in scores.means for label in scores.students)
+    return [label for label in scores.students if label not in scores.means] if has_complete else []
+
+
+def _further(group: Group) -> list[Further]:
+    return [column for column in FURTHER if column.wanted is None or column.wanted(group)]
+
+
+def _columns(group: Group, further: Sequence[Further]) -> tuple[frame.Column, ...]:
+    return (
+        frame.Column("System"),
+        *(frame.Column(column.title, csv=SPREAD) for column in group.columns),
+        frame.Column(f"mean of {len(group.columns)}", csv=EXACT),
+        *(frame.Column(column.title) for column in further),
+    )
 
 
 def _majority(group: Group, further: int) -> Line:
@@ -198,7 +244,8 @@ def _mean(scores: Scores, label: str) -> Cell:
     mean = scores.means.get(label)
     if mean is None:
         return Cell(DASH)
-    return Cell(f"{mean:.1f}", value=mean, bold=label in scores.complete and round(mean, 1) == scores.best_mean)
+    is_best = label in scores.complete and round(mean, 1) == scores.best_mean
+    return Cell(f"{mean:.1f}", value=mean, bold=is_best or label in scores.alike)
 
 
 def _notes(scores: Scores) -> list[str]:
@@ -217,11 +264,15 @@ def _notes(scores: Scores) -> list[str]:
             )
             + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)."
         )
+    if scores.alike:
+        said.append(
+            "Of the means, those are bold too whose difference to the best has a 95 % interval that contains 0 (not adjusted)."
+        )
     if group.speed_ups:
         said.append(
             f"Speed-up: how many times faster than the teacher, with the 95 % interval of the median over rounds in which the "
             f"two were timed in turns ({group.speed_conditions}). A dash: not timed."
         )
     if group.baselines:
-        said.append(f"Row {MAJORITY}: the score of one answer to every example, the answer that scores most.")
+        said.append(f"Row {MAJORITY}: the best score of a constant prediction.")
     return said

@@ -136,7 +136,9 @@ def _trained_starts(group: Group) -> list[str]:
     said = []
     for key, (name, made) in sorted(starts.items()):
         trained = made["train"]
-        beginning = made.get("beginning", "the cut-down teacher" if name == "general_start" else "")
+        beginning = made.get("beginning", TRUNCATED if name == "general_start" else "")
+        # as older records, and methods, call it
+        beginning = beginning.replace("the cut-down teacher", TRUNCATED)
         began = f"; it began as {beginning}" if beginning else ""
         said.append(
             f"{name.replace('_', ' ').capitalize()} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s "
@@ -145,6 +147,7 @@ def _trained_starts(group: Group) -> list[str]:
     return said
 
 
+TRUNCATED = "the truncated teacher"
 AUGMENTED = "augmentation."
 """How the names of artefacts begin that are augmented rows."""
 

@@ -75,7 +75,7 @@ def _idle(group: Group, measured: dict[str, Shares]) -> list[str]:
         return []
     return [
         f"**Never above {100 * IDLE_SHARE:.0f} %, on any task, seed or step that was measured: {'; '.join(idle)}.** Such a term "
-        "has no effect: raise its weight or leave it out."
+        "probably has little effect. An ablation without it shows whether that is so."
     ]
 
 

@@ -14,17 +14,18 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.report import frame
-from bench.report.comparison import UNCLEAR, Comparison, compared, said_of, shown
+from bench.report.comparison import UNCLEAR, Comparison, compared, of_mean, said_of, shown
 from bench.report.frame import EXACT, Cell, Frame, Line
 from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled, finished
 from bench.report.tables.parts import DASH, counted, keys_of, line_of
 from bench.report.tables.registry import PAIRED, ReportData, table
 from bench.stats.multiple import holm
-from bench.stats.paired import interval
 
-SYSTEMS = "differences that the data can carry"
-"""How the files of the first table end: a name of earlier reports, which readers may have in their scripts."""
+SYSTEMS = "paired comparisons"
+"""The name of the first table's files."""
+MEAN_OF = "mean of"
+"""Begins the heading of the last column."""
 BASELINE = "finetune"
 """The row that full rows are compared with, where there is one."""
 
@@ -48,19 +49,22 @@ def own_row(group: Group, label: str) -> str:
     return cell.ablation_of or (cell.method if cell.label != cell.method and cell.method in group.systems else "")
 
 
+def systems_of(group: Group) -> list[str]:
+    """The rows that are compared with the reference: systems of their own, and no variants or ablations of another row."""
+    reference = reference_of(group)
+    if reference not in group.systems:
+        return []
+    return [label for label in group.systems if label not in (TEACHER, reference) and not own_row(group, label)]
+
+
 def paired_comparisons(group: Group, answered: Mapping[Column, Resampled]) -> list[Frame]:
     """Systems and a common reference, variants and their own rows: two questions, each adjusted over its table."""
     reference = reference_of(group)
-    systems, variants = {}, {}
-    for label in group.systems:
-        own = own_row(group, label)
-        if own and own in group.systems:
-            variants[label] = own
-        elif not own and label not in (TEACHER, reference) and reference in group.systems:
-            systems[label] = reference
-    to_baseline = _compared(f"Systems compared with {reference}", group, systems, answered)
+    systems = dict.fromkeys(systems_of(group), reference)
+    variants = {label: own for label in group.systems if (own := own_row(group, label)) in group.systems}
+    to_baseline = _compared(f"Systems compared with {group.called(reference)}", group, systems, answered)
     to_own_row = _compared("Variants and ablations compared with their own row", group, variants, answered)
-    named = ((to_baseline, SYSTEMS), (to_own_row, "variants and ablations beside their own row"))
+    named = ((to_baseline, SYSTEMS), (to_own_row, "variants and ablations"))
     return [replace(frame, file=file) for frame, file in named if frame is not None]
 
 
@@ -92,8 +96,9 @@ def _compared(
     found = _comparisons(group, other_of, answered)
     if not found:
         return None
+    means = _means(group.columns, other_of, found)
     lines = [
-        _line(group, label, other, found)
+        _line(group, label, other, found, means.get(label))
         for label, other in other_of.items()
         if any((label, column) in found for column in group.columns)
     ]
@@ -101,7 +106,7 @@ def _compared(
         frame.Column("System"),
         frame.Column("compared with"),
         *(frame.Column(c.title, csv=EXACT) for c in group.columns),
-        frame.Column(f"mean of {counted(len(group.columns), 'difference')}"),
+        frame.Column(f"{MEAN_OF} {counted(len(group.columns), 'difference')}", csv=EXACT),
     )
     said = said_of([one.line for one in found.values()])
     return Frame(title, columns, (*lines, _least_detectable(group.columns, found)), (_note(found), *said))
@@ -123,9 +128,9 @@ def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[Co
     }
 
 
-def _line(group: Group, label: str, other: str, found: Found) -> Line:
+def _line(group: Group, label: str, other: str, found: Found, mean: _Compared | None) -> Line:
     cells = [_cell(found.get((label, column))) for column in group.columns]
-    return line_of(group, label, [Cell(group.called(other), plain=other), *cells, _mean(group.columns, label, found)])
+    return line_of(group, label, [Cell(group.called(other), plain=other), *cells, _cell(mean)])
 
 
 def _cell(one: _Compared | None) -> Cell:
@@ -137,7 +142,7 @@ def _cell(one: _Compared | None) -> Cell:
         value=line.difference,
         low=line.low,
         high=line.high,
-        n=len(line.seeds),
+        n=len(line.seeds) or None,
         keys=one.keys,
         verdict=line.verdict,
     )
@@ -151,15 +156,20 @@ def _verdict(line: Comparison) -> str:
     return line.verdict if without_zero else f"{line.verdict} (p = {shown(line.adjusted)})"
 
 
-def _mean(columns: Sequence[Column], label: str, found: Found) -> Cell:
-    """The mean of a row's differences, where it has all of several columns."""
-    every = [found.get((label, column)) for column in columns]
-    there = [one for one in every if one is not None]
-    if len(columns) < 2 or len(there) < len(columns):
-        return Cell(DASH)
-    low, high = interval(np.mean([one.drawn for one in there], axis=0))
-    mean = np.mean([one.line.difference for one in there])
-    return Cell(f"{mean:+.1f} ({low:+.1f} to {high:+.1f})", value=float(mean), low=low, high=high)
+def _means(columns: Sequence[Column], labels: Iterable[str], found: Found) -> dict[str, _Compared]:
+    """Row -> the mean of its differences, where it has all of several columns; with Holm's adjustment over the means."""
+    whole: dict[str, _Compared] = {}
+    for label in labels:
+        there = [one for column in columns if (one := found.get((label, column))) is not None]
+        if len(there) == len(columns) > 1:
+            drawn = [one.drawn for one in there]
+            keys = tuple(key for one in there for key in one.keys)
+            whole[label] = _Compared(of_mean([one.line for one in there], drawn), np.mean(drawn, axis=0), keys)
+    adjusted = holm([one.line.p for one in whole.values()])
+    return {
+        label: replace(one, line=replace(one.line, adjusted=p))
+        for (label, one), p in zip(whole.items(), adjusted, strict=True)
+    }
 
 
 def _least_detectable(columns: Sequence[Column], found: Found) -> Line:
@@ -177,8 +187,8 @@ def _note(found: Found) -> str:
     tests = ", ".join(sorted({one.line.test for one in found.values()}))
     return (
         f"Differences in points, with 95 % intervals of a paired bootstrap over examples, and with Student's t over seeds where there "
-        f"are several. The verdict is that of the test ({tests}), with p after Holm's adjustment over the {len(found)} comparisons of this "
-        f"table. The intervals, that of the mean included, are not adjusted. In a table of this length some intervals exclude 0 by chance: "
-        f"such a difference is printed as 'not significant after Holm', with its p. Minimum detectable difference: the true difference that "
-        f"four in five comparisons like these would find (the median of the column)."
+        f"are several. The verdict is that of the test ({tests}), with p after Holm's adjustment over the {len(found)} comparisons of single "
+        f"columns; the means are a family of their own, tested with the bootstrap. The intervals are not adjusted. In a table of this length "
+        f"some intervals exclude 0 by chance: such a difference is printed as 'not significant after Holm', with its p. Minimum "
+        f"detectable difference: the true difference that four in five comparisons like these would find (the median of the column)."
     )

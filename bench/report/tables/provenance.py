@@ -29,9 +29,7 @@ def record_keys(group: Group) -> Frame | None:
         + (f", `{again}` trains a record again and says how far it is the same." if again else ".")
     )
     columns = (frame.Column("System"), *(frame.Column(c.title) for c in group.columns))
-    return Frame(
-        "Records of each number", columns, tuple(lines), (note,), file="the records behind each number", folded=True
-    )
+    return Frame("Records of each number", columns, tuple(lines), (note,), file="records", folded=True)
 
 
 def _cell(group: Group, label: str, column: Column) -> Cell:

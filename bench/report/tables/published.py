@@ -85,9 +85,7 @@ def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | N
         f"start, pre-training, settings, teacher (a paper's own teacher is row {TEACHER}) and data agree, as far as paper and records say. "
         "Recipes and searches of hyper-parameters also differ, which no column shows."
     )
-    return Frame(
-        "Published numbers and ours", columns, tuple(lines), (note,), file="published beside ours", folded=True
-    )
+    return Frame("Published numbers and ours", columns, tuple(lines), (note,), file="published and ours", folded=True)
 
 
 YES = "yes"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from bench.report.frame import Frame
 from bench.report.groups import Column, Group
+from bench.report.means import Mean, all_pairs, mean_scores
 from bench.report.resampled import Resampled
 
 RESULTS, PAIRED, RETENTION = "Results", "Paired comparisons", "Reappearance (retention)"
@@ -26,6 +28,28 @@ class ReportData:
     group: Group
     answered: Mapping[Column, Resampled] = field(default_factory=dict)
     kept: float = KEPT
+
+    @cached_property
+    def means(self) -> Mapping[str, Mean]:
+        """Complete row -> its mean score, with its interval."""
+        return mean_scores(self.group, self.answered)
+
+    @cached_property
+    def pairs(self) -> Mapping[tuple[str, str], Mean]:
+        """Two complete rows with stored answers -> their mean difference, first - second."""
+        return all_pairs(self.group, self.answered, list(self.means))
+
+    @cached_property
+    def tables(self) -> Sequence[Frame]:
+        """All tables of the report, in its order."""
+        return frames(self)
+
+    @cached_property
+    def majority(self) -> float | None:
+        """The mean of what the best single answer to every example scores, in percent; None where a column has none."""
+        found = [self.group.baselines.get(column) for column in self.group.columns]
+        there = [value for value in found if value is not None]
+        return sum(there) / len(there) if there and len(there) == len(found) else None
 
 
 Make = Callable[[ReportData], Iterable[Frame | None]]

@@ -29,8 +29,8 @@ from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, over_seeds
 
 KEEPS, LOSES = "keeps", "loses"
-KEPT_OF_THE_TEACHER = "kept of the teacher"
-"""How its files end: a name of earlier reports, which readers may have in their scripts."""
+KEPT_OF_THE_TEACHER = "retention"
+"""The name of its files."""
 
 
 @table(RETENTION, place=40)

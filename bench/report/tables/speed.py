@@ -36,7 +36,12 @@ def _timings(record: SpeedRecord, conditions: Conditions) -> Frame:
     notes = [f"{t.system}: not measured: {t.error}." for t in timings if t.status == "failed"]
     gaps = [t.largest_difference for t in timings if t.largest_difference is not None]
     notes += [f"Logits within {max(gaps):.1g} of eager attention in fp32."] if gaps else []
-    return Frame(described(conditions), columns, tuple(lines), tuple(notes))
+    return Frame(described(conditions), columns, tuple(lines), tuple(notes), file=_file(conditions))
+
+
+def _file(c: Conditions) -> str:
+    """The name of a table's files: short, since it says all conditions."""
+    return f"{c.device} {c.backend} {c.dtype} {c.threads} threads b{c.batch} l{c.length}"
 
 
 def _line(timing: Timing, shares: Mapping[str, float], found: Ratio | None) -> Line:

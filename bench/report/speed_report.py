@@ -1,0 +1,44 @@
+"""The report of one session of timing: a page and a table for each set of conditions. No torch, no clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.record.speed_sessions import SpeedRecord
+from bench.record.store import slug, write_atomically
+from bench.report import escape
+from bench.report.file_names import PAGE, TABLES, fitted, table_names
+from bench.report.index import write_index
+from bench.report.render import Paper, to_markdown, write_table
+from bench.report.tables.speed import speed_tables
+
+FOLDER = "speed"
+"""Below the folder of all reports."""
+
+
+def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) -> Path:
+    """Markdown and CSV of one session of timing, LaTeX where asked for; returns the Markdown file."""
+    name = slug(f"{session.teacher.split('/')[-1].split(' (')[0]}-{session.key[:8]}").lower()
+    own = folder / FOLDER / fitted(name, session.key)
+    env = session.env
+    where = ", ".join(str(env[k]) for k in ("accelerator", "processor") if env.get(k))
+    commit = str(session.code.get("commit"))[:12] + (" with local changes" if session.code.get("dirty") else "")
+    measured_on = f"{where}, {env.get('cores')} cores; torch {env.get('torch')}, transformers {env.get('transformers')}; code {commit}."
+    paper = Paper(f"Compared with {session.teacher}", sources=[measured_on], name=own.name) if latex else None
+    lines = [
+        f"# Speed compared with {escape.markdown(session.teacher)}",
+        "",
+        "Teacher and students were timed in turns, so that each speed-up compares times of the same moment. It is the median over "
+        "rounds, with an interval by order statistics. The models have random weights, on which speed does not depend.",
+        "",
+    ]
+    tables = speed_tables(session)
+    for table, stem in zip(tables, table_names([table.file or table.title for table in tables]), strict=True):
+        lines += [f"## {escape.markdown(table.title)}", "", to_markdown(table), ""]
+        for note in table.notes:
+            lines += [escape.markdown(note), ""]
+        write_table(own / TABLES, stem, table, paper=paper)
+    lines += [escape.markdown(measured_on)]
+    write_atomically(own / PAGE, ("\n".join(lines).rstrip() + "\n").encode())
+    write_index(folder)
+    return own / PAGE

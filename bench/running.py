@@ -1,0 +1,109 @@
+"""The runs under way on this machine: what each has to do, and how far its jobs are. Written by runs, read by `bench status`.
+
+A run has a folder of its own in the user's cache, with a file for itself and one for each of its jobs. The files say what a
+person wants to know; nothing that is trained depends on them. No torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.folders import users_cache
+from bench.measure.busy_mark import is_alive
+from bench.progress import duration
+from bench.record.store import KEY_DIGITS, POINTER, Store
+
+FOLDER, FILE = "progress", "run"
+"""A file for each job ends with .json; that of the run itself does not."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """One run under way."""
+
+    process: int
+    begun: float
+    """seconds since 1970"""
+    results: Path
+    keys: Sequence[str]
+    """of the records that it had to make when it began"""
+    jobs: Sequence[dict[str, Any]]
+    """what its jobs say: ``title``, ``done`` and ``total`` steps, ``job``"""
+
+    def finished(self) -> int:
+        """How many of its records were written since it began."""
+        wanted = {key[:KEY_DIGITS] for key in self.keys}
+        return sum(
+            (folder / POINTER).is_file() and (folder / POINTER).stat().st_mtime >= self.begun
+            for folder in Store(self.results).cells()
+            if folder.name in wanted
+        )
+
+
+def new_folder() -> Path:
+    """A new folder for what a run says; those of runs that were killed are removed.
+
+    It is one for temporary files where the cache cannot be written: `status` does not see that run.
+    """
+    root = users_cache() / FOLDER
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=root, prefix=f"{os.getpid()}-"))
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="bert-bench-"))
+    for left in root.glob("*-*"):
+        if not is_alive(left.name.split("-")[0]):
+            shutil.rmtree(left, ignore_errors=True)
+    return made
+
+
+def announce(folder: Path, results: Path, keys: Collection[str]) -> None:
+    """Say what a run has to do. A full disk must not end it."""
+    body = {"process": os.getpid(), "begun": time.time(), "results": str(results.resolve()), "keys": sorted(keys)}
+    with contextlib.suppress(OSError):
+        new = folder / f"{FILE}.new"
+        new.write_text(json.dumps(body), encoding="utf-8")
+        os.replace(new, folder / FILE)
+
+
+def under_way() -> list[Running]:
+    """The runs of this machine whose cache is this one, in the order in which they began."""
+    found = []
+    for file in (users_cache() / FOLDER).glob(f"*/{FILE}"):
+        body = _read(file)
+        if body is not None and is_alive(str(body["process"])):
+            jobs = [job for one in sorted(file.parent.glob("*.json")) if (job := _read(one)) is not None]
+            found.append(Running(body["process"], body["begun"], Path(body["results"]), body["keys"], jobs))
+    return sorted(found, key=lambda one: one.begun)
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """A file's content; None where it has just gone."""
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def described(one: Running, now: float) -> str:
+    """A run in a few lines."""
+    finished, took = one.finished(), now - one.begun
+    left = ""
+    if 0 < finished < len(one.keys):
+        left = f"; about {duration(took / finished * (len(one.keys) - finished))} left at this pace"
+    lines = [f"run {one.process}: {finished} of {len(one.keys)} cells done in {duration(took)}{left}"]
+    lines.append(f"  records: {one.results}")
+    for job in one.jobs:
+        steps = f", {job['done']:,} of {job['total']:,} steps" if job.get("total") else ""
+        lines.append(f"  now: {job.get('title', '')}{steps}")
+    return "\n".join(lines)

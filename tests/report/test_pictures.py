@@ -1,0 +1,122 @@
+"""The pictures of a report: what they show, and that they say no more than the tables."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import factories
+import numpy as np
+import pytest
+
+from bench.record.store import Store
+from bench.report.groups import groups
+from bench.report.plot.forest import differences
+from bench.report.plot.look import spread
+from bench.report.plot.pictures import PICTURES
+from bench.report.plot.scatter import points
+from bench.report.resampled import resample
+from bench.report.tables.paired_comparisons import SYSTEMS
+from bench.report.tables.registry import ReportData
+from bench.report.write import write_reports
+
+N = 400
+LABELS = np.random.default_rng(0).integers(2, size=N)
+SHARES = {"teacher": 0.9, "finetune": 0.75, "kd": 0.76, "microbert": 0.88}
+
+
+def write(store, label, task, seed, chance):
+    logits = np.eye(2, dtype=np.float32)[np.where(chance.random(N) >= SHARES[label], 1 - LABELS, LABELS)]
+    score = float((logits.argmax(1) == LABELS).mean())
+    arrays = {
+        "logits.validation": logits,
+        "labels.validation": LABELS,
+        "examples.validation": np.arange(N, dtype=np.uint64),
+    }
+    macs = 10**9 if label == "teacher" else 10**8
+    store.write(factories.record(label, task, seed, score, macs=macs), arrays)
+
+
+@pytest.fixture
+def data(tmp_path):
+    store, chance = Store(tmp_path / "r"), np.random.default_rng(5)
+    for task in ("rte", "sst2"):
+        for label in SHARES:
+            for seed in (0,) if label == "teacher" else (0, 1, 2):
+                write(store, label, task, seed, chance)
+    (group,) = groups(store.records())
+    return ReportData(group, resample(group, store))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_labels_of_a_picture_keep_their_order_and_their_distance_and_move_as_little_as_they_must(seed):
+    heights = np.random.default_rng(seed).normal(90, 3, 12).round(1).tolist()
+    places = spread(heights, 0.8)
+    order = sorted(range(12), key=lambda i: -heights[i])
+    steps = [places[a] - places[b] for a, b in itertools.pairwise(order)]
+    assert min(steps) >= 0.8 - 1e-9
+    for block in np.split(np.array(order), [i + 1 for i, step in enumerate(steps) if step > 0.8 + 1e-9]):
+        assert np.mean([places[i] for i in block]) == pytest.approx(np.mean([heights[i] for i in block]))
+
+
+def test_the_forest_plot_has_the_numbers_and_verdicts_of_the_table(data):
+    table = next(table for table in data.tables if table.file == SYSTEMS)
+    means = {line.label: line.cells[-1] for line in table.lines if line.cells[-1].low is not None}
+    found = differences(data)
+    assert set(found) == {*means, "teacher"} == {"kd", "microbert", "teacher"}
+    for label, cell in means.items():
+        one = found[label]
+        assert (one.value, one.low, one.high) == (cell.value, cell.low, cell.high)
+        assert one.is_significant == (cell.verdict == "better")
+    assert found["microbert"].is_significant
+    assert not found["kd"].is_significant
+    assert [one.value for one in found.values()] == sorted((one.value for one in found.values()), reverse=True)
+
+
+def test_the_difference_of_two_rows_is_that_of_the_table_and_turns_with_them(data):
+    table = next(table for table in data.tables if table.file == SYSTEMS)
+    for line in table.lines[:-1]:
+        own, turned = data.pairs[line.label, "finetune"], data.pairs["finetune", line.label]
+        cell = line.cells[-1]
+        assert (own.value, own.low, own.high) == pytest.approx((cell.value, cell.low, cell.high))
+        assert (turned.value, turned.low, turned.high) == pytest.approx((-own.value, -own.high, -own.low))
+    assert len(data.pairs) == 4 * 3
+
+
+def test_means_lie_in_their_intervals(data):
+    for label, mean in data.means.items():
+        assert mean.low < mean.value < mean.high
+        assert mean.value == pytest.approx(100 * SHARES[label], abs=4)
+
+
+def test_a_row_is_hollow_only_where_a_significantly_better_one_costs_no_more(data):
+    costs = {"teacher": 10.0, "finetune": 1.0, "kd": 1.0, "microbert": 1.0}
+    beaten = {point.label: point.is_beaten for point in points(data, costs)}
+    assert beaten == {"teacher": False, "microbert": False, "kd": True, "finetune": True}
+    dearer = {point.label: point.is_beaten for point in points(data, costs | {"microbert": 2.0})}
+    assert dearer == {"teacher": False, "microbert": False, "kd": False, "finetune": False}
+
+
+def test_every_picture_is_drawn_the_same_twice(data):
+    for picture in PICTURES:
+        for form in ("svg", "pdf"):
+            first, second = picture.draw(data, form), picture.draw(data, form)
+            assert first == second
+    assert all(one.draw(data, "svg") for one in PICTURES if one.name in ("differences", "score-flops", "retention"))
+
+
+def test_pictures_are_in_the_folder_and_on_the_page(paper_store, tmp_path):
+    from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
+
+    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
+    timings = [
+        Timing(system=name, conditions=conditions, seconds=[seconds] * 10)
+        for name, seconds in (("teacher", 0.02), ("kd", 0.004))
+    ]
+    teacher = factories.record("teacher", "rte").cell.teacher.name
+    write_speed(paper_store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
+    (path, _) = write_reports(paper_store, tmp_path / "out")
+    pictures = {p.name for p in (path.parent / "figures").glob("*.svg")}
+    assert {"score-flops.svg", "score-latency.svg", "learning-curves.svg"} <= pictures
+    shown = re.findall(r"\]\(figures/([\w-]+\.svg)\)", path.read_text())
+    assert sorted(shown) == sorted(pictures)

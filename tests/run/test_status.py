@@ -1,0 +1,79 @@
+"""``bench status``: what runs on this machine are doing, from another process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import factories
+import pytest
+
+from bench.folders import users_cache
+from bench.record.cell import record_key
+from bench.record.store import Store
+from bench.running import FILE, FOLDER, announce, described, new_folder, under_way
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_run_counts_the_records_that_were_written_since_it_began(tmp_path):
+    store, records = Store(tmp_path / "r"), [factories.record("kd", seed=seed, score=0.7) for seed in range(3)]
+    store.write(records[0])
+    os.utime(store.folder(records[0].cell) / "current", (1, 1))
+    announce(new_folder(), tmp_path / "r", {record_key(record.cell) for record in records})
+    (one,) = under_way()
+    assert (one.process, one.finished(), len(one.keys)) == (os.getpid(), 0, 3)
+    store.write(records[1])
+    assert one.finished() == 1
+    said = described(one, one.begun + 60)
+    assert f"run {os.getpid()}: 1 of 3 cells done in 1 min 00 s; about 2 min 00 s left at this pace" in said
+
+
+def test_the_jobs_of_a_run_say_what_they_do(tmp_path):
+    folder = new_folder()
+    announce(folder, tmp_path / "r", {"k" * 64})
+    (folder / "000001.json").write_text(json.dumps({"title": "rte: kd, seed 0", "done": 1200, "total": 4000}))
+    (folder / "000002.json").write_text("{half")
+    (one,) = under_way()
+    assert "  now: rte: kd, seed 0, 1,200 of 4,000 steps" in described(one, time.time()).splitlines()
+
+
+def test_a_run_that_was_killed_is_not_under_way(tmp_path):
+    child = "from bench.running import *; announce(new_folder(), Path('r'), {'k'}); import os; os._exit(1)"
+    subprocess.run([sys.executable, "-c", f"from pathlib import Path; {child}"], check=False)
+    (left,) = (users_cache() / FOLDER).glob(f"*/{FILE}")
+    assert under_way() == []
+    new_folder()
+    assert not left.exists(), "the next run removes what it left"
+
+
+def test_without_a_run_it_says_so(bench, tmp_path):
+    answer = bench("status", "--json", tmp_path / "status.json")
+    assert (answer.returncode, answer.stdout.strip()) == (0, "no run is under way on this machine")
+    assert json.loads((tmp_path / "status.json").read_text()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_is_seen_while_it_trains_and_gone_when_it_ends(tmp_path, glue_folder, teacher_folder, bench, jobs):
+    import tiny
+
+    words = ["run", "--methods", f"kd:{tiny.SHAPE}:start=random,finetune:{tiny.SHAPE}:start=random"]
+    words += ["--tasks", "rte,sst2", "--epochs", "10", "--jobs", str(jobs), "--threads", "1", "--yes"]
+    words += ["--data", str(glue_folder), "--teacher", str(teacher_folder)]
+    words += ["--results", str(tmp_path / "r"), "--reports", str(tmp_path / "p")]
+    seen, nothing = [], subprocess.DEVNULL
+    with subprocess.Popen([sys.executable, "-m", "bench", *words], stdout=nothing, stderr=nothing) as child:
+        while child.poll() is None:
+            seen += [described(one, time.time()) for one in under_way()]
+            time.sleep(0.1)
+    assert child.returncode == 0
+    assert any(f"run {child.pid}: " in one and " of 6 cells done" in one for one in seen)
+    assert any("  now: " in one for one in seen)
+    assert under_way() == []
