@@ -12,6 +12,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: tests ask
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
+import answered_rows
 import factories
 import tiny
 import torch
@@ -53,6 +54,12 @@ def paper_store(tmp_path: Path) -> Store:
     for record in factories.paper():
         store.write(record)
     return store
+
+
+@pytest.fixture
+def answered_store(tmp_path: Path) -> Store:
+    """Records with stored answers: one student is better than plain fine-tuning."""
+    return answered_rows.store_of(tmp_path / "answered")
 
 
 @pytest.fixture

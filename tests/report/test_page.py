@@ -33,6 +33,7 @@ DRIVER = """
   type("find", "microbert");
   seen.found = shown();
   seen.count = document.getElementById("count").textContent;
+  seen.reached = all("#table-accuracy td[tabindex='0']").some((cell) => !cell.hidden && !cell.parentElement.hidden);
   type("find", "");
   const box = document.querySelector("#methods input[value=kd]");
   box.click();
@@ -43,7 +44,7 @@ DRIVER = """
   seen.hiddenColumn = all("#table-accuracy thead th")[1].hidden;
   column.click();
   seen.shapes = all("figure:not([hidden]) svg circle, figure:not([hidden]) svg path").length;
-  const cell = document.querySelector("#table-accuracy td[data-detail]");
+  const cell = document.querySelector("#table-accuracy tr[data-row=microbert] td[data-detail]");
   cell.focus();
   seen.detail = document.getElementById("detail").hidden ? "" : document.getElementById("detail").textContent;
   cell.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }));
@@ -87,8 +88,8 @@ def opened(file):
 
 
 @pytest.fixture
-def page(paper_store, tmp_path):
-    (path,) = write_reports(paper_store, tmp_path / "p")
+def page(answered_store, tmp_path):
+    (path,) = write_reports(answered_store, tmp_path / "p")
     return path.parent / "report.html"
 
 
@@ -102,7 +103,7 @@ def test_the_page_opens_without_an_error_and_asks_nothing(page):
 
 @needs_browser
 @pytest.mark.slow
-def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, paper_store, tmp_path):
+def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, answered_store, tmp_path):
     dom, console = driven(page, tmp_path)
     seen = json.loads(
         re.search(r"<body>(\{.*\})</body>", dom, re.DOTALL)[1]
@@ -114,7 +115,7 @@ def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, paper_store,
     assert seen["errors"] == []
     assert seen["requests"] == []
     assert not seen["injected"]
-    (group,) = groups(paper_store.records())
+    (group,) = groups(answered_store.records())
     column = group.columns[0]
     means = {label: sum(v.values()) / len(v) for label in group.systems if (v := group.values(label, column))}
     assert set(means) <= set(seen["rows"])
@@ -130,8 +131,10 @@ def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, paper_store,
     assert "python -m bench show" in seen["detail"]
     assert seen["moved"]
     assert seen["theme"] == "light"
-    assert seen["shapes"] > 0
+    assert seen["shapes"] == 3 + 4, "the forest plot has the baseline at 0, the other picture all rows"
+    assert seen["matrix"] == 4 * 4
     assert seen["curves"] > 0
+    assert seen["reached"], "where the first row is hidden, the table is still reached with the tabulator"
 
 
 def test_the_page_is_whole_in_one_file(page):

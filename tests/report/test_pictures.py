@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 
+import answered_rows
 import factories
 import numpy as np
 import pytest
 
-from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.plot.forest import differences
 from bench.report.plot.look import spread
@@ -20,32 +20,11 @@ from bench.report.tables.paired_comparisons import SYSTEMS
 from bench.report.tables.registry import ReportData
 from bench.report.write import write_reports
 
-N = 400
-LABELS = np.random.default_rng(0).integers(2, size=N)
-SHARES = {"teacher": 0.9, "finetune": 0.75, "kd": 0.76, "microbert": 0.88}
-
-
-def write(store, label, task, seed, chance):
-    logits = np.eye(2, dtype=np.float32)[np.where(chance.random(N) >= SHARES[label], 1 - LABELS, LABELS)]
-    score = float((logits.argmax(1) == LABELS).mean())
-    arrays = {
-        "logits.validation": logits,
-        "labels.validation": LABELS,
-        "examples.validation": np.arange(N, dtype=np.uint64),
-    }
-    macs = 10**9 if label == "teacher" else 10**8
-    store.write(factories.record(label, task, seed, score, macs=macs), arrays)
-
 
 @pytest.fixture
-def data(tmp_path):
-    store, chance = Store(tmp_path / "r"), np.random.default_rng(5)
-    for task in ("rte", "sst2"):
-        for label in SHARES:
-            for seed in (0,) if label == "teacher" else (0, 1, 2):
-                write(store, label, task, seed, chance)
-    (group,) = groups(store.records())
-    return ReportData(group, resample(group, store))
+def data(answered_store):
+    (group,) = groups(answered_store.records())
+    return ReportData(group, resample(group, answered_store))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -86,7 +65,7 @@ def test_the_difference_of_two_rows_is_that_of_the_table_and_turns_with_them(dat
 def test_means_lie_in_their_intervals(data):
     for label, mean in data.means.items():
         assert mean.low < mean.value < mean.high
-        assert mean.value == pytest.approx(100 * SHARES[label], abs=4)
+        assert mean.value == pytest.approx(100 * answered_rows.SHARES[label], abs=4)
 
 
 def test_a_row_is_hollow_only_where_a_significantly_better_one_costs_no_more(data):

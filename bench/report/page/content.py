@@ -184,7 +184,9 @@ def _forest(data: ReportData) -> list[dict[str, Any]]:
     majority = data.majority - baseline.value if data.majority is not None and baseline else None
     count = len(group.columns)
     title = f"mean of {count} columns" if count > 1 else "mean"
-    choices = [{"title": title, "majority": _rounded(majority), "lines": found}] if found else []
+    choices: list[dict[str, Any]] = []
+    if found:
+        choices.append({"title": title, "majority": _rounded(majority), "lines": found})
     table = next((table for table in data.tables if table.file == SYSTEMS), None)
     for place, column in enumerate(group.columns, start=1):
         lines = [
