@@ -23,7 +23,7 @@ from bench.report.comparison import (
     adjusted,
     compared,
     of_mean,
-    shown,
+    p_in_words,
 )
 from bench.report.groups import Column
 from bench.report.render import github
@@ -221,8 +221,8 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             f"{line.difference:+.1f}",
             f"{line.low:+.1f} to {line.high:+.1f}",
             "–" if line.least is None else f"{line.least:.1f}",
-            f"{shown(line.p)} ({line.test})",
-            shown(line.adjusted),
+            f"{p_in_words(line.p)} ({line.test})",
+            p_in_words(line.adjusted),
             line.verdict,
         ]
         for line in lines

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     pass
 
 
-COMPUTING = frozenset(
+HASHED_MODULES = frozenset(
     {
         "bench.data.augmentation",
         "bench.data.encoding",
@@ -51,7 +51,7 @@ COMPUTING = frozenset(
 """Modules of the harness whose definitions are followed; the others read, keep, show or time what these compute."""
 
 
-COMPUTING_FOLDERS = frozenset({"bench.optimizers", "bench.stats.metrics"})
+HASHED_PACKAGES = frozenset({"bench.optimizers", "bench.stats.metrics"})
 """Packages of which every file is one of them."""
 
 
@@ -174,7 +174,7 @@ class Closure:
     def _follows(self, module: str) -> bool:
         top = module.split(".")[0]
         if top == "bench":
-            return module in COMPUTING or module.rpartition(".")[0] in COMPUTING_FOLDERS
+            return module in HASHED_MODULES or module.rpartition(".")[0] in HASHED_PACKAGES
         return top in self.packages
 
     def _follow(self, module: str, name: str, described: bool = False) -> bool:

@@ -1,7 +1,7 @@
 """Which code computes a result: a hash of the syntax trees of every definition that its numbers depend on. No torch.
 
 The walk begins at named definitions (a method's class, the loop, ...) and follows the names that they use, through
-``methods/``, through the modules of ``bench/`` that compute (``COMPUTING`` of ``code_closure``), and through the package of a third
+``methods/``, through the modules of ``bench/`` that compute (``HASHED_MODULES`` of ``code_closure``), and through the package of a third
 party's method. Nothing is imported: files are found and parsed.
 
 What cannot change a number is left out: comments, docstrings, annotations, import statements, the messages of raised

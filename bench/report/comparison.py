@@ -205,7 +205,7 @@ def single_test(pairs: Pairs, rng: np.random.Generator, exact: bool = False) -> 
     return "permutation", pairs.permutation(rng)
 
 
-def shown(p: float) -> str:
+def p_in_words(p: float) -> str:
     """Three digits; what is smaller is said to be so."""
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.report import escape
+from bench.report.file_names import HTML, TABLES, table_names
 from bench.report.frame import Footnotes, Frame
 from bench.report.groups import Group
 from bench.report.render import to_markdown
@@ -13,6 +14,9 @@ from bench.report.reproduce import commands
 from bench.report.sources import environment, made_again, provenance, warnings
 from bench.report.summary import summary
 from bench.report.tables.registry import ABLATIONS, COST, ENVIRONMENT, PAIRED, PROVENANCE, RESULTS, RETENTION
+
+LONGEST_FOLDED = 60
+"""Lines of a folded table that the page still has; a longer one is in its file and in the HTML page alone."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,18 @@ def tables_of(title: str, tables: Sequence[Frame], notes: Footnotes) -> list[str
     return lines
 
 
+def linked(table: Frame) -> list[str]:
+    """What stands for a table that is too long for the page: its sentences, and where it is."""
+    (stem,) = table_names([table.file or table.title])
+    file = f"{TABLES}/{stem}.csv"
+    where = f"{len(table.printed_lines)} lines: in [{file}]({file}) and in [{HTML}]({HTML})."
+    return [f"**{escape.markdown(table.title)}**", "", *(escape.markdown(note) for note in table.notes), "", where, ""]
+
+
 def table_lines(table: Frame, notes: Footnotes, heading: str = "") -> list[str]:
     """A table under its heading, then what is said of it, then the footnotes that it is the first to have."""
+    if table.folded and len(table.printed_lines) > LONGEST_FOLDED:
+        return linked(table)
     before = len(notes.texts)
     body = [to_markdown(table, notes), ""]
     body += [line for note in table.notes for line in (escape.markdown(note), "")]

@@ -15,8 +15,8 @@ from bench.record.store import slug
 from bench.record.task_facts import FOLDER, data_facts
 from bench.report.groups import GLUE_FOLDER, Group
 
-PAGE, TABLES, FIGURES = "README.md", "tables", "figures"
-"""What is in a report's folder: the page that GitHub shows, and folders for its tables and pictures."""
+PAGE, HTML, TABLES, FIGURES = "README.md", "report.html", "tables", "figures"
+"""What is in a report's folder: the page that GitHub shows, that for a browser, and folders for tables and pictures."""
 LONGEST = 40
 """Characters of the name of a file or folder, with its ending."""
 SHORT_TEACHER = 10

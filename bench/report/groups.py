@@ -13,7 +13,7 @@ from bench.record.keys import canonical
 from bench.record.newest import LeftOut, newest
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
-from bench.record.task_facts import FOLDER, DataFacts, data_facts
+from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts
 from bench.stats.metrics import label_of
 from bench.stats.ratios import Ratio
 
@@ -93,7 +93,9 @@ class Group:
 
     @property
     def _examples(self) -> str:
-        """What the examples are, for people: a folder that is called glue needs no further words."""
+        """What the examples are, for people: a folder that is called glue needs no further words, generated examples do."""
+        if self.facts.source == SAMPLE:
+            return f"{self.data}, generated, not GLUE"
         known = self.facts.source == FOLDER and self.facts.folder == GLUE_FOLDER
         return self.data.replace(f" from the folder {GLUE_FOLDER}", "", 1) if known else self.data
 

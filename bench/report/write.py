@@ -17,11 +17,11 @@ from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import CELLS, Store, slug, write_atomically
 from bench.report.document import Shown, document
-from bench.report.file_names import FIGURES, PAGE, TABLES, place_of, table_names
+from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import Frame
 from bench.report.groups import Group, groups
 from bench.report.index import write_index
-from bench.report.page.write import HTML, page
+from bench.report.page.write import page
 from bench.report.plot.pictures import PICTURES
 from bench.report.render import Paper, only, write_table
 from bench.report.reproduce import located

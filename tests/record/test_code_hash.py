@@ -13,7 +13,7 @@ import tiny
 
 import methods
 from bench.record import code_hash
-from bench.record.code_closure import COMPUTING, Closure
+from bench.record.code_closure import HASHED_MODULES, Closure
 from bench.record.code_hash import KINDS, code_of, student_code
 from bench.record.python_modules import file_of_module
 
@@ -186,7 +186,7 @@ def test_a_metric_counts_for_the_tasks_that_are_scored_by_it():
     assert code_of("scoring", ("bench.stats.metrics:FORMULAS[nothing]",)).hash == ""
 
 
-FILES = {str(file_of_module(module)): module for module in COMPUTING} | {
+FILES = {str(file_of_module(module)): module for module in HASHED_MODULES} | {
     str(file): f"methods.{file.stem}" for file in (ROOT / "methods").glob("*.py")
 }
 

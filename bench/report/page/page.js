@@ -337,7 +337,7 @@
   const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#888888", "#8c564b"];
   function styled(line, number) {
     line.setAttribute("stroke", COLOURS[number % COLOURS.length]);
-    line.setAttribute("stroke-dasharray", DASHES[Math.floor(number / COLOURS.length) % DASHES.length]);
+    line.setAttribute("stroke-dasharray", DASHES[number % DASHES.length]);
   }
 
   function curves(box) {

@@ -31,8 +31,6 @@ from bench.report.tables.registry import (
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-HTML = "report.html"
-"""The name of the file, in the folder of the report."""
 HERE = Path(__file__).parent
 SECTIONS = (RESULTS, PAIRED, RETENTION, ABLATIONS, COST, ENVIRONMENT, PROVENANCE)
 

@@ -73,8 +73,7 @@ Looks = Mapping[str, Mapping[str, str]]
 def _looks(records: Iterable[Record]) -> Looks:
     names = dict.fromkeys(name for record in records for terms in record.terms.values() for name in terms)
     return {
-        name: {"color": LINES[i % len(LINES)], "linestyle": DASHES[i // len(LINES) % len(DASHES)]}
-        for i, name in enumerate(names)
+        name: {"color": LINES[i % len(LINES)], "linestyle": DASHES[i % len(DASHES)]} for i, name in enumerate(names)
     }
 
 

@@ -14,7 +14,7 @@ GREY, BLUE, ORANGE, PALE = "#444444", "#0072b2", "#d55e00", "#bbbbbb"
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
 """Of several lines in one picture, in their order."""
 DASHES = ("-", "--", "-.", ":")
-"""Further lines repeat the colours with these."""
+"""Lines that follow one another differ in these too, for print without colour."""
 LONGEST_LABEL = 44
 
 

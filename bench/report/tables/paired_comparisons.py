@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.report import frame
-from bench.report.comparison import UNCLEAR, Comparison, compared, of_mean, said_of, shown
+from bench.report.comparison import UNCLEAR, Comparison, compared, of_mean, p_in_words, said_of
 from bench.report.frame import EXACT, Cell, Frame, Line
 from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled, finished
@@ -152,8 +152,8 @@ def _verdict(line: Comparison) -> str:
     """The verdict in words; with its p where the interval alone would say something else."""
     without_zero = line.low > 0 or line.high < 0
     if line.verdict == UNCLEAR:
-        return f"not significant after Holm (p = {shown(line.adjusted)})" if without_zero else "not significant"
-    return line.verdict if without_zero else f"{line.verdict} (p = {shown(line.adjusted)})"
+        return f"not significant after Holm (p = {p_in_words(line.adjusted)})" if without_zero else "not significant"
+    return line.verdict if without_zero else f"{line.verdict} (p = {p_in_words(line.adjusted)})"
 
 
 def _means(columns: Sequence[Column], labels: Iterable[str], found: Found) -> dict[str, _Compared]:
