@@ -197,7 +197,7 @@ def _row(sheet: Sheet, row: Row, origin: Origin, shown: Habit | None) -> Iterato
             why = f"{origin.rule}{': the sign is turned' if made.is_turned else ''}"
             yield of_cell(sheet, row, column, made.value, check, why, changes)
         elif shown and made.is_cut and not made.is_rounded:
-            why = f"{origin.rule} is cut off, not rounded, {'as' if shown.cuts else 'unlike'} the other cells"
+            why = f"{origin.rule} is cut off, not rounded; the other cells are {'cut off too' if shown.cuts else 'rounded'}"
             yield of_cell(sheet, row, column, made.value, "truncation", why, "a digit")
         elif shown and not made.is_rounded:
             why = f"{origin.rule}; the other cells follow their printed scores to the digit"

@@ -219,7 +219,7 @@ def store_verify(results: Results = Path("results/runs"), json_file: Json = None
 
 @store.command("repair", epilog="Example: python -m bench store repair --results results/runs")
 def store_repair(results: Results = Path("results/runs"), json_file: Json = None) -> int:
-    """Write missing pointers and rename broken files to NAME.broken. It removes nothing.
+    """Write missing `current` files, which name the attempt that counts. Rename broken files to NAME.broken. It removes nothing.
 
     Exit code 1 if something is still broken.
     """

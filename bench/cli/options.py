@@ -173,7 +173,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
                 metavar="N|auto",
                 help="How many jobs run at the same time, each in its own process. auto: as many as cores and memory allow; one "
                 "for a plan of less than a minute. "
-                "The number of jobs changes no result.",
+                "With the same --threads, the number of jobs changes no result.",
             ),
         ],
         "auto",

@@ -166,7 +166,7 @@ def teacher(given: dict[str, Any]) -> int:
 def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
     """Run the pre-training stages of the rows, which need only unlabelled text. `run` finds the results in the cache.
 
-    Each method has its own objective for this general distillation.
+    Rows with the same shape share one general start. Some methods, like minilm, have a pre-training of their own.
     """
     from dataclasses import asdict
 

@@ -94,7 +94,8 @@ def _choice(group: Group, of_students: bool) -> str:
     ]
     if of_students:
         said.append(
-            f"{OF_STUDENTS} was chosen with plain fine-tuning on held-out training rows of that suite, and then looked at on its "
-            f"development rows of mrpc and cola; {ON_TEXT}, of stages on text, by the general start's loss on its sentences."
+            f"{OF_STUDENTS} was chosen with plain fine-tuning on held-out training rows of that suite. It was then tried on the "
+            f"suite's development rows of mrpc and cola, and kept. Stages on text have {ON_TEXT}, chosen by the loss of the general start on "
+            "the suite's sentences."
         )
     return " ".join([*said, "No rate was tuned on real GLUE, or for one row or task (reports/LOG.md)."])

@@ -131,7 +131,8 @@ class Display:
     def end_job(self, file: Path) -> None:
         """Say its last words, and forget it."""
         self._read(file)
-        file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            file.unlink(missing_ok=True)
         if file.stem in self._bars:
             self._bar.remove_task(self._bars.pop(file.stem))
 

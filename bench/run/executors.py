@@ -5,6 +5,7 @@ Both have the two methods of ``concurrent.futures`` that the schedule needs. A j
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import shutil
@@ -113,7 +114,8 @@ class InProcess:
             future.set_result(self._place.do(job))
         finally:
             self._progress.end()
-            file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what `status` reads must not end a run
+                file.unlink(missing_ok=True)
         return future
 
     def had_begun(self, future: Future[Answer]) -> bool:

@@ -44,6 +44,7 @@ def test_no_verb_opens_a_socket(bench, monkeypatch, tmp_path, teacher_folder, gl
         words = {
             "plan": [*wanted, *kept],
             "run": run,
+            "status": [],
             "teacher": ["--tasks", "sst2", *asked_of, "--epochs", 1, *kept, "--reports", reports, "--yes"],
             "pretrain": ["--methods", f"microbert:{tiny.SHAPE}", "--teacher", teacher_folder, "--corpus", corpus,
                          "--corpus-tokens", 300],

@@ -122,7 +122,7 @@ def test_every_report_has_the_rates_of_its_rows_and_how_they_were_chosen():
         "encoder of width 512 or more, has its teacher's rate (1.5e-4 of teachers less than 512 wide, 3e-5 of" in line
     )
     assert (
-        "3e-4 was chosen with plain fine-tuning on held-out training rows of that suite, and then looked at on its"
+        "3e-4 was chosen with plain fine-tuning on held-out training rows of that suite. It was then tried on the"
         in line
     )
     assert "development rows of mrpc and cola" in line

@@ -266,7 +266,7 @@ def _notes(scores: Scores) -> list[str]:
         )
     if scores.alike:
         said.append(
-            "Of the means, those are bold too whose difference to the best has a 95 % interval that contains 0 (not adjusted)."
+            "A mean is also bold if the 95 % interval of its difference to the best mean contains 0 (not adjusted)."
         )
     if group.speed_ups:
         said.append(

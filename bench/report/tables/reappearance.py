@@ -46,8 +46,8 @@ def reappearance(group: Group) -> Frame | None:
         ]
     note = (
         "The student's score divided by the teacher's score of the first line, on the same development set and by the same metric. "
-        "The last column is the mean of the ratios (in the teacher's row: the mean of its scores). Where a student was trained from "
-        "a further training of the same teacher, the table with intervals divides by the score of that one."
+        "The last column is the mean of the ratios (in the teacher's row: the mean of its scores). Some students learned from "
+        "another training of the same teacher. For them, the table with intervals divides by the score of that training."
     )
     mean = frame.Column(f"mean of {counted(len(sound), 'ratio')}", csv=EXACT)
     heads = (frame.Column("System"), *(frame.Column(c.title, csv=EXACT) for c in columns), mean)
