@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -215,6 +216,17 @@ def asks_no_hub(typed: bool | None) -> bool:
     return bool(os.environ.get("CI")) if typed is None else typed
 
 
+def _annotation(name: str, defaults: dict[str, Any]) -> Any:
+    """Of an option; where a verb leaves it open, its help shows no default."""
+    annotation = REQUEST[name][0]
+    if name not in defaults or defaults[name] is not None:
+        return annotation
+    kind, option = get_args(annotation)
+    option = copy.copy(option)
+    option.show_default = False
+    return Annotated[kind, option]
+
+
 def takes(*names: str, **defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a verb these options of a request, before its own; it gets their values as one mapping, its first argument.
 
@@ -226,7 +238,9 @@ def takes(*names: str, **defaults: Any) -> Callable[[Callable[..., Any]], Callab
         wanted = [name for name in REQUEST if name in names]
         keyword = inspect.Parameter.KEYWORD_ONLY
         shared = [
-            inspect.Parameter(name, keyword, annotation=REQUEST[name][0], default=defaults.get(name, REQUEST[name][1]))
+            inspect.Parameter(
+                name, keyword, annotation=_annotation(name, defaults), default=defaults.get(name, REQUEST[name][1])
+            )
             for name in wanted
         ]
         own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]

@@ -74,9 +74,9 @@ def _said(at_once: int, needed: int, free: int | None, together: int, took: Mapp
         said += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
     if together == TOGETHER:
         return said
-    size = "each student alone" if together == 1 else f"at most {together} students together"
+    size = "one student a job" if together == 1 else f"at most {together} students together"
     return (
-        f"{said}; {size}: about {duration(took[together])}, where groups of up to {TOGETHER}, which share their teacher's "
+        f"{said}; {size}: about {duration(took[together])} in all; groups of up to {TOGETHER}, which share their teacher's "
         f"passes, would take {duration(took[TOGETHER])}"
     )
 

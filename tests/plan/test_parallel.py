@@ -72,7 +72,7 @@ def test_students_of_one_task_are_divided_where_a_process_would_idle(request_, s
     whole = api.plan(request_(jobs=1))
     assert plan.together_at_most < len(plan.groups("rte", 8)[0])
     assert 0.5 * whole.seconds <= plan.seconds < whole.seconds
-    assert "students together" in plan.said_of_jobs or "each student alone" in plan.said_of_jobs
+    assert "students together" in plan.said_of_jobs or "one student a job" in plan.said_of_jobs
     assert whole.together_at_most == 8
     assert not whole.said_of_jobs
 
