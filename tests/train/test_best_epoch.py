@@ -91,7 +91,7 @@ def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, tmp
     assert "on the other half of the development rows" in " ".join(student.notes)
     (report,) = (tmp_path / "p").glob("*/*/README.md")
     place = report.parent.relative_to(tmp_path / "p").as_posix()
-    assert re.fullmatch("folder-tiny-glue-half-dev/tiny-bert-1-thread-common-3ep-[0-9a-f]{8}", place)
+    assert re.fullmatch("folder-tiny-glue-half-dev/tiny-bert-1t-common-3ep-[0-9a-f]{8}", place)
     # and the record can be made again
     answer = bench("verify", student.key[:10], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
     assert answer.stdout.startswith("bitwise equal"), answer.stderr
