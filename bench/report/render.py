@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from math import ceil
 from pathlib import Path
 
 from tabulate import tabulate
@@ -225,61 +226,103 @@ def _tex_cell(cell: Cell, own: Footnotes) -> str:
     return written.replace("\0", r"\textsuperscript{").replace("\1", "}")
 
 
-TEX_WIDTH = 108
-"""Characters of a line of a table over two columns of a paper, in small type."""
-TEX_LINES = 48
-"""Lines of a page, in small type."""
+TEX_WIDTH = 82
+"""Characters of a line of a table in small type, about 4.5 pt each, in a text 14 cm wide: NeurIPS and ICLR; ACL's is 16 cm."""
+TEX_LINES = 44
+"""Lines of a page, in small type, without the caption."""
 TEX_WORDS = 60
 """Characters of a column of words that is not broken into lines."""
+TEX_NOTE = 95
+"""Characters of a line of the notes below a table."""
 
 
-def _tabular(rows: Sequence[Sequence[str]], sides: Sequence[str], block: Sequence[int]) -> str:
-    """Some columns as one ``tabular``; the first row is the heading."""
-    head, *body = [_row([row[i] for i in block]) for row in rows]
-    lines = [rf"\begin{{tabular}}{{{''.join(sides[i] for i in block)}}}", r"\toprule", head, r"\midrule", *body]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+@dataclass(frozen=True)
+class _Part:
+    """What has to be on one page: a ``tabular`` and the space behind it, or one of the sentences below."""
+
+    text: str
+    lines: int
+    is_note: bool = False
 
 
-def _float(tabulars: Sequence[str], caption: str, label: str, below: Sequence[str]) -> str:
+def _tabulars(
+    rows: Sequence[Sequence[str]], heights: Sequence[int], sides: Sequence[str], block: Sequence[int]
+) -> list[_Part]:
+    """Some columns as one ``tabular`` a page; the first row is the heading of each.
+
+    Args:
+        heights: lines of each row.
+    """
+    pages: list[list[int]] = [[]]
+    for row in range(1, len(rows)):
+        if pages[-1] and sum(heights[other] for other in pages[-1]) + heights[row] > TEX_LINES - 3:
+            pages.append([])
+        pages[-1].append(row)
+    columns = "".join(sides[i] for i in block)
+
+    def tabular(numbers: Sequence[int]) -> str:
+        head, *body = [_row([rows[row][i] for i in block]) for row in (0, *numbers)]
+        lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+    return [_Part(tabular(page), 3 + sum(heights[row] for row in page)) for page in pages]
+
+
+def _pages(parts: Sequence[_Part]) -> list[list[_Part]]:
+    """The parts in their order, as many on each page as fit."""
+    pages: list[list[_Part]] = [[]]
+    for part in parts:
+        if pages[-1] and sum(other.lines for other in pages[-1]) + part.lines > TEX_LINES:
+            pages.append([])
+        pages[-1].append(part)
+    return pages
+
+
+def _float(page: Sequence[_Part], caption: str, label: str) -> str:
     """A ``table*``: tabulars one below the other, and sentences below them."""
     lines = [r"\begin{table*}", r"\centering\small", rf"\caption{{{tex(caption)}}}", rf"\label{{{label}}}"]
+    tabulars = [part.text for part in page if not part.is_note]
+    below = [part.text + r"\par" for part in page if part.is_note]
     lines.append("\n\\par\\medskip\n".join(tabulars))
     if below:
-        lines += [r"\par\medskip\begin{minipage}{\linewidth}\footnotesize", *(line + r"\par" for line in below)]
-        lines.append(r"\end{minipage}")
+        lines += [r"\par\medskip\begin{minipage}{\linewidth}\footnotesize", *below, r"\end{minipage}"]
     return "\n".join([*lines, r"\end{table*}"])
 
 
 def to_latex(frame: Frame, title: str, paper: Paper, label: str) -> str:
     """A ``table*`` with ``booktabs`` rules in the paper's own size; footnotes numbered anew below it.
 
-    Columns that do not fit in the width of the text go into further blocks of the same table, or into further tables where the
-    blocks do not fit on a page. Where the numbers come from is above it as comments.
+    Columns that do not fit in the width of the text go into further blocks, and what does not fit on a page goes into further
+    tables. Where the numbers come from is above it as comments.
     """
     own = Footnotes()
     lines = [[Cell(name) for name in frame.header], *([line.head, *line.cells] for line in frame.printed_lines)]
     rows = [[_tex_cell(cell, own) for cell in cells] for cells in lines]
     widths = [max(len(line[i].text) for line in lines) for i in range(len(lines[0]))]
+    share = 0.5 if len(widths) > 2 else 0.7  # of the text's width, for a column of words
+    broken = [side == "left" and width > TEX_WORDS for side, width in zip(aligned(frame), widths, strict=True)]
     sides = [
-        rf"p{{{0.5 if len(widths) > 2 else 0.7}\linewidth}}" if side == "left" and width > TEX_WORDS else side[0]
-        for side, width in zip(aligned(frame), widths, strict=True)
+        rf"p{{{share}\linewidth}}" if words else side[0] for words, side in zip(broken, aligned(frame), strict=True)
+    ]
+    heights = [
+        max(
+            ceil(len(cell.text) / (share * TEX_WIDTH)) if words else 1 for cell, words in zip(line, broken, strict=True)
+        )
+        for line in lines
     ]
     blocks = _blocks([min(width, TEX_WORDS) for width in widths], TEX_WIDTH)
-    tabulars = [_tabular(rows, sides, block) for block in blocks]
+    tabulars = [part for block in blocks for part in _tabulars(rows, heights, sides, block)]
     notes = [rf"\textsuperscript{{{number}}} {tex(note)}" for number, note in enumerate(own.texts, start=1)]
     below = [*(tex(line) for line in [*paper.warnings, *frame.notes] if line), *notes]
-    caption = f"{title}. {paper.caption}."
-    if len(blocks) * len(rows) <= TEX_LINES:
-        floats = [_float(tabulars, caption, label, below)]
-    else:  # more than a page: a float for each block
-        floats = [
-            _float(
-                [tabular],
-                caption if number == 1 else f"{title}, continued",
-                label if number == 1 else f"{label}-{number}",
-                below if number == len(tabulars) else (),
-            )
-            for number, tabular in enumerate(tabulars, start=1)
-        ]
-    head = [r"% needs \usepackage{booktabs}", *(f"% {flat(line)}" for line in paper.sources)]
+    pages = _pages([*tabulars, *(_Part(note, ceil(len(note) / TEX_NOTE), is_note=True) for note in below)])
+    floats = [
+        _float(page, f"{title}. {paper.caption}.", label)
+        if number == 1
+        else _float(page, f"{title}, continued", f"{label}-{number}")
+        for number, page in enumerate(pages, start=1)
+    ]
+    head = [
+        r"% needs \usepackage{booktabs} and a text at least 14 cm wide",
+        *(f"% {flat(line)}" for line in paper.sources),
+    ]
     return "\n".join([*head, *floats]) + "\n"

@@ -25,13 +25,15 @@ def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
     (group,) = groups(factories.paper())
     table = build(group)
     assert table is not None
-    (ours,) = from_latex(
-        to_latex(table, table.title, paper_of(group, group.records, place_of(group)), "tab:x"), "x.tex"
-    )
-    (markdown,) = from_markdown(to_markdown(table), "x.md")
+    latex = to_latex(table, table.title, paper_of(group, group.records, place_of(group)), "tab:x")
     numbers = [
-        {(r.system.split(" [")[0], column): cell for r in sheet.rows for column, cell in (r.cells | r.sizes).items()}
-        for sheet in (ours, markdown)
+        {
+            (row.system.split(" [")[0], column): cell
+            for sheet in sheets
+            for row in sheet.rows
+            for column, cell in (row.cells | row.sizes).items()
+        }
+        for sheets in (from_latex(latex, "x.tex"), from_markdown(to_markdown(table), "x.md"))
     ]
     assert numbers[0] == numbers[1]
     assert len(numbers[0]) > 10
@@ -105,7 +107,7 @@ def test_latex_compiles_what_we_write(paper_store, tmp_path):
     tables, figures = (sorted(folder.glob(f"*/*/*/*.{end}")) for end in ("tex", "pdf"))
     inputs = [rf"\input{{{path.relative_to(folder)}}}\clearpage" for path in tables]
     inputs += [rf"\noindent\includegraphics[width=\linewidth]{{{path.relative_to(folder)}}}" for path in figures]
-    head = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
+    head = r"\documentclass{article}\usepackage{booktabs,graphicx}\setlength{\textwidth}{14cm}\begin{document}"
     (folder / "paper.tex").write_text("\n".join([head, *inputs, r"\end{document}"]))
     done = subprocess.run(
         ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "paper.tex"],
