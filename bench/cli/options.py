@@ -106,6 +106,22 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         None,
     ),
     "precision": (Annotated[str, typer.Option(help="Number format of the training: fp32 or bf16.")], "fp32"),
+    "teacher_outputs": (
+        Annotated[
+            str,
+            typer.Option(
+                metavar="FORMAT",
+                help="Compute the teacher's outputs once, keep them in a file as fp32 or fp16, and read them in every epoch. "
+                "Without the option the teacher answers in every step.",
+                show_default=False,
+            ),
+        ],
+        "",
+    ),
+    "teacher_outputs_limit": (
+        Annotated[float, typer.Option(metavar="GB", help="The largest such file, in gigabytes for each task.")],
+        20.0,
+    ),
     "device": (Device, "auto"),
     "max_train_rows": (
         Annotated[
@@ -206,6 +222,7 @@ AS_RECORDED = (
     "augment",
     "augment_times",
     "checkpoint",
+    "teacher_outputs",
     "threads",
 )
 """Fields of a request that a record answers by itself, for verbs that ask for its cell again."""

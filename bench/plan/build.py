@@ -21,6 +21,7 @@ from bench.plan.spelling import CHECKPOINT, GivenCheckpoint, MethodRow, drop_inc
 from bench.plan.stale import stale_slots, warnings
 from bench.plan.student_cells import asks_ensemble, multitask, student_cells, with_stages
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
+from bench.plan.teacher_outputs import outputs_of
 from bench.record.cell import TEACHER, Cell, Numeric, train_key
 from bench.record.freshness import STALE
 from bench.record.keys import digest
@@ -162,6 +163,8 @@ def build(request: Request, estimated: bool = True) -> Plan:
     for row in filter(multitask, rows):
         cells += [_planned(cell, row, request, store) for cell in student_cells(row, tasks, request, artefacts)]
     plan = Plan(request, tasks, artefacts, cells, notes)
+    if request.teacher_outputs:
+        _keep_outputs(plan)
     plan.notes += [*_made_anew(plan, store), *said_of_threads(plan, store)]
     plan.stale = stale_slots(plan, store.freshness)
     plan.code_warnings = warnings(plan, store.freshness)
@@ -175,6 +178,20 @@ def build(request: Request, estimated: bool = True) -> Plan:
         plan.seconds = plan.seconds or sum(part.seconds for part in plan.parts)
         plan.disk_bytes = sum(part.disk_bytes for part in plan.parts)
     return plan
+
+
+def _keep_outputs(plan: Plan) -> None:
+    """Note for each task which outputs of its teacher are kept.
+
+    Raises:
+        InputError: they need more room than the limit.
+    """
+    for task in plan.tasks:
+        task.outputs = outputs_of(plan, task, plan.request.teacher_outputs_limit * 1e9)
+    if not any(task.outputs for task in plan.tasks):
+        plan.notes.append(
+            "--teacher-outputs changes nothing here: no row reads a teacher that sees the examples as they are"
+        )
 
 
 def numeric_of(request: Request) -> Numeric:

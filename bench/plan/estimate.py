@@ -124,6 +124,8 @@ def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, s
     ]
     if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
         parts.append(Part(task.augmentation_slot.title, augmentation_flops(task) / rate))
+    if task.outputs is not None and not plan.is_there(task.outputs.slot) and any(p.cell.teacher_outputs for p in todo):
+        parts.append(Part(task.outputs.slot.title, outputs_flops(task) / rate, task.outputs.disk_bytes))
     own = (entry for entry in asked if entry.is_kept and entry.task is not None)
     parts += [artefact_cost(plan, entry, rate) for entry in own if not plan.is_there(entry.slot)]
     return [*parts, _of_cells(plan, task, todo, rate, students)]
@@ -133,6 +135,18 @@ def teacher_flops(task: TaskPlan) -> float:
     """Of fine-tuning a teacher of this task."""
     examples = len(task.train) * task.teacher_recipe.epochs
     return 3 * passes(_teacher_cost(task), examples, task.mean_tokens)
+
+
+def outputs_flops(task: TaskPlan) -> float:
+    """Of one pass of the teacher over the training rows, whose outputs are kept."""
+    times = 1 + task.augmentation.times if task.augmentation else 1
+    return passes(_teacher_cost(task), len(task.train) * times, task.mean_tokens)
+
+
+def asks_passes(planned: Planned) -> bool:
+    """Whether the teacher answers while this cell is trained: not where its outputs are read from a file."""
+    row = planned.row
+    return isinstance(row, MethodRow) and row.method.needs_teacher and not planned.cell.teacher_outputs
 
 
 def augmentation_flops(task: TaskPlan) -> float:
@@ -165,8 +179,7 @@ def own_flops(planned: Planned, task: TaskPlan, students: Students) -> float:
 def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: Students) -> Part:
     """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
     trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in todo for p in t)]
-    rows = [[p.row for p in training if isinstance(p.row, MethodRow)] for training in trainings]
-    taught = sum(any(row.method.needs_teacher for row in of_training) for of_training in rows)
+    taught = sum(any(map(asks_passes, training)) for training in trainings)
     flops = taught * shared_flops(task) + sum(own_flops(planned, task, students) for planned in todo)
     disk = RECORD_BYTES * len(todo)
     if plan.request.save_students:

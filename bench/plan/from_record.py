@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -56,11 +57,14 @@ def _asked(cell: Cell) -> dict[str, Any]:
         "checkpoint": OPTION_OF[rule],
         "optimizer": cell.recipe.get("optimizer"),
         "precision": cell.numeric.precision,
+        "teacher_outputs": cell.teacher_outputs,
         "threads": cell.numeric.threads,
         "max_train_rows": cell.row_limit,
         "epochs": None if cell.recipe["name"] == PAPER else cell.recipe["epochs"],
         "held_back": data.held_back,
     }
+    if cell.teacher_outputs:
+        own["teacher_outputs_limit"] = math.inf  # a record is asked for again, whatever its file took
     if data.augmented is not None:
         own |= {"augment": data.augmented.kind, "augment_times": data.augmented.times}
     return own

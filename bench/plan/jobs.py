@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned
     from bench.plan.tasks import TaskPlan
 
-TEACHER, AUGMENTATION, ARTEFACT = "teacher", "augmentation", "artefact"
+TEACHER, AUGMENTATION, ARTEFACT, OUTPUTS = "teacher", "augmentation", "artefact", "teacher outputs"
 """Kinds of jobs that put one thing into the cache."""
 SCORES, STUDENTS = "scores", "students"
 """Kinds of jobs that make the records of cells: a model that is there is scored, or students are trained and scored."""
@@ -133,6 +133,8 @@ class _Jobs:
             if isinstance(row, TeacherRow):
                 continue
             found += self._augmentation(task, method)
+            if planned.cell.teacher_outputs:
+                found += self._outputs(task, method)
             for entry in asked_by(row.method, task, self.plan.artefacts):
                 found += self._artefact(entry, task, method)
         return tuple(dict.fromkeys(found))
@@ -148,6 +150,13 @@ class _Jobs:
             return []
         slot = task.teacher_slot(seed)
         return self._make(slot, _job(slot, TEACHER, task.task.name, seed=seed, method=method))
+
+    def _outputs(self, task: TaskPlan, method: str) -> list[str]:
+        """The teacher's outputs that are kept in a file."""
+        assert task.outputs is not None, "its cells say that they read some"
+        slot = task.outputs.slot
+        needs = [*self._teacher(task, 0, method), *self._augmentation(task, method)]
+        return self._make(slot, _job(slot, OUTPUTS, task.task.name, needs=needs, method=method))
 
     def _artefact(self, entry: ArtefactPlan, task: TaskPlan, method: str) -> list[str]:
         """An artefact; of one that is a view of its input, what makes that input."""

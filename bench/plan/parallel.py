@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
-from bench.plan.jobs import ARTEFACT, AUGMENTATION, TEACHER, TOGETHER, Job, jobs_of
+from bench.plan.jobs import ARTEFACT, AUGMENTATION, OUTPUTS, TEACHER, TOGETHER, Job, jobs_of
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
 from bench.record.cell import record_key
@@ -128,22 +128,22 @@ class Lengths:
         self._cells = {record_key(planned.cell): planned for planned in plan.cells}
 
     def of(self, job: Job) -> float:
-        from bench.plan.estimate import artefact_cost, augmentation_flops, teacher_flops
+        from bench.plan.estimate import artefact_cost, augmentation_flops, outputs_flops, teacher_flops
 
         if job.kind == ARTEFACT:
             return artefact_cost(self.plan, self.plan.artefacts.kept[job.key], self._rate).seconds
-        made = {TEACHER: teacher_flops, AUGMENTATION: augmentation_flops}
+        made = {TEACHER: teacher_flops, AUGMENTATION: augmentation_flops, OUTPUTS: outputs_flops}
         if job.kind in made:
             return made[job.kind](self._tasks[job.task]) / self._rate
         return self._of_cells(job)
 
     def _of_cells(self, job: Job) -> float:
-        from bench.plan.estimate import own_flops, shared_flops
+        from bench.plan.estimate import asks_passes, own_flops, shared_flops
 
         cells = [self._cells[key] for key in job.cells]
         tasks = [self._tasks[name] for name in dict.fromkeys(name for planned in cells for name in planned.cell.tasks)]
         flops = sum(own_flops(planned, self._tasks[planned.cell.tasks[0]], self._students) for planned in cells)
-        if any(isinstance(p.row, MethodRow) and p.row.method.needs_teacher for p in cells):
+        if any(map(asks_passes, cells)):
             flops += sum(shared_flops(task) for task in tasks)
         return flops / self._rate
 

@@ -19,6 +19,8 @@ CHECKPOINTS = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 OPTION_OF = {rule: option for option, rule in CHECKPOINTS.items()}
 PRECISIONS = ("fp32", "bf16")
 RECIPES = ("common", "paper")
+OUTPUT_FORMATS = ("", "fp32", "fp16")
+"""What --teacher-outputs takes; "" where it is not typed."""
 NUMBERS = {"batch_size": (1, 4096), "max_length": (8, 4096)}
 """Numbers of the students' recipe that a request may set -> the least and the most. A teacher keeps the recipe's."""
 DIGITS = 9
@@ -66,6 +68,10 @@ class Request:
     word_vectors: Path | None = None
     checkpoint: str = "last"
     """which epoch of a student is shipped: the last, or the best on the development rows or on half of them"""
+    teacher_outputs: str = ""
+    """fp32 or fp16: compute the teacher's outputs once, and read them from a file in every epoch; "" for a pass every step"""
+    teacher_outputs_limit: float = 20.0
+    """gigabytes that such a file may take, for each task"""
     numbers: tuple[tuple[str, int], ...] = ()
     """of the students' recipe in the place of its own: those of :data:`NUMBERS`"""
     held_back: bool = False
@@ -105,9 +111,12 @@ class Request:
             ("precision", self.precision, PRECISIONS),
             ("optimizer", self.optimizer, OPTIMIZERS),
             ("checkpoint", self.checkpoint, CHECKPOINTS),
+            ("teacher-outputs", self.teacher_outputs, OUTPUT_FORMATS),
         ):
             if value is not None and value not in known:
-                raise InputError(f"--{name} {value}: choose one of {', '.join(known)}")
+                raise InputError(f"--{name} {value}: choose one of {', '.join(filter(None, known))}")
+        if not self.teacher_outputs_limit > 0:
+            raise InputError(f"--teacher-outputs-limit {self.teacher_outputs_limit:g}: should be above 0 gigabytes")
 
     def _check_counts(self) -> None:
         different = len(set(self.seeds)) == len(self.seeds) > 0

@@ -49,6 +49,7 @@ def describe(plan: Plan) -> str:
     if plan.said_of_jobs and plan.todo:
         lines.append(f"  jobs: {plan.said_of_jobs}")
     lines += [f"  {line}" for line in _said_of_artefacts(plan)]
+    lines += [f"  {line}" for line in _said_of_outputs(plan)]
     for task in tasks:
         todo = [p for p in plan.cells_of(task.task.name) if p.todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
@@ -76,6 +77,20 @@ def _recipe(plan: Plan) -> list[str]:
     }
     chosen = {task.recipe.optimizer: None for task in plan.tasks if task.recipe.optimizer != ADAMW}
     return [plan.request.recipe, *chosen, *of_papers, plan.request.precision]
+
+
+def _said_of_outputs(plan: Plan) -> list[str]:
+    """What is kept of the teachers' outputs, and how many passes over the rows that saves."""
+    kept = [task.outputs for task in plan.tasks if task.outputs is not None]
+    if not kept:
+        return []
+    there = sum(plan.is_there(one.slot) for one in kept)
+    size = sum(one.disk_bytes for one in kept)
+    made = f"{there} of {len(kept)} files there" if there else f"{len(kept)} file{'s' if len(kept) > 1 else ''} to make"
+    return [
+        f"teacher outputs: {kept[0].number_format}, {made}, about {size / 1e6:,.0f} MB; one pass over the rows of each task, "
+        f"shared by epochs, seeds and methods"
+    ]
 
 
 def _said_of_artefacts(plan: Plan) -> list[str]:

@@ -27,6 +27,8 @@ def wanted(plan: Plan) -> list[Slot]:
         if task.teacher.origin == "fine-tuned":
             seeds = range(1 + max((seed for entry in asked for seed in entry.seeds), default=0))
             found |= {slot.key: slot for slot in map(task.teacher_slot, seeds)}
+        if task.outputs is not None:
+            found[task.outputs.slot.key] = task.outputs.slot
         if task.augmentation:
             found[task.augmentation_slot.key] = task.augmentation_slot
             shared += [plan.artefacts.kept[task.masked_head]] if task.masked_head else []

@@ -11,10 +11,11 @@ from bench.plan.artefacts import ArtefactPlan, ArtefactPlans
 from bench.plan.request import CHECKPOINTS, Request
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import TaskPlan, setup_of
+from bench.plan.teacher_outputs import row_taps
 from bench.record.cell import Cell, Partner, Selection
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
-from bench.record.task_facts import BEST_EPOCH, best_of
+from bench.record.task_facts import BEST_EPOCH, best_of, with_outputs
 
 if TYPE_CHECKING:
     from methods.artefacts import Artefact
@@ -52,7 +53,8 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
         recipes.append(replace(_recipe(task, wanted, row.pace), stage_optimizers=by_stages))
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
-    chosen = BEST_EPOCH if CHECKPOINTS[request.checkpoint] else ""
+    outputs = request.teacher_outputs if row_taps(row, tasks) else ""
+    chosen = (BEST_EPOCH if CHECKPOINTS[request.checkpoint] else "") + with_outputs(outputs)
     partners = [
         Partner(
             task=task.task.name,
@@ -81,6 +83,7 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
             together=tuple(partners) if several else (),
             selection=_selection(request, tasks if several else [task]),
             search=search,
+            teacher_outputs=outputs,
         )
         for seed in request.seeds
         for task in tasks

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
     from bench.data.sources import Source
     from bench.data.table_files import Split
+    from bench.plan.teacher_outputs import OutputsPlan
     from methods.api import Setup
 
 TEACHER_VERSION = 1
@@ -55,6 +56,8 @@ class TaskPlan:
     augmentation: Augmentation | None = None
     choosing: Split | None = None
     """the rows that choose which epoch of a student is shipped; None for the last"""
+    outputs: OutputsPlan | None = None
+    """the teacher's outputs that are kept in a file; None where the teacher answers in every step"""
     masked_head: str = ""
     """key of the masked-language head that augmentation asks; "" where it asks none"""
 

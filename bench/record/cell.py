@@ -137,6 +137,9 @@ class Cell(Frozen):
     """how the shipped epoch was chosen; None for the last"""
     search: Search | None = None
     """how the settings were chosen, where they were searched for; part of the record's key, not of the training's"""
+    teacher_outputs: str = ""
+    """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the teacher answered in every
+    step"""
 
     @property
     def row_limit(self) -> int | None:
@@ -157,6 +160,8 @@ def training_identity(cell: Cell) -> dict[str, Any]:
         learned = {"together": [partner.model_dump() for partner in cell.together]}
     if cell.selection is not None:
         learned["selection"] = cell.selection.model_dump()
+    if cell.teacher_outputs:
+        learned["teacher_outputs"] = cell.teacher_outputs
     return {
         "schema": SCHEMA,
         "method": cell.method,

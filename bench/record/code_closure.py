@@ -46,6 +46,7 @@ HASHED_MODULES = frozenset(
         "bench.optimizers",
         "bench.artefacts.teachers",
         "bench.train.student_trainer",
+        "bench.train.teacher_outputs",
     }
 )
 """Modules of the harness whose definitions are followed; the others read, keep, show or time what these compute."""

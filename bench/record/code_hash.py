@@ -60,6 +60,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         "bench.artefacts.augmented_rows:augmented_rows",
         "bench.artefacts.augmented_rows:relabelled",
     ),
+    "teacher outputs": ("bench.data.encoding:encode", "bench.train.teacher_outputs:write_outputs"),
     "training state": ("bench.train.training_state:TrainingStates",),
     # what older records and caches call their artefacts
     "general start": (*TRAINED, "methods.artefacts:GeneralDistillation"),
@@ -69,6 +70,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "ensemble": (*ARTEFACT, "methods.artefacts:EnsembleTargets"),
 }
 """What is made -> the definitions of the harness that make it; what it is made of is named apart, in ``Code.of``."""
+READ_OUTPUTS = ("bench.train.teacher_outputs:KeptTeacher", "bench.train.teacher_outputs:TeacherOutputs")
 BEST_EPOCH = ("bench.train.best_epoch:BestEpoch", "bench.stats.form:FORMS")
 
 
@@ -106,20 +108,28 @@ def code_of(kind: str, of: Sequence[str] = ()) -> Code:
     return Code(kind, tuple(of), _hash((*KINDS.get(kind, ()), *of)) if kind in KINDS else "")
 
 
-def student_code(method: str, metrics: Sequence[str], chosen: bool = False, optimizers: Sequence[str] = ()) -> Code:
+def student_code(
+    method: str,
+    metrics: Sequence[str],
+    chosen: bool = False,
+    optimizers: Sequence[str] = (),
+    others: Sequence[str] = (),
+) -> Code:
     """Of a student of a registered method, trained and scored.
 
     Args:
         chosen: whether the epoch that is shipped was chosen among several.
         optimizers: those other than AdamW that train it.
+        others: further definitions of the harness that its numbers depend on.
     """
-    further = (*(BEST_EPOCH if chosen else ()), *_entries(optimizers))
+    further = (*(BEST_EPOCH if chosen else ()), *_entries(optimizers), *others)
     return code_of("student", (methods.reference(method), *_formulas(metrics), *further))
 
 
 def training_code(cell: Cell, metrics: Sequence[str] = ()) -> Code:
     """Of the student of one cell; of its scores too, where their metrics are named."""
-    return student_code(cell.method, metrics, cell.selection is not None, optimizers_of(cell.recipe))
+    reads = READ_OUTPUTS if cell.teacher_outputs else ()
+    return student_code(cell.method, metrics, cell.selection is not None, optimizers_of(cell.recipe), reads)
 
 
 def scoring_code(metrics: Sequence[str]) -> Code:

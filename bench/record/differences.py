@@ -25,6 +25,7 @@ WORDS: Mapping[str, str] = {
     "seed": "the seed",
     "point": "the operating point",
     "search": "the search of its settings",
+    "teacher_outputs": "how the teacher's outputs are kept",
     "selection.rule": "the rule that chooses the epoch",
 }
 """Field of an identity -> what it is, for a reader."""

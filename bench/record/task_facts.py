@@ -128,9 +128,14 @@ def best_of(trials: int) -> str:
     return f" (best of {trials})"
 
 
+def with_outputs(number_format: str) -> str:
+    """Ends the label of a row that read its teacher's outputs from a file; "" where it read none."""
+    return f" ({number_format} outputs)" if number_format else ""
+
+
 def row_as_typed(cell: Cell, label: str = "") -> str:
     """How a row was typed: its label, or another one of the same cells, without what its cell's choices added to it."""
-    plain = label or cell.label
+    plain = (label or cell.label).removesuffix(with_outputs(cell.teacher_outputs))
     if cell.selection is not None:
         plain = plain.removesuffix(BEST_EPOCH)
     return plain.removesuffix(best_of(len(cell.search.trials))) if cell.search is not None else plain

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.plan.commands import is_own, source_options, typed_task
 from bench.plan.request import NUMBERS, OPTION_OF, SAMPLE
-from bench.record.cell import TEACHER
+from bench.record.cell import TEACHER, Cell
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -83,8 +83,12 @@ def _verb(record: Record) -> tuple[str, ...]:
     if cell.search is not None:
         return "tune", "--trials", str(len(cell.search.trials))
     if cell.selection is not None:
-        return "run", "--checkpoint", OPTION_OF[cell.selection.rule]
-    return ("run",)
+        return "run", "--checkpoint", OPTION_OF[cell.selection.rule], *_outputs(cell)
+    return "run", *_outputs(cell)
+
+
+def _outputs(cell: Cell) -> tuple[str, ...]:
+    return ("--teacher-outputs", cell.teacher_outputs) if cell.teacher_outputs else ()
 
 
 def _numbers(record: Record, plain: Mapping[str, Any]) -> list[str]:

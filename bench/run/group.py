@@ -11,11 +11,13 @@ from torch import nn
 
 from bench.artefacts.make import ArtefactStore
 from bench.artefacts.task_data import TaskData, known
+from bench.artefacts.teacher_outputs import kept_outputs, opened
 from bench.data.checkpoints import tokenizer_of
 from bench.plan.build import Planned
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import setup_of
+from bench.plan.teacher_outputs import is_readable
 from bench.record.cell import train_key
 from bench.record.code_hash import training_code
 from bench.record.recipe import Recipe
@@ -27,6 +29,7 @@ from bench.train.best_epoch import BestEpoch
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
 from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
+from bench.train.teacher_outputs import KeptTeacher
 from bench.train.training_state import TrainingStates, group_by_progress
 from methods.artefacts import artefact_name
 
@@ -80,6 +83,8 @@ class Group:
         if trained:
             self._train(trained, self._training_states(trained))
         for cells, trainer, made in trained:
+            if cells[0].cell.teacher_outputs:
+                _count_passes(trainer, made)
             try:
                 if trainer.error is not None:
                     raise trainer.error
@@ -108,6 +113,8 @@ class Group:
             assert isinstance(row, MethodRow)
             try:
                 trainer, made = build_trainer(cells, self.task_data, self.artefacts)
+                if cells[0].cell.teacher_outputs:
+                    made |= self._outputs(bool(cells[0].cell.together))
                 if cells[0].cell.selection is not None:
                     selection_rows = [
                         one_task.selection_rows for one_task in self.task_data if one_task.selection_rows is not None
@@ -116,6 +123,17 @@ class Group:
                 found.append((cells, trainer, made))
             except Exception as error:
                 self._note_failure(cells, error)
+        return found
+
+    def _outputs(self, several: bool) -> Made:
+        """What is known of the kept outputs of the teachers, one for each task; made now where they are not there."""
+        found: Made = {}
+        for one_task in self.task_data:
+            plan = one_task.task.outputs
+            assert plan is not None, "a cell that reads outputs is planned with them"
+            body = kept_outputs(one_task, plan)
+            name = f"teacher_outputs.{one_task.name}" if several else "teacher_outputs"
+            found[name] = known(body, "seconds", "bytes", "tokens", "squared_lengths") | {"format": plan.number_format}
         return found
 
     def _training_states(self, trained: Sequence[Built]) -> TrainingStates:
@@ -161,9 +179,16 @@ class Group:
         rows = [cells[0].row for cells in self.students]
         taught = any(isinstance(row, MethodRow) and row.method.needs_teacher for row in rows)
         return [
-            TaskWithTeacher(one_task.train, one_task.teacher[0].to(device).eval() if taught else None)
+            TaskWithTeacher(one_task.train, self._teacher(one_task).to(device).eval() if taught else None)
             for one_task in self.task_data
         ]
+
+    def _teacher(self, one_task: TaskData) -> nn.Module:
+        """The teacher of a task, with the file of its outputs where a student reads that."""
+        plan = one_task.task.outputs
+        if plan is None or not any(cells[0].cell.teacher_outputs for cells in self.students):
+            return one_task.teacher[0]
+        return KeptTeacher(one_task.teacher[0], opened(one_task, plan))
 
     def _train_some(
         self,
@@ -237,6 +262,19 @@ class Group:
         for planned, one_task in zip(cells, self.task_data, strict=True):
             why = failure_of(error, planned.cell.method)
             self.answer.records.append((failed(planned.cell, self.started, why, one_task.task.task), {}))
+
+
+def _count_passes(trainer: StudentTrainer, made: Made) -> None:
+    """Put the one pass over the rows in the place of the steps whose outputs were read, so that its cost is what was computed."""
+    taught = [scheduled for series in trainer.schedule.values() for scheduled in series if scheduled.teacher]
+    steps = sum(scheduled.steps for scheduled in taught)
+    answered = sum(scheduled.steps for scheduled in taught if not is_readable(scheduled.stage)) / max(1, steps)
+    files = [body for name, body in made.items() if name.partition(".")[0] == "teacher_outputs"]
+    log = trainer.log
+    log.teacher_tokens = round(answered * log.teacher_tokens) + sum(body["tokens"] for body in files)
+    log.teacher_squared_lengths = round(answered * log.teacher_squared_lengths) + sum(
+        body["squared_lengths"] for body in files
+    )
 
 
 def build_trainer(

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from bench.artefacts.make import ArtefactStore
 from bench.artefacts.task_data import TaskData, known
+from bench.artefacts.teacher_outputs import kept_outputs
 from bench.artefacts.teachers import base_model
 from bench.data.checkpoints import Checkpoint
 from bench.errors import InputError
 from bench.plan.build import Plan, Planned
-from bench.plan.jobs import ARTEFACT, AUGMENTATION, STUDENTS, TEACHER, Job, code_of_student
+from bench.plan.jobs import ARTEFACT, AUGMENTATION, OUTPUTS, STUDENTS, TEACHER, Job, code_of_student
 from bench.plan.rows import CheckpointRow
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
@@ -82,6 +83,8 @@ class Workplace:
             _ = task_data.tuned(job.seed)
         elif job.kind == AUGMENTATION:
             _ = task_data.augmentation
+        elif job.kind == OUTPUTS and task.outputs is not None:
+            kept_outputs(task_data, task.outputs)
 
     def _answered(self, job: Job) -> Answer:
         students = [[self._cells[key] for key in student.cells] for student in job.students]

@@ -164,6 +164,12 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
+def _content(folder: Path) -> str:
+    """The name of the file that is kept in a folder of the cache next to what is known of it; of weights where it is gone."""
+    names = [path.name for path in _files(folder) if path.name != MADE]
+    return names[0] if len(names) == 1 else WEIGHTS
+
+
 def _made(folder: Path) -> dict[str, Any]:
     """What a thing of the cache says of itself; nothing where that cannot be read."""
     try:
@@ -179,11 +185,11 @@ def _wrong_in_cache(folder: Path) -> str:
         return f"its {MADE} cannot be read"
     if not made["key"].startswith(folder.name):
         return f"its {MADE} names another key"
-    weights, said = folder / WEIGHTS, made.get("weights")
-    if isinstance(said, str) and weights.is_file() and _sha256(weights) != said:
-        return f"its {WEIGHTS} is not the file that was written (sha256)"
-    if isinstance(said, str) and not weights.is_file():
-        return f"its {WEIGHTS} is gone"
+    file, said = _content(folder), made.get("weights")
+    if isinstance(said, str) and (folder / file).is_file() and _sha256(folder / file) != said:
+        return f"its {file} is not the file that was written (sha256)"
+    if isinstance(said, str) and not (folder / file).is_file():
+        return f"its {file} is gone"
     return ""
 
 

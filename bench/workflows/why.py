@@ -330,6 +330,7 @@ def _assumed(asked: Request, typed: Collection[str]) -> Iterator[str]:
         "augment": asked.augment,
         "augment_times": asked.augment_times if asked.augment else None,
         "checkpoint": asked.checkpoint,
+        "teacher_outputs": asked.teacher_outputs,
         "threads": asked.threads,
     }
     for name, value in options.items():

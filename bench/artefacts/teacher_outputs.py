@@ -1,0 +1,49 @@
+"""The outputs of a task's teacher: from the cache, or computed now in one pass over the training rows."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.artefacts.task_data import TaskData
+from bench.cache import keep
+from bench.data.checkpoints import sha256_of
+from bench.plan.teacher_outputs import FILE, OutputsPlan
+from bench.train.teacher_outputs import Part, TeacherOutputs, write_outputs
+
+
+def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
+    """What is known of the file in the cache, which is made where it is not there.
+
+    Raises:
+        CellError: a number of the teacher does not fit into the format.
+    """
+    progress, slot = task_data.progress, plan.slot
+
+    def write(folder: Path) -> dict[str, Any]:
+        teacher, data = task_data.teacher[0], task_data.train
+        begun = time.perf_counter()
+        with progress.task(f"{task_data.name}: outputs of the teacher, kept in {plan.number_format}") as update:
+            parts = write_outputs(
+                folder / FILE, teacher, data, plan.taps, plan.number_format, task_data.numerics, update
+            )
+        lengths = [len(tokens) for tokens in data.tokens]
+        return {
+            "weights": sha256_of(folder / FILE),
+            "seconds": round(time.perf_counter() - begun, 3),
+            "bytes": (folder / FILE).stat().st_size,
+            "tokens": sum(lengths),
+            "squared_lengths": sum(length**2 for length in lengths),
+            "taps": [part.as_dict() for part in parts],
+        }
+
+    if not slot.is_made:
+        _ = task_data.teacher  # it says by itself how far it is
+    return keep(slot, write, {"teacher": task_data.teacher[1]}, FILE, progress.say)
+
+
+def opened(task_data: TaskData, plan: OutputsPlan) -> TeacherOutputs:
+    """The outputs of a task's teacher, to be read."""
+    parts = [Part.of(body) for body in kept_outputs(task_data, plan)["taps"]]
+    return TeacherOutputs(plan.slot.folder / FILE, parts, plan.number_format, task_data.train)

@@ -1,0 +1,227 @@
+"""What a teacher answers to its training examples, computed once and read from a file in every epoch.
+
+The file has the examples one after the other, in the order of the data. Each has its taps in the order of their names, as
+plain numbers without padding. What an example has in the file depends on the teacher and on the fixed batches that it was
+computed in, and not on the batches that students are trained with.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bench.data.encoding import Encoded
+from bench.errors import CellError
+from bench.plan.teacher_outputs import ROWS_A_PASS, in_order
+from bench.train.loop import OnStep
+from bench.train.numerics import Numerics
+from methods.api import Batch, Out, Tap, Taps
+from methods.families import Cost, cost
+from methods.models import PackedModel
+from methods.packed import Layout, forward
+
+FORMATS: dict[str, np.dtype[Any]] = {"fp32": np.dtype("<f4"), "fp16": np.dtype("<f2")}
+"""What the numbers of a file may be."""
+
+
+def _powers(tap: Tap) -> int:
+    """How the numbers of an example grow with its length n: 0 not at all, 1 with n, 2 with n * n."""
+    return {"hidden": 1, "vectors": 1, "scores": 2}.get(tap.kind, 0)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tap of a file."""
+
+    tap: Tap
+    widths: tuple[int, ...]
+    """numbers for each example, token, or pair of tokens; several where a tap is several tensors"""
+
+    def numbers(self, length: int) -> int:
+        """Of an example with so many tokens."""
+        return int(sum(self.widths) * length ** _powers(self.tap))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.tap.kind,
+            "layer": self.tap.layer,
+            "pool": self.tap.pool,
+            "weights": self.tap.weights,
+            "widths": self.widths,
+        }
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Part:
+        """From :meth:`as_dict` after JSON."""
+        weights = tuple((int(layer), float(weight)) for layer, weight in body["weights"])
+        return cls(Tap(body["kind"], body["layer"], body["pool"], weights), tuple(body["widths"]))
+
+
+def write_outputs(
+    file: Path,
+    teacher: nn.Module,
+    data: Encoded,
+    taps: Taps,
+    number_format: str,
+    numerics: Numerics,
+    on_step: OnStep = lambda done, total: None,
+) -> list[Part]:
+    """Ask a teacher for these taps of all examples, and write them.
+
+    Raises:
+        CellError: a number does not fit into the format, or is none.
+    """
+    parts: list[Part] = []
+    teacher = teacher.to(numerics.device).eval()
+    starts = range(0, len(data), ROWS_A_PASS)
+    with file.open("wb") as stream, torch.no_grad():
+        for number, start in enumerate(starts, start=1):
+            batch = data.batch(range(start, min(start + ROWS_A_PASS, len(data))), numerics.device)
+            with numerics.autocast():
+                answer = forward(teacher, batch, taps)
+            values = {tap: _by_example(answer.layout, tap, answer[tap]) for tap in in_order(taps)}
+            if not parts:
+                length = batch.layout.lengths[0]
+                parts = [Part(tap, _widths(tap, of[0], length)) for tap, of in values.items()]
+            for row in range(len(batch.layout.lengths)):
+                for of in values.values():
+                    for tensor in of[row]:
+                        stream.write(_in_format(tensor, number_format).tobytes())
+            on_step(number, len(starts))
+    return parts
+
+
+def _widths(tap: Tap, tensors: Sequence[Tensor], length: int) -> tuple[int, ...]:
+    return tuple(tensor.numel() // length ** _powers(tap) for tensor in tensors)
+
+
+def _in_format(tensor: Tensor, number_format: str) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        found: np.ndarray = tensor.float().cpu().numpy().astype(FORMATS[number_format])
+    if not np.isfinite(found).all():
+        raise CellError(f"the teacher answers numbers that {number_format} cannot hold; keep its outputs in fp32")
+    return found
+
+
+def _by_example(layout: Layout, tap: Tap, value: Any) -> list[list[Tensor]]:
+    """What a pass read of one tap, cut into what belongs to each example, without padding."""
+    if tap.kind == "scores":
+        found: list[list[Tensor]] = [[] for _ in layout.lengths]
+        for chunk, scores_nHLL in zip(layout.chunks, value, strict=True):
+            for row, i in enumerate(chunk.sequences):
+                n = layout.lengths[i]
+                found[i] = [scores_nHLL[row, :, :n, :n]]
+        return found
+    tensors = value if isinstance(value, tuple) else (value,)
+    if _powers(tap) == 0:
+        return [[tensor[i] for tensor in tensors] for i in range(len(layout.lengths))]
+    cut = [tensor.split(list(layout.lengths)) for tensor in tensors]
+    return [[pieces[i] for pieces in cut] for i in range(len(layout.lengths))]
+
+
+class TeacherOutputs:
+    """A file of outputs, opened to be read for the batches of a training."""
+
+    def __init__(self, file: Path, parts: Sequence[Part], number_format: str, data: Encoded) -> None:
+        """
+        Args:
+            data: the examples that it is of, in their order.
+
+        Raises:
+            CellError: the file is not of these examples.
+        """
+        self.parts, self.dtype = {part.tap: part for part in parts}, FORMATS[number_format]
+        self.lengths = [len(tokens) for tokens in data.tokens]
+        sizes = [sum(part.numbers(n) for part in parts) for n in self.lengths]
+        self._starts = [0, *accumulate(sizes)]
+        self._rows = {number: row for row, number in enumerate(data.ids)}
+        if len(self._rows) != len(self.lengths):
+            raise CellError("two training examples have the same number, so kept outputs cannot be found by it")
+        if file.stat().st_size != self._starts[-1] * self.dtype.itemsize:
+            raise CellError(f"{file.name}: these are the outputs of other examples")
+        self._file = os.open(file, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._file)
+
+    def has(self, batch: Batch, taps: Taps) -> bool:
+        """Whether it has all this of a batch whose tokens nobody hid or filled."""
+        layout = batch.layout
+        return (
+            taps <= self.parts.keys()
+            and batch.masked_positions is None
+            and layout.real == layout.lengths
+            and [self.lengths[self._rows[number]] for number in batch.example_ids] == list(layout.lengths)
+        )
+
+    def answer(self, batch: Batch, taps: Taps) -> Out:
+        """The same as a pass over the batch, read from the file."""
+        rows = [self._rows[number] for number in batch.example_ids]
+        values: dict[Tap, Any] = {}
+        for tap in in_order(taps):
+            read = [self._read(row, tap) for row in rows]
+            values[tap] = self._assembled(batch.layout, self.parts[tap], read)
+        return Out(batch.layout, values)
+
+    def _read(self, row: int, tap: Tap) -> np.ndarray:
+        """The numbers of one tap of one example, float32."""
+        length, before = self.lengths[row], 0
+        for other, part in self.parts.items():
+            if other == tap:
+                break
+            before += part.numbers(length)
+        size = self.dtype.itemsize
+        wanted = self.parts[tap].numbers(length) * size
+        found = os.pread(self._file, wanted, (self._starts[row] + before) * size)
+        if len(found) != wanted:
+            raise CellError("the file of the teacher's outputs was cut off while it was read")
+        return np.frombuffer(found, self.dtype).astype(np.float32)
+
+    @staticmethod
+    def _assembled(layout: Layout, part: Part, read: Sequence[np.ndarray]) -> Any:
+        """The tensors of a tap as a pass over the batch has them."""
+        if part.tap.kind == "scores":
+            (heads,) = part.widths
+            chunks = []
+            for chunk in layout.chunks:
+                scores_nHLL = torch.zeros(len(chunk.sequences), heads, chunk.longest, chunk.longest)
+                for row, i in enumerate(chunk.sequences):
+                    n = layout.lengths[i]
+                    scores_nHLL[row, :, :n, :n] = torch.from_numpy(read[i]).view(heads, n, n)
+                chunks.append(scores_nHLL.to(layout.device))
+            return tuple(chunks)
+        if _powers(part.tap) == 0:
+            return torch.from_numpy(np.stack(read)).to(layout.device)
+        tensors = []
+        before = 0
+        for width in part.widths:
+            cut = [
+                one[before * n : (before + width) * n].reshape(n, width)
+                for one, n in zip(read, layout.lengths, strict=True)
+            ]
+            tensors.append(torch.from_numpy(np.concatenate(cut)).to(layout.device))
+            before += width
+        return tuple(tensors) if part.tap.kind == "vectors" else tensors[0]
+
+
+class KeptTeacher(PackedModel):
+    """A teacher that reads its outputs from a file where it can, and answers by itself where it cannot."""
+
+    def __init__(self, teacher: nn.Module, outputs: TeacherOutputs) -> None:
+        super().__init__()
+        self.teacher, self.outputs = teacher, outputs
+
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        if not self.training and self.outputs.has(batch, taps):
+            return self.outputs.answer(batch, taps)
+        return forward(self.teacher, batch, taps)
+
+    def cost(self) -> Cost:
+        return cost(self.teacher)

@@ -1,0 +1,199 @@
+"""Outputs of the teacher kept in a file: what is read back is what a pass gives, and trainings say that they read it."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.cache import cache_root
+from bench.errors import CellError
+from bench.plan.teacher_outputs import FILE
+from bench.record.store import Store
+from bench.train.numerics import Numerics
+from bench.train.teacher_outputs import FORMATS, KeptTeacher, Part, TeacherOutputs, write_outputs
+from methods.packed import forward
+from methods.taps import LOGITS, hidden, pooled, scores, vectors
+
+TAPS = LOGITS | hidden(0, 2, 3) | scores(1, 3) | vectors(2) | pooled(3, "cls", "max") | pooled({1: 0.5, 2: 0.5}, "mean")
+SMALL = f"{tiny.SHAPE}:start=random"
+
+
+def teacher():
+    return tiny.classifier(seed=5).eval()
+
+
+def kept(folder, data, number_format="fp32", taps=TAPS, model=None):
+    file = folder / FILE
+    parts = write_outputs(file, model or teacher(), data, taps, number_format, Numerics())
+    return TeacherOutputs(file, [Part.of(part.as_dict()) for part in parts], number_format, data)
+
+
+def flat(value):
+    return torch.cat([one.flatten() for one in value]) if isinstance(value, tuple) else value.flatten()
+
+
+def masked(batch, tap, value):
+    """Scores without what their padding holds; all else as it is."""
+    if tap.kind != "scores":
+        return flat(value)
+    return flat(
+        tuple(
+            one * chunk.mask_nL[:, None, :, None] * chunk.mask_nL[:, None, None, :]
+            for one, chunk in zip(value, batch.layout.chunks, strict=True)
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def data(teacher_folder):
+    return tiny.encoded(teacher_folder, rows=45)
+
+
+@pytest.fixture(scope="module", params=list(FORMATS))
+def outputs(request, data, tmp_path_factory):
+    return request.param, kept(tmp_path_factory.mktemp("outputs"), data, request.param)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_what_is_read_of_any_batch_is_what_a_pass_over_it_gives(outputs, data, drawn):
+    number_format, file = outputs
+    rows = drawn.draw(st.lists(st.integers(0, len(data) - 1), min_size=1, max_size=20))
+    taps = frozenset(drawn.draw(st.sets(st.sampled_from(sorted(TAPS)), min_size=1)))
+    batch = data.batch(rows)
+    model = KeptTeacher(teacher(), file).eval()
+    with torch.no_grad():
+        read, passed = forward(model, batch, taps), forward(teacher(), batch, taps)
+    assert set(read.values) == set(passed.values) == taps
+    near = 2e-6 if number_format == "fp32" else 2e-3
+    for tap in taps:
+        assert [one.shape for one in read[tap]] == [one.shape for one in passed[tap]], tap
+        ours, theirs = masked(batch, tap, read[tap]), masked(batch, tap, passed[tap])
+        assert torch.allclose(ours, theirs, atol=near, rtol=near), tap
+        assert ours.dtype == torch.float32
+
+
+def test_a_file_depends_on_the_order_of_the_rows_alone(data, tmp_path):
+    made = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        kept(tmp_path / name, data)
+        made.append((tmp_path / name / FILE).read_bytes())
+    assert made[0] == made[1]
+
+
+def test_the_teacher_answers_by_itself_where_the_file_does_not_know(data, tmp_path):
+    """Another tap, filled sequences, hidden tokens, dropout: each would be another answer."""
+    from dataclasses import replace
+
+    from bench.data.padding import pad_batch
+
+    model = KeptTeacher(teacher(), kept(tmp_path, data, taps=LOGITS)).eval()
+    batch = data.batch([3, 1])
+    with torch.no_grad():
+        assert torch.equal(forward(model, batch, hidden(1))[next(iter(hidden(1)))], forward(teacher(), batch, hidden(1)).hidden(1))  # fmt: skip
+    assert not model.outputs.has(pad_batch(batch, data, 32), LOGITS)
+    assert not model.outputs.has(replace(batch, masked_positions=torch.tensor([1])), LOGITS)
+    assert model.outputs.has(batch, LOGITS)
+    with torch.no_grad():
+        noisy = forward(model.train(), batch, LOGITS).logits
+    assert not torch.equal(noisy, model.outputs.answer(batch, LOGITS).logits)
+
+
+def test_a_number_that_fp16_cannot_hold_is_refused(data, tmp_path):
+    model = teacher()
+    with torch.no_grad():
+        model.classifier.bias.fill_(1e6)
+    with pytest.raises(CellError, match="keep its outputs in fp32"):
+        kept(tmp_path, data, "fp16", LOGITS, model)
+    kept(tmp_path, data, "fp32", LOGITS, model)
+
+
+def test_a_file_of_other_examples_is_refused(data, teacher_folder, tmp_path):
+    outputs = kept(tmp_path, data)
+    other = tiny.encoded(teacher_folder, rows=44)
+    with pytest.raises(CellError, match="other examples"):
+        TeacherOutputs(tmp_path / FILE, list(outputs.parts.values()), "fp32", other)
+
+
+ROWS = f"finetune:{SMALL},kd:{SMALL},tinybert:{SMALL},microbert:{SMALL}"
+
+
+@pytest.fixture
+def typed(glue_folder, teacher_folder, tmp_path):
+    return (
+        *("run", "--tasks", "rte,sst2", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 3, "--seeds", "0,1"),
+        *("--results", tmp_path / "r", "--reports", tmp_path / "p", "--threads", 1),
+    )  # fmt: skip
+
+
+def by_row(root):
+    return {
+        (r.cell.label, r.cell.tasks[0], r.cell.seed): r for r in Store(root).records() if r.cell.method != "teacher"
+    }
+
+
+@pytest.mark.slow
+def test_a_run_reads_the_outputs_and_says_so(bench, typed, tmp_path):
+    for words in ((), ("--teacher-outputs", "fp32")):
+        done = bench(*typed, "--methods", ROWS, *words)
+        assert done.returncode == 0, done.stderr
+    assert "teacher outputs: fp32, 2 files to make" in done.stderr
+    found = by_row(tmp_path / "r")
+    reading = {where: record for where, record in found.items() if record.cell.teacher_outputs}
+    assert {label.split(":")[0] for label, *_ in reading} == {"kd", "tinybert", "microbert"}
+    assert all(label.endswith(" (fp32 outputs)") for label, *_ in reading)
+    for (label, task, seed), record in reading.items():
+        plain = found[label.removesuffix(" (fp32 outputs)"), task, seed]
+        assert record.key != plain.key
+        for stage, curves in plain.terms.items():
+            for term, values in curves.items():
+                assert record.terms[stage][term] == pytest.approx(values, rel=2e-3, abs=2e-4), (label, term)
+        made = record.artefacts["teacher_outputs"]
+        assert made["bytes"] > 0
+        assert made["format"] == "fp32"
+        assert 0 < record.train.flops_teacher <= plain.train.flops_teacher / 3 * (1 + 1e-9)
+    assert len({(task, record.train.flops_teacher) for (_, task, _), record in reading.items()}) == 2, "one pass a task"
+    assert len(list((cache_root() / "teacher-outputs").glob("*/outputs.bin"))) == 2
+    (report,) = (tmp_path / "p").glob("*/*/README.md")
+    assert "--teacher-outputs fp32" in report.read_text()
+    assert "nothing is broken" in bench("store", "verify", "--results", tmp_path / "r").stdout
+    why = bench("why", record.key[:12], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
+    assert "a run finds this record" in why.stdout, why.stdout + why.stderr
+    again = bench(*typed, "--methods", ROWS, "--teacher-outputs", "fp32")
+    assert "plan: 18 cells: 18 there" in again.stderr
+    assert by_row(tmp_path / "r").keys() == found.keys()
+
+
+def test_a_damaged_file_is_made_again(bench, typed, tmp_path):
+    rows = f"kd:{SMALL},pkd:layers=2"
+    words = [*typed, "--methods", rows, "--teacher-outputs", "fp16"]
+    words[words.index("rte,sst2")] = "rte"
+    words[words.index("0,1")] = "0"
+    done = bench(*words)
+    assert done.returncode == 0, done.stderr
+    before = {where: record.weights for where, record in by_row(tmp_path / "r").items()}
+    (file,) = (cache_root() / "teacher-outputs").glob("*/outputs.bin")
+    good = file.read_bytes()
+    file.write_bytes(b"\0" * len(good))
+    from bench import cache
+
+    cache._CHECKED.clear()
+    done = bench(*words, "--rerun")
+    assert done.returncode == 0, done.stderr
+    assert "is damaged and made again" in done.stdout + done.stderr
+    assert file.read_bytes() == good
+    assert {where: record.weights for where, record in by_row(tmp_path / "r").items()} == before
+
+
+def test_too_large_a_file_is_bad_input(bench, typed):
+    done = bench(*typed, "--methods", f"tinybert:{SMALL}", "--teacher-outputs", "fp32", "--teacher-outputs-limit", 1e-6)
+    assert done.returncode == 2
+    assert "--teacher-outputs-limit" in done.stderr
+    assert "rte" in done.stderr
+    done = bench(*typed, "--methods", f"tinybert:{SMALL}", "--teacher-outputs", "fp8")
+    assert done.returncode == 2
+    assert "fp32, fp16" in done.stderr
