@@ -80,7 +80,7 @@ def check(
 
 
 @app.command(
-    epilog="Example: python -m bench verify e08b4374 --results results/reference --data sample --teacher embedded"
+    epilog="Example: python -m bench verify 7a8e8b41 --results results/reference --data sample --teacher embedded"
 )
 @takes("data", "teacher", "results", "device", "corpus", "corpus_tokens", "offline", data="sample", teacher="embedded")
 def verify(

@@ -79,7 +79,7 @@ def list_(
     return 1 if wrong else 0
 
 
-@app.command(epilog="Example: python -m bench show e08b4374 --results results/reference")
+@app.command(epilog="Example: python -m bench show 7a8e8b41 --results results/reference")
 def show(
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
     results: Results = Path("results/runs"),
@@ -309,7 +309,7 @@ def profile(
 
 
 @app.command(
-    epilog="Example: python -m bench why e08b4374 --results results/reference --data sample --teacher embedded --threads 1"
+    epilog="Example: python -m bench why 7a8e8b41 --results results/reference --data sample --teacher embedded --threads 2"
 )
 @takes(
     *(name for name in REQUEST if name not in ("seeds", "reports", "yes")),
