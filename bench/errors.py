@@ -52,11 +52,16 @@ class CellError(BenchError):
     """A guard stopped one training: loss not a number, a term without gradient, empty attention ..."""
 
 
+def nearest(given: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """The known name that is most like the given one; "" where none is at least so much alike, from 0 to 1."""
+    return next(iter(difflib.get_close_matches(given, list(known), n=1, cutoff=alike)), "")
+
+
 def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
     """The error for a name that does not exist, with the nearest one that does."""
     known = list(known)
-    near = difflib.get_close_matches(given, known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    near = nearest(given, known)
+    hint = f"did you mean {near!r}? " if near else ""
     return InputError(f"no {kind} is called {given!r}; {hint}known: {', '.join(known)}")
 
 
@@ -89,8 +94,8 @@ def unknown_row(row: str, known: Iterable[str], where: object) -> InputError:
         where: the folder of the records.
     """
     known = sorted(known)
-    near = difflib.get_close_matches(row, known, n=1)
-    said = [f"did you mean {near[0]!r}?"] if near else []
+    near = nearest(row, known)
+    said = [f"did you mean {near!r}?"] if near else []
     if len(known) <= LISTED:
         said.append(f"there are: {', '.join(known) or 'none'}")
     elif not near:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from bench.data import sample_suite
 from bench.data.hub import downloaded
 from bench.data.table_files import Split, read
 from bench.data.tasks import EvaluationSet, Task
-from bench.errors import InputError
+from bench.errors import InputError, nearest
 
 HUB_REPOSITORY = "nyu-mll/glue"
 
@@ -203,8 +202,8 @@ def source_for(task: Task, data: str, offline: bool) -> Source:
         return hub_folder(tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline)
     root = Path(data).expanduser()
     if not root.is_dir():
-        near = difflib.get_close_matches(data, ("hub", "sample", "auto"), n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        near = nearest(data, ("hub", "sample", "auto"))
+        hint = f"did you mean {near!r}? " if near else ""
         raise InputError(
             f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with GLUE's parquet files"
         )

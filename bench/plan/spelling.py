@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import methods
-from bench.errors import InputError, unknown
+from bench.errors import InputError, nearest, unknown
 from bench.plan import stage_settings
 from bench.plan.plugins import method_class
 
@@ -190,8 +189,8 @@ def parse_of(method: type, text: str) -> MethodRow:
         elif equals:
             raise unknown(f"setting of {name}", key, sorted({*offered, PACE}))
         else:
-            near = difflib.get_close_matches(part, [*offered, "ablate"], n=1)
-            hint = f"; did you mean {near[0] + ('=...' if near[0] != 'ablate' else '')!r}?" if near else ""
+            near = nearest(part, [*offered, "ablate"])
+            hint = f"; did you mean {near + ('=...' if near != 'ablate' else '')!r}?" if near else ""
             raise InputError(f"{text}: {part!r} is neither setting=value nor -term nor ablate{hint}")
     try:
         made = method(**settings)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
-from bench.errors import LISTED, InputError
+from bench.errors import LISTED, InputError, nearest
 from bench.record import answers
 from bench.record.cell import Cell, record_key
 from bench.record.freshness import Freshness
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 KEY_DIGITS = 16
+ALIKE = 0.75
+"""How much of a key has to be right, at least, for another one to be suggested."""
 POINTER = "current"
 ATTEMPT = re.compile(r"attempt-([0-9]{1,9})\.json")
 CELLS = "*/*/*/*"
@@ -256,7 +258,11 @@ class Store:
         if not found and key and (aside := [n for n in self.notes if n.path.parent.name.startswith(key[:KEY_DIGITS])]):
             raise InputError(f"no record of {key} can be used; {aside[0].sentence()}")
         if not found:
-            raise InputError(f"no record in {self.root} has a key that begins with {key}; `report` lists what is there")
+            near = nearest(key, {r.key[: len(key)] for r in self.records()}, ALIKE)
+            hint = f"did you mean {near}? " if near else ""
+            raise InputError(
+                f"no record in {self.root} has a key that begins with {key}; {hint}`report` lists what is there"
+            )
         if len(found) > 1:
             listed = [
                 f"{r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in found[:LISTED]

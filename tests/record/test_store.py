@@ -10,6 +10,7 @@ import factories
 import numpy as np
 import pytest
 
+from bench.errors import InputError
 from bench.record.schema import load
 from bench.record.store import Store, slug, write_atomically
 
@@ -80,3 +81,16 @@ def test_slugs_are_file_names(text):
     assert made
     assert "/" not in made
     assert not made.startswith(".")
+
+
+def test_a_misspelt_key_gets_the_nearest_one(tmp_path):
+    store = Store(tmp_path)
+    written = factories.record("kd")
+    store.write(written)
+    key = written.key[:12]
+    wrong = key[:5] + ("0" if key[5] != "0" else "1") + key[6:]
+    with pytest.raises(InputError, match=f"did you mean {key}"):
+        store.one(wrong)
+    with pytest.raises(InputError) as nothing_alike:
+        store.one("zzzzzzzz")
+    assert "did you mean" not in str(nothing_alike.value)
