@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from bench.plan.spelling import MethodRow
 from bench.record.recipe import Recipe
@@ -94,16 +94,15 @@ def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
 
 
 class Students:
-    """Cost and weights of students, built to be counted: once a row, not once a cell."""
+    """Cost and weights of students, built to be counted: once a row and process, not once a cell."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, int, str], tuple[Cost, int]] = {}
+    _known: ClassVar[dict[tuple[type, str, int, str], tuple[Cost, int]]] = {}
 
     def of(self, row: MethodRow, task: TaskPlan) -> tuple[Cost, int]:
         from bench.plan.untrained import student_counts
 
         labels = task.task.num_labels
-        same = (row.spelling, labels, task.checkpoint.sha256)
+        same = (type(row.method), row.spelling, labels, task.checkpoint.sha256)
         if same not in self._known:
             self._known[same] = student_counts(row.method, task.checkpoint.config, labels)
         return self._known[same]

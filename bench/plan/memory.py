@@ -181,10 +181,17 @@ def _row(planned: Planned) -> MethodRow:
     return planned.row
 
 
+_TEACHERS: dict[tuple[str, int], nn.Module] = {}
+"""sha256 of the checkpoint, and labels -> the teacher"""
+
+
 def _teacher(checkpoint: Checkpoint, labels: int) -> nn.Module:
     from bench.plan.untrained import teacher_model
 
-    return teacher_model(checkpoint.config, labels, "meta")  # type: ignore[no-any-return]
+    same = (checkpoint.sha256, labels)
+    if same not in _TEACHERS:
+        _TEACHERS[same] = teacher_model(checkpoint.config, labels, "meta")
+    return _TEACHERS[same]
 
 
 def _modules(of: nn.Module | Student) -> list[nn.Module]:
@@ -369,17 +376,22 @@ def _shared_bytes(plan: Plan, task: TaskPlan, rows: Iterable[Planned]) -> int:
     return sum(_bytes_of_artefact(entry) for entry in plan.artefacts.with_inputs(shared) if entry.is_kept)
 
 
+_BYTES: dict[tuple[Artefact, str, int], int] = {}
+"""artefact, sha256 of the teacher's checkpoint, labels -> bytes of its tensors"""
+
+
 def _bytes_of_artefact(entry: ArtefactPlan) -> int:
-    return _blank_bytes(entry, [entry.artefact])
+    return _blank_bytes(entry.artefact, entry.checkpoint, entry.setup({}).num_labels)
 
 
-def _blank_bytes(entry: ArtefactPlan, artefacts: Sequence[Artefact]) -> int:
-    """Of these artefacts for the task of one of them."""
+def _blank_bytes(artefact: Artefact, checkpoint: Checkpoint, labels: int) -> int:
     import torch
 
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        blank = [one.blank(entry.checkpoint.config, entry.setup({}).num_labels) for one in artefacts]
-    return sum(_summed(tensors.values()) for tensors in blank)
+    same = (artefact, checkpoint.sha256, labels)
+    if same not in _BYTES:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            _BYTES[same] = _summed(artefact.blank(checkpoint.config, labels).values())
+    return _BYTES[same]
 
 
 def _making_bytes(entry: ArtefactPlan) -> int:
@@ -394,7 +406,7 @@ def _making_bytes(entry: ArtefactPlan) -> int:
         held = [reading + _bytes(teacher) + _bytes_of_artefact(entry)] if reading else held
         training = training_of(entry)
         if training is not None:
-            built_from = _blank_bytes(entry, entry.parts)
+            built_from = sum(_blank_bytes(part, entry.checkpoint, labels) for part in entry.parts)
             held.append(built_from + _training_bytes(training, teacher, entry.text, config.vocab_size))
     if entry.task is not None and entry.asks_teachers:
         # a teacher's gradients too, where they are asked for

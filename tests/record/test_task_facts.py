@@ -44,7 +44,8 @@ def test_committed_records_say_their_task_and_keep_their_keys():
     for file in COMMITTED[::7]:
         text = file.read_text()
         record = load(text, str(file))
-        assert "task" not in json.loads(text), "committed records are not rewritten"
+        if "sample-v1" not in file.parts:  # those of the sample suite are younger than the field
+            assert "task" not in json.loads(text), "committed records are not rewritten"
         assert record.task == facts_of(GLUE[record.cell.tasks[0]])
         assert (record.key, record.train_key) == (record_key(record.cell, record.point), train_key(record.cell))
 
