@@ -10,7 +10,7 @@ from bench.artefacts.task_data import TaskData
 from bench.cache import keep
 from bench.data.checkpoints import sha256_of
 from bench.plan.teacher_outputs import FILE, OutputsPlan
-from bench.train.teacher_outputs import Part, TeacherOutputs, write_outputs
+from bench.train.teacher_outputs import Part, TeacherOutputs, Wanted, write_outputs
 
 
 def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
@@ -25,9 +25,8 @@ def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
         teacher, data = task_data.teacher[0], task_data.train
         begun = time.perf_counter()
         with progress.task(f"{task_data.name}: outputs of the teacher, kept in {plan.number_format}") as update:
-            parts = write_outputs(
-                folder / FILE, teacher, data, plan.taps, plan.number_format, task_data.numerics, update
-            )
+            wanted = Wanted(plan.taps, plan.number_format)
+            parts = write_outputs(folder / FILE, teacher, data, wanted, task_data.numerics, update)
         lengths = [len(tokens) for tokens in data.tokens]
         return {
             "weights": sha256_of(folder / FILE),
