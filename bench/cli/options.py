@@ -24,10 +24,17 @@ Tasks = Annotated[
 Data = Annotated[
     str,
     typer.Option(
-        help="Where the examples come from: hub, sample, auto, or a folder with <task>/<split>-00000-of-00001.parquet."
+        help="Where the examples come from: hub; sample (generated sentences); a folder with "
+        "<task>/<split>-00000-of-00001.parquet; or auto, which takes the hub on a machine with an accelerator, else sample."
     ),
 ]
-Teacher = Annotated[str, typer.Option(help="The teacher: a name on the hub, a folder, embedded, or auto.")]
+Teacher = Annotated[
+    str,
+    typer.Option(
+        help="The teacher: a name on the hub; a folder; embedded (a small model from a package); or auto, which takes "
+        "bert-base-uncased on a machine with an accelerator, else embedded."
+    ),
+]
 Results = Annotated[Path, typer.Option(help="Folder of the records.")]
 Reports = Annotated[Path, typer.Option(help="Folder of the reports.")]
 Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda, mps ...")]

@@ -248,6 +248,11 @@ def _mean(scores: Scores, label: str) -> Cell:
     return Cell(f"{mean:.1f}", value=mean, bold=is_best or label in scores.alike)
 
 
+def _leaves_early(group: Group) -> bool:
+    """Whether the sequences of some row leave at different layers: its FLOPs are those of an average one."""
+    return any(r.sizes is not None and r.sizes.expected_macs for r in group.records)
+
+
 def _notes(scores: Scores) -> list[str]:
     group, said = scores.group, []
     seeds = sorted({len(group.values(s, c)) for s in scores.students for c in group.columns} - {0})
@@ -262,7 +267,8 @@ def _notes(scores: Scores) -> list[str]:
                 if len(seeds) > 1
                 else ""
             )
-            + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)."
+            + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)"
+            + ("; of a row whose sequences leave early, of an average sequence." if _leaves_early(group) else ".")
         )
     if scores.alike:
         said.append(

@@ -84,7 +84,7 @@ def _ratios(group: Group, label: str, columns: Sequence[Column], sound: Sequence
     }
     name = f"{label}, % of teacher"
     if ratios and not cheaper(group, label):
-        note = Footnote(f"{label} is not cheaper than its teacher, so no retention is printed")
+        note = Footnote(f"{label} needs no fewer FLOPs than its teacher, so no retention is printed")
         dashes = [Cell(DASH) for _ in range(len(columns) + 1)]
         return Line(name, tuple(dashes), f"{group.called(label)}, % of teacher", (note,))
     cells = [_ratio(group, label, c, ratios) for c in columns]

@@ -89,9 +89,10 @@ def retentions(group: Group, answered: Mapping[Column, Resampled], kept: float =
         frame.Column("ratio of means"),
     )
     note = (
-        f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. keeps: the whole interval "
-        f"is above {100 * kept:g} %. loses: the whole interval is below. {UNCLEAR}: the interval has {100 * kept:g} % inside, so that "
-        f"these examples and seeds decide neither. refused: not comparable, for the reason in the footnote."
+        f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
+        f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
+        f"{UNCLEAR}: the interval has {100 * kept:g} % inside, so that these examples and seeds decide neither. "
+        f"refused: not comparable, for the reason in the footnote."
     )
     notes = (note + (LEFT_OUT if len(sound) < len(columns) else ""),)
     return Frame("Retention with intervals", heads, tuple(lines), notes, file=KEPT_OF_THE_TEACHER)
