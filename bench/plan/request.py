@@ -19,8 +19,8 @@ CHECKPOINTS = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 OPTION_OF = {rule: option for option, rule in CHECKPOINTS.items()}
 PRECISIONS = ("fp32", "bf16")
 RECIPES = ("common", "paper")
-OUTPUT_FORMATS = ("", "fp32", "fp16")
-"""What --teacher-outputs takes; "" where it is not typed."""
+OUTPUT_FORMATS = {"fp32": "<f4", "fp16": "<f2"}
+"""What --teacher-outputs takes -> numpy's name of such a number."""
 NUMBERS = {"batch_size": (1, 4096), "max_length": (8, 4096)}
 """Numbers of the students' recipe that a request may set -> the least and the most. A teacher keeps the recipe's."""
 DIGITS = 9
@@ -111,10 +111,10 @@ class Request:
             ("precision", self.precision, PRECISIONS),
             ("optimizer", self.optimizer, OPTIMIZERS),
             ("checkpoint", self.checkpoint, CHECKPOINTS),
-            ("teacher-outputs", self.teacher_outputs, OUTPUT_FORMATS),
+            ("teacher-outputs", self.teacher_outputs or None, OUTPUT_FORMATS),
         ):
             if value is not None and value not in known:
-                raise InputError(f"--{name} {value}: choose one of {', '.join(filter(None, known))}")
+                raise InputError(f"--{name} {value}: choose one of {', '.join(known)}")
         if not self.teacher_outputs_limit > 0:
             raise InputError(f"--teacher-outputs-limit {self.teacher_outputs_limit:g}: should be above 0 gigabytes")
 

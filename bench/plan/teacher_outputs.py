@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bench.cache import Slot
 from bench.errors import InputError
 from bench.plan.extents import lengths_of
+from bench.plan.request import OUTPUT_FORMATS
 from bench.plan.spelling import MethodRow
 from bench.record.code_hash import code_of
 from bench.record.keys import SCHEMA, digest
@@ -69,7 +72,7 @@ class OutputsPlan:
         """Of the file, estimated from the lengths of some examples."""
         lengths = lengths_of(self.task)
         a_row = sum(self._numbers(tap, length) for tap in self.taps for length in lengths) / len(lengths)
-        size = {"fp32": 4, "fp16": 2}[self.number_format]
+        size = np.dtype(OUTPUT_FORMATS[self.number_format]).itemsize
         times = 1 + self.task.augmentation.times if self.task.augmentation else 1
         return round(size * a_row * len(self.task.train) * times)
 

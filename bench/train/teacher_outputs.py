@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from bench.data.encoding import Encoded
 from bench.errors import CellError
+from bench.plan.request import OUTPUT_FORMATS
 from bench.plan.teacher_outputs import ROWS_A_PASS, in_order
 from bench.train.loop import OnStep
 from bench.train.numerics import Numerics
@@ -29,7 +30,7 @@ from methods.families import Cost, cost
 from methods.models import PackedModel
 from methods.packed import Layout, forward
 
-FORMATS: dict[str, np.dtype[Any]] = {"fp32": np.dtype("<f4"), "fp16": np.dtype("<f2")}
+FORMATS: dict[str, np.dtype[Any]] = {name: np.dtype(number) for name, number in OUTPUT_FORMATS.items()}
 """What the numbers of a file may be."""
 
 
