@@ -9,6 +9,7 @@ take until it counts as a hang (600). FAULTS_KEEP=1 keeps the folders of points 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import random
 import shutil
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 os.environ["HF_HUB_OFFLINE"] = "1"  # nothing here asks a hub
@@ -25,19 +27,26 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # nothing here asks a hub
 import fault_library
 from forked import BAD, Outcome, each
 
+if TYPE_CHECKING:
+    import kills
+
 SECONDS, SEED = float(os.environ.get("FAULTS_SECONDS", "1500")), int(os.environ.get("FAULTS_SEED", "0"))
 POINTS = os.environ.get("FAULTS_POINTS", "")
 JOBS = int(os.environ.get("FAULTS_JOBS", str(os.cpu_count() or 1)))
 PARTS = {
-    "enumeration": ("kills before every file operation and within every write", 0.40),
+    "enumeration": ("kills before every file operation and within every write", 0.30),
     "phases": ("kills by phase: SIGKILL, SIGTERM, Ctrl-C", 0.15),
+    "embedded": ("the same with the embedded teacher", 0.10),
     "workers": ("kills of a driver and its two workers", 0.10),
     "runners": ("four runners on one folder", 0.10),
     "files": ("file systems that fail", 0.20),
     "vanished": ("a folder that is gone for a while", 0.05),
 }
 """Name -> what it is, and its share of the time. What a part leaves of its time the next ones have."""
-BY_PHASE, OF_WORKERS = 200, 20
+SUBJECTS = dict.fromkeys(PARTS, "with start") | {"files": "without start", "vanished": "without start"}
+SUBJECTS |= {"embedded": "embedded"}
+"""Part -> which run it is about."""
+BY_PHASE, EMBEDDED, OF_WORKERS = 200, 20, 20
 IMPORTED = (
     "datasets",
     "jinja2",
@@ -104,17 +113,15 @@ def _parts(work: Path) -> Iterable[Part]:
     wanted = [one for one in os.environ.get("FAULTS_PARTS", ",".join(PARTS)).split(",") if one]
     inputs = tiny_run.prepared(work / "inputs")
     rng = random.Random(SEED)
-    known = small = None
-    if set(wanted) - {"files", "vanished"}:
-        known = kills.unbroken(tiny_run.TinyRun(inputs, tiny_run.WITH_START), work)
-        print(
-            f"a run of {len(known.facts)} records: {len(known.operations)} operations ({kills.shown_operations(known)})"
-        )
-    if {"files", "vanished"} & set(wanted):
-        small = kills.unbroken(tiny_run.TinyRun(inputs, tiny_run.WITHOUT_START), work)
-        print(
-            f"a run of {len(small.facts)} records: {len(small.operations)} operations ({kills.shown_operations(small)})"
-        )
+    subjects = {
+        "with start": tiny_run.TinyRun(inputs, tiny_run.WITH_START),
+        "without start": tiny_run.TinyRun(inputs, tiny_run.WITHOUT_START),
+        "embedded": tiny_run.TinyRun(inputs, tiny_run.EMBEDDED, is_embedded=True),
+    }
+    known = {}
+    for subject in sorted({SUBJECTS[name] for name in wanted} - _not_here()):
+        known[subject] = one = kills.unbroken(subjects[subject], work)
+        print(f"{subject}: {len(one.facts)} records, {len(one.operations)} operations ({kills.shown_operations(one)})")
     end = time.monotonic() + SECONDS
     shares = sum(share for name, (_, share) in PARTS.items() if name in wanted)
     for name, (title, share) in PARTS.items():
@@ -125,15 +132,17 @@ def _parts(work: Path) -> Iterable[Part]:
         shares -= share
         if name in ("enumeration", "files") and not fault_library.is_loaded():
             part.skipped = "no C compiler"
+        elif SUBJECTS[name] not in known:
+            part.skipped = "the package of the embedded teacher is not installed"
         elif name == "runners":
-            seeds = many_runners.seeds_for(until - begun, known.took)
+            seeds = many_runners.seeds_for(until - begun, known[SUBJECTS[name]].took)
             kills_ = max(1, many_runners.KILLS * seeds // many_runners.SEEDS)
             run = many_runners.of_cells(inputs, seeds)
             expected, seconds = many_runners.alone(run, work)
             part.title, part.planned = f"four runners, {len(expected)} cells, {kills_} kills", 1
             part.outcomes.append(many_runners.killed(run, expected, seconds, work, rng, kills_))
         else:
-            points = [one for one in _points(name, known, small, work, rng) if POINTS in one[0]]
+            points = [one for one in _points(name, known[SUBJECTS[name]], work, rng) if POINTS in one[0]]
             part.planned = len(points)
             for one in each(points, until, JOBS, work):
                 part.outcomes.append(one)
@@ -144,7 +153,14 @@ def _parts(work: Path) -> Iterable[Part]:
         yield part
 
 
-def _points(name: str, known: object, small: object, work: Path, rng: random.Random) -> list:
+def _not_here() -> set[str]:
+    """The subjects that cannot be run on this machine."""
+    from bench.data.checkpoints import EMBEDDED_PACKAGE
+
+    return set() if importlib.util.find_spec(EMBEDDED_PACKAGE) else {"embedded"}
+
+
+def _points(name: str, known: kills.Unbroken, work: Path, rng: random.Random) -> list[kills.Point]:
     import file_faults
     import kills
 
@@ -152,11 +168,13 @@ def _points(name: str, known: object, small: object, work: Path, rng: random.Ran
         return kills.by_enumeration(known, work, rng)
     if name == "phases":
         return kills.by_phase(known, work, rng, BY_PHASE)
+    if name == "embedded":
+        return kills.by_phase(known, work, rng, EMBEDDED, "embedded ")
     if name == "workers":
         return kills.of_workers(known, work, rng, OF_WORKERS)
     if name == "files":
-        return file_faults.all_points(small, work, rng)
-    return file_faults.vanished(small, work)
+        return file_faults.all_points(known, work, rng)
+    return file_faults.vanished(known, work)
 
 
 def _import_all() -> None:

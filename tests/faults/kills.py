@@ -157,15 +157,15 @@ def writes_to(file: int) -> Tell:
     return lambda phase, what: os.write(file, f"{phase} {what} {time.monotonic()}\n".encode()) and None
 
 
-def by_phase(known: Unbroken, work: Path, rng: random.Random, count: int) -> list[Point]:
-    """So many kills of a run in one process, the same number of each phase and signal."""
+def by_phase(known: Unbroken, work: Path, rng: random.Random, count: int, title: str = "") -> list[Point]:
+    """So many kills of a run in one process, the same number of each phase and signal; a title begins their names."""
     points = []
     for number in range(count):
         phase, sent = list(PHASES)[number % len(PHASES)], SIGNALS[number // len(PHASES) % len(SIGNALS)]
         calls = known.seconds[phase]
         call = rng.randrange(len(calls))
         wait = rng.random() * calls[call]
-        name = f"{phase} {number + 1} {sent.name}"
+        name = f"{title}{phase} {number + 1} {sent.name}"
         points.append((name, partial(_killed_in, name, known, work, phase, call + 1, wait, sent)))
     return points
 

@@ -17,6 +17,7 @@ LIMIT_SECONDS = float(os.environ.get("FAULTS_LIMIT", "600"))
 """Of a process; what takes longer counts as a hang."""
 WITH_START = f"finetune:{tiny.SHAPE}:start=random,microbert:{tiny.SHAPE}"
 WITHOUT_START = f"finetune:{tiny.SHAPE}:start=random"
+EMBEDDED = "finetune:layers=2:start=random,microbert:layers=2"
 STATE_AT_EACH_STEP, STATE_RARELY = 0.0, 300.0
 Finished = Mapping[str, str]
 """Path of a finished attempt below the results -> the hash of its bytes and of its answers'."""
@@ -45,13 +46,15 @@ class Place:
 
 @dataclass(frozen=True)
 class TinyRun:
-    """What is run: the teacher, the data and the rows."""
+    """What is run: the rows, the teacher and the data."""
 
     inputs: Path
     methods: str
     tasks: str = "rte"
     seeds: str = "0"
     state_seconds: float = STATE_AT_EACH_STEP
+    is_embedded: bool = False
+    """the embedded teacher and a part of the sample data, in the place of the tiny teacher and tasks"""
 
     def words(self, place: Place, *further: str) -> list[str]:
         """The command line."""
@@ -60,6 +63,8 @@ class TinyRun:
             "teacher": self.inputs / "tiny-bert", "corpus": self.inputs / "corpus.txt", "corpus-tokens": 300,
             "epochs": 1, "threads": 1, "device": "cpu", "results": place.results, "reports": place.reports,
         }  # fmt: skip
+        if self.is_embedded:
+            given |= {"data": "sample", "teacher": "embedded", "max-train-rows": 64}
         typed = [str(word) for name, value in given.items() for word in (f"--{name}", value)]
         jobs = () if "--jobs" in further else ("--jobs", "1")
         return ["run", *typed, *jobs, "--offline", "--yes", *further]
