@@ -148,8 +148,9 @@ def _cached(cache: Path, survey: Survey) -> None:
 
 def _things(cache: Path) -> Iterator[Path]:
     """The folders of finished things, ``<kind>/<key>``."""
-    kinds = (kind for kind in _files(cache) if kind.is_dir() and kind.name not in (STATES, MARKS, PROGRESS))
-    for kind in kinds:
+    for kind in _files(cache):
+        if not kind.is_dir() or kind.name in (STATES, MARKS, PROGRESS) or kind.name.startswith(TEMPORARY):
+            continue
         for folder in _files(kind):
             named = not folder.name.startswith(TEMPORARY) and folder.suffix != ASIDE
             if folder.is_dir() and named and (_is_there(folder) or not any(folder.iterdir())):

@@ -141,7 +141,7 @@ def broken(place: Place) -> list[str]:
     from bench.workflows.upkeep import BROKEN, verify
 
     place.results.mkdir(parents=True, exist_ok=True)
-    return [one.said() for one in verify(place.results, place.cache).found if one.kind == BROKEN]
+    return [one.sentence() for one in verify(place.results, place.cache).found if one.kind == BROKEN]
 
 
 def left(place: Place) -> int:

@@ -365,6 +365,13 @@ def test_what_killed_processes_left_is_named_and_removed_when_asked(bench, store
     assert len(list(Store(store.root).records())) == 7
 
 
+def test_folders_of_a_killed_process_are_no_broken_artefacts(bench, store):
+    """Own data are read through a temporary folder next to the kinds of artefacts; a kill may leave it."""
+    (Path(os.environ["BERT_BENCH_CACHE"]) / ".tmp-data-abc" / "parquet").mkdir(parents=True)
+    answer = bench("store", "verify", "--results", store.root)
+    assert answer.returncode == 0, answer.stdout
+
+
 def test_what_is_broken_is_put_aside_and_pointers_are_written(bench, store):
     folders = sorted((store.root / "folder-glue" / "rte" / "tinybert").iterdir())
     file_damage.RECORD["truncated"][0](folders[0])
