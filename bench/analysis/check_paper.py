@@ -14,6 +14,7 @@ from bench.audit.sheets import Row, Sheet, read
 from bench.errors import InputError, unknown_row
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.store import Store
+from bench.record.task_facts import SAMPLE
 from bench.report.groups import Group, groups
 from bench.report.render import github
 from bench.stats.metrics import named_in
@@ -35,6 +36,8 @@ class Checked:
     verdict: str
     records: tuple[str, ...] = ()
     """keys of the records behind the measured number"""
+    data: str = ""
+    """the examples of these records"""
     stale: bool = False
     """whether other code than this made one of them"""
 
@@ -50,7 +53,7 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     """
     sheets = read(file)
     store = Store(results)
-    found = groups(store.records())
+    found = _comparable(groups(store.records()))
     if not found:
         raise InputError(f"no records in {results}")
     known = {label for group in found for label in group.systems}
@@ -71,6 +74,11 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     return checked
 
 
+def _comparable(found: Sequence[Group]) -> list[Group]:
+    """Those on real examples where there are any: a paper's number never agrees with generated sample data by chance."""
+    return [group for group in found if group.facts.source != SAMPLE] or list(found)
+
+
 def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str]:
     """``Name in the paper=row``, with the name as it is compared. A name and a row may have ``=`` in them themselves."""
     halves = [(text[:place], text[place + 1 :]) for place, sign in enumerate(text) if sign == "=" and place]
@@ -82,31 +90,40 @@ def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str
     raise unknown_row(halves[0][1], known, results)
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What some records give for one cell of a paper."""
+
+    value: float
+    keys: tuple[str, ...]
+    data: str
+
+
 def _row(sheet: Sheet, row: Row, label: str | None, found: Sequence[Group]) -> Iterator[Checked]:
+    """Every number of a row: the measured one that it is rounded from, or the nearest, or none."""
+    tasks = {plain_task(column) for column in row.cells if not is_average(column)}
     for column, cell in row.cells.items():
-        candidates = [] if label is None else list(_measured(found, label, column))
+        candidates = []
+        if label is not None:
+            candidates = list(_means(found, label, tasks) if is_average(column) else _measured(found, label, column))
         if not candidates:
             yield Checked(sheet.where, row.system, column, cell.text, "", ABSENT)
             continue
-        fitting = next((c for c in candidates if cell.is_rounded(Decimal(repr(round(c[0], 9))))), None)
-        value, keys = fitting or min(candidates, key=lambda c: abs(Decimal(repr(c[0])) - cell.value))
-        yield Checked(sheet.where, row.system, column, cell.text, _at(value, cell), SAME if fitting else DIFFERS, keys)
+        fitting = next((c for c in candidates if cell.is_rounded(Decimal(repr(round(c.value, 9))))), None)
+        one = fitting or min(candidates, key=lambda c: abs(Decimal(repr(c.value)) - cell.value))
+        verdict = SAME if fitting else DIFFERS
+        yield Checked(sheet.where, row.system, column, cell.text, _at(one.value, cell), verdict, one.keys, one.data)
 
 
 def _at(value: float, cell: Printed) -> str:
     return f"{value:.{cell.places}f}"
 
 
-def _measured(found: Sequence[Group], label: str, column: str) -> Iterator[tuple[float, tuple[str, ...]]]:
+def _measured(found: Sequence[Group], label: str, column: str) -> Iterator[Measured]:
     """What the records may have printed in a column of this name: any metric of the task that the name does not exclude."""
     wanted = plain_task(column)
     said = named_in(column)
     for group in found:
-        if is_average(column):
-            means = [summarise(list(v.values())).mean for c in group.columns if (v := group.values(label, c))]
-            if len(means) == len(group.columns) > 1:
-                yield summarise(means).mean, tuple(r.key[:12] for r in group.of(label))
-            continue
         for place in group.columns:
             if wanted not in (plain_task(place.title), plain_task(place.task)):
                 continue
@@ -114,14 +131,28 @@ def _measured(found: Sequence[Group], label: str, column: str) -> Iterator[tuple
             for metric in dict.fromkeys(m for r in done for m in r.scores[place.evaluation]):
                 if said in ("", metric):
                     mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
-                    yield mean, tuple(r.key[:12] for r in done)
+                    yield Measured(mean, tuple(r.key[:12] for r in done), group.described_data)
+
+
+def _means(found: Sequence[Group], label: str, tasks: Collection[str]) -> Iterator[Measured]:
+    """The means of the groups that have just these tasks: a mean of other tasks says nothing about the printed one."""
+    for group in found:
+        is_of_these = all({plain_task(c.title), plain_task(c.task)} & set(tasks) for c in group.columns)
+        means = [summarise(list(v.values())).mean for c in group.columns if (v := group.values(label, c))]
+        if is_of_these and len(means) == len(group.columns) == len(tasks) > 1:
+            keys = tuple(r.key[:12] for r in group.of(label))
+            yield Measured(summarise(means).mean, keys, group.described_data)
 
 
 def describe(checked: Sequence[Checked]) -> str:
     """What differs and what has no record, then the counts."""
     counts = Counter(c.verdict for c in checked)
-    rows = [[c.where, c.row, c.column, c.printed, c.measured or "–", c.verdict] for c in checked if c.verdict != SAME]
-    header = ["where", "row", "column", "printed", "measured", "verdict"]
+    rows = [
+        [c.where, c.row, c.column, c.printed, c.measured or "–", c.data or "–", c.verdict]
+        for c in checked
+        if c.verdict != SAME
+    ]
+    header = ["where", "row", "column", "printed", "measured", "data", "verdict"]
     shown = github(rows, header, "left") + "\n\n" if rows else ""
     stale = sum(c.stale for c in checked)
     said = f"\n{stale} of them against records that other code than this made. {WHAT_TO_DO}." if stale else ""

@@ -1,7 +1,8 @@
-"""Verbs that find what is wrong: check, verify, audit, check-paper, and the upkeep of a folder of records."""
+"""Verbs that find what is wrong: check, verify, audit, and the upkeep of a folder of records."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,7 +129,17 @@ def verify(
     return answer.exit_code
 
 
-@app.command(epilog="Example: python -m bench audit paper.tex tables.csv")
+RowOfPaper = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--row",
+        metavar="NAME=ROW",
+        help="A name in the paper and the row of the records that it means. Repeat the option for more rows.",
+    ),
+]
+
+
+@app.command(epilog="Example: python -m bench audit paper.tex --results results/reference --row Ours=microbert")
 def audit(
     files: Annotated[
         list[Path] | None,
@@ -138,6 +149,11 @@ def audit(
             "also compared with each other.",
         ),
     ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Also compare the printed numbers with the records in this folder.", show_default=False),
+    ] = None,
+    row: RowOfPaper = None,
     only: Annotated[str, typer.Option(help="Show only the findings of one kind: arithmetic or inference.")] = "",
     unread: Annotated[
         bool, typer.Option("--unread", help="Also list the numbers in tables that were not read.")
@@ -150,7 +166,10 @@ def audit(
     ] = None,
     json_file: Json = None,
 ) -> int:
-    """Find numbers that do not add up in printed tables. Exit code 1 if there are any."""
+    """Find numbers that do not add up in printed tables. With --results, also find those that differ from the records.
+
+    Exit code 1 if there are any.
+    """
     from dataclasses import asdict
 
     from bench.audit.judge import judge as judged
@@ -165,6 +184,8 @@ def audit(
         return OK
     if not files:
         raise InputError("name a file with tables, or a folder with --judge")
+    if row and results is None:
+        raise InputError("--row names a row of the records; add --results FOLDER")
     pages = read_all(files)
     findings = of_basis(pages, only)
     print(shown(pages, findings))
@@ -174,36 +195,38 @@ def audit(
         from bench.record.store import write_atomically
 
         write_atomically(markdown, prose(findings, pages.reading).encode())
-    write_json(json_file, [asdict(finding) for finding in findings])
-    return CHECK_FAILED if findings else OK
+    if results is None:
+        write_json(json_file, [asdict(finding) for finding in findings])
+        return CHECK_FAILED if findings else OK
+    compared, differ = _compared(files, results, row or [])
+    write_json(json_file, {"findings": [asdict(finding) for finding in findings], "compared": compared})
+    return CHECK_FAILED if findings or differ else OK
 
 
-@app.command(
-    "check-paper",
-    epilog="Example: python -m bench check-paper paper.tex --results results/reference --row Ours=microbert",
-)
+def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
+    """Print how the numbers of some files compare with the records; the same as JSON, and whether one differs."""
+    from dataclasses import asdict
+
+    from bench.analysis.check_paper import DIFFERS, check_paper, describe
+
+    compared = []
+    for file in files:
+        compared += (checked := check_paper(file, results, rows))
+        print(f"\n{file} compared with the records in {results}:\n\n{describe(checked)}")
+    return [asdict(one) for one in compared], any(one.verdict == DIFFERS for one in compared)
+
+
+@app.command("check-paper", hidden=True, epilog="Example: python -m bench audit paper.tex --results results/reference")
 def check_paper(
     file: Annotated[Path, typer.Argument(help="The paper's tables: LaTeX, Markdown or CSV.")],
     results: Results = Path("results/runs"),
-    row: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=ROW",
-            help="A name in the paper and the row of the records that it means. Repeat the option for more rows.",
-        ),
-    ] = None,
+    row: RowOfPaper = None,
     json_file: Json = None,
 ) -> int:
-    """Compare the numbers of a paper with the records. Exit code 1 if one differs."""
-    from dataclasses import asdict
-
-    from bench.analysis.check_paper import DIFFERS, describe
-    from bench.analysis.check_paper import check_paper as carry_out
-
-    checked = carry_out(file, results, row or [])
-    print(describe(checked))
-    write_json(json_file, [asdict(one) for one in checked])
-    return CHECK_FAILED if any(one.verdict == DIFFERS for one in checked) else OK
+    """Deprecated: use `audit FILE --results FOLDER`. Exit code 1 if a number differs."""
+    compared, differ = _compared([file], results, row or [])
+    write_json(json_file, compared)
+    return CHECK_FAILED if differ else OK
 
 
 @store.command("verify", epilog="Example: python -m bench store verify --results results/reference")

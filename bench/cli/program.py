@@ -18,10 +18,10 @@ SECTIONS = {
 
 
 class Sections(TyperGroup):
-    """Lists the verbs in groups, in the order in which their files define them."""
+    """Lists the verbs in groups, in the order in which their files define them. Earlier names are hidden, and work."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        verbs = {name: self.commands[name] for name in self.list_commands(ctx)}
+        verbs = {name: verb for name in self.list_commands(ctx) if not (verb := self.commands[name]).hidden}
         widest = max(map(len, verbs))
         for module, heading in SECTIONS.items():
             own = [(name, verb) for name, verb in verbs.items() if _section(verb) == module]

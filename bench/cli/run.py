@@ -1,10 +1,10 @@
-"""Verbs that train or time something, or say what would be: plan, run, status, teacher, pretrain, tune, speed."""
+"""Verbs that train or time something, or say what would be: plan, run, status, tune, speed."""
 
 from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -27,10 +27,10 @@ from bench.cli.options import (
 )
 from bench.cli.program import app
 from bench.cli.shared import asking, ended, request_of, typed_options, write_json
-from bench.errors import InputError
+from bench.errors import OK, InputError
 
-if TYPE_CHECKING:
-    pass
+TEACHERS, PRETRAINING = "teachers", "pretraining"
+"""What ``run --only`` takes."""
 
 
 @app.command(
@@ -78,6 +78,16 @@ def run(
     rerun: Annotated[bool, typer.Option("--rerun", help="Train everything again. Old attempts are kept.")] = False,
     experiment: ExperimentFile = None,
     table: TableNames = "",
+    only: Annotated[
+        str,
+        typer.Option(
+            metavar="PART",
+            help=f"{TEACHERS}: fine-tune the teachers of the tasks and score them; one that has a classifier for the task "
+            f"already is only scored. {PRETRAINING}: run the stages of the rows that need only unlabelled text. Later runs "
+            "find the results in the cache.",
+            show_default=False,
+        ),
+    ] = "",
     save_students: Annotated[
         Path | None,
         typer.Option(
@@ -89,6 +99,8 @@ def run(
     """Train what is missing, score it, and write the report. After an interruption the same command resumes."""
     given |= {"retry_failed": retry_failed, "rerun": rerun, "save_students": save_students, "latex": latex}
     typed = typed_options(ctx, given, experiment, table)
+    if only:
+        return _part_of_run(only, given, experiment)
     if experiment is not None:
         from bench.workflows.experiment import run_experiment
 
@@ -100,6 +112,37 @@ def run(
 
         outcome = carry_out(request_of(**given), confirm=asking())
     return ended(outcome)
+
+
+def _part_of_run(part: str, given: dict[str, Any], experiment: Path | None) -> int:
+    """``run --only``: the teachers, or the artefacts that are made from text."""
+    if part not in (TEACHERS, PRETRAINING):
+        raise InputError(f"--only {part}: choose {TEACHERS} or {PRETRAINING}")
+    if experiment is not None:
+        raise InputError("--only and --experiment do not go together: type the rows and tasks")
+    if part == TEACHERS:
+        return _teachers(given)
+    _pretraining(given)
+    return OK
+
+
+def _teachers(given: dict[str, Any]) -> int:
+    from bench.workflows.run import run as carry_out
+
+    return ended(carry_out(request_of(**(given | {"methods": ""})), confirm=asking()))
+
+
+def _pretraining(given: dict[str, Any], json_file: Path | None = None) -> None:
+    from dataclasses import asdict
+
+    from bench.progress import quiet
+    from bench.workflows.pretrain import pretrain as carry_out
+
+    quiet()
+    made = carry_out(request_of(**given))
+    for one in made:
+        print(one.describe())
+    write_json(json_file, [asdict(one) for one in made])
 
 
 @app.command(epilog="Example: python -m bench status")
@@ -118,7 +161,7 @@ def status(json_file: Json = None) -> None:
     write_json(json_file, [{**asdict(one), "results": str(one.results), "finished": one.finished()} for one in found])
 
 
-@app.command(epilog="Example: python -m bench teacher --tasks rte --data sample --teacher embedded")
+@app.command(hidden=True, epilog="Example: python -m bench run --only teachers --tasks rte")
 @takes(
     "tasks",
     "data",
@@ -137,18 +180,13 @@ def status(json_file: Json = None) -> None:
     "yes",
 )
 def teacher(given: dict[str, Any]) -> int:
-    """Fine-tune and score the teachers of some tasks. No student is trained.
-
-    A teacher that has a classifier for the task already is scored as it is.
-    """
-    from bench.workflows.run import run as carry_out
-
-    outcome = carry_out(request_of(methods="", **given), confirm=asking())
-    return ended(outcome)
+    """Deprecated: use `run --only teachers`."""
+    return _teachers(given)
 
 
 @app.command(
-    epilog="Example: python -m bench pretrain --methods minilmv2,tinybert --corpus books.txt --corpus-tokens 4000000"
+    hidden=True,
+    epilog="Example: python -m bench run --only pretraining --methods minilmv2,tinybert --corpus books.txt",
 )
 @takes(
     "methods",
@@ -164,20 +202,8 @@ def teacher(given: dict[str, Any]) -> int:
     teacher="bert-base-uncased",
 )
 def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
-    """Run the pre-training stages of the rows, which need only unlabelled text. `run` finds the results in the cache.
-
-    Rows with the same shape share one general start. Some methods, like minilm, have a pre-training of their own.
-    """
-    from dataclasses import asdict
-
-    from bench.progress import quiet
-    from bench.workflows.pretrain import pretrain as carry_out
-
-    quiet()
-    made = carry_out(request_of(**given))
-    for one in made:
-        print(one.describe())
-    write_json(json_file, [asdict(one) for one in made])
+    """Deprecated: use `run --only pretraining`. Here the default teacher is bert-base-uncased."""
+    _pretraining(given, json_file)
 
 
 @app.command(

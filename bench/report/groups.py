@@ -88,8 +88,16 @@ class Group:
 
     @property
     def title(self) -> str:
-        limit = f", at most {self.max_train_rows:,} training rows" if self.max_train_rows else ""
-        return f"{self._examples} ({', '.join(self.tasks)}){limit}; teacher {self.teacher}, {self.origin}"
+        return f"{self._examples} ({', '.join(self.tasks)}){self._limit}; teacher {self.teacher}, {self.origin}"
+
+    @property
+    def described_data(self) -> str:
+        """What its examples are, and how many of them were trained on at most."""
+        return f"{self._examples}{self._limit}"
+
+    @property
+    def _limit(self) -> str:
+        return f", at most {self.max_train_rows:,} training rows" if self.max_train_rows else ""
 
     @property
     def _examples(self) -> str:

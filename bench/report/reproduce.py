@@ -57,7 +57,7 @@ def commands(group: Group) -> list[str]:
             tasks = tuple(t for t in group.tasks if t in seeds_of and tuple(sorted(seeds_of[t])) == seeds)
             rows.setdefault(replace(one, seeds=seeds, tasks=one.together or tasks), []).append(row)
     if not rows:
-        rows[_Asked(("teacher",), (), group.max_train_rows, (), tasks=tuple(group.tasks))] = []
+        rows[_Asked(("run", "--only", "teachers"), (), group.max_train_rows, (), tasks=tuple(group.tasks))] = []
     return [_command(group, one, those) for one, those in _joined(rows).items()]
 
 

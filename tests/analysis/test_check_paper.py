@@ -1,4 +1,4 @@
-"""A paper's numbers beside the records: what is as measured, what was changed, what has no record."""
+"""`audit --results` compares a paper's numbers with the records: what is as measured, what was changed, what has no record."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import factories
 import pytest
 
+from bench.analysis.check_paper import check_paper
 from bench.record.store import Store
 
 LATEX = r"""
@@ -34,10 +35,11 @@ def place(tmp_path):
 
 def test_numbers_as_measured_changed_and_without_a_record(bench, place, tmp_path):
     root, file = place
-    answer = bench("check-paper", file, "--results", root, "--row", "Soft labels=kd", "--json", tmp_path / "p.json")
+    answer = bench("audit", file, "--results", root, "--row", "Soft labels=kd", "--json", tmp_path / "p.json")
     assert answer.returncode == 1
     found = {
-        (c["row"], c["column"]): (c["verdict"], c["measured"]) for c in json.loads((tmp_path / "p.json").read_text())
+        (c["row"], c["column"]): (c["verdict"], c["measured"])
+        for c in json.loads((tmp_path / "p.json").read_text())["compared"]
     }
     assert found["Soft labels", "RTE"] == ("as measured", "61.0")
     assert found["Soft labels", "MNLI-m"] == ("as measured", "75.0")
@@ -47,16 +49,53 @@ def test_numbers_as_measured_changed_and_without_a_record(bench, place, tmp_path
     assert "3 as measured, 1 differs, 2 no record" in answer.stdout
 
 
+def test_the_earlier_name_gives_the_same(bench, place, tmp_path):
+    root, file = place
+    given = (file, "--results", root, "--row", "Soft labels=kd")
+    for verb, json_file in (("audit", "a.json"), ("check-paper", "b.json")):
+        assert bench(verb, *given, "--json", tmp_path / json_file).returncode == 1
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert found["compared"] == json.loads((tmp_path / "b.json").read_text())
+    assert found["findings"] == []
+
+
+def test_a_row_without_records_to_compare_with_is_bad_input(bench, place):
+    answer = bench("audit", place[1], "--row", "Soft labels=kd")
+    assert answer.returncode == 2
+    assert "add --results FOLDER" in answer.stderr
+
+
+def test_generated_sample_data_are_never_compared_with_a_paper_on_real_data(tmp_path):
+    file = tmp_path / "paper.md"
+    file.write_text("| System | RTE | SST-2 |\n|---|---|---|\n| kd | 60.0 | 99.0 |\n")
+    store = Store(tmp_path / "r")
+    store.write(factories.record("kd", score=0.60, data="sample-v1"))
+    assert [c.verdict for c in check_paper(file, tmp_path / "r")] == ["as measured", "no record"]
+    store.write(factories.record("kd", score=0.55, data="folder-glue"))
+    assert next((c.verdict, c.measured) for c in check_paper(file, tmp_path / "r")) == ("differs", "55.0")
+
+
+def test_an_average_is_compared_with_a_mean_of_the_same_tasks_alone(tmp_path):
+    store = Store(tmp_path / "r")
+    for task, score in (("rte", 0.61), ("cola", 0.75)):
+        store.write(factories.record("kd", task=task, score=score))
+    file = tmp_path / "paper.md"
+    file.write_text("| System | RTE | CoLA | Avg |\n|---|---|---|---|\n| kd | 61.0 | 75.0 | 68.0 |\n")
+    assert [c.verdict for c in check_paper(file, tmp_path / "r")] == ["as measured"] * 3
+    file.write_text("| System | RTE | Avg |\n|---|---|---|\n| kd | 61.0 | 68.0 |\n")
+    assert [c.verdict for c in check_paper(file, tmp_path / "r")] == ["as measured", "no record"]
+
+
 def test_a_paper_that_agrees_is_exit_code_zero(bench, place):
     root, file = place
     file.write_text(LATEX.replace("78.1", "78.0"))
-    assert bench("check-paper", file, "--results", root, "--row", "Soft labels=kd").returncode == 0
+    assert bench("audit", file, "--results", root, "--row", "Soft labels=kd").returncode == 0
 
 
 @pytest.mark.parametrize("row", ["Soft labels", "Soft labels=kdd"])
 def test_a_mapping_to_nothing_is_bad_input(bench, place, row):
     root, file = place
-    answer = bench("check-paper", file, "--results", root, "--row", row)
+    answer = bench("audit", file, "--results", root, "--row", row)
     assert answer.returncode == 2
     assert "a row of the records" in answer.stderr or "no record of the row 'kdd'" in answer.stderr
 
@@ -64,7 +103,7 @@ def test_a_mapping_to_nothing_is_bad_input(bench, place, row):
 def test_a_paper_of_other_rows_is_bad_input(bench, place):
     root, file = place
     file.write_text(LATEX.replace("microbert", "somebody"))
-    assert bench("check-paper", file, "--results", root).returncode == 2
+    assert bench("audit", file, "--results", root).returncode == 2
 
 
 def test_a_row_with_settings_can_be_named(bench, tmp_path):
@@ -74,8 +113,8 @@ def test_a_row_with_settings_can_be_named(bench, tmp_path):
     (tmp_path / "paper.md").write_text(
         "| System | RTE | SST-2 |\n|---|---|---|\n| a=b | 61.0 | 1.0 |\n| c | 2.0 | 3.0 |\n"
     )
-    answer = bench("check-paper", tmp_path / "paper.md", "--results", tmp_path / "r", "--row", "a=b=kd:alpha=1")
+    answer = bench("audit", tmp_path / "paper.md", "--results", tmp_path / "r", "--row", "a=b=kd:alpha=1")
     assert "as measured" in answer.stdout, answer.stderr
-    wrong = bench("check-paper", tmp_path / "paper.md", "--results", tmp_path / "r", "--row", "a=kd:beta=1")
+    wrong = bench("audit", tmp_path / "paper.md", "--results", tmp_path / "r", "--row", "a=kd:beta=1")
     assert wrong.returncode == 2
     assert "kd:beta=1" in wrong.stderr

@@ -366,6 +366,24 @@ def test_what_was_typed_wrongly_is_named_with_what_to_type(bench, monkeypatch, w
 
 
 def test_a_paper_is_looked_for_before_its_records(bench, tmp_path):
-    line = refused(bench("check-paper", tmp_path / "paper.tex", "--results", tmp_path / "none"))
+    line = refused(bench("audit", tmp_path / "paper.tex", "--results", tmp_path / "none"))
     assert line == f"bench: {tmp_path / 'paper.tex'}: no such file"
     assert "a folder; name a file in it" in refused(bench("audit", tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--only", "students"), "--only students: choose teachers or pretraining"),
+        (("--only", "teachers", "--experiment", "microbert.toml"), "--only and --experiment do not go together"),
+    ],
+)
+def test_a_part_of_a_run_that_there_is_not(bench, words, said):
+    assert said in refused(bench("run", *words))
+
+
+def test_earlier_names_of_verbs_work_and_are_not_shown(bench):
+    shown = bench("--help").stdout
+    for name in ("teacher", "pretrain", "check-paper"):
+        assert f"\n  {name} " not in shown
+        assert "Deprecated: use" in bench(name, "--help").stdout

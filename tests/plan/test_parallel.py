@@ -112,16 +112,20 @@ def test_the_number_of_jobs_changes_no_key(request_):
     assert len(keys) == 1
 
 
-def test_what_is_made_alone_is_found_by_a_run(bench, request_, tmp_path):
-    """`teacher` and `pretrain` have the threads of `run`, where nobody types a number."""
+@pytest.mark.parametrize(
+    ("teachers", "pretraining"),
+    [(("run", "--only", "teachers"), ("run", "--only", "pretraining")), (("teacher",), ("pretrain",))],
+)
+def test_what_is_made_alone_is_found_by_a_run(bench, request_, tmp_path, teachers, pretraining):
+    """The parts of `run`, and their earlier names, have the threads of `run`, where nobody types a number."""
     request = request_()
     common = ("--teacher", request.teacher, "--corpus-tokens", "300")
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
-    made = bench("pretrain", "--methods", f"kd:{tiny.SHAPE}", *common, "--corpus", corpus)
+    made = bench(*pretraining, "--methods", f"kd:{tiny.SHAPE}", *common, "--corpus", corpus)
     assert made.returncode == 0, made.stderr
     data = ("--tasks", "rte", "--data", request.data, "--results", tmp_path / "r")
-    assert bench("teacher", "--teacher", request.teacher, *data, "--reports", tmp_path / "p").returncode == 0
+    assert bench(*teachers, "--teacher", request.teacher, *data, "--reports", tmp_path / "p").returncode == 0
     plan = bench("plan", "--methods", f"kd:{tiny.SHAPE}", *common, "--corpus", corpus, *data)
     assert "general start 2x12: there" in plan.stdout
     assert "2 cells: 1 there, 1 to do" in plan.stdout

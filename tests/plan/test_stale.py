@@ -147,7 +147,7 @@ def test_every_verb_says_what_other_code_made_and_nothing_is_trained(bench, smal
     number = f"{100 * record.scores['validation']['accuracy']:.1f}"
     assert SAID in bench("trace", number, "--results", root).stdout
     (table,) = (tmp_path / "reports").glob("*/*/tables/accuracy.csv")
-    checked = bench("check-paper", table, "--results", root)
+    checked = bench("audit", table, "--results", root)
     assert "against records that other code than this made" in checked.stdout
     stale = [f for f in check(root, root) if SAID in f.why]
     assert [f.verdict for f in stale] == [MISSING]

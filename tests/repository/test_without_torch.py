@@ -57,7 +57,7 @@ def place(tmp_path: Path) -> Path:
         (("check", "--baseline", RESULTS, "--results", RESULTS), {0}),
         (("audit", str(ROOT / "docs" / "results.md")), {0, 1}),
         (("power", "--tasks", "rte", "--gap", "1.0"), {0}),
-        (("check-paper", "table.csv", "--results", RESULTS), {0, 1}),
+        (("audit", "table.csv", "--results", RESULTS), {0, 1}),
         (("store", "verify", "--results", RESULTS), {0, 1}),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
