@@ -23,8 +23,9 @@ from bench.record.code_hash import training_code
 from bench.record.recipe import Recipe
 from bench.record.schema import Record
 from bench.run.export import export_student
+from bench.run.failures import failure_of
 from bench.run.outcome import Answer, FailedCell
-from bench.run.recording import failed, failure_of, now, scored
+from bench.run.recording import failed, now, scored
 from bench.train.best_epoch import BestEpoch
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
 from bench.train.numerics import RandomState

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-import sysconfig
-import tempfile
-import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +12,7 @@ from torch import nn
 import methods
 from bench.artefacts.task_data import TaskData
 from bench.data.tasks import Task
-from bench.errors import BenchError, CellError
-from bench.folders import users_cache
+from bench.errors import CellError
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
@@ -35,7 +27,6 @@ from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.prediction import predict, score
 from bench.train.student_trainer import TrainLog
-from methods.api import MethodError
 from methods.families import cost
 from methods.models import Cost, observed, packed_model
 
@@ -163,56 +154,6 @@ def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Re
         started=started,
         finished=now(),
     )
-
-
-def place_of(error: BaseException, method: str) -> str:
-    """The last line of the method's own package that ran before an error; "" for an error that says itself what to do."""
-    if isinstance(error, BenchError | MethodError):
-        return ""
-    own = {"methods", methods.reference(method).split(":")[0].split(".")[0]}
-    places = [
-        f"{module.replace('.', '/')}.py, line {line}, in {frame.f_code.co_name}"
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if (module := str(frame.f_globals.get("__name__"))).split(".")[0] in own
-    ]
-    return places[-1] if places else ""
-
-
-def failure_of(error: BaseException, method: str) -> Failure:
-    """What a record says of an error.
-
-    Args:
-        method: the registered name of the row's method, whose line is named.
-    """
-    place = place_of(error, method)
-    return Failure(
-        type=type(error).__name__,
-        message=without_places(f"{error} ({place})" if place else str(error)),
-        traceback=without_places("".join(traceback.format_exception(error))),
-    )
-
-
-ABSOLUTE = re.compile(r"(?<![\w.:/>~-])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:,;()]+[/\\])+(?=[^\s/\\'\"<>|:,;()])")
-"""The folders of a path that begins at the root of a disk; not of an address."""
-
-
-def without_places(text: str) -> str:
-    """The text without folders of this machine: records are shared, and where somebody works is nobody's business."""
-    named = {
-        str(Path(__file__).resolve().parents[2]) + os.sep: "",
-        str(users_cache()): "<cache>",
-        sysconfig.get_paths()["purelib"]: "<packages>",
-        sysconfig.get_paths()["stdlib"]: "<python>",
-        sys.prefix: "<python>",
-        sys.base_prefix: "<python>",
-        str(Path.cwd()) + os.sep: "",
-        tempfile.gettempdir(): "<temporary>",
-        str(Path.home()): "~",
-    }
-    for place in sorted(named, key=len, reverse=True):
-        if len(place) > 1:
-            text = text.replace(place, named[place])
-    return ABSOLUTE.sub("<elsewhere>/", text)
 
 
 def failed(cell: Cell, started: str, failure: Failure, task: Task | None = None) -> Record:

@@ -21,8 +21,9 @@ from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.claims import Claims
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
+from bench.run.failures import failure_of
 from bench.run.outcome import Answer, FailedCell, Outcome
-from bench.run.recording import empty, failed, failure_of, now
+from bench.run.recording import empty, failed, now
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,9 +17,10 @@ from bench.plan.rows import CheckpointRow
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
 from bench.record.cell import record_key
+from bench.run.failures import failure_of
 from bench.run.group import Group, checked
 from bench.run.outcome import Answer
-from bench.run.recording import failed, failure_of, now, scored
+from bench.run.recording import failed, now, scored
 from bench.train.numerics import Numerics
 from bench.train.student_trainer import TrainLog
 

@@ -27,8 +27,8 @@ from bench.plan.rows import TeacherRow
 from bench.plan.spelling import parse_one
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
+from bench.run.failures import method_line
 from bench.run.outcome import FailedCell
-from bench.run.recording import place_of
 from bench.workflows.ending import said_of_failures
 from methods.kd import KD
 from methods.losses import hidden_cosine_tokenmean
@@ -291,13 +291,20 @@ def test_cells_that_fail_for_other_reasons_have_their_own_lines():
     ],
     ids=["a shape that does not fit", "a message that says what to type", "not in a method"],
 )
-def test_the_place_of_an_error_is_the_deepest_line_of_the_method(do, place):
+def test_an_error_names_the_deepest_line_of_the_method(do, place):
     """The lines of torch below it are not its author's to mend."""
     with pytest.raises((RuntimeError, ValueError)) as caught:
         do()
     line = inspect.getsourcelines(hidden_cosine_tokenmean)[1]
-    found = place_of(caught.value, "kd")
+    found = method_line(caught.value, "kd")
     assert found in {place.format(line + further) for further in range(8)}
+
+
+def test_a_student_that_does_not_fit_in_memory_says_what_needs_less():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**50)
+    assert "fewer --jobs, with --set batch_size=16" in failure_of(caught.value, "kd").message
+    assert failure_of(ValueError("a shape"), "kd").message == "a shape"
 
 
 def test_a_report_of_no_folder_says_so(bench, tmp_path):

@@ -1,0 +1,80 @@
+"""What a record says of an error: its message with what to try, and its traceback, without folders of this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+import tempfile
+import traceback
+from pathlib import Path
+
+import methods
+from bench.errors import BenchError
+from bench.folders import users_cache
+from bench.record.schema import Failure
+from methods.api import MethodError
+
+OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|cannot allocate memory", re.IGNORECASE)
+"""What torch says on CUDA, and on a CPU: there it is a plain RuntimeError."""
+LESS_MEMORY = "less memory is needed with fewer --jobs, with --set batch_size=16, or with --precision bf16"
+
+
+def method_line(error: BaseException, method: str) -> str:
+    """The last line of the method's own package that ran before an error; "" for an error that says itself what to do."""
+    if isinstance(error, BenchError | MethodError):
+        return ""
+    own = {"methods", methods.reference(method).split(":")[0].split(".")[0]}
+    lines = [
+        f"{module.replace('.', '/')}.py, line {line}, in {frame.f_code.co_name}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if (module := str(frame.f_globals.get("__name__"))).split(".")[0] in own
+    ]
+    return lines[-1] if lines else ""
+
+
+def failure_of(error: BaseException, method: str) -> Failure:
+    """What a record says of an error.
+
+    Args:
+        method: the registered name of the row's method, whose line is named.
+    """
+    line = method_line(error, method)
+    said = "; ".join(filter(None, [f"{error} ({line})" if line else str(error), what_to_try(error)]))
+    return Failure(
+        type=type(error).__name__,
+        message=redact_paths(said),
+        traceback=redact_paths("".join(traceback.format_exception(error))),
+    )
+
+
+FOLDERS_OF_A_PATH = re.compile(
+    r"(?<![\w.:/>~-])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:,;()]+[/\\])+(?=[^\s/\\'\"<>|:,;()])"
+)
+"""The folders of an absolute path; not of a web address."""
+
+
+def redact_paths(text: str) -> str:
+    """The text without folders of this machine: records are shared, and should not show where somebody works."""
+    named = {
+        str(Path(__file__).resolve().parents[2]) + os.sep: "",
+        str(users_cache()): "<cache>",
+        sysconfig.get_paths()["purelib"]: "<packages>",
+        sysconfig.get_paths()["stdlib"]: "<python>",
+        sys.prefix: "<python>",
+        sys.base_prefix: "<python>",
+        str(Path.cwd()) + os.sep: "",
+        tempfile.gettempdir(): "<temporary>",
+        str(Path.home()): "~",
+    }
+    for folder in sorted(named, key=len, reverse=True):
+        if len(folder) > 1:
+            text = text.replace(folder, named[folder])
+    return FOLDERS_OF_A_PATH.sub("<elsewhere>/", text)
+
+
+def what_to_try(error: BaseException) -> str:
+    """What helps against an error that says only what happened; "" where nothing is known."""
+    is_about_memory = isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)) is not None
+    return LESS_MEMORY if is_about_memory and not isinstance(error, BenchError | MethodError) else ""
