@@ -49,6 +49,13 @@ LACKS: dict[str, tuple[str, Any, str]] = {
 }
 """Method -> a setting, its default, and what a row with this default has less than the paper that it is named after."""
 
+REMARKS: dict[str, str] = {
+    "microbert": "a reconstruction: its authors released no code, and no public copy of the paper has its equations",
+    "fastbert": "speed= is the threshold of normalised entropy: a sequence exits at the first layer whose prediction is "
+    "below it, so a higher value exits earlier",
+}
+"""Method -> what a reader of a table has to know of all its rows."""
+
 RATES: dict[str, tuple[str, float]] = {"bilstm": ("rate", 10.0), "fastbert": ("", 10.0)}
 """Method -> what its training on a task multiplies the recipe's learning rate with: a setting and its default, or a number."""
 
@@ -93,6 +100,11 @@ def lacking(name: str, settings: Mapping[str, Any]) -> str:
     """
     setting, default, words = LACKS.get(name, ("", None, ""))
     return words if settings.get(setting, default) == default else ""
+
+
+def remark(name: str) -> str:
+    """What a table says below itself of all rows of the method; "" for most methods."""
+    return REMARKS.get(name, "")
 
 
 def rate_factor(name: str, settings: Mapping[str, Any]) -> float:

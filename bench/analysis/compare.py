@@ -18,6 +18,8 @@ from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.comparison import (
+    NOT_SIGNIFICANT,
+    UNCLEAR,
     Comparison,
     Sides,
     adjusted,
@@ -198,7 +200,7 @@ def compare_records(
             )
     title = first.cell.tasks[0] if len(first.scores) == 1 else f"{first.cell.tasks[0]} {evaluation}"
     if first.cell.data.max_train_rows:
-        title += f", {first.cell.data.rows['train']:,} rows"
+        title += f", {first.cell.data.rows['train']:,} training examples"
     return compared(data, sides, title, exact)
 
 
@@ -223,11 +225,11 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             "–" if line.least is None else f"{line.least:.1f}",
             f"{p_in_words(line.p)} ({line.test})",
             p_in_words(line.adjusted),
-            line.verdict,
+            NOT_SIGNIFICANT if line.verdict == UNCLEAR else line.verdict,
         ]
         for line in lines
     ]
     called = next((line.names for line in lines), (first, second))
     header = ["task", "metric", "examples", "seeds", *called, "difference", "95 % interval"]
-    header += ["least detectable", "p", "p, Holm", "verdict"]
+    header += ["min. detectable", "p", "p, Holm", "verdict"]
     return github(rows, header, "right")

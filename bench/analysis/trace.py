@@ -31,7 +31,14 @@ from bench.stats.summary import summarise
 PLAIN, DIFFERENCE, SPEED_UP = "", "difference", "speed-up"
 SHOWN = 20
 """Origins that are printed; of a short number there may be hundreds."""
-COST = ("examples", "own TFLOPs", "teacher TFLOPs", "own s", "teacher s, shared", "teacher s, if alone")
+COST = (
+    "examples",
+    "student TFLOPs",
+    "teacher TFLOPs",
+    "student time (s)",
+    "teacher time, shared (s)",
+    "teacher time, alone (s)",
+)
 TERA = (1.0, 1e12, 1e12, 1.0, 1.0, 1.0)
 """What each cost is divided by, to be in the unit of its name."""
 

@@ -190,7 +190,7 @@ def _against(sheet: Sheet, column: str, name: str, judged: Sequence[Judged]) -> 
         if (not one.fits and not is_cut) or (printed_rule and not one.is_rounded and not one.is_cut):
             yield of_cell(sheet, one.row, column, one.made, "average", f"{name} of this row")
         elif one.is_cut and (not one.fits or everywhere or (finer and (cut >= 2 or printed_rule))):
-            how = "is cut off here and rounded elsewhere" if any(exact) else "is cut off, not rounded"
+            how = "is truncated here and rounded elsewhere" if any(exact) else "is truncated, not rounded"
             yield of_cell(sheet, one.row, column, one.made, "truncation", f"{name} {how}", "a digit")
 
 

@@ -194,10 +194,10 @@ def _row(sheet: Sheet, row: Row, origin: Origin, shown: Habit | None) -> Iterato
         if not made.is_possible:
             check = "sign" if made.is_turned else origin.kind
             changes = "the sign of a comparison" if made.value * made.cell.value < 0 else ""
-            why = f"{origin.rule}{': the sign is turned' if made.is_turned else ''}"
+            why = f"{origin.rule}{': the sign is reversed' if made.is_turned else ''}"
             yield of_cell(sheet, row, column, made.value, check, why, changes)
         elif shown and made.is_cut and not made.is_rounded:
-            why = f"{origin.rule} is cut off, not rounded; the other cells are {'cut off too' if shown.cuts else 'rounded'}"
+            why = f"{origin.rule} is truncated, not rounded; the other cells are {'truncated too' if shown.cuts else 'rounded'}"
             yield of_cell(sheet, row, column, made.value, "truncation", why, "a digit")
         elif shown and not made.is_rounded:
             why = f"{origin.rule}; the other cells follow their printed scores to the digit"
@@ -238,7 +238,7 @@ def _own_average(sheet: Sheet, row: Row, origin: Origin) -> Iterator[Finding]:
         if all(column in cells[name] for name in (origin.first, origin.second)):
             made = _MAKERS[origin.kind](cell, cells[origin.first][column], cells[origin.second][column])
             if made.is_turned:
-                why = f"{origin.rule}, as the other cells are: the sign is turned"
+                why = f"{origin.rule}, as the other cells are: the sign is reversed"
                 yield of_cell(sheet, row, column, made.value, "sign", why, "a headline")
                 continue
             ways.append((made.value, made.slack, f"{origin.rule} of this column"))

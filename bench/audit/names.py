@@ -43,7 +43,9 @@ QUANTITY = re.compile(
 UNIT = re.compile(r"(?<![Nn][Ll][Ii] )\((?:K|M|G|B|T|s|h)\)$")
 """Behind the name of a count or a time; MNLI (M) is a half of that task."""
 COUNT = re.compile(r"(?i:\b(?:mult-?adds?|macs?|flops?)\b)|(?<![Nn][Ll][Ii] )\([MGBT]\)$")
-CONDITION = re.compile(r"(?<![A-Za-z0-9,.])(\d[\d,]*)[\s-](rows|examples|samples|shots?|epochs)\b", re.IGNORECASE)
+CONDITION = re.compile(
+    r"(?<![A-Za-z0-9,.])(\d[\d,]*)[\s-](?:training[\s-])?(rows|examples|samples|shots?|epochs)\b", re.IGNORECASE
+)
 OPERATING_POINT = re.compile(
     r"[\s,(@]+(?:at\s+)?(?:(?:speed|threshold|patience|exit|entropy)\s*=?|@)\s*(\d[\d.]*).*$", re.IGNORECASE
 )

@@ -54,7 +54,7 @@ def check(
 ) -> int:
     """Compare new records with a baseline, as a gate for pull requests.
 
-    Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 not measured, 5 not comparable.
+    Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 nothing measured, 5 not comparable.
     """
     from dataclasses import asdict
 

@@ -119,7 +119,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 metavar="FORMAT",
                 help="Compute the teacher's outputs once, keep them in a file as fp32 or fp16, and read them in every epoch. "
-                "Without the option the teacher answers in every step.",
+                "Without the option the teacher's forward pass runs in every step.",
                 show_default=False,
             ),
         ],
@@ -133,13 +133,19 @@ REQUEST: dict[str, tuple[Any, Any]] = {
     "max_train_rows": (
         Annotated[
             int | None,
-            typer.Option(help="Train on this many rows at most. They are drawn once, the same for every row and seed."),
+            typer.Option(
+                help="Train on at most this many examples. They are drawn once, and are the same for every row and seed."
+            ),
         ],
         None,
     ),
     "epochs": (
         Annotated[
-            float | None, typer.Option(help="Passes over the training rows, summed over all stages of a method.")
+            float | None,
+            typer.Option(
+                help="Passes over the training examples, summed over all stages of a method.",
+                show_default="the recipe's; 3 for common",
+            ),
         ],
         None,
     ),
@@ -162,12 +168,15 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="Make more training rows for the students: masked (TinyBERT's rules) or rules (the BiLSTM's)."
+                help="Make more training examples for the students: masked (TinyBERT's rules) or rules (the BiLSTM's)."
             ),
         ],
         "",
     ),
-    "augment_times": (Annotated[int, typer.Option(help="At most this many new rows for each training row.")], 10),
+    "augment_times": (
+        Annotated[int, typer.Option(help="At most this many new examples for each training example.")],
+        10,
+    ),
     "word_vectors": (
         Annotated[
             Path | None,
@@ -183,8 +192,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the rows that are "
-                "scored; the report says so. best-on-half: chosen on one half of the rows, scored on the other half."
+                help="Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the examples that are "
+                "scored; the report says so. best-on-half: chosen on one half of these examples, scored on the other half."
             ),
         ],
         "last",

@@ -227,7 +227,7 @@ def tune(
 ) -> int:
     """Search the settings of each method with the same number of trials, then train the best ones.
 
-    The trials are scored on training rows that are held out, never on the development set.
+    The trials are scored on training examples that are held out, never on the development set.
     """
     from dataclasses import asdict
 

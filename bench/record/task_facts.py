@@ -128,6 +128,11 @@ def best_of(trials: int) -> str:
     return f" (best of {trials})"
 
 
+def several_tasks(tasks: str) -> str:
+    """What a record notes of a student that learned several tasks, and what its cost is."""
+    return f"one student was trained on {tasks} together: the cost of training is that of this one training run"
+
+
 def with_outputs(number_format: str) -> str:
     """Ends the label of a row that read its teacher's outputs from a file; "" where it read none."""
     return f" ({number_format} outputs)" if number_format else ""

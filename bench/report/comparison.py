@@ -18,6 +18,8 @@ from bench.stats.power import LEVEL, least_gap_without_disagreement
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "inconclusive"
 """How a comparison ended. Inconclusive: not significant, or the interval does not exclude the margin."""
+NOT_SIGNIFICANT = "not significant"
+"""How tables of differences print :data:`UNCLEAR`."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,12 @@ class Comparison:
 MEAN = "mean"
 
 
-ONE_TRAINING = "One seed says nothing about other trainings: the test covers the examples alone."
+ONE_TRAINING = "One seed says nothing about other training runs: the test covers the examples alone."
 
 
 NO_LEAST = (
-    "A dash for the minimum detectable difference: the two rows answer alike on every example, or their trainings scatter so "
-    "much that no difference would be found. Agreement on all examples does not prove that a small difference would be found."
+    "A dash for the minimum detectable difference: the two rows have the same predictions on every example, or their training runs "
+    "vary so much that no difference would be found. Agreement on all examples does not prove that a small difference would be found."
 )
 
 

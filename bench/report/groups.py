@@ -97,7 +97,7 @@ class Group:
 
     @property
     def _limit(self) -> str:
-        return f", at most {self.max_train_rows:,} training rows" if self.max_train_rows else ""
+        return f", at most {self.max_train_rows:,} training examples" if self.max_train_rows else ""
 
     @property
     def _examples(self) -> str:

@@ -80,9 +80,9 @@ def was_trained(record: Record) -> bool:
 
 def _rule() -> str:
     return (
-        f"A row that is cut out of its teacher, or begins with a pre-trained encoder of width {WIDE} or more, has its teacher's rate "
-        f"({OF_NARROW} of teachers less than {WIDE} wide, {OF_WIDE} of wider ones); every other row has {OF_STUDENTS}. Both are "
-        f"multiplied by what the row's method or its `pace` says."
+        f"A student whose layers are copied from its teacher, or that begins with a pre-trained encoder of width {WIDE} or more, has "
+        f"the teacher's learning rate: {OF_NARROW} for teachers narrower than {WIDE}, {OF_WIDE} for wider ones. Every other student "
+        f"has {OF_STUDENTS}. A method, or the setting `pace=` of a row, can multiply the rate."
     )
 
 
@@ -90,12 +90,12 @@ def _choice(group: Group, of_students: bool) -> str:
     """What reports/LOG.md says of the choice, in short."""
     suite = "the sample suite" + (", this report's own data" if group.facts.source == SAMPLE else "")
     said = [
-        f"The teachers' {OF_NARROW} was chosen on development rows of {suite}; their {OF_WIDE} is the literature's."
+        f"The teachers' {OF_NARROW} was chosen on the development sets of {suite}; their {OF_WIDE} is the literature's."
     ]
     if of_students:
         said.append(
-            f"{OF_STUDENTS} was chosen with plain fine-tuning on held-out training rows of that suite. It was then tried on the "
-            f"suite's development rows of mrpc and cola, and kept. Stages on text have {ON_TEXT}, chosen by the loss of the general start on "
+            f"{OF_STUDENTS} was chosen with plain fine-tuning on held-out training examples of that suite. It was then tried on the "
+            f"suite's development sets of mrpc and cola, and kept. Stages on text have {ON_TEXT}, chosen by the loss of the general start on "
             "the suite's sentences."
         )
     return " ".join([*said, "No rate was tuned on real GLUE, or for one row or task (reports/LOG.md)."])

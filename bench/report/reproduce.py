@@ -235,13 +235,12 @@ def _text(record: Record, known: Mapping[str, tuple[str, ...]]) -> tuple[str, ..
     return next((known[a["key"]] for a in record.artefacts.values() if a.get("key") in known), ())
 
 
-def starts_without_text(group: Group) -> list[str]:
-    """General starts whose text no record names, since all are older than that: their keys."""
+def starts_without_text(group: Group) -> dict[str, list[str]]:
+    """Pre-trainings whose text no record names, since all are older than that: key -> the rows that use it."""
     known = texts_known(group)
-    keys = {
-        artefact["key"][:12]
-        for record in group.records
-        for name, artefact in record.artefacts.items()
-        if "train" in artefact and artefact["key"] not in known and name != TEACHER
-    }
-    return sorted(keys)
+    rows: dict[str, set[str]] = {}
+    for record in group.records:
+        for name, artefact in record.artefacts.items():
+            if "train" in artefact and artefact["key"] not in known and name != TEACHER:
+                rows.setdefault(artefact["key"][:12], set()).add(record.row)
+    return {key: sorted(rows[key]) for key in sorted(rows)}

@@ -80,13 +80,21 @@ def _start_line(group: Group) -> str:
 
 
 def made_again(made: Sequence[str], group: Group) -> list[str]:
-    """The commands that make records again, and what they leave open."""
-    lines = [f"- to reproduce: {escape.code(command)}" for command in made]
+    """The commands of these records, and what a reader has to know to type them."""
+    lines = [f"- command: {escape.code(command)}" for command in made]
+    if made:
+        lines.append(
+            f"- with `--results {escape.markdown(group.results)}` a command finds these records and trains nothing; with another "
+            "folder it trains them again"
+        )
     if named := places(made):
         known = escape.markdown(", ".join(named))
-        lines.append(f"- type the path of each of these, since records keep names alone: {known}")
-    if unknown := starts_without_text(group):
-        lines.append(f"- no record names the --corpus and --corpus-tokens of the pre-training {', '.join(unknown)}")
+        lines.append(f"- replace these names by your own paths, because records keep only the names: {known}")
+    for key, rows in starts_without_text(group).items():
+        lines.append(
+            f"- the records of {escape.markdown(', '.join(rows))} do not name the text of their pre-training {key}; a `--corpus` "
+            "in a command above is that of other rows"
+        )
     return lines
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bench.record.cell import TEACHER
-from bench.report.comparison import BETTER, UNCLEAR, WORSE
+from bench.report.comparison import BETTER, NOT_SIGNIFICANT, UNCLEAR, WORSE
 from bench.report.frame import Frame
 from bench.report.groups import Group
 from bench.report.tables.accuracy import MAJORITY, Scores
@@ -95,17 +95,16 @@ def _verdicts(group: Group, ends: Sequence[End], with_columns: bool) -> str:
         f"{verdict}: {named}" for verdict in (BETTER, WORSE) if (named := _named(group, ends, verdict, with_columns))
     ]
     rest = sum(verdict == UNCLEAR for _, _, verdict in ends)
-    parts += [f"not significant: {'all' if rest == len(ends) else 'the other'} {rest}"] if rest else []
+    parts += [f"{NOT_SIGNIFICANT}: {'all' if rest == len(ends) else 'the other'} {rest}"] if rest else []
     return "; ".join(parts)
 
 
 def _retention(group: Group, table: Frame) -> list[str]:
     # variants of a row are in the table: with them the sentence would be longer than anybody reads
     ends = [end for end in _ends(table) if not own_row(group, end[0])]
-    words = {KEEPS: "kept", LOSES: "not kept"}
     if not ends:
         return []
-    parts = [f"{said}: {named}" for end, said in words.items() if (named := _named(group, ends, end))]
+    parts = [f"{end}: {named}" for end in (KEEPS, LOSES) if (named := _named(group, ends, end))]
     rest = sum(verdict == UNCLEAR for _, _, verdict in ends)
     parts += [f"{UNCLEAR}: {'all' if rest == len(ends) else 'the other'} {rest}"] if rest else []
     kept = f"whether a student keeps its teacher's score, without variants and ablations. {_sentence(parts)}."

@@ -22,6 +22,7 @@ from bench.record.cell import train_key
 from bench.record.code_hash import training_code
 from bench.record.recipe import Recipe
 from bench.record.schema import Record
+from bench.record.task_facts import several_tasks
 from bench.run.export import export_student
 from bench.run.failures import failure_of
 from bench.run.outcome import Answer, FailedCell
@@ -229,7 +230,7 @@ class Group:
             points = deployed
             if planned.cell.together:
                 points = {"": deployed[one_task.name]}
-                others = f"one student of {', '.join(setup.tasks)}: what its training cost is the cost of all of them"
+                others = several_tasks(", ".join(setup.tasks))
                 notes = (*(note for note in notes if note != others), others)
             for point, model in points.items():
                 record, arrays = scored(

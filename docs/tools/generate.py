@@ -20,7 +20,7 @@ BLOCK = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w ]+) -->\n)(?:.*?\n)?
 HEAD = """# The command line
 
 This page is generated from the program's own `--help`. `bert-bench` does the same as `python -m bench`. [Running](running.md) explains how
-`run` works, and has the exit codes. [Concepts](concepts.md#row-and-cell) explains how rows are spelled.
+`run` works, and has the exit codes. [Concepts](concepts.md#row-and-cell) explains how rows are written.
 """
 
 

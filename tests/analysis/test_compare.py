@@ -170,7 +170,7 @@ def test_a_task_trained_on_fewer_rows_too_counts_once_in_the_mean(store):
         other = one.model_copy(update={"cell": one.cell.model_copy(update={"data": fewer})})
         store.write(*factories.consistent(other, {"logits.validation": wrong(0.4, 5), "labels.validation": LABELS}))
     (lines,) = compare(store.root, "microbert", "kd").values()
-    assert [line.task for line in lines] == ["rte", "rte, 10 rows", "sst2", "mean"]
+    assert [line.task for line in lines] == ["rte", "rte, 10 training examples", "sst2", "mean"]
     assert lines[-1].metric == "2 columns"
     assert lines[-1].first == pytest.approx(np.mean([lines[0].first, lines[2].first]))
 

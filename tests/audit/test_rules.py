@@ -300,7 +300,7 @@ def test_arithmetic_is_first_and_one_cause_is_one_line(bench, tmp_path):
     assert len(truncated[0]) >= 3
     answer = bench("audit", tmp_path / "x.md", "--only", "arithmetic", "--markdown", tmp_path / "said.md")
     assert answer.returncode == 1
-    assert answer.stdout.count("is cut off") == 1
+    assert answer.stdout.count("is truncated") == 1
     assert "inference" not in answer.stdout
     said = (tmp_path / "said.md").read_text()
     assert "the text prints" in said

@@ -112,7 +112,7 @@ def test_nothing_of_a_hostile_record_is_code_in_a_report(tmp_path):
     store = hostile(tmp_path / "r")
     (report,) = write_reports(store, tmp_path / "p", Options(latex=True))
     lines = report.read_text().splitlines()
-    text = "\n".join(line for line in lines if not line.startswith("- to reproduce: `"))  # code is shown as it is
+    text = "\n".join(line for line in lines if not line.startswith("- command: `"))  # code is shown as it is
     assert "<script" not in text
     assert "![i](" not in text
     for line in text.splitlines():

@@ -117,7 +117,7 @@ def test_a_term_that_never_matters_is_named():
     (group,) = groups([*quiet, factories.record("teacher", "rte", score=0.8)])
     table = gradient_shares(group)
     assert table.rows[1] == ["kd", "distil", "decor", "0.4 %", "0.9 %"]
-    assert "kd: decor in stage distil (in all 2 trainings)" in table.notes[-1]
+    assert "kd: decor in stage distil (in all 2 training runs)" in table.notes[-1]
     loud = [quiet[0], quiet[1].model_copy(update=shares(0.02))]
     (group,) = groups([*loud, factories.record("teacher", "rte", score=0.8)])
     assert len(gradient_shares(group).notes) == 1
@@ -151,7 +151,7 @@ def test_the_command_in_a_report_makes_the_same_records(
     done = bench("run", "--methods", methods, *typed[2:], *words, "--results", "r", "--reports", "p")
     assert done.returncode == 0, done.stderr
     (report,) = Path("p").glob("*/*/README.md")
-    for command in re.findall(r"- to reproduce: `python -m bench (.*)`", report.read_text()):
+    for command in re.findall(r"- command: `python -m bench (.*)`", report.read_text()):
         again = bench(*shlex.split(command), "--results", "r", "--reports", "p")
         assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
 
@@ -175,10 +175,12 @@ def test_a_term_is_called_idle_of_the_trainings_that_measured_it():
     records = [factories.record("kd", "rte", seed, 0.7) for seed in range(3)]
     measured = [r.model_copy(update={"gradient_shares": quiet}) for r in records[:2]]
     (group,) = groups([*measured, records[2]])
-    assert "kd: decor in stage distil (in the 2 of 3 trainings that measured it)" in gradient_shares(group).notes[-1]
+    assert (
+        "kd: decor in stage distil (in the 2 of 3 training runs that measured it)" in gradient_shares(group).notes[-1]
+    )
     empty = records[2].model_copy(update={"gradient_shares": {"distil": {"soft": [], "decor": []}}})
     (group,) = groups([*measured, empty])
-    assert "in the 2 of 3 trainings" in gradient_shares(group).notes[-1]
+    assert "in the 2 of 3 training runs" in gradient_shares(group).notes[-1]
     (group,) = groups([empty])
     assert gradient_shares(group) is None
     (group,) = groups([r.model_copy(update={"gradient_shares": quiet}) for r in learned_together("rte", "mrpc")])

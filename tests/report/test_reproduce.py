@@ -226,7 +226,7 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
     done = bench("run", *words, "--teacher", teacher_folder, "--results", "r", "--reports", "p", "--yes")
     assert done.returncode == 0, done.stderr
     (report,) = Path("p").glob("*/*/README.md")
-    (command,) = re.findall(r"- to reproduce: `python -m bench (.*)`", report.read_text())
+    (command,) = re.findall(r"- command: `python -m bench (.*)`", report.read_text())
     assert "bench verify" not in report.read_text()  # it has no option for the file
     again = bench(*shlex.split(command), "--reports", "p")
     assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
@@ -251,7 +251,7 @@ def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(tm
     text = report.read_text()
     assert text.startswith("# A paper; our own runs, not the paper's results\n")
     assert "; seeds 0, 1." in text
-    (command,) = re.findall(r"- to reproduce: `(.*)`", text)
+    (command,) = re.findall(r"- command: `(.*)`", text)
     said = words_of(command)
     assert (said["--experiment"], said["--table"], said["--tasks"]) == ("experiments/e.toml", "one,two", "rte")
     assert (said["--seeds"], said["--results"]) == ("0,1", "r")

@@ -168,7 +168,7 @@ def test_compare_and_the_report_print_the_same_interval_of_the_committed_records
         found = compare(REFERENCE, row, "finetune", tasks)["GLUE files from the folder glue"]
         lines = {line.task: line for line in found}
         for column, cell in zip(group.columns, cells[2:-1], strict=True):
-            line = lines["sst2, 20,000 rows" if column.task == "sst2" else column.task]
+            line = lines["sst2, 20,000 training examples" if column.task == "sst2" else column.task]
             assert cell.startswith(printed(line)), (column, cell)
         assert cells[-1].startswith(printed(lines[MEAN]))
     (alone,) = compare(REFERENCE, "finetune", row, ["rte"])["GLUE files from the folder glue"]

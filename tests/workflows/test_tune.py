@@ -111,12 +111,12 @@ def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, 
     assert "(best of 3)" in report
     assert "chosen among 3" in report
     assert bench(*words).stderr.count("nothing to do: every cell has its record") == 2
-    (command,) = re.findall(r"- to reproduce: `python -m bench (.*)`", report)
+    (command,) = re.findall(r"- command: `python -m bench (.*)`", report)
     again = command.replace("tiny-glue", str(glue_folder)).replace("tiny-bert", str(teacher_folder))
     typed = (*shlex.split(again), "--results", tmp_path / "r", "--reports", tmp_path / "p")
     assert bench(*typed).stderr.count("nothing to do: every cell has its record") == 2, command
     trials = next((tmp_path / "p").glob("*held-back*/*/README.md")).read_text()
-    assert "to reproduce" not in trials
+    assert "- command:" not in trials
 
 
 def test_a_search_refuses_what_it_cannot_do_fairly(bench, glue_folder, teacher_folder, tmp_path):

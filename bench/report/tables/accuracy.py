@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import methods
 from bench.record.cell import TEACHER
+from bench.record.task_facts import several_tasks
 from bench.report import frame
 from bench.report.frame import EXACT, SPREAD, Cell, Footnote, Frame, Line
 from bench.report.groups import Column, Group
@@ -207,9 +210,19 @@ def _line(scores: Scores, label: str, further: Sequence[Further]) -> Line:
         _mean(scores, label),
         *(column.cell(group, label) for column in further),
     ]
-    # what the method itself says of its row
-    said = dict.fromkeys(note for record in group.of(label) for note in record.notes)
-    return line_of(group, label, cells, *(Footnote(f"{label}: {note}") for note in said))
+    records = group.of(label)
+    method = records[0].cell.method
+    remarks = [f"{method}: {remark}"] if (remark := methods.remark(method)) else []
+    said = [f"{label}: {_in_todays_words(note)}" for record in records for note in record.notes]
+    return line_of(group, label, cells, *map(Footnote, dict.fromkeys([*remarks, *said])))
+
+
+ONE_STUDENT = re.compile(r"one student of (?P<tasks>.+): what its training cost is the cost of all of them")
+"""How older records say that a student was trained on several tasks."""
+
+
+def _in_todays_words(note: str) -> str:
+    return ONE_STUDENT.sub(lambda found: several_tasks(found["tasks"]), note)
 
 
 def _score(scores: Scores, label: str, column: Column) -> Cell:
@@ -268,7 +281,11 @@ def _notes(scores: Scores) -> list[str]:
                 else ""
             )
             + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)"
-            + ("; of a row whose sequences leave early, of an average sequence." if _leaves_early(group) else ".")
+            + (
+                ". For early-exit rows the FLOPs are the average over the sequences of the development set."
+                if _leaves_early(group)
+                else "."
+            )
         )
     if scores.alike:
         said.append(

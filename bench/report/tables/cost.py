@@ -71,7 +71,7 @@ def _cpu_known(taken: Sequence[Taken]) -> bool:
     return bool(students) and all(one.cpu_seconds is not None for one in students)
 
 
-CPU = "CPU s"
+CPU = "CPU time (s)"
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ COLUMNS = (
     CostColumn("start", lambda t: Cell(", ".join(sorted({start_of(r) for r in t.done}))), words=True),
     CostColumn("cells", lambda t: Cell(str(len(t.done)), value=len(t.done))),
     CostColumn("examples", lambda t: _whole(t.examples)),
-    CostColumn("own TFLOPs", lambda t: _tera(t.flops)),
+    CostColumn("student TFLOPs", lambda t: _tera(t.flops)),
     CostColumn("teacher TFLOPs", lambda t: _tera(t.teacher_flops)),
-    CostColumn("own s", lambda t: _whole(t.seconds)),
-    CostColumn("teacher s, shared", lambda t: _whole(t.teacher_seconds)),
-    CostColumn("teacher s, if alone", lambda t: _whole(t.teacher_seconds_alone)),
-    CostColumn("teacher's share of seconds", _teacher_share),
+    CostColumn("student time (s)", lambda t: _whole(t.seconds)),
+    CostColumn("teacher time, shared (s)", lambda t: _whole(t.teacher_seconds)),
+    CostColumn("teacher time, alone (s)", lambda t: _whole(t.teacher_seconds_alone)),
+    CostColumn("teacher's share of the time", _teacher_share),
     CostColumn(CPU, lambda t: _whole(t.cpu_seconds), wanted=_cpu_known),
 )
 
@@ -114,18 +114,20 @@ def cost(group: Group) -> Frame | None:
 def _notes(group: Group, cpu: bool) -> list[str]:
     said = [
         "The mean over the seeds of each task, summed over the tasks. TFLOPs are computed in closed form from the number of tokens. "
-        "Seconds were measured on the machine named below; other programs may have run there at the same time."
+        "Times were measured on the machine named below; other programs may have run there at the same time. Teacher time, shared: "
+        "students that train together share the teacher's forward passes. Alone: the time without this sharing. Start: what the "
+        "student begins with; pre-trainings are listed below by their keys, and checkpoint means published pre-trained weights."
     ]
     if cpu:
         said.append(
-            "CPU s: processor time of the process, over all its threads, with reading and scoring. Students that trained together "
-            "share it in proportion to their own seconds."
+            f"{CPU}: processor time of the process, over all its threads, with reading and scoring. Students that trained together "
+            "share it in proportion to the times of their own passes."
         )
     at_once = sorted({r.env["jobs"] for r in group.records if r.env.get("jobs", 1) > 1})
     if at_once:
         said.append(
-            f"Some trainings had others running at the same time (--jobs {', '.join(map(str, at_once))}): each then takes "
-            f"more seconds than alone."
+            f"Some training runs ran at the same time as others (--jobs {', '.join(map(str, at_once))}): each then takes "
+            f"longer than alone."
         )
     return said
 
@@ -142,7 +144,7 @@ def _trained_starts(group: Group) -> list[str]:
         began = f"; it began as {beginning}" if beginning else ""
         said.append(
             f"{name.replace('_', ' ').capitalize()} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s "
-            f"of its own, once for all rows that use it{began}."
+            f"for the student's own passes, once for all rows that use it{began}."
         )
     return said
 

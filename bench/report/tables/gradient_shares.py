@@ -36,7 +36,7 @@ def gradient_shares(group: Group) -> Frame | None:
     parts = [frame.Column(f"after {100 * i // steps} %") for i in range(steps)]
     columns = (frame.Column("System"), frame.Column("stage", words=True), frame.Column("term", words=True), *parts)
     note = (
-        "The norm of a weighted term's gradient, divided by the sum of these norms over the terms of its stage and player, at four "
+        "The norm of a weighted term's gradient, divided by the sum of these norms over the terms of the same stage and optimiser, at four "
         "steps; the mean over tasks and seeds."
     )
     return Frame("Gradient share of each term", columns, tuple(lines), (note, *_idle(group, measured)))
@@ -82,5 +82,5 @@ def _idle(group: Group, measured: dict[str, Shares]) -> list[str]:
 def _in_how_many(runs: int, done: int) -> str:
     """In how many of a row's trainings a term's share was measured: older records have none."""
     if runs == done:
-        return "in its one training" if done == 1 else f"in all {done} trainings"
-    return f"in the {runs} of {done} trainings that measured it"
+        return "in its one training run" if done == 1 else f"in all {done} training runs"
+    return f"in the {runs} of {done} training runs that measured it"

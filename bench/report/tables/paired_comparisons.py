@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.report import frame
-from bench.report.comparison import UNCLEAR, Comparison, compared, of_mean, p_in_words, said_of
+from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, Comparison, compared, of_mean, p_in_words, said_of
 from bench.report.frame import EXACT, Cell, Frame, Line
 from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled, finished
@@ -109,7 +109,7 @@ def _compared(
         frame.Column(f"{MEAN_OF} {counted(len(group.columns), 'difference')}", csv=EXACT),
     )
     said = said_of([one.line for one in found.values()])
-    return Frame(title, columns, (*lines, _least_detectable(group.columns, found)), (_note(found), *said))
+    return Frame(title, columns, (*lines, _least_detectable(group.columns, found, means)), (_note(found), *said))
 
 
 def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[Column, Resampled]) -> Found:
@@ -152,7 +152,7 @@ def _verdict(line: Comparison) -> str:
     """The verdict in words; with its p where the interval alone would say something else."""
     without_zero = line.low > 0 or line.high < 0
     if line.verdict == UNCLEAR:
-        return f"not significant after Holm (p = {p_in_words(line.adjusted)})" if without_zero else "not significant"
+        return f"{NOT_SIGNIFICANT} after Holm (p = {p_in_words(line.adjusted)})" if without_zero else NOT_SIGNIFICANT
     return line.verdict if without_zero else f"{line.verdict} (p = {p_in_words(line.adjusted)})"
 
 
@@ -172,10 +172,11 @@ def _means(columns: Sequence[Column], labels: Iterable[str], found: Found) -> di
     }
 
 
-def _least_detectable(columns: Sequence[Column], found: Found) -> Line:
-    """The smallest true difference that comparisons like those of a column would find."""
+def _least_detectable(columns: Sequence[Column], found: Found, means: Mapping[str, _Compared]) -> Line:
+    """The smallest true difference that comparisons like those of a column, and like those of the means, would find."""
     cells = [_least([one.line for (_, where), one in found.items() if where == column]) for column in columns]
-    return Line("minimum detectable difference", (Cell(""), *cells, Cell("")), only="markdown")
+    of_means = _least([one.line for one in means.values()]) if means else Cell("")
+    return Line("minimum detectable difference", (Cell(""), *cells, of_means), only="markdown")
 
 
 def _least(lines: Collection[Comparison]) -> Cell:

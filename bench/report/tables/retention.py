@@ -28,7 +28,7 @@ from bench.report.tables.registry import KEPT, RETENTION, ReportData, table
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, over_seeds
 
-KEEPS, LOSES = "keeps", "loses"
+KEEPS, LOSES, REFUSED = "keeps", "loses", "refused"
 KEPT_OF_THE_TEACHER = "retention"
 """The name of its files."""
 
@@ -91,9 +91,10 @@ def retentions(group: Group, answered: Mapping[Column, Resampled], kept: float =
     note = (
         f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
         f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
-        f"{UNCLEAR}: the interval has {100 * kept:g} % inside, so that these examples and seeds decide neither. "
-        f"refused: not comparable, for the reason in the footnote."
+        f"{UNCLEAR}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide."
     )
+    if any(cell.text == REFUSED for line in lines for cell in line.cells):
+        note += f" {REFUSED}: not comparable, for the reason in the footnote."
     notes = (note + (LEFT_OUT if len(sound) < len(columns) else ""),)
     return Frame("Retention with intervals", heads, tuple(lines), notes, file=KEPT_OF_THE_TEACHER)
 
@@ -141,7 +142,7 @@ class _Student:
     def _cell(self, column: Column, one: _Kept | None, sound: Sequence[Column]) -> Cell:
         own, theirs = self._sides(column)
         if refused := self._refused(column):
-            return Cell("refused", footnotes=(Footnote(refused),))
+            return Cell(REFUSED, footnotes=(Footnote(refused),))
         if own and cheaper(self.group, self.label) and column not in sound:
             return no_ratio(self.group, column)
         if one is None:
