@@ -184,7 +184,7 @@ def test_a_term_is_called_idle_of_the_trainings_that_measured_it():
     (group,) = groups([empty])
     assert gradient_shares(group) is None
     (group,) = groups([r.model_copy(update={"gradient_shares": quiet}) for r in learned_together("rte", "mrpc")])
-    assert "(in its one training)" in gradient_shares(group).notes[-1]
+    assert "(in its one training run)" in gradient_shares(group).notes[-1]
 
 
 def learned_together(*tasks: str, seed: int = 0) -> list[Record]:
