@@ -9,11 +9,8 @@ import contextlib
 import multiprocessing
 import os
 import shutil
-import signal
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -32,6 +29,7 @@ from bench.progress import Progress
 from bench.record.cell import record_key
 from bench.run import worker
 from bench.run.display import Display, Mirrored
+from bench.run.interrupts import interrupts_ignored
 from bench.run.outcome import Answer
 from bench.run.work import Workplace
 from bench.running import announce, new_folder
@@ -191,7 +189,7 @@ class Processes:
         pool = self._pools[slot]
         if pool is None:
             others = set(multiprocessing.active_children())
-            with _interrupts_ignored():
+            with interrupts_ignored():
                 pool = ProcessPoolExecutor(
                     1, mp_context=self._context, initializer=worker.begin, initargs=(self._stop, cache_root())
                 )
@@ -237,19 +235,6 @@ class Processes:
 def keys_to_make(plan: Plan) -> set[str]:
     """The keys of the records that a plan has to make."""
     return {record_key(planned.cell) for planned in plan.todo}
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Processes that are started inside ignore Ctrl-C from their first moment."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def devices_of(request: Request, jobs: int) -> list[str]:

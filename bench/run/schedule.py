@@ -22,6 +22,7 @@ from bench.record.claims import Claims
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
 from bench.run.failures import failure_of
+from bench.run.interrupts import interrupts_deferred
 from bench.run.outcome import Answer, FailedCell, Outcome
 from bench.run.recording import empty, failed, now
 
@@ -220,9 +221,10 @@ class Schedule:
         if answer.error is not None:
             self._lost[running.job.key] = answer.error
         while answer.records:
-            record, arrays = answer.records[0]
-            self._write(_with_cost(record, answer, self.executor.jobs), arrays)
-            del answer.records[0]
+            with interrupts_deferred():  # between the two, Ctrl-C would write the record a second time
+                record, arrays = answer.records[0]
+                self._write(_with_cost(record, answer, self.executor.jobs), arrays)
+                del answer.records[0]
         self.outcome.failures += answer.not_saved
         answer.not_saved = []
         for file in answer.states:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from concurrent.futures import BrokenExecutor, Future
 from dataclasses import replace
 
@@ -194,6 +196,23 @@ def test_an_interrupt_while_records_are_written_loses_none(run, request_, monkey
         run()
     status = {r.cell.label.split(":")[0]: r.status for r in api.Store(request_.results).records()}
     assert status == dict.fromkeys(("teacher", "finetune", "kd", "microbert"), "ok")
+
+
+def test_ctrl_c_right_after_a_record_was_written_writes_none_twice(run, request_, monkeypatch):
+    write, seen = api.Store.write, []
+
+    def interrupted(store, record, arrays=None):
+        path = write(store, record, arrays)
+        seen.append(record)
+        if len(seen) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return path
+
+    monkeypatch.setattr(api.Store, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    attempts = [path.parent for path in request_.results.rglob("attempt-*.json")]
+    assert len(attempts) == len(set(attempts)) == 4
 
 
 def test_what_another_run_has_finished_is_not_replaced_by_a_failure(run, request_):
