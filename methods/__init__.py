@@ -51,6 +51,8 @@ LACKS: dict[str, tuple[str, Any, str]] = {
 
 REMARKS: dict[str, str] = {
     "microbert": "a reconstruction: its authors released no code, and no public copy of the paper has its equations",
+    "minilm": "its pre-training on text (relations) imitates the teacher's self-attention relations",
+    "minilmv2": "its pre-training on text (relations) imitates the teacher's self-attention relations",
     "fastbert": "speed= is the threshold of normalised entropy: a sequence exits at the first layer whose prediction is "
     "below it, so a higher value exits earlier",
 }

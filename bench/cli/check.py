@@ -31,7 +31,10 @@ def check(
     tasks: Annotated[str, typer.Option(help="Use only these tasks of the baseline, separated by commas.")] = "",
     methods: Annotated[str, typer.Option(help="Use only these rows, separated by commas, and the teacher.")] = "",
     seeds: Annotated[
-        str, typer.Option(help="Compare only these seeds. The other seeds still estimate the noise.")
+        str,
+        typer.Option(
+            help="Compare only these seeds. The other seeds are used only to estimate the variance over seeds."
+        ),
     ] = "",
     margin: Annotated[float, typer.Option(help="How many points a score may lose.")] = 2.0,
     speed_margin: Annotated[
@@ -145,7 +148,7 @@ def audit(
         list[Path] | None,
         typer.Argument(
             metavar="FILE...",
-            help="Tidy CSV, Markdown, LaTeX, HTML, reStructuredText, a notebook, or the text of a page. Several files are "
+            help="CSV (a plain table, or one value a line with the columns source, table, system, task, value), Markdown, LaTeX, HTML, reStructuredText, a notebook, or the text of a page. Several files are "
             "also compared with each other.",
         ),
     ] = None,

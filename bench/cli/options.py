@@ -16,7 +16,10 @@ from bench.optimizers import OPTIMIZERS
 
 Methods = Annotated[
     str,
-    typer.Option(help="Rows, separated by commas, or all: name:setting=value:-term:ablate. `list` shows the names."),
+    typer.Option(
+        help="Rows, separated by commas; or `all`. A row is a method name, with settings (name:setting=value), dropped losses "
+        "(name:-term) or its ablation rows (name:ablate). `list` shows the names."
+    ),
 ]
 Tasks = Annotated[
     str, typer.Option(help="Tasks or groups of tasks, separated by commas. A task of your own is a FILE.toml.")
@@ -85,7 +88,9 @@ REQUEST: dict[str, tuple[Any, Any]] = {
     "recipe": (
         Annotated[
             str,
-            typer.Option(help="common: the same schedule for all methods. paper: the schedule of each method's paper."),
+            typer.Option(
+                help="common: the same epochs, batch size and shape of the schedule for all methods. paper: the numbers of each method's paper."
+            ),
         ],
         "common",
     ),
@@ -161,7 +166,13 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         None,
     ),
     "corpus_tokens": (
-        Annotated[int | None, typer.Option(help="How many tokens of the corpus the general distillation reads.")],
+        Annotated[
+            int | None,
+            typer.Option(
+                help="How many tokens of the corpus the general distillation reads; a shorter corpus is repeated.",
+                show_default="4,000,000 with --corpus, else 200,000",
+            ),
+        ],
         None,
     ),
     "augment": (

@@ -221,7 +221,10 @@ def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
 def tune(
     given: dict[str, Any],
     trials: Annotated[
-        int, typer.Option(help="How many settings are tried for each method; the same number for all.")
+        int,
+        typer.Option(
+            help="How many combinations of settings are tried for each method, the typed one included; the same number for all."
+        ),
     ] = 6,
     json_file: Json = None,
 ) -> int:

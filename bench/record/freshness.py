@@ -187,7 +187,10 @@ def unknown_line(records: Iterable[Record], freshness: Freshness) -> str:
     count = sum(freshness.of(record) == UNKNOWN for record in done)
     if not count:
         return ""
-    return f"{count} of {len(done)} records do not name the code that computed them: whether today's code would give them is not known"
+    return (
+        f"{count} of {len(done)} records are older than the hash of the code: whether today's code gives the same results was "
+        "not checked"
+    )
 
 
 def code_warnings(records: Sequence[Record], freshness: Freshness) -> list[str]:

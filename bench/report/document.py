@@ -13,7 +13,7 @@ from bench.report.render import to_markdown
 from bench.report.reproduce import commands
 from bench.report.sources import environment, made_again, provenance, warnings
 from bench.report.summary import summary
-from bench.report.tables.registry import ABLATIONS, COST, ENVIRONMENT, PAIRED, PROVENANCE, RESULTS, RETENTION
+from bench.report.tables.registry import ABLATIONS, COST, ENVIRONMENT, KEPT, PAIRED, PROVENANCE, RESULTS, RETENTION
 
 LONGEST_FOLDED = 60
 """Lines of a folded table that the page still has; a longer one is in its file and in the HTML page alone."""
@@ -29,14 +29,15 @@ class Shown:
     """from the page's folder"""
 
 
-def document(group: Group, tables: Sequence[Frame], pictures: Sequence[Shown] = ()) -> str:
+def document(group: Group, tables: Sequence[Frame], pictures: Sequence[Shown] = (), kept: float = KEPT) -> str:
     """The text of a report. No date, no host: those are in the records.
 
     Args:
         tables: in their order.
+        kept: the share of the teacher's score that counts as kept.
     """
     lines = [escape.markdown(line) for line in (f"# {group.title}", "", *warnings(group))]
-    lines += section("Summary", [line for text in summary(group, tables) for line in (escape.markdown(text), "")])
+    lines += section("Summary", [line for text in summary(group, tables, kept) for line in (escape.markdown(text), "")])
     notes = Footnotes()
     for title in (RESULTS, PAIRED, RETENTION, ABLATIONS, COST):
         body = tables_of(title, tables, notes)

@@ -11,20 +11,25 @@ from bench.report.groups import Group
 from bench.report.tables.accuracy import MAJORITY, Scores
 from bench.report.tables.paired_comparisons import MEAN_OF, SYSTEMS, own_row, reference_of
 from bench.report.tables.parts import counted
+from bench.report.tables.registry import KEPT
 from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
 
 End = tuple[str, str, str]
 """(row, column, verdict) of something that was tested"""
 
 
-def summary(group: Group, tables: Sequence[Frame]) -> list[str]:
-    """What was measured, the highest mean, what is significant, and what keeps the teacher's score: a sentence or two each."""
+def summary(group: Group, tables: Sequence[Frame], kept: float = KEPT) -> list[str]:
+    """What was measured, the highest mean, what is significant, and what keeps the teacher's score: a sentence or two each.
+
+    Args:
+        kept: the share of the teacher's score that counts as kept.
+    """
     by_file = {table.file: table for table in tables}
     said = [_measured(group), *_highest(group)]
     if compared := by_file.get(SYSTEMS):
         said.append(_significant(group, compared))
-    if kept := by_file.get(KEPT_OF_THE_TEACHER):
-        said += _retention(group, kept)
+    if retentions := by_file.get(KEPT_OF_THE_TEACHER):
+        said += _retention(group, retentions, kept)
     return said
 
 
@@ -99,7 +104,7 @@ def _verdicts(group: Group, ends: Sequence[End], with_columns: bool) -> str:
     return "; ".join(parts)
 
 
-def _retention(group: Group, table: Frame) -> list[str]:
+def _retention(group: Group, table: Frame, kept: float) -> list[str]:
     # variants of a row are in the table: with them the sentence would be longer than anybody reads
     ends = [end for end in _ends(table) if not own_row(group, end[0])]
     if not ends:
@@ -107,8 +112,9 @@ def _retention(group: Group, table: Frame) -> list[str]:
     parts = [f"{end}: {named}" for end in (KEEPS, LOSES) if (named := _named(group, ends, end))]
     rest = sum(verdict == UNCLEAR for _, _, verdict in ends)
     parts += [f"{UNCLEAR}: {'all' if rest == len(ends) else 'the other'} {rest}"] if rest else []
-    kept = f"whether a student keeps its teacher's score, without variants and ablations. {_sentence(parts)}."
-    return [f"{counted(len(ends), 'test')} {kept}"]
+    rule = f"{KEEPS}: the whole 95 % interval is above {100 * kept:g} % of it; {LOSES}: below"
+    asked = f"whether a student keeps its teacher's score ({rule}), without variants and ablations"
+    return [f"{counted(len(ends), 'test')} {asked}. {_sentence(parts)}."]
 
 
 def _sentence(parts: Sequence[str]) -> str:

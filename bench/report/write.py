@@ -143,7 +143,9 @@ def write_group(group: Group, folder: Path, store: Store, options: Options) -> W
     stems = table_names([table.file or table.title for table in data.tables])
     for table, stem in zip(data.tables, stems, strict=True):
         write_table(own / TABLES, stem, table, paper=paper)
-    write_atomically(own / PAGE, document(group, data.tables, write_pictures(data, own, options.latex)).encode())
+    write_atomically(
+        own / PAGE, document(group, data.tables, write_pictures(data, own, options.latex), data.kept).encode()
+    )
 
     write_atomically(own / HTML, page(data).encode())
     only(own / TABLES, stems, options.latex)

@@ -151,13 +151,17 @@ def _kind(field: Mapping[str, Any]) -> str:
     return words.get(str(field.get("type", "")), str(field.get("type", "any")))
 
 
+BY_WIDTH = {"learning_rate": " (teachers: see below)"}
+"""What follows a number that is not the same for teachers."""
+
+
 def common_recipe() -> str:
     """The numbers of the common recipe and of general distillation."""
     from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
 
     students = Recipe()
     rows = [
-        [f"`{name}`", _shown(value), _shown(getattr(START, name))]
+        [f"`{name}`", _shown(value) + BY_WIDTH.get(name, ""), _shown(getattr(START, name))]
         for name, value in vars(students).items()
         if name not in ("name", "eps", "stage_optimizers")
     ]

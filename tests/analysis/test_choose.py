@@ -35,6 +35,7 @@ def store(tmp_path):
     return found
 
 
+@pytest.mark.slow
 def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     (choice,) = choose(store.root, Budget(flops=2.0))
     assert [c.label for c in choice.candidates] == ["wide", "small", "twin", "poor"]
@@ -65,6 +66,7 @@ def constant(store, row, seeds=(0, 1, 2), macs=10**8):
 
 
 @pytest.mark.parametrize("seeds", [(0, 1, 2), (1,)])
+@pytest.mark.slow
 def test_a_constant_classifier_is_never_recommended(store, seeds):
     """It is cheap, and on some test sets statistically indistinguishable from the best."""
     constant(store, "mute", seeds)
@@ -96,6 +98,7 @@ def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
     assert choice.left_out["low"].startswith("rte: no better than always predicting")
 
 
+@pytest.mark.slow
 def test_of_equal_rows_the_best_is_the_cheapest_and_the_others_are_named(store):
     (choice,) = choose(store.root, Budget(flops=0.7))
     said = choice.said()
@@ -103,6 +106,7 @@ def test_of_equal_rows_the_best_is_the_cheapest_and_the_others_are_named(store):
     assert said[1] == "Not significantly different from it: twin."
 
 
+@pytest.mark.slow
 def test_more_budget_never_gives_a_worse_best(store):
     best = [choose(store.root, Budget(flops=most))[0].candidates[0].score for most in (0.3, 0.7, 2.0, 20.0)]
     assert best == sorted(best)
@@ -115,6 +119,7 @@ def test_what_was_not_timed_does_not_fit_a_latency(store):
     assert set(choice.left_out.values()) == {"not timed"}
 
 
+@pytest.mark.slow
 def test_the_command_and_its_exit_codes(bench, store, tmp_path):
     done = bench("choose", "--results", store.root, "--max-flops", 2, "--json", tmp_path / "c.json")
     assert done.returncode == OK, done.stderr
@@ -135,6 +140,7 @@ def test_sample_data_is_not_called_glue(tmp_path):
     assert choice.said()[0].startswith("Generated sample data, not GLUE.")
 
 
+@pytest.mark.slow
 def test_a_row_without_stored_answers_is_left_out_by_name(store):
     for path in store.root.rglob("small/*/attempt-1.npz"):
         path.unlink()

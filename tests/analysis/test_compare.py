@@ -43,6 +43,7 @@ def store(tmp_path):
     return found
 
 
+@pytest.mark.slow
 def test_a_clear_difference_is_better_one_way_and_worse_the_other(store):
     (lines,) = compare(store.root, "microbert", "kd").values()
     (turned,) = compare(store.root, "kd", "microbert").values()

@@ -192,6 +192,7 @@ def test_the_worst_verdict_counts():
     assert overall([]) == MISSING
 
 
+@pytest.mark.slow
 def test_exit_codes_and_files(tmp_path):
     base = store(tmp_path / "a", SEEDS)
     worse = store(tmp_path / "b", {seed: right - 0.2 for seed, right in SEEDS.items()}, shift=10)

@@ -111,6 +111,7 @@ OPTIONS = {"common": {}, "paper": {"recipe": "paper"}, "short": {"numbers": (("b
 
 
 @pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.slow
 def test_keys_are_those_that_were_first_published(keys_of, name):
     """One artefact of each kind, and what its key depends on: a wrong one would leave caches and records behind."""
     found = keys_of(**OPTIONS[name])
@@ -158,6 +159,7 @@ def weights_in(results: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("damage", [flipped, truncated, without_end, removed])
+@pytest.mark.slow
 def test_a_damaged_thing_of_the_cache_is_made_again_and_that_is_said(bench, words, tmp_path, monkeypatch, damage):
     rows = ("--methods", f"finetune:{tiny.SHAPE},mtdnn:members=2", *words)
     first = bench("run", *rows, "--results", tmp_path / "first", "--reports", tmp_path / "p")
@@ -233,6 +235,7 @@ def plugin(monkeypatch):
     monkeypatch.syspath_prepend(PLUGIN)
 
 
+@pytest.mark.slow
 def test_artefacts_of_a_third_party_are_planned_made_and_recorded(bench, words, tmp_path, plugin):
     rows = ("--methods", ROW, *words, "--results", tmp_path / "r")
     planned = bench("plan", *rows, "--json", tmp_path / "plan.json")

@@ -27,12 +27,14 @@ def findings(text, name="x.csv"):
     return audit(from_csv(text, name))
 
 
+@pytest.mark.slow
 def test_correct_tables_rounded_as_papers_round_have_no_findings():
     """200 tables, averages and ratios from unrounded scores in every second one; at most two false findings."""
     false = sum(len(findings(Table(np.random.default_rng(seed), seed % 2 == 0).csv())) for seed in range(200))
     assert false <= 2
 
 
+@pytest.mark.slow
 def test_planted_errors_are_found():
     found = Counter()
     for seed in range(210):
@@ -419,6 +421,7 @@ COMMITTED = sorted([*REPORTS.glob("*/*/tables/*.csv"), *REPORTS.glob("*/*/README
 WILD = SHARED.parent / "tables-in-the-wild"
 
 
+@pytest.mark.slow
 def test_no_committed_report_has_a_finding(bench):
     """Each alone and all together: rows of one shape, operating points and tables of other numbers of rows are no errors."""
     assert COMMITTED
@@ -455,6 +458,7 @@ def copied(sheet, columns_of, seed):
 
 
 @pytest.mark.parametrize("kind", ["scores", "counts"])
+@pytest.mark.slow
 def test_a_row_copied_from_another_shape_is_found_in_every_committed_report(kind):
     columns_of = {
         "scores": lambda row: scores_of(row.cells),
@@ -573,6 +577,7 @@ def test_files_without_a_table_are_named_and_not_passed_over_in_silence(bench, t
     assert bench("audit", tmp_path / "table.csv", tmp_path / "missing.csv").returncode == 2
 
 
+@pytest.mark.slow
 def test_the_public_tables_keep_what_was_judged_right_and_lose_what_was_judged_false():
     """76 public files, each by itself: 13 causes, every one recomputed by hand and right (reports/LOG.md lists them)."""
     if not WILD.is_dir():

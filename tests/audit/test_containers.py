@@ -187,6 +187,7 @@ def test_an_environment_that_never_ends_loses_itself_alone():
     assert numbers(from_text(text, "x.md")) == ["1.5", "2.5"]
 
 
+@pytest.mark.slow
 def test_the_public_files_are_read():
     """76 files of others: 98 % of the numbers of Markdown tables and 95 % of LaTeX, by a count apart from the reader."""
     if not WILD.is_dir():

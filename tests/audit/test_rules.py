@@ -274,6 +274,7 @@ def made(seed):
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_a_hundred_clean_tables_of_all_derived_columns_have_no_findings():
     assert [f for seed in range(100) for f in audit(page(made(seed)))] == []
 
@@ -323,6 +324,7 @@ def test_a_text_without_findings_says_how_much_was_checked(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(20))
+@pytest.mark.slow
 def test_real_counts_of_three_seeds_are_always_possible(seed):
     rng = np.random.default_rng(seed)
     for count in (2, 3):

@@ -59,6 +59,7 @@ def test_list_names_methods_and_tasks(bench, tmp_path):
     assert json.loads((tmp_path / "list.json").read_text())["groups"]["glue"]
 
 
+@pytest.mark.slow
 def test_run_plan_show_and_report(bench, tmp_path, teacher_folder, glue_folder):
     common = ["--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder]
     common += ["--teacher", teacher_folder, "--results", tmp_path / "r"]
@@ -86,6 +87,7 @@ def test_a_plan_says_how_many_students_share_a_teacher_pass(bench, tmp_path, tea
         assert f"; {shared} share each teacher pass" in planned.stdout, planned.stderr
 
 
+@pytest.mark.slow
 def test_a_failed_cell_is_exit_code_6(bench, tmp_path, teacher_folder, glue_folder):
     bad = f"kd:{tiny.SHAPE}:start=random:temperature=1e30"  # a loss that is no number
     done = bench("run", "--methods", bad, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder,
@@ -101,6 +103,7 @@ def test_auto_under_ci_is_refused(bench, monkeypatch):
     assert "--data sample --teacher embedded" in done.stderr
 
 
+@pytest.mark.slow
 def test_data_shows_and_exports(bench, tmp_path):
     done = bench("data", "--data", "sample", "--tasks", "rte,mnli", "--out", tmp_path / "suite")
     assert done.returncode == 0, done.stderr

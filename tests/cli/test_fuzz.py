@@ -67,6 +67,7 @@ def imported() -> None:
 
 
 @hostile_input.counts(300)
+@pytest.mark.slow
 def test_spellings(count, imported):
     for data in hostile_input.inputs(SPELLINGS, count):
         text = data.decode("utf-8", "replace")
@@ -75,6 +76,7 @@ def test_spellings(count, imported):
 
 @RELAXED
 @given(WORDS)
+@pytest.mark.slow
 def test_any_spelling(imported, text):
     hostile_input.refuses(lambda: check_spelling(text), text)
 
@@ -93,6 +95,7 @@ def check_options(text: str) -> None:
 
 
 @hostile_input.counts(200)
+@pytest.mark.slow
 def test_options_of_words_and_numbers(count):
     for data in hostile_input.inputs(
         [b"0,1,2", b"auto", b"batch_size=16", b"matthews=5", b"3", b"+4.5", b"2.03x", b"rte,mrpc", b"glue"], count

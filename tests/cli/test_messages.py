@@ -131,6 +131,7 @@ def heeds_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_what_is_kept_and_what_to_type(tmp_path, finished, glue_folder):
     """A real process that gets a real signal in the middle of a training."""
     words = [sys.executable, "-m", "bench", "run", "--methods", ROW, "--tasks", "rte", "--data", str(glue_folder)]
@@ -190,6 +191,7 @@ def without(packages: set[str], *words: object) -> Answer:
     ],
     ids=lambda words: words[0],
 )
+@pytest.mark.slow
 def test_a_verb_without_torch_says_what_to_install(words):
     line = refused(without({"torch", "transformers"}, *words))
     assert "the package torch is not installed; type: " in line
@@ -201,6 +203,7 @@ def test_a_verb_without_torch_says_what_to_install(words):
     [("show", "nothing"), ("compare", "kd", "finetune"), ("trace", "86.6"), ("choose",)],
     ids=lambda words: words[0],
 )
+@pytest.mark.slow
 def test_verbs_that_read_need_no_torch(tmp_path, words):
     answer = without({"torch", "transformers", "datasets", "evaluate"}, *words, "--results", tmp_path)
     assert "is not installed" not in answer.stderr
@@ -367,6 +370,7 @@ def test_reports_that_cannot_be_written_are_found_before_anything_starts(bench, 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
+@pytest.mark.slow
 def test_what_was_typed_wrongly_is_named_with_what_to_type(bench, monkeypatch, words, says):
     monkeypatch.chdir(ROOT)
     assert says in refused(bench(*words))

@@ -127,6 +127,7 @@ def test_nearest_words_are_by_cosine():
 
 
 @pytest.mark.parametrize("kind", [pytest.param("masked", marks=pytest.mark.slow), "rules"])
+@pytest.mark.slow
 def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(bench, kind, glue_folder, teacher_folder, tmp_path):
     (tmp_path / "corpus.txt").write_text("\n".join(DOCUMENTS))
     words = (

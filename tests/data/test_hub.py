@@ -46,6 +46,7 @@ def test_what_a_sound_hub_serves_is_taken_and_kept(hub, teacher_folder):
         (CUTS_FILES, "broke off", 1 + len(WAITS)),
     ],
 )
+@pytest.mark.slow
 def test_a_hub_that_misbehaves_is_one_line_with_the_alternative(hub, behaviour, words, tries):
     hub.behaviour = behaviour
     with pytest.raises(InputError) as refused:

@@ -131,6 +131,7 @@ def pretrain(bench, teacher, corpus, *methods_):
     )
 
 
+@pytest.mark.slow
 def test_a_teacher_without_a_head_gets_one_trained_on_the_corpus(bench, teacher_folder, corpus):
     answer = pretrain(
         bench,

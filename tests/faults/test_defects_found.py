@@ -57,6 +57,7 @@ def test_a_full_disk_is_one_line_in_the_command_line(bench, tmp_path):
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_a_number_that_is_none_fails_its_cell_and_no_other(monkeypatch, tmp_path, teacher_folder, glue_folder):
     """A record with NaN could not be read again, so it is not written; that must not end the run."""
     known, seen = recording.environment, []

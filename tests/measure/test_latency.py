@@ -224,6 +224,7 @@ def test_a_table_names_no_percentile_that_its_rounds_do_not_resolve(rounds, name
     assert table.rows[1][1 : 1 + len(named)] == expected
 
 
+@pytest.mark.slow
 def test_a_report_shows_the_speed_up_of_its_teacher(tmp_path):
     import factories
 

@@ -125,6 +125,7 @@ def test_the_ledger_tells_shared_frozen_and_tied_apart():
 
 @pytest.mark.parametrize("length", [128, 512])
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
+@pytest.mark.slow
 def test_two_witnesses_agree_under_both_kernels(kernel, length):
     """fvcore alone loses 21.9 % of a 4 x 312 BERT under sdpa at length 512."""
     shape = config(4, 312, ffn=1200)

@@ -36,6 +36,7 @@ QUICK = ("microbert",)
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in methods.TABLE]
 )
+@pytest.mark.slow
 def test_every_method_keeps_the_contract(name):
     found = {check.name: check.found for check in check_method(methods.get(name)) if not check.passed}
     assert not found
@@ -202,6 +203,7 @@ class NeedsATeacherThatNothingReads(FineTune):
         (NeedsATeacherThatNothingReads, "no term reads the teacher and no artefact comes from the tuned one"),
     ],
 )
+@pytest.mark.slow
 def test_what_a_class_states_is_compared_with_what_it_does(kind, says):
     assert says in found_by(kind, "contract")["contract"]
 
@@ -268,6 +270,7 @@ def found_by(kind, *checks, **settings):
 @pytest.mark.parametrize(
     "kind, choice", [(HeadThatIsNotSaved, "head=relu answers"), (HookThatIsNotSaved, "doubled=true answers")]
 )
+@pytest.mark.slow
 def test_every_choice_of_a_setting_is_reopened(kind, choice):
     assert choice in found_by(kind, "saves")["saves"]
 
@@ -276,6 +279,7 @@ def test_a_choice_that_a_method_refuses_is_not_its_fault():
     assert not found_by(ChoiceThatIsRefused, "saves")
 
 
+@pytest.mark.slow
 def test_the_head_of_tinyberts_code_is_reopened_as_itself():
     assert not found_by(methods.get("tinybert"), "saves")
 
@@ -503,6 +507,7 @@ APART, UNPADDED = "sequences do not mix", "padding counts nothing"
 
 
 @pytest.mark.parametrize("what", MIXING)
+@pytest.mark.slow
 def test_a_loss_that_mixes_sequences_is_found(what):
     found = found_by(MIXING[what], APART, UNPADDED)
     assert set(found) == {APART}
@@ -511,6 +516,7 @@ def test_a_loss_that_mixes_sequences_is_found(what):
 
 
 @pytest.mark.parametrize("what", PADDED)
+@pytest.mark.slow
 def test_a_loss_that_counts_padding_is_found(what):
     found = found_by(PADDED[what], APART, UNPADDED)
     assert set(found) == {UNPADDED}
@@ -518,6 +524,7 @@ def test_a_loss_that_counts_padding_is_found(what):
 
 
 @pytest.mark.parametrize("what", SOUND)
+@pytest.mark.slow
 def test_a_sound_loss_passes(what):
     assert not found_by(SOUND[what], APART, UNPADDED)
 
@@ -597,6 +604,7 @@ def over_longest(fn):
 @pytest.mark.parametrize(
     "name", [name if name == "kd" else pytest.param(name, marks=pytest.mark.slow) for name in methods.TABLE]
 )
+@pytest.mark.slow
 def test_no_loss_of_ours_mixes_and_each_would_be_found(name):
     """With its readings centred over the batch, or divided by the longest sequence, every term of every method is found."""
     kind = methods.get(name)

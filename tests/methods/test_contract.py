@@ -131,6 +131,7 @@ def looked_for_by_name(source: str) -> set[str]:
     return {ast.unparse(call) for call in calls if ast.unparse(call.func) in ("getattr", "hasattr")}
 
 
+@pytest.mark.slow
 def test_no_member_is_found_by_its_name():
     """A member that is found by hasattr has no default, no type and no page that names it."""
     found = {

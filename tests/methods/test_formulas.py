@@ -573,6 +573,7 @@ def agree(row: tuple[str, str], lengths: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 @pytest.mark.parametrize("row", FORMULAS, ids=" beside ".join)
+@pytest.mark.slow
 def test_a_term_is_its_papers_formula(row, lengths):
     agree(row, lengths)
 
@@ -600,6 +601,7 @@ def test_no_method_is_left_out():
     ],
     ids=["layer map", "sum for mean", "first layers", "all tokens alike"],
 )
+@pytest.mark.slow
 def test_a_planted_mistake_is_seen(monkeypatch, where, planted, row):
     monkeypatch.setattr(where, planted)
     with pytest.raises(AssertionError):

@@ -167,6 +167,7 @@ def test_with_dropout_the_branches_attention_has_it_in_training_alone(batch):
         assert all(map(torch.equal, answers[asked], answers[False, False]))
 
 
+@pytest.mark.slow
 def test_a_run_has_a_row_for_each_speed(bench, tmp_path, teacher_folder, glue_folder):
     words = ["run", "--methods", "fastbert:speeds=0.5/1", "--tasks", "sst2,stsb", "--data", glue_folder, "--teacher",
              teacher_folder, "--results", tmp_path / "r", "--reports", tmp_path / "p", "--epochs", "1"]  # fmt: skip

@@ -80,6 +80,7 @@ def test_dropping_terms_makes_the_teacher_do_less():
     ],
     ids=str,
 )
+@pytest.mark.slow
 def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
     from bench.plan.scheduled_stages import schedule_stages
     from bench.record.recipe import Recipe

@@ -112,6 +112,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD)
+@pytest.mark.slow
 def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(text, bench, monkeypatch, tmp_path):
     from importlib.metadata import EntryPoint
 

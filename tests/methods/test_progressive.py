@@ -104,6 +104,7 @@ def test_mobilebert_has_the_size_of_the_released_configurations():
         assert counted == pytest.approx(size, rel=0.003)
 
 
+@pytest.mark.slow
 def test_pre_training_is_made_in_order_and_reaches_the_student(bench, glue_folder, teacher_folder, tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(" ".join(tiny.WORDS[(i * 7 + j * j) % 43] for j in range(40)) for i in range(60)))

@@ -135,6 +135,7 @@ def test_copies_have_the_size_that_the_paper_stores():
     )
 
 
+@pytest.mark.slow
 def test_importance_of_the_development_set_is_another_artefact_and_is_said(
     bench, glue_folder, teacher_folder, tmp_path
 ):

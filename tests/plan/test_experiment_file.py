@@ -23,6 +23,7 @@ SHIPPED = sorted((ROOT / "methods" / "experiments").glob("*.toml"))
 
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda f: f.stem)
+@pytest.mark.slow
 def test_shipped_experiments_name_rows_and_tasks_that_exist(file):
     experiment = read_experiment(file)
     for table in experiment.table:
@@ -41,6 +42,7 @@ def test_every_paper_has_one():
     )
 
 
+@pytest.mark.slow
 def test_microbert_has_its_four_tables_and_the_missing_controls():
     experiment = read_experiment(ROOT / "methods" / "experiments" / "microbert.toml")
     tables = {
@@ -242,6 +244,7 @@ def test_numbers_of_a_stage_are_in_the_name_and_change_the_stage():
     assert set(row.settings) - set(plain.settings) == {"distil.epochs", "distil.learning_rate"}
 
 
+@pytest.mark.slow
 def test_a_plan_shows_the_settings_and_leaves_the_teacher_alone(bench, tmp_path, glue_folder, teacher_folder):
     file = write(tmp_path, SETTINGS)
     typed = ("--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r")

@@ -129,6 +129,7 @@ def test_a_start_grows_with_its_text_until_it_was_looked_at(planned):
     assert BASE_BYTES < bytes_of(1_000) < bytes_of(10_000) < bytes_of(100_000)
 
 
+@pytest.mark.slow
 def test_every_method_has_a_statement(planned):
     """Of all students, alone and of several tasks, and of what they start from."""
     plan = planned("all", "rte,sst2")

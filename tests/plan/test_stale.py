@@ -113,6 +113,7 @@ def states(bench, words: tuple, tmp_path: Path) -> dict[str, tuple[str, str]]:
     return {c["row"].split(":")[0]: (c["state"], c["code"]) for c in json.loads((tmp_path / "p").read_text())["cells"]}
 
 
+@pytest.mark.slow
 def test_new_records_and_what_is_cached_name_their_code(small_run, tmp_path):
     root, _ = small_run
     for record in Store(root).records():
@@ -124,6 +125,7 @@ def test_new_records_and_what_is_cached_name_their_code(small_run, tmp_path):
 
 
 @pytest.mark.parametrize("change", [by_other_code, by_a_stale_start])
+@pytest.mark.slow
 def test_every_verb_says_what_other_code_made_and_nothing_is_trained(bench, small_run, tmp_path, change):
     root, words = small_run
     key = alter(root, "tinybert", change)
@@ -166,6 +168,7 @@ def test_rerun_stale_trains_what_is_stale_and_nothing_else(bench, small_run, tmp
     assert attempts == {"teacher": 1, "tinybert": 2, "kd": 1}
 
 
+@pytest.mark.slow
 def test_a_stale_start_in_the_cache_is_used_and_said_and_made_again_on_demand(bench, small_run, tmp_path):
     _, words = small_run
     (file,) = (Path(os.environ["BERT_BENCH_CACHE"]) / "starts").glob("*/made.json")
@@ -230,6 +233,7 @@ def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_ru
     assert {file: file.read_bytes() for file in root.rglob("*.json")} == files, "no hash is written into an old record"
 
 
+@pytest.mark.slow
 def test_verify_of_a_stale_record_offers_to_join_equal_bits(bench, small_run, tmp_path):
     root, words = small_run
     key = alter(root, "tinybert", by_other_code)
@@ -272,6 +276,7 @@ def test_verify_of_a_stale_record_with_other_bits_is_no_verification(bench, smal
     assert not (root / EQUIVALENT).exists()
 
 
+@pytest.mark.slow
 def test_a_teacher_is_verified_by_tuning_it_again(bench, small_run):
     root, words = small_run
     typed = (*words[4:8], "--results", root)

@@ -175,6 +175,7 @@ def test_every_definition_that_makes_something_is_there(kind):
     assert code_of(kind).hash
 
 
+@pytest.mark.slow
 def test_every_method_has_a_hash_of_its_own():
     found = {name: student_code(name, ("f1", "accuracy")).hash for name in methods.TABLE}
     assert all(found.values())

@@ -113,6 +113,7 @@ def test_every_committed_record_is_of_a_known_source() -> None:
     assert {record.cell.data.slug for record in committed()} == {SAMPLE, GLUE}
 
 
+@pytest.mark.slow
 def test_a_plan_finds_every_committed_record_of_the_sample_suite(embedded: None, tmp_path: Path) -> None:
     given = Request(data="sample", teacher="embedded", results=tmp_path / "r", reports=tmp_path / "p")
     assert lost(SAMPLE, given) == []

@@ -6,6 +6,7 @@ import itertools
 
 import factories
 import numpy as np
+import pytest
 import tiny
 
 from bench.analysis.compare import compare
@@ -120,6 +121,7 @@ def test_a_table_that_another_one_holds_is_not_made():
     assert group.tasks == ["sst2", "rte"]
 
 
+@pytest.mark.slow
 def test_a_limit_that_leaves_nothing_out_changes_no_key(bench, glue_folder, teacher_folder, tmp_path):
     words = ["--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder]
     words += ["--teacher", teacher_folder, "--epochs", 1, "--results", tmp_path / "r", "--reports", tmp_path / "p"]

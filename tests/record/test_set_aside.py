@@ -185,6 +185,7 @@ def damaged(store):
         "list",
     ],
 )
+@pytest.mark.slow
 def test_every_verb_goes_on_and_names_each_file_once(bench, damaged, tmp_path, words):
     reference = tmp_path / "reference"
     shutil.copytree(RTE, reference / "folder-glue" / "rte", ignore=shutil.ignore_patterns("m*", "p*", "f*", "d*"))
@@ -222,6 +223,7 @@ def test_the_record_that_is_asked_for_says_why_it_cannot_be_shown(bench, store):
     assert "can be used; set aside: " in answer.stderr
 
 
+@pytest.mark.slow
 def test_a_run_trains_again_what_it_must_and_says_why(tmp_path, teacher_folder, glue_folder, bench):
     words = ["run", "--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte,sst2", "--data", glue_folder,
              "--teacher", teacher_folder, "--results", tmp_path / "r", "--reports", tmp_path / "p"]  # fmt: skip
@@ -313,6 +315,7 @@ def test_failures_name_no_folder_of_the_machine(tmp_path, monkeypatch):
     assert 'File "tests/record/test_set_aside.py", line' in failure.traceback
 
 
+@pytest.mark.slow
 def test_own_data_are_copied_nowhere(tmp_path, teacher_folder):
     """Neither into the hub's cache nor for good into ours."""
     import subprocess
@@ -427,6 +430,7 @@ def test_a_folder_that_is_not_there_is_no_folder_of_results(bench, tmp_path):
         assert "no such folder" in answer.stderr
 
 
+@pytest.mark.slow
 def test_reading_a_file_of_ones_own_asks_nobody(tmp_path):
     """`datasets` counts at the hub how often files are read, also those that are on this machine alone."""
     import subprocess

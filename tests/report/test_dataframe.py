@@ -61,6 +61,7 @@ def test_a_row_is_compared_with_its_own_teacher_alone(paper_store):
     assert math.isnan(lonely["teacher_score"])
 
 
+@pytest.mark.slow
 def test_retention_is_that_of_the_reports(reference):
     """On all committed records: a row's mean score over its teacher's, as the tables of reports have it."""
     frame = reference.set_index("key")
@@ -94,6 +95,7 @@ def test_a_training_that_a_newer_one_replaces_is_left_out_unless_asked_for(paper
     assert all_of_them.query("newest")["key"].tolist() == shown["key"].tolist()
 
 
+@pytest.mark.slow
 def test_the_question_of_the_docs_takes_three_lines():
     """Which rows keep 97 % on mrpc: the code is run as it is printed, and prints what the page says."""
     text = (pages.ROOT / "docs" / "python.md").read_text()

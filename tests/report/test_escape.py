@@ -108,6 +108,7 @@ def hostile(root: Path) -> Store:
     return store
 
 
+@pytest.mark.slow
 def test_nothing_of_a_hostile_record_is_code_in_a_report(tmp_path):
     store = hostile(tmp_path / "r")
     (report,) = write_reports(store, tmp_path / "p", Options(latex=True))

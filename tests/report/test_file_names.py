@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import factories
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,6 +95,7 @@ def test_tables_of_fixed_titles_have_no_digest():
     assert table_names(["Accuracy", "Cost of training"]) == ["accuracy", "cost-of-training"]
 
 
+@pytest.mark.slow
 def test_two_folders_of_one_name_keep_their_own_reports(tmp_path):
     store = Store(tmp_path / "r")
     for record in (

@@ -45,6 +45,7 @@ def new_file(tmp_path, monkeypatch):
     sys.modules.pop("bench.report.tables.lucky", None)
 
 
+@pytest.mark.slow
 def test_a_new_table_is_one_new_file(new_file, paper_store, tmp_path):
     """Nothing else knows of it, and Markdown, CSV and LaTeX have it at its place."""
     (path,) = write_reports(paper_store, tmp_path / "p", Options(latex=True))
@@ -57,6 +58,7 @@ def test_a_new_table_is_one_new_file(new_file, paper_store, tmp_path):
     assert (path.parent / "report.html").read_text().count(">4.25<") == 5
 
 
+@pytest.mark.slow
 def test_a_new_column_is_one_new_entry(monkeypatch, paper_store, tmp_path):
     column = accuracy.Further("lines of code", lambda group, label: Cell("6.25", value=6.25))
     monkeypatch.setattr(accuracy, "FURTHER", (*accuracy.FURTHER, column))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import factories
+import pytest
 
 from bench.record.store import Store
 from bench.report.index import MARK, write_index
@@ -18,6 +19,7 @@ def written(tmp_path):
     return write_reports(store, tmp_path / "p")
 
 
+@pytest.mark.slow
 def test_the_index_links_to_every_report(tmp_path):
     paths = written(tmp_path)
     text = (tmp_path / "p" / "README.md").read_text()
@@ -35,6 +37,7 @@ def test_a_page_of_somebody_else_stays(tmp_path):
     assert write_index(tmp_path / "p") is None
 
 
+@pytest.mark.slow
 def test_rows_have_the_names_of_a_paper(bench, tmp_path):
     store = Store(tmp_path / "r")
     for label in ("teacher", "kd", "finetune"):

@@ -71,6 +71,7 @@ def test_what_latex_would_take_for_commands_is_escaped(ours, latex):
     assert tex(ours) == latex
 
 
+@pytest.mark.slow
 def test_sample_data_says_so_in_each_table_too(tmp_path):
     store = Store(tmp_path / "r")
     store.write(factories.record(data="sample-v1"))
@@ -85,6 +86,7 @@ def files_below(folder):
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.slow
 def test_latex_is_written_where_it_is_asked_for_and_changes_nothing_else(paper_store, tmp_path, bench):
     write_reports(paper_store, tmp_path / "without")
     for name in ("one", "two"):

@@ -174,6 +174,7 @@ class Texts(HTMLParser):
             self.tables[-1][-1][-1] += data
 
 
+@pytest.mark.slow
 def test_the_page_has_the_cells_of_the_tables(paper_store, tmp_path):
     """Every table of the report, each cell as Markdown prints it."""
     from bench.report.write import Options, write_groups
@@ -189,6 +190,7 @@ def test_the_page_has_the_cells_of_the_tables(paper_store, tmp_path):
 NASTY = "</script><script>window.injected = true</script><img src=x onerror=alert(1)> & \u2028 \" '"
 
 
+@pytest.mark.slow
 def test_names_and_notes_of_others_are_text(tmp_path):
     store = Store(tmp_path / "r")
     for label in ("teacher", "kd"):
@@ -204,6 +206,7 @@ def test_names_and_notes_of_others_are_text(tmp_path):
     assert json.loads(numbers)["columns"]
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_page(paper_store, tmp_path):
     first, second = (write_reports(paper_store, tmp_path / name)[0].parent / "report.html" for name in ("a", "b"))
     assert first.read_bytes() == second.read_bytes()

@@ -62,6 +62,7 @@ def lines_of(text, title):
     return {line.split("|")[1].strip(): line for line in section(text, title).splitlines() if "|" in line}
 
 
+@pytest.mark.slow
 def test_differences_end_in_a_verdict_next_to_their_reference(store, tmp_path):
     write(store, "microbert:gamma=2", "rte", 0.70, 0, 6)
     (path,) = write_reports(store, tmp_path / "p")
@@ -86,6 +87,7 @@ def test_each_table_is_adjusted_over_its_own_comparisons(store, tmp_path):
         assert f"over the {count} comparisons of single columns" in section(path.read_text(), title)
 
 
+@pytest.mark.slow
 def test_keeping_the_teacher_is_tested_against_a_margin(store, tmp_path):
     (path,) = write_reports(store, tmp_path / "p")
     lines = {
@@ -107,6 +109,7 @@ def test_the_margin_decides_by_the_interval(low, high, verdict):
     assert retention([0.8], 0.8, samples).verdict == verdict
 
 
+@pytest.mark.slow
 def test_a_student_of_another_teacher_is_refused_with_both_hashes(store, tmp_path):
     write(store, "tinybert", "rte", 0.9, noise=9, teacher="a" * 64)
     (path,) = write_reports(store, tmp_path / "p")
@@ -115,6 +118,7 @@ def test_a_student_of_another_teacher_is_refused_with_both_hashes(store, tmp_pat
     assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in text
 
 
+@pytest.mark.slow
 def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_training(store, tmp_path):
     """A machine with other vector instructions trains the same teacher to other last digits."""
     write(store, "tinybert", "rte", 0.9, noise=9, teacher="a" * 64)
@@ -156,6 +160,7 @@ def spoil(store, label, task):
     store.write(record.model_copy(update={"scores": {"validation": {"accuracy": float(LABELS.mean())}}}), arrays)
 
 
+@pytest.mark.slow
 def test_a_teacher_of_one_answer_makes_no_ratio(store, tmp_path):
     """finetune kept 150 % of such a teacher."""
     spoil(store, "teacher", "rte")
@@ -174,6 +179,7 @@ def test_a_teacher_of_one_answer_makes_no_ratio(store, tmp_path):
     assert "mean of 1 ratio |" in section(text, "Share of the teacher's score")
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_bytes(store, tmp_path):
     (first,), (second,) = (write_reports(store, tmp_path / name) for name in ("p", "q"))
     assert first.read_bytes() == second.read_bytes()

@@ -76,6 +76,7 @@ def test_a_row_is_hollow_only_where_a_significantly_better_one_costs_no_more(dat
     assert dearer == {"teacher": False, "microbert": False, "kd": False, "finetune": False}
 
 
+@pytest.mark.slow
 def test_every_picture_is_drawn_the_same_twice(data):
     for picture in PICTURES:
         for form in ("svg", "pdf"):

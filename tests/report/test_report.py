@@ -135,6 +135,7 @@ def test_a_term_that_never_matters_is_named():
         ("--methods", "minilm", "--max-train-rows", "30", "--recipe", "paper"),
     ],
 )
+@pytest.mark.slow
 def test_the_command_in_a_report_makes_the_same_records(
     bench, glue_folder, teacher_folder, tmp_path, monkeypatch, typed
 ):

@@ -211,6 +211,7 @@ def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(tmp
         assert "--corpus reviews.txt --corpus-tokens 300" in command
 
 
+@pytest.mark.slow
 def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder, monkeypatch):
     """Typed where the files are, the command finds the record; a file may have another name than its task."""
     monkeypatch.chdir(tmp_path)

@@ -49,6 +49,7 @@ def answered(metric, rows, examples=60, resamples=300):
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(METRICS)), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2))
+@pytest.mark.slow
 def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, firsts, seconds, others):
     rows = {"kd": firsts, "pkd": seconds}
     records, data = answered(metric, rows)
@@ -133,6 +134,7 @@ def test_rows_that_agree_on_all_of_sixty_examples_would_not_show_every_gap(metri
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("examples", [60, 277])
+@pytest.mark.slow
 def test_the_bound_of_the_least_gap_is_what_a_simulation_finds(examples, exact):
     """Every discordant example on one side: the test finds this gap in four of five tables, and a tenth less not."""
     bound = least_gap_without_disagreement(examples, exact)
@@ -159,6 +161,7 @@ def printed(line):
 
 
 @pytest.mark.parametrize("row", ["microbert", "kd", "moebert"])
+@pytest.mark.slow
 def test_compare_and_the_report_print_the_same_interval_of_the_committed_records(row):
     group, answered_columns = reference()
     table = paired_comparisons(group, answered_columns)[0]

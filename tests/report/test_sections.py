@@ -75,6 +75,7 @@ def test_sections_are_few_and_in_one_order(paper_store, tmp_path):
     assert len(titles) >= 6
 
 
+@pytest.mark.slow
 def test_every_footnote_is_below_the_table_that_has_it_first(paper_store, tmp_path):
     (path,) = write_reports(paper_store, tmp_path / "p")
     explained: set[str] = set()

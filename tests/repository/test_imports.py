@@ -140,6 +140,7 @@ def test_no_method_is_named_in_the_harness():
 
 
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list"]])
+@pytest.mark.slow
 def test_help_and_list_are_light_and_quick(words):
     code = (
         "import sys; sys.argv = ['bench', *{words}]\n"

@@ -73,6 +73,7 @@ def _pages_of(nav: Any) -> list[str]:
     return [page for part in (nav.values() if isinstance(nav, dict) else nav) for page in _pages_of(part)]
 
 
+@pytest.mark.slow
 def test_generated_pages_are_current():
     """In a process of its own: every method is imported."""
     code = "import sys; sys.path.insert(0, 'docs/tools'); import generate; print(generate.out_of_date())"
@@ -297,6 +298,7 @@ def test_files_it_links_to_exist(page):
         assert (page.parent / target).exists(), target
 
 
+@pytest.mark.slow
 def test_tables_are_those_of_committed_reports_and_of_the_command_above_them():
     marked = []
     for page in pages.PAGES:
@@ -346,6 +348,7 @@ PLANNED = [command for command in unique_commands() if command.split()[0] in ("r
 @pytest.mark.parametrize(
     "command", [pytest.param(one, marks=[pytest.mark.slow] if one.split()[0] in SLOW else []) for one in READ]
 )
+@pytest.mark.slow
 def test_a_command_that_reads_runs_as_it_is_printed(bench, command, monkeypatch):
     monkeypatch.chdir(ROOT)
     words = shlex.split(command)
@@ -362,6 +365,7 @@ LARGE = ("--tasks glue", "--methods all", "--experiment", "--methods finetune,kd
     "command",
     [pytest.param(one, marks=[pytest.mark.slow] if any(part in one for part in LARGE) else []) for one in PLANNED],
 )
+@pytest.mark.slow
 def test_a_command_that_trains_can_be_planned(bench, command, embedded, tmp_path, monkeypatch):
     """With the embedded teacher and the sample data in the place of its own: rows, tasks and options are what a run takes."""
     verb, *words = shlex.split(command)

@@ -62,6 +62,7 @@ def place(tmp_path: Path) -> Path:
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_reading_verb_needs_none_of_them(place, words, codes):
     done = answer(place, *words)
     assert "Traceback" not in done.stderr

@@ -94,6 +94,7 @@ def test_what_the_card_says_opens_the_model(bench, tmp_path, common):
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("No space left on device")])
+@pytest.mark.slow
 def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path, common, monkeypatch, error):
     def full(*args):
         raise error
@@ -107,6 +108,7 @@ def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path,
     assert [path for path in (tmp_path / "s").rglob("*") if path.is_file()] == [], "nothing half-written"
 
 
+@pytest.mark.slow
 def test_students_of_earlier_runs_are_named_and_rerun_keeps_them(bench, tmp_path, common):
     typed = ["run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *common]
     bench(*typed)

@@ -42,6 +42,7 @@ def records(request) -> dict[tuple[str, str, int], api.Record]:
     return {(r.cell.tasks[0], r.cell.label.split(":")[0], r.cell.seed): r for r in api.Store(request.results).records()}
 
 
+@pytest.mark.slow
 def test_a_run_leaves_records_and_a_report_and_the_second_one_does_nothing(request_, capfd):
     request = request_()
     outcome = api.run(request)
@@ -116,6 +117,7 @@ def test_heads_that_cannot_be_compared_are_refused_before_a_teacher_is_tuned(req
     assert len(plan.todo) == 3
 
 
+@pytest.mark.slow
 def test_a_failing_cell_is_a_record_and_the_others_go_on(request_):
     """At such a temperature the loss is no number."""
     bad = f"kd:{tiny.SHAPE}:start=random:temperature=1e30"
@@ -163,6 +165,7 @@ def test_an_interrupted_rerun_leaves_what_was_there(request_, monkeypatch):
     assert records(request)["rte", "finetune", 0].status == "ok"
 
 
+@pytest.mark.slow
 def test_seeds_differ_and_the_teacher_is_trained_once(request_):
     request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}", seeds=(0, 1))
     outcome = api.run(request)
@@ -188,6 +191,7 @@ def test_a_finished_teacher_is_used_as_it_is(request_, tmp_path):
     assert found["rte", "teacher", 0].train is None
 
 
+@pytest.mark.slow
 def test_a_finished_checkpoint_is_a_row(request_, tmp_path):
     """The same weights as a given teacher score the same, and the report says that they are not ours."""
     finished = tiny.save_teacher(tmp_path / "finished", BertForSequenceClassification)
@@ -314,6 +318,7 @@ def test_auto_says_what_it_chose(monkeypatch):
     assert (real.data, real.teacher) == ("hub", "bert-base-uncased")
 
 
+@pytest.mark.slow
 def test_bf16_and_the_paper_recipe_are_other_cells(request_):
     keys = {
         record_key(p.cell)

@@ -97,6 +97,7 @@ def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(r
     assert {record.cell.method for record in api.Store(request.results).records()} == {"teacher", "kd", "finetune"}
 
 
+@pytest.mark.slow
 def test_what_another_run_has_written_meanwhile_is_used(request_, tmp_path):
     request = request_()
     elsewhere = request_(results=tmp_path / "elsewhere")

@@ -55,6 +55,7 @@ def test_a_metric_stays_in_its_range_and_gives_its_most_to_right_answers(metric,
 @EVERY_METRIC
 @settings(deadline=None)  # the first call imports scipy
 @given(seed=st.integers(0, 999), examples=st.integers(2, 30))
+@pytest.mark.slow
 def test_the_fast_form_gives_what_the_plain_one_gives_the_same_examples(metric, seed, examples):
     rng = np.random.default_rng(seed)
     labels, *systems = (random_answers.some(metric.form, rng, examples) for _ in range(3))

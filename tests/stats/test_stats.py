@@ -69,6 +69,7 @@ def check(rejected, covered, slack):
         assert 94 - slack <= share <= 96 + slack, (metric, share)
 
 
+@pytest.mark.slow
 def test_level_and_coverage_under_a_null_of_four_hundred_tables():
     check(*simulate(400, 408, 500), slack=2.5)
 
@@ -93,6 +94,7 @@ def family_wise(tables, comparisons):
     return 100 * false / tables
 
 
+@pytest.mark.slow
 def test_a_table_of_ten_null_comparisons_rejects_in_at_most_one_of_twenty():
     assert family_wise(2000, 10) <= 5.7 + 1.0
 
@@ -138,6 +140,7 @@ SCATTERS = [(0, 1, 0.3), (0, 0.3, 1), (0.1, 0.5, 0.7), (0.3, 0.5, 0.7), (0.6, 0.
 
 
 @pytest.mark.parametrize("seeds", [2, 3])
+@pytest.mark.slow
 def test_trainings_that_scatter_by_points_do_not_make_a_difference(seeds):
     """Resampling the seeds themselves rejected 26 and 17 of 100 such tables."""
     assert rejections(200, 277, seeds, 0.6, 0.5, 0.7) <= 5 + 4.5  # three standard errors of 200 tables
@@ -231,6 +234,7 @@ def test_mid_p_is_the_exact_value_less_half_of_what_was_seen():
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.slow
 def test_holm_is_that_of_statsmodels(seed):
     values = np.random.default_rng(seed).random(9) ** 3
     np.testing.assert_allclose(holm(values), multipletests(values, method="holm")[1], atol=1e-9)
@@ -366,6 +370,7 @@ def test_power_is_what_a_simulation_finds():
 
 
 @pytest.mark.parametrize(("seeds", "shift"), [(2, 0.1), (3, 0.25), (5, 0.25)])
+@pytest.mark.slow
 def test_power_of_seeds_is_what_a_simulation_finds(seeds, shift):
     """Of two kinds of systems 4 points apart that agree on most examples; the formula a little cautious."""
     rng, found, gaps, apart, scatter = np.random.default_rng(seeds), [], [], [], []

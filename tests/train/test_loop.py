@@ -24,6 +24,7 @@ ALL = ["finetune", "kd", "tinybert", "microbert", "microbert:-dis", "microbert:s
 
 
 @pytest.mark.parametrize("num_labels", [1, 3])
+@pytest.mark.slow
 def test_solo_equals_together_bit_by_bit(teacher_folder, num_labels):
     data = tiny.encoded(teacher_folder, rows=24, num_labels=num_labels)
     together = [trainer(name, data, num_labels) for name in ALL]
@@ -50,6 +51,7 @@ def test_another_seed_gives_other_weights(teacher_folder):
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.slow
 def test_losses_fall(teacher_folder, name):
     data = tiny.encoded(teacher_folder)
     one = trainer(name, data)
@@ -166,6 +168,7 @@ def test_learning_rate_factors(schedule, first, middle, last):
     assert recipe.factor(99, 100) == pytest.approx(last)
 
 
+@pytest.mark.slow
 def test_every_method_fuses_or_ships_a_plain_classifier(teacher_folder):
     data = tiny.encoded(teacher_folder)
     for name in ALL:

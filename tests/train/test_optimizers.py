@@ -174,6 +174,7 @@ def test_the_default_is_plain_torch_bit_by_bit(teacher_folder, monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_a_training_that_breaks_off_ends_as_in_one_go(teacher_folder, tmp_path, name):
     """Of two players, killed twice: the state is safetensors and JSON, read by a student that is newly built."""
     data = tiny.encoded(teacher_folder, rows=24)
@@ -389,6 +390,7 @@ def test_records_of_two_optimisers_never_meet_in_one_table():
     assert "chosen with AdamW; the students here have the optimizer sgd" in rates_line(found["sgd"])
 
 
+@pytest.mark.slow
 def test_a_report_says_which_optimiser_it_is_of(tmp_path, bench):
     store = Store(tmp_path / "results")
     for one in (recorded("sgd"), recorded(ADAMW), recorded(ADAMW, "teacher")):

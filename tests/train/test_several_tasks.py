@@ -214,6 +214,7 @@ def test_teachers_that_come_tuned_are_no_ensemble(bench, glue_folder, tmp_path):
     assert "no ensemble of 3" in answer.stderr
 
 
+@pytest.mark.slow
 def test_all_leaves_ensembles_out_beside_teachers_that_come_tuned(bench, glue_folder, tmp_path):
     from transformers import BertForSequenceClassification
 

@@ -59,6 +59,7 @@ def outputs(request, data, tmp_path_factory):
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
+@pytest.mark.slow
 def test_what_is_read_of_any_batch_is_what_a_pass_over_it_gives(outputs, data, drawn):
     number_format, file = outputs
     rows = drawn.draw(st.lists(st.integers(0, len(data) - 1), min_size=1, max_size=20))

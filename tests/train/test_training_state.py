@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -74,6 +75,7 @@ def kept_states() -> list[Path]:
     [{}, pytest.param({"checkpoint": "best-on-dev"}, marks=pytest.mark.slow)],
     ids=["last epoch", "best epoch"],
 )
+@pytest.mark.slow
 def test_a_group_that_breaks_off_twice_ends_as_in_one_go(request_, always, changes, capfd):
     api.run(request_("whole", **changes))
     broken = request_(**changes)
@@ -151,6 +153,7 @@ def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(requ
     assert said.index("resumes") < said.index("rte: theseus, seed 0: done"), "it is not made from the start"
 
 
+@pytest.mark.slow
 def test_a_torn_file_begins_anew(request_, always, capfd):
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
@@ -181,14 +184,33 @@ def test_what_nobody_takes_up_is_forgotten_after_a_month(tmp_path):
     assert list(tmp_path.iterdir()) == [young]
 
 
-def test_writing_takes_at_most_a_twentieth_of_the_time(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_ends_no_training(tmp_path, monkeypatch):
+    old = tmp_path / "old.safetensors"
+    old.write_bytes(b"x")
+    os.utime(old, (0, 0))
+
+    def read_only(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", read_only)
+    assert TrainingStates([], folder=tmp_path).resume([], 1) == 0
+    assert old.exists()
+
+
+def test_a_state_that_cannot_be_read_begins_anew(tmp_path):
+    state = TrainingStates(["one"], folder=tmp_path, code=["c"])
+    state.files[0].mkdir()  # whatever the reader of the file says of it
+    assert not state.has_begun
+
+
+def test_writing_takes_at_most_two_percent_of_the_time(tmp_path, monkeypatch):
     now, written = [0.0], []
 
     class Learns:
         label = "slow disk"
 
         def steps(self, series):
-            return 60
+            return 120
 
         def state(self):
             return {}, {}
@@ -198,11 +220,11 @@ def test_writing_takes_at_most_a_twentieth_of_the_time(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(training_state.os, "replace", lambda old, new: written.append(now[0]))
     state = TrainingStates(["slow disk"], every=300, clock=lambda: now[0], folder=tmp_path)
-    for minute in range(60):
+    for minute in range(120):
         state.save([Learns()], minute)
         now[0] += 60
     assert written[0] == 300 + 60
-    assert written[1] - written[0] >= 20 * 60
+    assert written[1] - written[0] >= 50 * 60
 
 
 def test_what_was_done_before_says_nothing_of_the_pace():

@@ -24,6 +24,7 @@ def described(module: nn.Module, name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", methods.TABLE)
+@pytest.mark.slow
 def test_no_bias_and_no_layer_norm_of_any_method_is_decayed(name: str) -> None:
     kind = methods.get(name)
     for settings in SETTINGS.get(name, ({},)):

@@ -30,6 +30,7 @@ def common(tmp_path, teacher_folder, glue_folder):
     return [*words, "--results", tmp_path / "r", "--reports", tmp_path / "p"]
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_its_table_and_a_command_that_works(bench, common, tmp_path):
     done = bench("run", "--methods", f"kd:{PLAIN},finetune:{PLAIN}", *common)
     assert done.returncode == 0, done.stderr
@@ -49,6 +50,7 @@ def test_a_run_ends_with_its_table_and_a_command_that_works(bench, common, tmp_p
     assert "rte" in compared.stdout
 
 
+@pytest.mark.slow
 def test_the_rows_of_other_runs_are_counted_and_not_shown(bench, common):
     bench("run", "--methods", f"finetune:{PLAIN}", *common)
     done = bench("run", "--methods", f"kd:{PLAIN}", *common)
@@ -59,6 +61,7 @@ def test_the_rows_of_other_runs_are_counted_and_not_shown(bench, common):
     assert again.stdout == done.stdout, "what was there already is shown too"
 
 
+@pytest.mark.slow
 def test_rows_keep_the_order_in_which_they_were_typed(bench, common, tmp_path):
     """In the report of the run, and in the command that it prints; a store alone knows no such order."""
     rows = ["pkd:layers=2", f"kd:{SPELLED}", f"finetune:{SPELLED}"]

@@ -59,6 +59,7 @@ def test_every_grid_names_settings_and_values_that_the_method_takes():
                 assert getattr(parse_one(f"{name}:{setting}={value}").method, setting) == value
 
 
+@pytest.mark.slow
 def test_pace_multiplies_the_learning_rate_and_nothing_else(bench, glue_folder, teacher_folder, tmp_path):
     rows = f"{FLOOR},{FLOOR}:pace=2"
     done = bench(

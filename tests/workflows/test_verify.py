@@ -138,6 +138,7 @@ def test_other_data_is_not_comparable(bench, place, teacher_folder, tmp_path):
     assert "the training rows" in answer.stdout
 
 
+@pytest.mark.slow
 def test_keys_that_name_no_single_record_are_bad_input(bench, place):
     root, typed = place
     for key in ("zzzz", ""):

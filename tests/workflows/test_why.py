@@ -171,6 +171,7 @@ def test_a_task_that_one_student_alone_learns_is_named_once():
 # --- a record and today's plan
 
 
+@pytest.mark.slow
 def test_a_record_that_a_run_finds(asked):
     record = keep(asked.results, cell_of(build(asked)))
     answer = ask(record, asked)

@@ -46,7 +46,7 @@ def page(data: ReportData) -> str:
         .render(
             title=flat(group.title),
             warnings=[flat(line.replace("**", "")) for line in warnings(group) if line],
-            summary=[flat(line) for line in summary(group, data.tables)],
+            summary=[flat(line) for line in summary(group, data.tables, data.kept)],
             sections=[(title, [table for table in tables if table.section == title]) for title in SECTIONS],
             environment=[flat(line) for line in environment(group)],
             environment_title=ENVIRONMENT,

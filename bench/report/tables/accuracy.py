@@ -293,8 +293,8 @@ def _notes(scores: Scores) -> list[str]:
         )
     if group.speed_ups:
         said.append(
-            f"Speed-up: how many times faster than the teacher, with the 95 % interval of the median over rounds in which the "
-            f"two were timed in turns ({group.speed_conditions}). A dash: not timed."
+            "Speed-up: the teacher's time divided by the row's time. Both are timed in turns; the number is the median over the "
+            f"rounds, with its 95 % interval ({group.speed_conditions}). A dash: not timed."
         )
     if group.baselines:
         said.append(f"Row {MAJORITY}: the best score of a constant prediction.")

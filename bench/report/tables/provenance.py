@@ -26,7 +26,7 @@ def record_keys(group: Group) -> Frame | None:
     note = (
         f"One key for each seed. `python -m bench show KEY --results {group.results}` prints a record, "
         f"`python -m bench trace NUMBER --results {group.results}` finds a number's records"
-        + (f", `{again}` trains a record again and says how far it is the same." if again else ".")
+        + (f", `{again}` trains the cell of a record again and says how close the results are." if again else ".")
     )
     columns = (frame.Column("System"), *(frame.Column(c.title) for c in group.columns))
     return Frame("Records of each number", columns, tuple(lines), (note,), file="records", folded=True)

@@ -84,7 +84,9 @@ def _ratios(group: Group, label: str, columns: Sequence[Column], sound: Sequence
     }
     name = f"{label}, % of teacher"
     if ratios and not cheaper(group, label):
-        note = Footnote(f"{label} needs no fewer FLOPs than its teacher, so no retention is printed")
+        note = Footnote(
+            f"{label} needs at least as many FLOPs as its teacher, so it is not a compressed model and has no retention"
+        )
         dashes = [Cell(DASH) for _ in range(len(columns) + 1)]
         return Line(name, tuple(dashes), f"{group.called(label)}, % of teacher", (note,))
     cells = [_ratio(group, label, c, ratios) for c in columns]

@@ -134,7 +134,7 @@ def named_in(text: str) -> str:
 
 def table() -> str:
     """All metrics as Markdown. No row is padded, so that a new metric changes none of the others."""
-    header = ["metric", "printed as", "tasks", "range", "test of one seed each"]
+    header = ["metric", "printed as", "tasks", "range", "test when each row has one seed"]
     rows = [header, ["---"] * len(header)]
     rows += [
         [
