@@ -148,7 +148,8 @@ def audit(
         list[Path] | None,
         typer.Argument(
             metavar="FILE...",
-            help="CSV (a plain table, or one value a line with the columns source, table, system, task, value), Markdown, LaTeX, HTML, reStructuredText, a notebook, or the text of a page. Several files are "
+            help="CSV (a plain table, or one value a line with the columns source, table, system, task, value), "
+            "Markdown, LaTeX, HTML, reStructuredText, a notebook, or the text of a page. Several files are "
             "also compared with each other.",
         ),
     ] = None,

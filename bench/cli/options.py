@@ -89,7 +89,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="common: the same epochs, batch size and shape of the schedule for all methods. paper: the numbers of each method's paper."
+                help="common: the same epochs, batch size and shape of the schedule for all methods. "
+                "paper: the numbers of each method's paper."
             ),
         ],
         "common",

@@ -117,20 +117,25 @@ class Cell(Frozen):
     """The row's name in a table; not part of the key."""
     method: str
     version: int
+    """of the method; a higher one gives new keys"""
     settings: dict[str, Any]
     """all of them, defaults filled in"""
     dropped: tuple[str, ...] = ()
+    """loss terms that were left out"""
     ablation_of: str | None = None
     """for a row ``w/o X``: the spelling of the full row; not part of the key"""
     tasks: tuple[str, ...]
     data: DataIdentity
     teacher: TeacherIdentity
     tokenizer: str
+    """sha256 of its vocabulary and rules"""
     artefacts: dict[str, str] = Field(default_factory=dict)
     """keys of what was prepared: ``general_start``"""
     recipe: dict[str, Any]
+    """numbers of the training: epochs, batch size, learning rate, schedule"""
     seed: int
     numeric: Numeric
+    """precision, attention, number of threads and device"""
     together: tuple[Partner, ...] = ()
     """all tasks of a student that learns several; ``tasks`` is then the one that was scored"""
     selection: Selection | None = None
@@ -138,8 +143,8 @@ class Cell(Frozen):
     search: Search | None = None
     """how the settings were chosen, where they were searched for; part of the record's key, not of the training's"""
     teacher_outputs: str = ""
-    """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the teacher answered in every
-    step"""
+    """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the teacher's forward pass ran in
+    every step"""
 
     @property
     def row_limit(self) -> int | None:

@@ -77,11 +77,15 @@ class Record(Part):
 
     schema_version: int = SCHEMA
     key: str
+    """name of the cell: hash of what was trained and what is scored"""
     train_key: str
+    """hash of what determines the trained weights"""
     point: str = ""
     """operating point of the deployed model; "" where there is one"""
     status: Literal["ok", "failed", "interrupted"]
+    """how the attempt ended"""
     cell: Cell
+    """what was asked: the row, the task, the seed and the conditions"""
     task: TaskFacts = TaskFacts()
     """of the task that was scored; filled in where an older record does not say it"""
     scores: dict[str, dict[str, float]] = Field(default_factory=dict)
@@ -89,31 +93,38 @@ class Record(Part):
     predicted: tuple[str, ...] = ()
     """evaluation sets with predictions only, because their labels are not public"""
     sizes: Sizes | None = None
+    """parameters and MACs of the deployed model"""
     terms: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
     """stage -> term -> its unweighted value over the stage, at most 64 windows"""
     gradient_norms: dict[str, dict[str, float]] = Field(default_factory=dict)
     """stage -> term -> norm of the weighted term's gradient at the first step that had one"""
     gradient_shares: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
-    """stage -> term -> part of the summed gradient norms of its player's weighted terms, at four steps from the first on"""
+    """stage -> term -> part of the summed gradient norms of all weighted terms of the same optimiser, at four steps from the first on"""
     usage: dict[str, Any] = Field(default_factory=dict)
     """what the model did with the evaluation sets: where sequences left, which experts their tokens met; and how the
     weights of each epoch did on the rows that chose one"""
     notes: tuple[str, ...] = ()
     """what the method says of this row and a reader should know"""
     faults: tuple[str, ...] = ()
-    """what went wrong in its training or is suspect about its answers, each with what to try; none in older records"""
+    """what went wrong in its training or is suspect about its predictions, each with what to try; none in older records"""
     train: TrainCost | None = None
+    """steps, tokens, seconds and FLOPs of the training; None where nothing was trained"""
     artefacts: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """what was prepared by the harness: key, hash of the weights, cost"""
     weights: str | None = None
     """sha256 of the deployed weights"""
     answers: str | None = None
-    """sha256 of the file with its raw answers; None in older records, and where there are none"""
+    """sha256 of the ``.npz`` file with the raw predictions; None in older records, and where nothing was predicted"""
     code: dict[str, Any] = Field(default_factory=dict)
+    """version of the package, commit, whether files were edited after it, and hashes of the code"""
     env: dict[str, Any] = Field(default_factory=dict)
+    """Python, libraries, processor, cores and device"""
     started: str
+    """time at which the attempt began, with its time zone"""
     finished: str
+    """time at which it ended"""
     error: Failure | None = None
+    """type, message and traceback of a failed cell"""
 
     @property
     def row(self) -> str:
