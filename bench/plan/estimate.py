@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
+from bench.plan.extents import training_rows
 from bench.plan.spelling import MethodRow
-from bench.record.recipe import Recipe
+from bench.record.recipe import PAPER
 
 if TYPE_CHECKING:
     from bench.plan.artefacts import ArtefactPlan
@@ -138,8 +139,7 @@ def teacher_flops(task: TaskPlan) -> float:
 
 def outputs_flops(task: TaskPlan) -> float:
     """Of one pass of the teacher over the training rows, whose outputs are kept."""
-    times = 1 + task.augmentation.times if task.augmentation else 1
-    return passes(_teacher_cost(task), len(task.train) * times, task.mean_tokens)
+    return passes(_teacher_cost(task), training_rows(task), task.mean_tokens)
 
 
 def asks_passes(planned: Planned) -> bool:
@@ -160,9 +160,23 @@ def _teacher_cost(task: TaskPlan) -> Cost:
     return teacher_cost(task.checkpoint.config, task.task.num_labels)
 
 
-def shared_flops(task: TaskPlan) -> float:
-    """Of the teacher's passes while students of this task are trained, which those that train together share."""
-    return passes(_teacher_cost(task), _examples(task, task.recipe), task.mean_tokens)
+def shared_flops(task: TaskPlan, training: Sequence[Planned]) -> float:
+    """Of the teacher's passes while these students are trained together: they share them, up to the end of the longest."""
+    rows = [planned.row for planned in training if asks_passes(planned)]
+    epochs = max((epochs_of(row, task) for row in rows if isinstance(row, MethodRow)), default=0.0)
+    return passes(_teacher_cost(task), training_rows(task) * epochs, task.mean_tokens)
+
+
+def epochs_of(row: MethodRow, task: TaskPlan) -> float:
+    """Over all counted stages of a row: the recipe's, or the sum of what the stages take from their paper."""
+    from bench.plan.scheduled_stages import kept_terms
+    from bench.plan.tasks import setup_of
+
+    if task.recipe.name != PAPER:
+        return task.recipe.epochs
+    stages = row.method.stages(setup_of([task], {}))
+    counted = [stage for stage in stages if not stage.extra_steps and kept_terms(stage, row.dropped)]
+    return sum(task.recipe.for_stage(stage.paper).epochs for stage in counted)
 
 
 def own_flops(planned: Planned, task: TaskPlan, students: Students) -> float:
@@ -171,15 +185,15 @@ def own_flops(planned: Planned, task: TaskPlan, students: Students) -> float:
     if isinstance(planned.row, MethodRow):
         own, _ = students.of(planned.row, task)
         filled = max(task.mean_tokens, planned.row.method.padding)
-        flops = 3 * passes(own, _examples(task, task.recipe), filled)
+        flops = 3 * passes(own, training_rows(task) * epochs_of(planned.row, task), filled)
     return flops + passes(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
 
 
 def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: Students) -> Part:
     """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
     trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in todo for p in t)]
-    taught = sum(any(map(asks_passes, training)) for training in trainings)
-    flops = taught * shared_flops(task) + sum(own_flops(planned, task, students) for planned in todo)
+    flops = sum(shared_flops(task, training) for training in trainings)
+    flops += sum(own_flops(planned, task, students) for planned in todo)
     disk = RECORD_BYTES * len(todo)
     if plan.request.save_students:
         disk += sum(4 * students.of(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))
@@ -236,9 +250,3 @@ def real_glue_seconds(request: Request, rows: int) -> float:
     teacher = 6 * BERT_BASE * seen
     students = len(request.seeds) * (2 * BERT_BASE + rows * 6 * FOUR_BY_312) * seen
     return (teacher + students) / rate_of(request)
-
-
-def _examples(task: TaskPlan, recipe: Recipe) -> float:
-    epochs = 23.0 if recipe.name == "paper" else recipe.epochs  # the longest paper schedule: 20 + 3
-    times = 1 + task.augmentation.times if task.augmentation else 1  # at most: duplicates are dropped
-    return len(task.train) * times * epochs

@@ -138,14 +138,12 @@ class Lengths:
         return self._of_cells(job)
 
     def _of_cells(self, job: Job) -> float:
-        from bench.plan.estimate import asks_passes, own_flops, shared_flops
+        from bench.plan.estimate import own_flops, shared_flops
 
         cells = [self._cells[key] for key in job.cells]
         tasks = [self._tasks[name] for name in dict.fromkeys(name for planned in cells for name in planned.cell.tasks)]
         flops = sum(own_flops(planned, self._tasks[planned.cell.tasks[0]], self._students) for planned in cells)
-        if any(map(asks_passes, cells)):
-            flops += sum(shared_flops(task) for task in tasks)
-        return flops / self._rate
+        return (flops + sum(shared_flops(task, cells) for task in tasks)) / self._rate
 
 
 def makespan(jobs: Sequence[Job], seconds: Mapping[str, float], at_once: int) -> float:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bench import api
 from bench.errors import InputError
 from bench.plan import parallel
+from bench.plan.estimate import epochs_of
 from bench.plan.jobs import Job
 from bench.plan.parallel import makespan
 from bench.plan.request import parse_jobs, threads_for
@@ -95,6 +96,23 @@ def test_auto_is_as_many_as_cores_and_memory_allow_and_one_for_a_short_plan(requ
     assert 1 <= limited.request.jobs < 6
     assert "are free: fewer --jobs need less" not in limited.said_of_jobs
     assert "are free: fewer --jobs need less" in api.plan(request_(jobs=8)).said_of_jobs
+
+
+@pytest.mark.parametrize(
+    ("row", "recipe", "epochs"),
+    [
+        ("bilstm:hidden=12", "paper", 30),
+        ("kd", "paper", 4),
+        ("kd", "common", 3),
+        ("tinybert:start=random", "paper", 20 + 3),
+        ("tinybert:start=random:intermediate.epochs=50", "paper", 50 + 3),
+        ("tinybert:start=random:-pred", "paper", 20),
+    ],
+)
+def test_epochs_are_those_of_the_row_s_stages(request_, row, recipe, epochs):
+    plan = api.plan(request_(methods=row if "bilstm" in row else f"{row}:{tiny.SHAPE}", recipe=recipe, jobs=1))
+    planned = plan.cells_of("rte")[-1]
+    assert epochs_of(planned.row, plan.tasks[0]) == epochs
 
 
 def test_what_can_be_typed():
