@@ -109,7 +109,7 @@ def verify(
 
     The verdict is bitwise equal, equal within rounding, statistically equal, or different (exit code 1).
     """
-    from bench.workflows.verify import join_codes
+    from bench.record.freshness import join as write_equivalent
     from bench.workflows.verify import verify as carry_out
 
     results = given.pop("results")
@@ -120,7 +120,7 @@ def verify(
     if answer.equivalent:
         ask = asking()
         if join or (ask is not None and ask("Write that the two codes are equivalent, for review?")):
-            print(f"written, for review: {join_codes(answer, results)}")
+            print(f"written, for review: {write_equivalent(results, answer.equivalent)}")
         else:
             again = f"python -m bench verify {key} --join --results {results}"
             print(

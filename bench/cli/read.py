@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -23,9 +23,6 @@ from bench.cli.options import (
 from bench.cli.program import app
 from bench.cli.shared import request_of, write_json
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command("list", epilog="Example: python -m bench list --check")

@@ -6,7 +6,7 @@ take their steps one after another, and the loop frees the gradients after each 
 device; nothing is allocated.
 
 All functions state bytes of the whole process on a CPU. On an accelerator the tensors lie in its memory: it needs the
-stated bytes without :func:`base_bytes`.
+stated bytes without :data:`BASE_BYTES`.
 """
 
 from __future__ import annotations
@@ -95,11 +95,6 @@ class Layers:
 
         states = len(layers_of(taps, "pooled") - layers_of(taps, "hidden")) + 2 * any(tap.weights for tap in taps)
         return round(FLOAT * states * self.width * batch.tokens)
-
-
-def base_bytes() -> int:
-    """Of a worker process before its first piece of work and after a very small one: its libraries."""
-    return BASE_BYTES
 
 
 def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
@@ -263,9 +258,6 @@ def _kept(module: nn.Module) -> float:
             directions = 1 + part.bidirectional
             kept += directions * part.num_layers * 7 * part.hidden_size  # four gates, two states, an output
     return kept
-
-
-# batches and texts
 
 
 # phases of the work

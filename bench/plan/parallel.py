@@ -101,7 +101,7 @@ def _places(plan: Plan) -> int:
 
 def _memory(plan: Plan, jobs: Sequence[Job], at_once: int) -> int:
     """Bytes of this process and of so many others that do the largest of these jobs at the same time."""
-    from bench.plan.memory import artefact_bytes, base_bytes, group_bytes, teacher_bytes
+    from bench.plan.memory import BASE_BYTES, artefact_bytes, group_bytes, teacher_bytes
 
     cells = {record_key(planned.cell): planned for planned in plan.cells}
     tasks = {task.task.name: task for task in plan.tasks}
@@ -113,7 +113,7 @@ def _memory(plan: Plan, jobs: Sequence[Job], at_once: int) -> int:
         task = tasks[job.task] if job.task else plan.tasks[0]
         return group_bytes(plan, task, trained) if trained else teacher_bytes(plan, task)
 
-    return base_bytes() + sum(sorted(map(of, jobs), reverse=True)[:at_once])
+    return BASE_BYTES + sum(sorted(map(of, jobs), reverse=True)[:at_once])
 
 
 class Lengths:

@@ -22,7 +22,7 @@ from bench.plan.stale import stale_slots, wanted
 from bench.progress import Progress
 from bench.record.cell import TEACHER, record_key
 from bench.record.differences import differences
-from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of, join
+from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.form import SCORE
@@ -200,11 +200,6 @@ def _entries(first: Record, second: Record, freshness: Freshness) -> tuple[Entry
         if made == again:
             visit(old, after.get(name))
     return tuple(found.values())
-
-
-def join_codes(found: Verification, results: Path) -> Path:
-    """Write what a retraining showed to the reviewed file of a folder of records; returns the file."""
-    return join(results, found.equivalent)
 
 
 def _compare(first: Record, second: Record, store: Store, again: Store) -> Verification:
