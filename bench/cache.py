@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from bench.files import TEMPORARY, sha256_of
 from bench.folders import users_cache
 from bench.record.code_hash import Code, is_given
 
@@ -94,8 +94,7 @@ def damage(slot: Slot, file: str) -> str:
     if path in _CHECKED:
         return ""
     try:
-        with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        found = sha256_of(path)
     except OSError as error:
         return f"{file} cannot be read: {error.strerror}"
     if found != slot.made().get("weights", found):
@@ -129,7 +128,7 @@ def keep(
             say(f"  {slot.title}, in the cache, is damaged and made again: {found}")
         if found or not slot.is_made:
             _remove(final)
-            with tempfile.TemporaryDirectory(dir=final.parent, prefix=".tmp-") as temporary:
+            with tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY) as temporary:
                 folder = Path(temporary) / "new"
                 folder.mkdir()
                 said = write(folder)

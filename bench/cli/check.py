@@ -61,8 +61,8 @@ def check(
     from bench.analysis.gate import EXIT_CODES, Limits, budgets_of, junit, overall, read_acceptances, summary
     from bench.analysis.gate import accept as accept_known
     from bench.analysis.gate import check as compare
+    from bench.files import write_atomically
     from bench.plan.request import parse_seeds
-    from bench.record.store import write_atomically
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
         raise InputError("--margin should lie between 0 and 100 points, --speed-margin between 0 and 1")
@@ -192,7 +192,7 @@ def audit(
     if unread:
         print(unread_lines(pages))
     if markdown is not None:
-        from bench.record.store import write_atomically
+        from bench.files import write_atomically
 
         write_atomically(markdown, prose(findings, pages.reading).encode())
     if results is None:

@@ -68,6 +68,6 @@ def asking() -> Callable[[str], bool] | None:
 
 def write_json(path: Path | None, body: Any) -> None:
     if path is not None:
-        from bench.record.store import write_atomically
+        from bench.files import write_atomically
 
         write_atomically(path, (json.dumps(body, indent=1) + "\n").encode())

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import InputError
+from bench.files import write_atomically
 from bench.record.code_hash import code_of, is_given, version_of
 from bench.record.schema import Record
 from bench.record.set_aside import SET_ASIDE, Note, tell
@@ -63,8 +64,6 @@ def read_entries(root: Path) -> list[Entry]:
 
 def join(root: Path, entries: Sequence[Entry]) -> Path:
     """Add entries to the reviewed file; returns it."""
-    from bench.record.store import write_atomically
-
     known = read_entries(root)
     known += [one for one in entries if all((one.old, one.new) != (k.old, k.new) for k in known)]
     path = root / EQUIVALENT

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from bench.errors import InputError
+from bench.files import slug, write_atomically
 from bench.record.schema import Part, read_json
 from bench.record.set_aside import SET_ASIDE, Note, tell
-from bench.record.store import slug, write_atomically
 
 SPEED_SCHEMA = 1
 FOLDER = "speed"

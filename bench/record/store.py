@@ -9,10 +9,8 @@ A file that cannot be used is set aside: it is named once (:mod:`bench.record.se
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock
 
 from bench.errors import LISTED, InputError, nearest
+from bench.files import slug, write_atomically
 from bench.record import answers
 from bench.record.cell import Cell, record_key
 from bench.record.freshness import Freshness
@@ -37,31 +36,6 @@ POINTER = "current"
 ATTEMPT = re.compile(r"attempt-([0-9]{1,9})\.json")
 CELLS = "*/*/*/*"
 """The folders of cells, from the root of a store."""
-
-
-def slug(text: str) -> str:
-    """A file name for any text: letters, digits, ``-``, ``_`` and ``.``."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "x"
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Either the whole file or nothing, even if the machine stops."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException as error:
-        # of a disk that is full the system names no file
-        if isinstance(error, OSError) and error.errno and not error.filename:
-            error.filename = str(path)
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 Stamp = tuple[tuple[int, int] | None, ...]

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER, Cell, record_key, train_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
-from bench.record.store import Store, slug, write_atomically
+from bench.record.store import Store
 from bench.record.task_facts import unaugmented_name
 from bench.report import escape
 from bench.report.document import environment_section, provenance_section, table_lines

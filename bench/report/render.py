@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from bench.record.store import write_atomically
+from bench.files import write_atomically
 from bench.report.escape import cell as escaped
 from bench.report.escape import csv_cell, flat
 from bench.report.frame import Cell, Footnotes, Frame, number_all

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.errors import NothingMeasured, unknown_row
+from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER, Cell, record_key
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
-from bench.record.store import CELLS, Store, slug, write_atomically
+from bench.record.store import CELLS, Store
 from bench.report.document import Shown, document
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import Frame
