@@ -239,11 +239,12 @@ def defaults(method: Any) -> dict[str, Any]:
 
 def spell(name: str, settings: Mapping[str, Any], default: Mapping[str, Any], dropped: tuple[str, ...]) -> str:
     """The shortest spelling: what differs from the defaults, in alphabetical order."""
-    changed = [f"{k}={_text(v)}" for k, v in sorted(settings.items()) if k not in default or v != default[k]]
+    changed = [f"{k}={as_typed(v)}" for k, v in sorted(settings.items()) if k not in default or v != default[k]]
     return ":".join([name, *changed, *(f"-{term}" for term in sorted(dropped))])
 
 
-def _text(value: Any) -> str:
+def as_typed(value: Any) -> str:
+    """A setting's value as it is typed in a row."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 

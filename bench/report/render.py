@@ -130,11 +130,6 @@ def to_terminal(frame: Frame, width: int = TERMINAL) -> str:
     columns = [[_lines(name), *(_bare(cells[i]) for cells in lines)] for i, name in enumerate(frame.header)]
     columns[0] = [columns[0][0], *(_wrapped(name) for name in columns[0][1:])]
     sizes = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
-    blocks: list[list[int]] = [[0]]
-    for i in range(1, len(columns)):
-        if len(blocks[-1]) > 1 and sum(sizes[j] + 2 for j in blocks[-1]) + sizes[i] > width:
-            blocks.append([0])
-        blocks[-1].append(i)
     lefts = [side == "left" for side in aligned(frame)]
 
     def line(block: Sequence[int], row: int) -> list[str]:
@@ -148,7 +143,7 @@ def to_terminal(frame: Frame, width: int = TERMINAL) -> str:
         ]
 
     drawn = []
-    for block in blocks:
+    for block in _blocks(sizes, width + 3, between=2):  # nothing is printed before the first column or behind the last
         rule = "  ".join("-" * sizes[i] for i in block)
         below = [text for row in range(1, len(lines) + 1) for text in line(block, row)]
         drawn.append("\n".join([*line(block, 0), rule, *below]))

@@ -43,10 +43,10 @@ def differences(data: ReportData) -> dict[str, Difference]:
 def _majority(data: ReportData, found: Mapping[str, Difference]) -> float | None:
     """The majority class as a difference to the baseline; None where it is so far away that the rows would be too small."""
     baseline = data.means.get(reference_of(data.group))
-    if data.majority is None or baseline is None:
+    if data.group.majority is None or baseline is None:
         return None
     low, high = min(one.low for one in found.values()), max(one.high for one in found.values())
-    below = data.majority - baseline.value
+    below = data.group.majority - baseline.value
     return below if low - below <= high - low else None
 
 

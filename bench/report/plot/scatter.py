@@ -127,7 +127,7 @@ def _scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str)
             )
         _axis_of_costs(axes, [p.cost for p in shown])
         axes.set_ylim(min(low, *places) - apart, max(high, *places) + apart)
-        if (majority := data.majority) is not None and majority > low - apart:
+        if (majority := data.group.majority) is not None and majority > low - apart:
             axes.axhline(majority, color=GREY, linewidth=0.8, linestyle=":")
         axes.grid(axis="y", color="#eeeeee")
         axes.set_xlabel("\n".join(map(drawn, axis.split("\n"))))
