@@ -72,7 +72,7 @@ class Part:
 def estimate(plan: Plan) -> list[Part]:
     """What is still to do, in the order in which it is made: what all tasks share, then task by task."""
     rate = rate_of(plan.request)
-    parts, students = [], Students()
+    parts, students = [], StudentCosts()
     for task in plan.tasks:
         if todo := _todo(plan, task):
             parts += _of_task(plan, task, todo, rate, students)
@@ -94,7 +94,7 @@ def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
     return [planned for planned in plan.cells_of(task.task.name) if planned.todo]
 
 
-class Students:
+class StudentCosts:
     """Cost and weights of students, built to be counted: once a row and process, not once a cell."""
 
     _known: ClassVar[dict[tuple[type, str, int, str], tuple[Cost, int]]] = {}
@@ -109,7 +109,7 @@ class Students:
         return self._known[same]
 
 
-def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: Students) -> list[Part]:
+def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: StudentCosts) -> list[Part]:
     """The teachers of one task, its augmented rows, and its cells."""
     config, name = task.checkpoint.config, task.task.name
     parts = []
@@ -179,7 +179,7 @@ def epochs_of(row: MethodRow, task: TaskPlan) -> float:
     return sum(task.recipe.for_stage(stage.paper).epochs for stage in counted)
 
 
-def own_flops(planned: Planned, task: TaskPlan, students: Students) -> float:
+def own_flops(planned: Planned, task: TaskPlan, students: StudentCosts) -> float:
     """Of a cell's own training and of its scoring; of the teacher's cell of its scoring alone."""
     own, flops = _teacher_cost(task), 0.0
     if isinstance(planned.row, MethodRow):
@@ -189,7 +189,7 @@ def own_flops(planned: Planned, task: TaskPlan, students: Students) -> float:
     return flops + passes(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
 
 
-def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: Students) -> Part:
+def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: StudentCosts) -> Part:
     """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
     trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in todo for p in t)]
     flops = sum(shared_flops(task, training) for training in trainings)

@@ -120,7 +120,7 @@ def test_groups_are_as_large_as_the_plan_says(run, monkeypatch):
     monkeypatch.setattr("bench.plan.estimate.flops_per_second", lambda device, threads: 1e6)
     outcome = run(jobs=2)
     sizes = [len(job.students) for job in outcome.executor.submitted if job.kind == STUDENTS]
-    assert max(sizes) <= outcome.plan.together_at_most < 3
+    assert max(sizes) <= outcome.plan.max_group_size < 3
     assert sum(sizes) == 3
 
 
