@@ -25,7 +25,7 @@ from bench.record.schema import Record
 from bench.record.task_facts import several_tasks
 from bench.run.export import export_student
 from bench.run.failures import failure_of
-from bench.run.outcome import Answer, FailedCell
+from bench.run.outcome import FailedCell, JobResult
 from bench.run.recording import failed, now, scored
 from bench.train.best_epoch import BestEpoch
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
@@ -74,11 +74,11 @@ class Group:
         self.students, self.task_data, self.artefacts = students, task_data, artefacts
         self.again, self.save_to = again, save_to
         self.started = now()
-        self.answer = Answer()
+        self.answer = JobResult()
         self._gone_on: set[str] = set()
         """keys of trainings that went on where an earlier run broke off: part of their time was that run's"""
 
-    def answered(self) -> Answer:
+    def answered(self) -> JobResult:
         """Train and score them. A student that fails is a failed record, and the others go on."""
         begun = time.process_time()
         trained = self._built()
