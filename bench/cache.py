@@ -27,12 +27,12 @@ _OWN: ContextVar[Path | None] = ContextVar("a folder in the place of the cache",
 
 
 def cache_root() -> Path:
-    """Where things are looked for and kept: the user's cache, or the folder in its place inside :func:`only`."""
+    """Where things are looked for and kept: the user's cache, or the folder in its place inside :func:`isolated_cache`."""
     return _OWN.get() or users_cache()
 
 
 @contextmanager
-def only(slots: Iterable[Slot], folder: Path) -> Iterator[None]:
+def isolated_cache(slots: Iterable[Slot], folder: Path) -> Iterator[None]:
     """Inside, the cache has these things alone: no others, and no states of trainings that broke off. What is made there is
     gone with ``folder``."""
     there = [(slot, slot.folder) for slot in slots if slot.is_made]
@@ -141,7 +141,7 @@ def keep(
 
 
 def _remove(folder: Path) -> None:
-    """A folder of the cache, or what :func:`only` put in its place: the original stays."""
+    """A folder of the cache, or what :func:`isolated_cache` put in its place: the original stays."""
     if folder.is_symlink():
         folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)

@@ -11,12 +11,12 @@ import typer
 from bench.cli.options import (
     Json,
     Results,
-    takes,
+    with_request_options,
 )
 from bench.cli.program import app, store
 from bench.cli.shared import asking, request_of, write_json
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.record.set_aside import heard_by
+from bench.record.set_aside import notes_sent_to
 
 if TYPE_CHECKING:
     from bench.workflows.upkeep import Survey
@@ -83,7 +83,9 @@ def check(
 @app.command(
     epilog="Example: python -m bench verify 7a8e8b41 --results results/reference --data sample --teacher embedded"
 )
-@takes("data", "teacher", "results", "device", "corpus", "corpus_tokens", "offline", data="sample", teacher="embedded")
+@with_request_options(
+    "data", "teacher", "results", "device", "corpus", "corpus_tokens", "offline", data="sample", teacher="embedded"
+)
 def verify(
     given: dict[str, Any],
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
@@ -235,7 +237,7 @@ def store_verify(results: Results = Path("results/runs"), json_file: Json = None
     from bench.folders import users_cache
     from bench.workflows.upkeep import verify as carry_out
 
-    with heard_by(lambda note: None):  # said below
+    with notes_sent_to(lambda note: None):  # said below
         survey = carry_out(results, users_cache())
     return _surveyed(survey, json_file)
 
@@ -249,7 +251,7 @@ def store_repair(results: Results = Path("results/runs"), json_file: Json = None
     from bench.folders import users_cache
     from bench.workflows.upkeep import repair as carry_out
 
-    with heard_by(lambda note: None):
+    with notes_sent_to(lambda note: None):
         survey = carry_out(results, users_cache(), print)
     return _surveyed(survey, json_file)
 
@@ -285,7 +287,7 @@ def store_gc(
     from bench.folders import users_cache
     from bench.workflows.upkeep import UNNAMED, megabytes, remove, unneeded
 
-    with heard_by(lambda note: None):
+    with notes_sent_to(lambda note: None):
         found = unneeded(results, users_cache())
     asked = [one for one in found if cache or one.kind != UNNAMED]
     for one in asked:

@@ -19,7 +19,7 @@ from bench.errors import InputError
 from bench.files import write_atomically
 from bench.record.code_hash import code_of, is_given, version_of
 from bench.record.schema import Record
-from bench.record.set_aside import SET_ASIDE, Note, tell
+from bench.record.set_aside import SET_ASIDE, Note, notify
 
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 EQUIVALENT = "equivalent-code.json"
@@ -85,7 +85,7 @@ class Judged:
 class Freshness:
     """Judges what one folder of records says of its code."""
 
-    def __init__(self, root: Path, note: Callable[[Note], None] = tell) -> None:
+    def __init__(self, root: Path, note: Callable[[Note], None] = notify) -> None:
         """
         Args:
             note: told that the reviewed file cannot be read. Then no two codes are known to be equivalent.

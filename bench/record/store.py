@@ -24,7 +24,7 @@ from bench.record import answers
 from bench.record.cell import Cell, record_key
 from bench.record.freshness import Freshness
 from bench.record.schema import Record, load, not_finite
-from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, tell
+from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, notify
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +63,7 @@ class Store:
         """Remember what is not used as it is, and tell whoever listens."""
         if note not in self.notes:
             self.notes.append(note)
-            tell(note)
+            notify(note)
 
     def folder(self, cell: Cell, point: str = "") -> Path:
         name = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))

@@ -45,7 +45,7 @@ ENDINGS = {".csv": False, ".svg": False, ".tex": True, ".pdf": True}
 """Of the tables and pictures of a report; whether they are for a paper."""
 
 
-def only(folder: Path, stems: Sequence[str], latex: bool) -> None:
+def remove_stale_files(folder: Path, stems: Sequence[str], latex: bool) -> None:
     """Remove tables and pictures of a report that it does not have any more; nothing else in the folder."""
     for file in folder.glob("*"):
         ending = ENDINGS.get(file.suffix)

@@ -196,7 +196,7 @@ def _row(record: Record) -> str:
     return row_as_typed(cell) if cell.ablation_of is None else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
 
 
-def located(group: Group, store: Store, records: Iterable[Record] | None = None) -> None:
+def set_record_source(group: Group, store: Store, records: Iterable[Record] | None = None) -> None:
     """Tell a group what its commands need of the folder that its records are from.
 
     Args:

@@ -24,8 +24,8 @@ from bench.report.groups import Group, groups
 from bench.report.index import write_index
 from bench.report.page.write import page
 from bench.report.plot.pictures import PICTURES
-from bench.report.render import Paper, only, write_table
-from bench.report.reproduce import located
+from bench.report.render import Paper, remove_stale_files, write_table
+from bench.report.reproduce import set_record_source
 from bench.report.resampled import resample
 from bench.report.sources import made_on, provenance, warnings
 from bench.report.speed import described, headline, latest, speed_up
@@ -92,7 +92,7 @@ def write_groups(
         if touched is None or any(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
-            located(group, store, records)
+            set_record_source(group, store, records)
             group.aside = sentences(store.notes, store.root, {slug(group.slug)})
             group.order, group.names = list(options.order), options.names
             add_speed(group, latest(sessions, group.teacher))
@@ -147,7 +147,7 @@ def write_group(group: Group, folder: Path, store: Store, options: Options) -> W
     write_atomically(own / PAGE, document(group, data.tables, write_pictures(data, own, options.latex)).encode())
 
     write_atomically(own / HTML, page(data).encode())
-    only(own / TABLES, stems, options.latex)
+    remove_stale_files(own / TABLES, stems, options.latex)
     return Written(own / PAGE, group, data.tables)
 
 
@@ -160,7 +160,7 @@ def write_pictures(data: ReportData, own: Path, latex: bool) -> list[Shown]:
                 write_atomically(own / FIGURES / f"{picture.name}.{form}", drawn)
                 if form == "svg":
                     shown.append(Shown(picture.section, picture.caption, f"{FIGURES}/{picture.name}.svg"))
-    only(own / FIGURES, [Path(one.file).stem for one in shown], latex)
+    remove_stale_files(own / FIGURES, [Path(one.file).stem for one in shown], latex)
     return shown
 
 

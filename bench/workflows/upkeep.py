@@ -30,9 +30,9 @@ from bench.record.speed_sessions import speed_records
 from bench.record.store import POINTER, Store
 
 BROKEN, UNPOINTED, NO_ANSWERS = "broken", "no pointer", "no answers"
-LEFTOVER, UNFINISHED, PUT_ASIDE, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
+LEFTOVER, UNFINISHED, RENAMED, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
 RESULTS, CACHE = "results", "cache"
-ASIDE = ".broken"
+BROKEN_SUFFIX = ".broken"
 YOUNG_SECONDS = 600.0
 """What changed so recently may be in use."""
 
@@ -149,7 +149,7 @@ def _things(cache: Path) -> Iterator[Path]:
         if not kind.is_dir() or kind.name in NOT_FINISHED or kind.name.startswith(TEMPORARY):
             continue
         for folder in _files(kind):
-            named = not folder.name.startswith(TEMPORARY) and folder.suffix != ASIDE
+            named = not folder.name.startswith(TEMPORARY) and folder.suffix != BROKEN_SUFFIX
             if folder.is_dir() and named and (_is_there(folder) or not any(folder.iterdir())):
                 yield folder
 
@@ -238,9 +238,9 @@ def _put_aside(path: Path) -> Path:
 
 
 def _renamed(path: Path) -> Path:
-    number, target = 1, path.with_name(f"{path.name}{ASIDE}")
+    number, target = 1, path.with_name(f"{path.name}{BROKEN_SUFFIX}")
     while os.path.lexists(target):
-        number, target = number + 1, path.with_name(f"{path.name}.{number}{ASIDE}")
+        number, target = number + 1, path.with_name(f"{path.name}.{number}{BROKEN_SUFFIX}")
     return path.rename(target)
 
 
@@ -264,8 +264,8 @@ def _left_in(root: Path, place: str, age: float) -> list[Found]:
     for path in _walk(root):
         if path.name.startswith(TEMPORARY) and _age(path) > age:
             found.append(Found(place, LEFTOVER, path, "a process that was killed left it"))
-        elif path.name.endswith(ASIDE):
-            found.append(Found(place, PUT_ASIDE, path, "`bench store repair` put it aside"))
+        elif path.name.endswith(BROKEN_SUFFIX):
+            found.append(Found(place, RENAMED, path, "`bench store repair` put it aside"))
     return found
 
 
@@ -273,7 +273,7 @@ def _walk(root: Path) -> Iterator[Path]:
     """Everything below a folder; not into what is listed as a whole, nor through links."""
     for path in _files(root):
         yield path
-        listed = path.name.startswith(TEMPORARY) or path.name.endswith(ASIDE) or path.name == CLAIMS
+        listed = path.name.startswith(TEMPORARY) or path.name.endswith(BROKEN_SUFFIX) or path.name == CLAIMS
         if path.is_dir() and not path.is_symlink() and not listed:
             yield from _walk(path)
 

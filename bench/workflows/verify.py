@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.analysis.compare import compare_records
-from bench.cache import Slot, only
+from bench.cache import Slot, isolated_cache
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
 from bench.plan.build import Plan, build
 from bench.plan.from_record import request_of
@@ -112,7 +112,7 @@ def verify(
             return Verification(OTHER, f"what was typed gives another cell: {differing}")
         taken, made = _split(plan, record, freshness, from_scratch)
         apart = from_scratch or any(slot.is_made for slot in made)  # else what is made now may stay in the cache
-        with only(taken, Path(folder) / "cache") if apart else nullcontext():
+        with isolated_cache(taken, Path(folder) / "cache") if apart else nullcontext():
             run(again, progress)
         store = Store(Path(folder))
         second = store.find(planned[0], record.point)
