@@ -55,7 +55,7 @@ def plan(
         from bench.workflows.experiment import describe_experiment
 
         quiet()
-        text, body = describe_experiment(experiment, request, typed, table, given["tasks"] if "tasks" in typed else "")
+        text, body = describe_experiment(experiment, request, typed, table)
         print(text)
         write_json(json_file, body)
         return
@@ -104,9 +104,7 @@ def run(
     if experiment is not None:
         from bench.workflows.experiment import run_experiment
 
-        outcome = run_experiment(
-            experiment, request_of(**given), typed, table, given["tasks"] if "tasks" in typed else "", asking()
-        )
+        outcome = run_experiment(experiment, request_of(**given), typed, table, asking())
     else:
         from bench.workflows.run import run as carry_out
 
