@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 EFFICIENCY = 0.6
 """Part of the matrix-multiplication rate that whole training steps were seen to reach."""
 RECORD_BYTES = 60_000
+"""Of a record with its answers: the largest reference record has 55 kB."""
+SQUARED_LENGTHS = 1.3
+"""Mean squared length over the squared mean length, chosen by hand."""
+CORPUS_TOKENS, SAMPLE_TOKENS = 64, 16
+"""Mean tokens of a piece of text from --corpus, and of one from the generated corpus; chosen by hand."""
 WINDOWS, SECONDS_A_WINDOW = 8, 0.04
 
 
@@ -53,8 +58,8 @@ def rate_of(request: Request) -> float:
 
 
 def passes(cost: Cost, examples: float, mean_tokens: float) -> float:
-    """FLOPs of forward passes over ``examples``; squared lengths taken as 1.3 times the squared mean."""
-    return 2 * cost.macs(examples * mean_tokens, 1.3 * examples * mean_tokens**2, examples)
+    """FLOPs of forward passes over ``examples``."""
+    return 2 * cost.macs(examples * mean_tokens, SQUARED_LENGTHS * examples * mean_tokens**2, examples)
 
 
 @dataclass(frozen=True)
@@ -205,7 +210,7 @@ def artefact_cost(plan: Plan, entry: ArtefactPlan, rate: float) -> Part:
     flops, weights = 0.0, 0
     if entry.text is not None:
         training, teacher = training_of(entry), _cost_of_teacher(entry)
-        length = 64 if plan.request.corpus else 16
+        length = CORPUS_TOKENS if plan.request.corpus else SAMPLE_TOKENS
         if training is not None:
             examples = entry.text.budget / length
             flops += passes(teacher, examples, length) + 3 * passes(training.cost, examples, length)

@@ -14,6 +14,10 @@ from bench.report.plot.look import BLUE, GREY, PALE, drawing, escape_mathtext, s
 from bench.report.tables.parts import counted
 from bench.report.tables.registry import ReportData
 
+MARGIN = 0.08
+"""Part of the axis of costs, which is logarithmic, that stays free at each side and between two ticks; chosen by hand, so that
+the ticks' numbers do not touch."""
+
 
 @dataclass(frozen=True)
 class Point:
@@ -144,7 +148,7 @@ def _scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str)
 def _axis_of_costs(axes: Any, costs: Sequence[float]) -> None:
     """A logarithmic scale whose ticks are at the costs themselves, as far as they do not touch."""
     smallest, largest = min(costs), max(costs)
-    margin = max(largest / smallest, 1.5) ** 0.08
+    margin = max(largest / smallest, 1.5) ** MARGIN
     axes.set_xscale("log")
     axes.set_xlim(smallest / margin, largest * margin)
     ticks: list[float] = []
