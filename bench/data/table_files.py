@@ -229,7 +229,7 @@ def _wrong_line(file: Path, lines: Iterable[str]) -> InputError | None:
 
 
 def _no_number(word: str) -> float:
-    raise ValueError(f"the number {word}, which is none")
+    raise ValueError(f"{word} is not a finite number")
 
 
 def _shown(value: object) -> str:

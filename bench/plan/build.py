@@ -51,6 +51,8 @@ class Planned:
 
 @dataclass
 class Plan:
+    """All cells of a request: which have a record, which are to do, from what, and how long that takes. Trains nothing."""
+
     request: Request
     tasks: list[TaskPlan]
     artefacts: ArtefactPlans
@@ -260,7 +262,7 @@ def _teacher_cell(task: TaskPlan, request: Request, store: Store) -> Planned:
 
 
 def _checkpoint_cell(row: GivenCheckpoint, task: TaskPlan, request: Request, store: Store) -> Planned:
-    """A finished classifier beside the others: identified by weights and configuration, read with its own tokenizer."""
+    """The cell of a finished classifier: identified by weights and configuration, read with its own tokenizer."""
     from bench.data.checkpoints import find
 
     found = find(row.path, task.task, request.offline, ours=True, asked=row.spelling)

@@ -86,7 +86,7 @@ def estimate(plan: Plan) -> list[Part]:
 
 
 def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
-    """The artefacts that something to do is made from, there or not; of views what they show."""
+    """The artefacts that the work to do needs, made or not; in the place of a view what it shows."""
     needed: list[ArtefactPlan] = []
     for task in plan.tasks:
         needed += plan.behind_todo(task)
@@ -206,7 +206,7 @@ def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, 
 
 
 def artefact_cost(plan: Plan, entry: ArtefactPlan, rate: float) -> Part:
-    """One artefact: what it trains on text beside its teacher, and what it reads, forwards and backwards."""
+    """One artefact: what it trains on text with its teacher, and what it reads, forwards and backwards."""
     flops, weights = 0.0, 0
     if entry.text is not None:
         training, teacher = training_of(entry), _cost_of_teacher(entry)

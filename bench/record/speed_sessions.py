@@ -22,7 +22,7 @@ Seconds = Annotated[float, Field(gt=0)]
 
 
 class Conditions(Part):
-    """What stands beside every number."""
+    """The conditions under which all numbers were measured."""
 
     device: str
     backend: str

@@ -176,10 +176,10 @@ class Store:
         """Add an attempt and make it the current one. Earlier attempts stay.
 
         Raises:
-            ValueError: a number in it is none: it could not be read again.
+            ValueError: it contains NaN or an infinity: :func:`load` would refuse it.
         """
         if wrong := not_finite(record.model_dump()):
-            raise ValueError(f"{wrong} is not a number: a record of it could not be read again")
+            raise ValueError(f"{wrong} is NaN or infinite, and records have finite numbers only")
         folder = self.folder(record.cell, record.point)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):

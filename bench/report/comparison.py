@@ -103,6 +103,12 @@ def adjusted(lines: Sequence[Comparison]) -> list[Comparison]:
 
 
 def of_mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Comparison:
+    """The comparison of two systems' means over several columns.
+
+    Args:
+        lines: of the single columns.
+        samples: of each column, differences over the same resamples.
+    """
     drawn = np.mean(samples, axis=0)
     low, high = interval(drawn)
     known = all(line.least is not None for line in lines) and all(np.ptp(sample) > 0 for sample in samples)

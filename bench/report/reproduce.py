@@ -197,7 +197,7 @@ def _row(record: Record) -> str:
 
 
 def set_record_source(group: Group, store: Store, records: Iterable[Record] | None = None) -> None:
-    """Tell a group what its commands need of the folder that its records are from.
+    """Set what the commands of a group need to know of the folder of its records.
 
     Args:
         records: all of that folder, where they are read already.

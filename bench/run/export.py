@@ -93,6 +93,6 @@ def card(record: Record, model: Any) -> str:
             ]
         ),
         "",
-        f"Scored again beside other rows: `{scoring_again(cell)}`.",
+        f"To score it again with other rows: `{scoring_again(cell)}`.",
     ]
     return "\n".join(lines) + "\n"

@@ -15,7 +15,7 @@ from bench.progress import Progress, duration
 
 ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
 SPARE_BYTES = 10**8
-"""Disk that has to stay free beside what the plan needs, for files that it does not count; chosen by hand."""
+"""Disk that has to stay free in addition to what the plan needs, for files that it does not count; chosen by hand."""
 SAMPLE_PATIENCE = 4
 """How many times as long a plan of the sample suite may be: it is minutes of work, and longer only where a machine is slow
 or busy; the first command that somebody types should not stop there."""

@@ -49,7 +49,7 @@ class Running:
 
 
 class Schedule:
-    """The jobs of a plan on their way through an executor."""
+    """Passes the jobs of a plan to an executor, and takes their results."""
 
     def __init__(
         self, plan: Plan, jobs: Sequence[Job], executor: Executor, store: Store, claims: Claims, outcome: Outcome
