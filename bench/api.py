@@ -37,7 +37,7 @@ def plan(request: Request) -> Plan:
 
 
 def run(request: Request, progress: Progress | None = None, confirm: Callable[[str], bool] | None = None) -> Outcome:
-    """Do what is missing and write the report; see :func:`bench.run.run`."""
+    """Do what is missing and write the report; see :func:`bench.workflows.run.run`."""
     from bench.workflows.run import run as carry_out
 
     return carry_out(request, progress, confirm)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from bench.files import TEMPORARY, sha256_of
 from bench.folders import users_cache
 from bench.record.code_hash import Code, is_given
 
@@ -27,12 +27,12 @@ _OWN: ContextVar[Path | None] = ContextVar("a folder in the place of the cache",
 
 
 def cache_root() -> Path:
-    """Where things are looked for and kept: the user's cache, or the folder in its place inside :func:`only`."""
+    """Where things are looked for and kept: the user's cache, or the folder in its place inside :func:`isolated_cache`."""
     return _OWN.get() or users_cache()
 
 
 @contextmanager
-def only(slots: Iterable[Slot], folder: Path) -> Iterator[None]:
+def isolated_cache(slots: Iterable[Slot], folder: Path) -> Iterator[None]:
     """Inside, the cache has these things alone: no others, and no states of trainings that broke off. What is made there is
     gone with ``folder``."""
     there = [(slot, slot.folder) for slot in slots if slot.is_made]
@@ -94,8 +94,7 @@ def damage(slot: Slot, file: str) -> str:
     if path in _CHECKED:
         return ""
     try:
-        with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        found = sha256_of(path)
     except OSError as error:
         return f"{file} cannot be read: {error.strerror}"
     if found != slot.made().get("weights", found):
@@ -129,7 +128,7 @@ def keep(
             say(f"  {slot.title}, in the cache, is damaged and made again: {found}")
         if found or not slot.is_made:
             _remove(final)
-            with tempfile.TemporaryDirectory(dir=final.parent, prefix=".tmp-") as temporary:
+            with tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY) as temporary:
                 folder = Path(temporary) / "new"
                 folder.mkdir()
                 said = write(folder)
@@ -142,7 +141,7 @@ def keep(
 
 
 def _remove(folder: Path) -> None:
-    """A folder of the cache, or what :func:`only` put in its place: the original stays."""
+    """A folder of the cache, or what :func:`isolated_cache` put in its place: the original stays."""
     if folder.is_symlink():
         folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)

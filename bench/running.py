@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.folders import users_cache
+from bench.folders import PROGRESS, users_cache
 from bench.measure.busy_mark import is_alive
 from bench.progress import duration
 from bench.record.store import KEY_DIGITS, POINTER, Store
 
-FOLDER, FILE = "progress", "run"
+FILE = "run"
 """A file for each job ends with .json; that of the run itself does not."""
 
 
@@ -54,7 +54,7 @@ def new_folder() -> Path:
 
     It is one for temporary files where the cache cannot be written: `status` does not see that run.
     """
-    root = users_cache() / FOLDER
+    root = users_cache() / PROGRESS
     try:
         root.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=root, prefix=f"{os.getpid()}-"))
@@ -78,7 +78,7 @@ def announce(folder: Path, results: Path, keys: Collection[str]) -> None:
 def under_way() -> list[Running]:
     """The runs of this machine whose cache is this one, in the order in which they began."""
     found = []
-    for file in (users_cache() / FOLDER).glob(f"*/{FILE}"):
+    for file in (users_cache() / PROGRESS).glob(f"*/{FILE}"):
         body = _read(file)
         if body is not None and is_alive(str(body["process"])):
             jobs = [job for one in sorted(file.parent.glob("*.json")) if (job := _read(one)) is not None]

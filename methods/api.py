@@ -84,7 +84,7 @@ class Stage:
     to them, but they have states, and means over tokens count them."""
     paper: Mapping[str, Any] = field(default_factory=dict)
     """What ``--recipe paper`` changes in the recipe, of PAPER_OVERRIDES. Without it the method has no row by that recipe.
-    A general stage's length goes by its text: ``epochs`` is not used there."""
+    The length of a general stage depends on its text: ``epochs`` is not used there."""
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.paper) - PAPER_OVERRIDES):
@@ -173,7 +173,7 @@ class Method(Settings, ABC):
 
     @property
     def padding(self) -> int:
-        """Tokens that its stages fill sequences up to, 0 for none: the time of a plan goes by it."""
+        """Tokens that its stages fill sequences up to, 0 for none: the time of a plan depends on it."""
         return 0
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:

@@ -104,7 +104,7 @@ def cost(model: Any) -> Cost:
 
 
 def closed_form(model: Any) -> Cost:
-    """Read off the model's own layers: the second witness beside a traced count.
+    """Read off the model's own layers: an independent check of a traced count.
 
     A linear layer of the embeddings or the encoder costs in x out for each token, attention 2 x width for each
     pair; linear layers elsewhere count once a sequence. A :class:`methods.models.RoutedModule` says what one token costs.

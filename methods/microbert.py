@@ -210,6 +210,8 @@ class Adversary:
 
 @dataclass(frozen=True, kw_only=True)
 class MicroBERT(OwnShape):
+    """Feature alignment and distillation of predictions, with an adversarial discriminator."""
+
     name: ClassVar[str] = "microbert"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("hidn", "embd", "attn", "pred", "hard", "dis.adv", "dis.disc")

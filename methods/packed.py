@@ -53,7 +53,7 @@ class Chunk:
 class Layout:
     """Where each sequence lies in a packed row, and how attention cuts the row into chunks.
 
-    Lengths are kept as ints beside the tensors so that no step has to wait for the device.
+    Lengths are kept as ints next to the tensors, so that no step has to wait for the device.
 
     Args:
         lengths: tokens of each sequence in the row.

@@ -62,6 +62,8 @@ class ReluBertForSequenceClassification(BertForSequenceClassification):
 
 @dataclass(frozen=True, kw_only=True)
 class TinyBERT(OwnShape):
+    """Distillation of embeddings, states and attention scores, then of predictions."""
+
     name: ClassVar[str] = "tinybert"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("embd", "hidn", "attn", "pred")

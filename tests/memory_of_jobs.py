@@ -152,7 +152,7 @@ def measure(folder: Path) -> list[Measured]:
 
 def base(folder: Path) -> Measured:
     """A run of one student so small that the process is all libraries; nothing of them is loaded in this process."""
-    from bench.plan.memory import base_bytes
+    from bench.plan.memory import BASE_BYTES
 
     making = "import sys, tiny; from pathlib import Path; f = Path(sys.argv[1]); tiny.save_teacher(f / 't'); tiny.write_glue(f, ('rte',))"
     subprocess.run(
@@ -164,7 +164,7 @@ def base(folder: Path) -> Measured:
     words = ("--tasks", "rte", "--data", str(folder), "--teacher", str(folder / "t"), "--epochs", "1", "--threads", "1")
     student = "finetune:start=random:layers=2:hidden=12:heads=4:ffn=24"
     return Measured(
-        "the libraries alone", peak_of(("run", "--methods", student, *words), folder / "cache", folder), base_bytes()
+        "the libraries alone", peak_of(("run", "--methods", student, *words), folder / "cache", folder), BASE_BYTES
     )
 
 

@@ -28,12 +28,13 @@ from bench.errors import (
     unknown,
     unknown_row,
 )
+from bench.files import slug
 from bench.record.cell import TEACHER
 from bench.record.comparability import differing, question
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.schema import Record
 from bench.record.speed_sessions import Conditions, SpeedRecord, speed_records
-from bench.record.store import Store, slug
+from bench.record.store import Store
 from bench.report.escape import flat
 from bench.report.render import github
 from bench.report.speed import conditions_of, described, speed_up

@@ -64,7 +64,7 @@ class Making:
 
     artefact: Artefact
     setup_of: Callable[[Parts], Setup]
-    """input artefacts -> what it is told"""
+    """input artefacts -> what it receives"""
     inputs: Inputs
     numerics: Numerics
     batch_size: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from bench.audit.findings import INFERENCE, Finding
@@ -46,18 +47,18 @@ def claims(text: str, where: str, sheets: Sequence[Sheet]) -> Iterator[Finding]:
             values = [value for row in own for value in _values(row, _alike(row, references), kind, what)]
             at_least = bool(kind == "kept" and match.group(1))
             slack = _slack_of_share(number.text) if kind == "kept" else _slack(number.text)
-            yield from _judged(where, own[0].system, "", match, number.text, values, at_least, slack)
+            yield from _Claim(where, own[0].system, "", match[0], number.text).checked(values, at_least, slack)
         for match in POINTS.finditer(sentence):
             task = _task(sentence, sheets)
             own = _subject(sentence[: match.start()], rows)
             gaps = _gaps(task, sentence, own, [s for s in sheets if s.source == where] or sheets)
-            yield from _judged(where, own[0].system if own else "", task, match, match.group(1), gaps)
+            yield from _Claim(where, own[0].system if own else "", task, match[0], match[1]).checked(gaps)
         yield from _of_two_numbers(where, sentence)
         yield from _averages(where, sentence, rows)
         for match in OF_TASKS.finditer(sentence):
             own = _subject(sentence[: match.start()], rows)
             counts = [Decimal(won) for won, of in _best_places(own, sheets) if of == int(match.group(2))]
-            yield from _judged(where, own[0].system if own else "", "", match, match.group(1), counts)
+            yield from _Claim(where, own[0].system if own else "", "", match[0], match[1]).checked(counts)
 
 
 SHARE = re.compile(r"\b(?:retain|keep|kept|preserv|recover|reach|maintain)\w*\b", re.IGNORECASE)
@@ -135,25 +136,28 @@ def _averages(where: str, sentence: str, rows: Sequence[Row]) -> Iterator[Findin
             )
 
 
-def _judged(
-    where: str,
-    system: str,
-    column: str,
-    match: re.Match[str],
-    number: str,
-    values: Sequence[Decimal],
-    at_least: bool = False,
-    slack: Decimal | None = None,
-) -> Iterator[Finding]:
-    """A finding if none of the values that the tables give is the claimed number."""
-    claimed, slack = Decimal(number), slack or _slack(number)
-    if not values or any(abs(v - claimed) <= slack or (at_least and v >= claimed - slack) for v in values):
-        return
-    nearest = min(values, key=lambda v: abs(v - claimed))
-    why = "no rows of the tables give this number; the nearest is shown"
-    printed_claim = match.group(0).strip()
-    shown = f"{nearest:.1f}" if nearest % 1 or "." in number else f"{nearest:.0f}"
-    yield Finding(where, system, column, printed_claim, shown, INFERENCE, "claim", why, "a claim in the text")
+@dataclass(frozen=True)
+class _Claim:
+    """A number in a sentence, and what it is said of."""
+
+    where: str
+    system: str
+    column: str
+    text: str
+    number: str
+
+    def checked(
+        self, values: Sequence[Decimal], at_least: bool = False, slack: Decimal | None = None
+    ) -> Iterator[Finding]:
+        """A finding if none of the values that the tables give is the claimed number."""
+        claimed, slack = Decimal(self.number), slack or _slack(self.number)
+        if not values or any(abs(v - claimed) <= slack or (at_least and v >= claimed - slack) for v in values):
+            return
+        nearest = min(values, key=lambda v: abs(v - claimed))
+        why = "no rows of the tables give this number; the nearest is shown"
+        shown = f"{nearest:.1f}" if nearest % 1 or "." in self.number else f"{nearest:.0f}"
+        text = self.text.strip()
+        yield Finding(self.where, self.system, self.column, text, shown, INFERENCE, "claim", why, "a claim in the text")
 
 
 def _task(sentence: str, sheets: Sequence[Sheet]) -> str:

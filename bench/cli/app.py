@@ -10,7 +10,7 @@ import typer
 from bench.cli import check, extend, read, run  # each adds its verbs to the program
 from bench.cli.program import app
 from bench.errors import BAD_INPUT, INTERRUPTED, BenchError, what_to_install
-from bench.record.set_aside import heard_by
+from bench.record.set_aside import notes_sent_to
 
 __all__ = ["app", "check", "extend", "main", "read", "run"]
 
@@ -22,7 +22,7 @@ INTERRUPTION = (
 
 def main() -> NoReturn:
     """Run the command line; never shows a traceback for something a person can mend."""
-    with heard_by(lambda note: print(f"bench: {note.sentence()}", file=sys.stderr)):
+    with notes_sent_to(lambda note: print(f"bench: {note.sentence()}", file=sys.stderr)):
         _run()
 
 

@@ -11,12 +11,12 @@ import typer
 from bench.cli.options import (
     Json,
     Results,
-    takes,
+    with_request_options,
 )
 from bench.cli.program import app, store
 from bench.cli.shared import asking, request_of, write_json
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.record.set_aside import heard_by
+from bench.record.set_aside import notes_sent_to
 
 if TYPE_CHECKING:
     from bench.workflows.upkeep import Survey
@@ -64,8 +64,8 @@ def check(
     from bench.analysis.gate import EXIT_CODES, Limits, budgets_of, junit, overall, read_acceptances, summary
     from bench.analysis.gate import accept as accept_known
     from bench.analysis.gate import check as compare
+    from bench.files import write_atomically
     from bench.plan.request import parse_seeds
-    from bench.record.store import write_atomically
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
         raise InputError("--margin should lie between 0 and 100 points, --speed-margin between 0 and 1")
@@ -86,7 +86,9 @@ def check(
 @app.command(
     epilog="Example: python -m bench verify 7a8e8b41 --results results/reference --data sample --teacher embedded"
 )
-@takes("data", "teacher", "results", "device", "corpus", "corpus_tokens", "offline", data="sample", teacher="embedded")
+@with_request_options(
+    "data", "teacher", "results", "device", "corpus", "corpus_tokens", "offline", data="sample", teacher="embedded"
+)
 def verify(
     given: dict[str, Any],
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
@@ -112,7 +114,7 @@ def verify(
 
     The verdict is bitwise equal, equal within rounding, statistically equal, or different (exit code 1).
     """
-    from bench.workflows.verify import join_codes
+    from bench.record.freshness import join as write_equivalent
     from bench.workflows.verify import verify as carry_out
 
     results = given.pop("results")
@@ -123,7 +125,7 @@ def verify(
     if answer.equivalent:
         ask = asking()
         if join or (ask is not None and ask("Write that the two codes are equivalent, for review?")):
-            print(f"written, for review: {join_codes(answer, results)}")
+            print(f"written, for review: {write_equivalent(results, answer.equivalent)}")
         else:
             again = f"python -m bench verify {key} --join --results {results}"
             print(
@@ -196,7 +198,7 @@ def audit(
     if unread:
         print(unread_lines(pages))
     if markdown is not None:
-        from bench.record.store import write_atomically
+        from bench.files import write_atomically
 
         write_atomically(markdown, prose(findings, pages.reading).encode())
     if results is None:
@@ -239,7 +241,7 @@ def store_verify(results: Results = Path("results/runs"), json_file: Json = None
     from bench.folders import users_cache
     from bench.workflows.upkeep import verify as carry_out
 
-    with heard_by(lambda note: None):  # said below
+    with notes_sent_to(lambda note: None):  # said below
         survey = carry_out(results, users_cache())
     return _surveyed(survey, json_file)
 
@@ -253,7 +255,7 @@ def store_repair(results: Results = Path("results/runs"), json_file: Json = None
     from bench.folders import users_cache
     from bench.workflows.upkeep import repair as carry_out
 
-    with heard_by(lambda note: None):
+    with notes_sent_to(lambda note: None):
         survey = carry_out(results, users_cache(), print)
     return _surveyed(survey, json_file)
 
@@ -289,7 +291,7 @@ def store_gc(
     from bench.folders import users_cache
     from bench.workflows.upkeep import UNNAMED, megabytes, remove, unneeded
 
-    with heard_by(lambda note: None):
+    with notes_sent_to(lambda note: None):
         found = unneeded(results, users_cache())
     asked = [one for one in found if cache or one.kind != UNNAMED]
     for one in asked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +17,6 @@ from bench.cli.options import (
 from bench.cli.program import app
 from bench.cli.shared import write_json
 from bench.errors import CHECK_FAILED, OK, InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command("check-method", epilog="Example: python -m bench check-method tinybert")

@@ -272,7 +272,7 @@ def _annotation(name: str, defaults: dict[str, Any]) -> Any:
     return Annotated[kind, option]
 
 
-def takes(*names: str, **defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def with_request_options(*names: str, **defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a verb these options of a request, before its own; it gets their values as one mapping, its first argument.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,14 +18,11 @@ from bench.cli.options import (
     Reports,
     Results,
     Teacher,
-    takes,
+    with_request_options,
 )
 from bench.cli.program import app
 from bench.cli.shared import request_of, write_json
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command("list", epilog="Example: python -m bench list --check")
@@ -133,7 +130,7 @@ def compare(
     from bench.analysis.compare import compare as carry_out
     from bench.analysis.compare import table
     from bench.plan.request import parse_seeds
-    from bench.report.comparison import said_of
+    from bench.report.comparison import comparison_notes
 
     named = [part.strip() for part in tasks.split(",") if part.strip()]
     found = carry_out(results, first, second, named, parse_seeds(seeds) if seeds.strip() else (), exact)
@@ -144,7 +141,7 @@ def compare(
         "true difference that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean "
         "is not adjusted."
     )
-    for said in said_of([line for lines in found.values() for line in lines]):
+    for said in comparison_notes([line for lines in found.values() for line in lines]):
         print(said)
     write_json(
         json_file,
@@ -311,7 +308,7 @@ def profile(
 @app.command(
     epilog="Example: python -m bench why 7a8e8b41 --results results/reference --data sample --teacher embedded --threads 2"
 )
-@takes(
+@with_request_options(
     *(name for name in REQUEST if name not in ("seeds", "reports", "yes")),
     **dict.fromkeys(AS_RECORDED),
     data="sample",

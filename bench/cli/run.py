@@ -23,7 +23,7 @@ from bench.cli.options import (
     Teacher,
     Threads,
     asks_no_hub,
-    takes,
+    with_request_options,
 )
 from bench.cli.program import app
 from bench.cli.shared import asking, ended, request_of, typed_options, write_json
@@ -36,7 +36,7 @@ TEACHERS, PRETRAINING = "teachers", "pretraining"
 @app.command(
     epilog="Example: python -m bench plan --methods microbert:ablate --tasks rte --data sample --teacher embedded"
 )
-@takes(*(name for name in REQUEST if name not in ("reports", "yes")))
+@with_request_options(*(name for name in REQUEST if name not in ("reports", "yes")))
 def plan(
     given: dict[str, Any],
     ctx: typer.Context,
@@ -55,7 +55,7 @@ def plan(
         from bench.workflows.experiment import describe_experiment
 
         quiet()
-        text, body = describe_experiment(experiment, request, typed, table, given["tasks"] if "tasks" in typed else "")
+        text, body = describe_experiment(experiment, request, typed, table)
         print(text)
         write_json(json_file, body)
         return
@@ -70,7 +70,7 @@ def plan(
 
 
 @app.command(epilog="Example: python -m bench run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
-@takes(*REQUEST)
+@with_request_options(*REQUEST)
 def run(
     given: dict[str, Any],
     ctx: typer.Context,
@@ -104,9 +104,7 @@ def run(
     if experiment is not None:
         from bench.workflows.experiment import run_experiment
 
-        outcome = run_experiment(
-            experiment, request_of(**given), typed, table, given["tasks"] if "tasks" in typed else "", asking()
-        )
+        outcome = run_experiment(experiment, request_of(**given), typed, table, asking())
     else:
         from bench.workflows.run import run as carry_out
 
@@ -162,7 +160,7 @@ def status(json_file: Json = None) -> None:
 
 
 @app.command(hidden=True, epilog="Example: python -m bench run --only teachers --tasks rte")
-@takes(
+@with_request_options(
     "tasks",
     "data",
     "teacher",
@@ -188,7 +186,7 @@ def teacher(given: dict[str, Any]) -> int:
     hidden=True,
     epilog="Example: python -m bench run --only pretraining --methods minilmv2,tinybert --corpus books.txt",
 )
-@takes(
+@with_request_options(
     "methods",
     "teacher",
     "corpus",
@@ -209,7 +207,7 @@ def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
 @app.command(
     epilog="Example: python -m bench tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded"
 )
-@takes(
+@with_request_options(
     *(
         name
         for name in REQUEST

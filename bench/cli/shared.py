@@ -34,11 +34,11 @@ def request_of(**given: Any) -> Any:
 
 def ended(outcome: Outcome) -> int:
     """Say how a run ended: its tables, what to type next, what failed. Returns its exit code."""
-    from bench.workflows.ending import said_of_failures
+    from bench.workflows.ending import failure_lines
 
     for text in outcome.shown:
         print(f"\n{text}")
-    for line in said_of_failures(outcome.failures, outcome.plan.request.results):
+    for line in failure_lines(outcome.failures, outcome.plan.request.results):
         print(line, file=sys.stderr)
     return outcome.exit_code
 
@@ -68,6 +68,6 @@ def asking() -> Callable[[str], bool] | None:
 
 def write_json(path: Path | None, body: Any) -> None:
     if path is not None:
-        from bench.record.store import write_atomically
+        from bench.files import write_atomically
 
         write_atomically(path, (json.dumps(body, indent=1) + "\n").encode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -10,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench import files
 from bench.data.hub import downloaded
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
@@ -155,11 +155,8 @@ def _from_hub(name: str, offline: bool, asked: str) -> Path:
 
 @lru_cache
 def sha256_of(file: Path) -> str:
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+    """As :func:`bench.files.sha256_of`; each file is read once in a process."""
+    return files.sha256_of(file)
 
 
 def _open(folder: Path, name: str, asked: str, note: str = "", ours: bool = False, source: str = "") -> Checkpoint:

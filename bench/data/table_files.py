@@ -15,6 +15,7 @@ import numpy as np
 
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
+from bench.files import TEMPORARY
 from bench.folders import users_cache
 from bench.user_files import json_of, refused_as_json
 
@@ -143,7 +144,7 @@ def _table(files: Sequence[Path], task: Task) -> Any:
     users_cache().mkdir(parents=True, exist_ok=True)
     try:
         # `datasets` copies what it reads, by default into the hub's cache for ever: nobody asked for that
-        with tempfile.TemporaryDirectory(dir=users_cache(), prefix=".tmp-data-") as copies:
+        with tempfile.TemporaryDirectory(dir=users_cache(), prefix=f"{TEMPORARY}data-") as copies:
             return datasets.load_dataset(
                 kind,
                 data_files=[glob.escape(str(file)) for file in files],
@@ -228,7 +229,7 @@ def _wrong_line(file: Path, lines: Iterable[str]) -> InputError | None:
 
 
 def _no_number(word: str) -> float:
-    raise ValueError(f"the number {word}, which is none")
+    raise ValueError(f"{word} is not a finite number")
 
 
 def _shown(value: object) -> str:

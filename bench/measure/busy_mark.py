@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.folders import MARKS
+
 
 @contextmanager
 def training_here(cache: Path) -> Iterator[None]:
     """While inside, :func:`trainings` of the same cache folder names this process."""
-    mark = cache / "training" / str(os.getpid())
+    mark = cache / MARKS / str(os.getpid())
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
     try:
@@ -25,7 +27,7 @@ def training_here(cache: Path) -> Iterator[None]:
 def trainings(cache: Path) -> list[int]:
     """Process numbers of runs that are training now; marks of processes that are gone are removed."""
     found = []
-    for mark in sorted((cache / "training").glob("*")):
+    for mark in sorted((cache / MARKS).glob("*")):
         if is_alive(mark.name):
             found.append(int(mark.name))
         else:

@@ -159,7 +159,7 @@ class ArtefactPlan:
         return sum(source.is_teacher for source in self.sources)
 
     def setup(self, artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
-        """What it is told: the task's form, or two labels and no task for what all tasks share."""
+        """What it receives: the task's form, or two labels and no task for what all tasks share."""
         from methods.api import Setup
 
         if self.task is None:

@@ -13,8 +13,8 @@ from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, asked_by
-from bench.plan.jobs import TOGETHER
-from bench.plan.other_threads import said_of_threads
+from bench.plan.jobs import MAX_GROUP_SIZE
+from bench.plan.other_threads import thread_notes
 from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.rows import CheckpointRow, Row, TeacherRow
 from bench.plan.spelling import CHECKPOINT, GivenCheckpoint, MethodRow, drop_incompatible, parse_rows, typed_order
@@ -51,6 +51,8 @@ class Planned:
 
 @dataclass
 class Plan:
+    """All cells of a request: which have a record, which are to do, from what, and how long that takes. Trains nothing."""
+
     request: Request
     tasks: list[TaskPlan]
     artefacts: ArtefactPlans
@@ -64,9 +66,9 @@ class Plan:
     """what the cells to do would take from the cache although other code made it"""
     code_warnings: list[str] = field(default_factory=list)
     """for a reader: what of the plan other code made"""
-    together_at_most: int = TOGETHER
-    """students that train together"""
-    said_of_jobs: str = ""
+    max_group_size: int = MAX_GROUP_SIZE
+    """students that train in lockstep, on one pass of their teacher"""
+    jobs_description: str = ""
     """for a reader: how the work is divided among several jobs"""
 
     def is_there(self, slot: Slot) -> bool:
@@ -93,17 +95,17 @@ class Plan:
         asked = [entry for row in rows.values() for entry in asked_by(row.method, task, self.artefacts)]
         return self.artefacts.with_inputs(asked)
 
-    def groups(self, task: str, together: int | None = None) -> list[list[Planned]]:
+    def groups(self, task: str, group_size: int | None = None) -> list[list[Planned]]:
         """Students of one task that are to do, as they train: those of one seed at once, at most so many, or the plan's number."""
-        together = together or self.together_at_most
+        group_size = group_size or self.max_group_size
         by_seed: dict[int, list[Planned]] = {}
         for planned in self.cells_of(task):
             if planned.todo and isinstance(planned.row, MethodRow) and not planned.cell.together:
                 by_seed.setdefault(planned.cell.seed, []).append(planned)
         return [
-            of_seed[first : first + together]
+            of_seed[first : first + group_size]
             for of_seed in by_seed.values()
-            for first in range(0, len(of_seed), together)
+            for first in range(0, len(of_seed), group_size)
         ]
 
     def together(self) -> list[list[Planned]]:
@@ -165,15 +167,15 @@ def build(request: Request, estimated: bool = True) -> Plan:
     plan = Plan(request, tasks, artefacts, cells, notes)
     if request.teacher_outputs:
         _keep_outputs(plan)
-    plan.notes += [*_made_anew(plan, store), *said_of_threads(plan, store)]
+    plan.notes += [*_made_anew(plan, store), *thread_notes(plan, store)]
     plan.stale = stale_slots(plan, store.freshness)
     plan.code_warnings = warnings(plan, store.freshness)
     if estimated:
         from bench.plan.estimate import estimate
-        from bench.plan.parallel import arrange
+        from bench.plan.parallel import choose_parallelism
 
         if request.jobs != 1:
-            arrange(plan)
+            choose_parallelism(plan)
         plan.parts = estimate(plan)
         plan.seconds = plan.seconds or sum(part.seconds for part in plan.parts)
         plan.disk_bytes = sum(part.disk_bytes for part in plan.parts)
@@ -260,7 +262,7 @@ def _teacher_cell(task: TaskPlan, request: Request, store: Store) -> Planned:
 
 
 def _checkpoint_cell(row: GivenCheckpoint, task: TaskPlan, request: Request, store: Store) -> Planned:
-    """A finished classifier beside the others: identified by weights and configuration, read with its own tokenizer."""
+    """The cell of a finished classifier: identified by weights and configuration, read with its own tokenizer."""
     from bench.data.checkpoints import find
 
     found = find(row.path, task.task, request.offline, ours=True, asked=row.spelling)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
+from bench.plan.extents import training_rows
 from bench.plan.spelling import MethodRow
-from bench.record.recipe import Recipe
+from bench.record.recipe import PAPER
 
 if TYPE_CHECKING:
     from bench.plan.artefacts import ArtefactPlan
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 EFFICIENCY = 0.6
 """Part of the matrix-multiplication rate that whole training steps were seen to reach."""
 RECORD_BYTES = 60_000
+"""Of a record with its answers: the largest reference record has 55 kB."""
+SQUARED_LENGTHS = 1.3
+"""Mean squared length over the squared mean length, chosen by hand."""
+CORPUS_TOKENS, SAMPLE_TOKENS = 64, 16
+"""Mean tokens of a piece of text from --corpus, and of one from the generated corpus; chosen by hand."""
 WINDOWS, SECONDS_A_WINDOW = 8, 0.04
 
 
@@ -52,8 +58,8 @@ def rate_of(request: Request) -> float:
 
 
 def passes(cost: Cost, examples: float, mean_tokens: float) -> float:
-    """FLOPs of forward passes over ``examples``; squared lengths taken as 1.3 times the squared mean."""
-    return 2 * cost.macs(examples * mean_tokens, 1.3 * examples * mean_tokens**2, examples)
+    """FLOPs of forward passes over ``examples``."""
+    return 2 * cost.macs(examples * mean_tokens, SQUARED_LENGTHS * examples * mean_tokens**2, examples)
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class Part:
 def estimate(plan: Plan) -> list[Part]:
     """What is still to do, in the order in which it is made: what all tasks share, then task by task."""
     rate = rate_of(plan.request)
-    parts, students = [], Students()
+    parts, students = [], StudentCosts()
     for task in plan.tasks:
         if todo := _todo(plan, task):
             parts += _of_task(plan, task, todo, rate, students)
@@ -80,7 +86,7 @@ def estimate(plan: Plan) -> list[Part]:
 
 
 def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
-    """The artefacts that something to do is made from, there or not; of views what they show."""
+    """The artefacts that the work to do needs, made or not; in the place of a view what it shows."""
     needed: list[ArtefactPlan] = []
     for task in plan.tasks:
         needed += plan.behind_todo(task)
@@ -93,7 +99,7 @@ def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
     return [planned for planned in plan.cells_of(task.task.name) if planned.todo]
 
 
-class Students:
+class StudentCosts:
     """Cost and weights of students, built to be counted: once a row and process, not once a cell."""
 
     _known: ClassVar[dict[tuple[type, str, int, str], tuple[Cost, int]]] = {}
@@ -108,7 +114,7 @@ class Students:
         return self._known[same]
 
 
-def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: Students) -> list[Part]:
+def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: StudentCosts) -> list[Part]:
     """The teachers of one task, its augmented rows, and its cells."""
     config, name = task.checkpoint.config, task.task.name
     parts = []
@@ -138,8 +144,7 @@ def teacher_flops(task: TaskPlan) -> float:
 
 def outputs_flops(task: TaskPlan) -> float:
     """Of one pass of the teacher over the training rows, whose outputs are kept."""
-    times = 1 + task.augmentation.times if task.augmentation else 1
-    return passes(_teacher_cost(task), len(task.train) * times, task.mean_tokens)
+    return passes(_teacher_cost(task), training_rows(task), task.mean_tokens)
 
 
 def asks_passes(planned: Planned) -> bool:
@@ -160,26 +165,40 @@ def _teacher_cost(task: TaskPlan) -> Cost:
     return teacher_cost(task.checkpoint.config, task.task.num_labels)
 
 
-def shared_flops(task: TaskPlan) -> float:
-    """Of the teacher's passes while students of this task are trained, which those that train together share."""
-    return passes(_teacher_cost(task), _examples(task, task.recipe), task.mean_tokens)
+def shared_flops(task: TaskPlan, training: Sequence[Planned]) -> float:
+    """Of the teacher's passes while these students are trained together: they share them, up to the end of the longest."""
+    rows = [planned.row for planned in training if asks_passes(planned)]
+    epochs = max((epochs_of(row, task) for row in rows if isinstance(row, MethodRow)), default=0.0)
+    return passes(_teacher_cost(task), training_rows(task) * epochs, task.mean_tokens)
 
 
-def own_flops(planned: Planned, task: TaskPlan, students: Students) -> float:
+def epochs_of(row: MethodRow, task: TaskPlan) -> float:
+    """Over all counted stages of a row: the recipe's, or the sum of what the stages take from their paper."""
+    from bench.plan.scheduled_stages import kept_terms
+    from bench.plan.tasks import setup_of
+
+    if task.recipe.name != PAPER:
+        return task.recipe.epochs
+    stages = row.method.stages(setup_of([task], {}))
+    counted = [stage for stage in stages if not stage.extra_steps and kept_terms(stage, row.dropped)]
+    return sum(task.recipe.for_stage(stage.paper).epochs for stage in counted)
+
+
+def own_flops(planned: Planned, task: TaskPlan, students: StudentCosts) -> float:
     """Of a cell's own training and of its scoring; of the teacher's cell of its scoring alone."""
     own, flops = _teacher_cost(task), 0.0
     if isinstance(planned.row, MethodRow):
         own, _ = students.of(planned.row, task)
         filled = max(task.mean_tokens, planned.row.method.padding)
-        flops = 3 * passes(own, _examples(task, task.recipe), filled)
+        flops = 3 * passes(own, training_rows(task) * epochs_of(planned.row, task), filled)
     return flops + passes(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
 
 
-def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: Students) -> Part:
+def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: StudentCosts) -> Part:
     """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
     trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in todo for p in t)]
-    taught = sum(any(map(asks_passes, training)) for training in trainings)
-    flops = taught * shared_flops(task) + sum(own_flops(planned, task, students) for planned in todo)
+    flops = sum(shared_flops(task, training) for training in trainings)
+    flops += sum(own_flops(planned, task, students) for planned in todo)
     disk = RECORD_BYTES * len(todo)
     if plan.request.save_students:
         disk += sum(4 * students.of(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))
@@ -187,11 +206,11 @@ def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, 
 
 
 def artefact_cost(plan: Plan, entry: ArtefactPlan, rate: float) -> Part:
-    """One artefact: what it trains on text beside its teacher, and what it reads, forwards and backwards."""
+    """One artefact: what it trains on text with its teacher, and what it reads, forwards and backwards."""
     flops, weights = 0.0, 0
     if entry.text is not None:
         training, teacher = training_of(entry), _cost_of_teacher(entry)
-        length = 64 if plan.request.corpus else 16
+        length = CORPUS_TOKENS if plan.request.corpus else SAMPLE_TOKENS
         if training is not None:
             examples = entry.text.budget / length
             flops += passes(teacher, examples, length) + 3 * passes(training.cost, examples, length)
@@ -236,9 +255,3 @@ def real_glue_seconds(request: Request, rows: int) -> float:
     teacher = 6 * BERT_BASE * seen
     students = len(request.seeds) * (2 * BERT_BASE + rows * 6 * FOUR_BY_312) * seen
     return (teacher + students) / rate_of(request)
-
-
-def _examples(task: TaskPlan, recipe: Recipe) -> float:
-    epochs = 23.0 if recipe.name == "paper" else recipe.epochs  # the longest paper schedule: 20 + 3
-    times = 1 + task.augmentation.times if task.augmentation else 1  # at most: duplicates are dropped
-    return len(task.train) * times * epochs

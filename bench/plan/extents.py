@@ -84,12 +84,12 @@ def lengths_of(task: TaskPlan) -> list[float]:
 
 
 def batch_extent(task: TaskPlan, fill: int = 0) -> Extent:
-    rows = _rows(task)
+    rows = training_rows(task)
     return extent(lengths_of(task), min(task.recipe.batch_size, rows), task.recipe.max_length, fill)
 
 
-def _rows(task: TaskPlan) -> int:
-    """Training rows, with their variants at most."""
+def training_rows(task: TaskPlan) -> int:
+    """Training rows of one epoch, with the augmented ones; at most, because duplicates are dropped."""
     return len(task.train) * (1 + task.augmentation.times if task.augmentation else 1)
 
 
@@ -105,7 +105,7 @@ def scored_batch(task: TaskPlan) -> Extent:
 
 def data_bytes(task: TaskPlan) -> int:
     """The texts of one task and their tokens, all splits."""
-    rows = _rows(task) + sum(map(len, task.evaluation.values()))
+    rows = training_rows(task) + sum(map(len, task.evaluation.values()))
     texts = [task.train, *task.evaluation.values()]
     per_row = 2 * ARRAY_BYTES + TOKENISING_BYTES * task.mean_tokens + max(map(_bytes_a_row, texts))
     return round(rows * per_row)

@@ -26,7 +26,7 @@ TEACHER, AUGMENTATION, ARTEFACT, OUTPUTS = "teacher", "augmentation", "artefact"
 """Kinds of jobs that put one thing into the cache."""
 SCORES, STUDENTS = "scores", "students"
 """Kinds of jobs that make the records of cells: a model that is there is scored, or students are trained and scored."""
-TOGETHER = 8
+MAX_GROUP_SIZE = 8
 """Students that train at once on one teacher pass: more would need more memory and share little more."""
 
 
@@ -73,30 +73,30 @@ class Job:
 
     def of(self, students: Sequence[Student]) -> Job:
         """The same job for some of its students."""
-        return Job(answers_key(students), self.title, self.kind, self.task, self.seed, tuple(students))
+        return Job(records_job_key(students), self.title, self.kind, self.task, self.seed, tuple(students))
 
 
-def answers_key(students: Sequence[Student]) -> str:
+def records_job_key(students: Sequence[Student]) -> str:
     """The key of a job that makes these students' records."""
     return digest([student.cells for student in students])
 
 
-def jobs_of(plan: Plan, together: int | None = None) -> list[Job]:
+def jobs_of(plan: Plan, group_size: int | None = None) -> list[Job]:
     """Every job of a plan, in the order in which one process does them.
 
     Args:
-        together: how many students train together at most; as the plan says by default.
+        group_size: how many students train together at most; as the plan says by default.
     """
     found = _Jobs(plan)
     for task in plan.tasks:
         todo = [planned for planned in plan.cells_of(task.task.name) if planned.todo and not planned.cell.together]
         for planned in todo:
             if not isinstance(planned.row, MethodRow):
-                found.answer(SCORES, [[planned]], [task])
-        for group in plan.groups(task.task.name, together):
-            found.answer(STUDENTS, [[planned] for planned in group], [task])
+                found.add_records_job(SCORES, [[planned]], [task])
+        for group in plan.groups(task.task.name, group_size):
+            found.add_records_job(STUDENTS, [[planned] for planned in group], [task])
     for training in plan.together():
-        found.answer(STUDENTS, [training], plan.tasks)
+        found.add_records_job(STUDENTS, [training], plan.tasks)
     return list(found.jobs.values())
 
 
@@ -107,7 +107,7 @@ class _Jobs:
         self.plan = plan
         self.jobs: dict[str, Job] = {}
 
-    def answer(self, kind: str, group: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
+    def add_records_job(self, kind: str, group: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
         """Enter the job that makes the records of these students, each with one cell for each task."""
         students = [
             Student(tuple(record_key(one.cell) for one in cells), self._needs(cells, tasks), code_of_student(cells))
@@ -118,7 +118,7 @@ class _Jobs:
         title = f"{names}: {', '.join(cells[0].cell.label for cells in group)}" + (
             f", seed {seeds[0]}" if kind == STUDENTS else ""
         )
-        key, task = answers_key(students), "" if group[0][0].cell.together else tasks[0].task.name
+        key, task = records_job_key(students), "" if group[0][0].cell.together else tasks[0].task.name
         self.jobs[key] = Job(key, title, kind, task, students=tuple(students))
 
     def _needs(self, cells: Sequence[Planned], tasks: Sequence[TaskPlan]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ take their steps one after another, and the loop frees the gradients after each 
 device; nothing is allocated.
 
 All functions state bytes of the whole process on a CPU. On an accelerator the tensors lie in its memory: it needs the
-stated bytes without :func:`base_bytes`.
+stated bytes without :data:`BASE_BYTES`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ BASE_BYTES = 456_000_000
 """A process with torch, transformers, datasets and the others that has trained and scored a student of two layers and width
 12: the peak of its proportional set size, measured alone on Linux with torch 2.13 (tests/memory_of_jobs.py --base)."""
 FLOAT = 4
+KEPT_SCORES = 3
+"""Tensors of attention scores that a layer keeps for its backward pass: softmax, dropout's mask, their product."""
+PASSING_SCORES = 4
+"""Tensors of attention scores that a layer holds at most in a forward pass alone. Chosen by hand; tests/memory_of_jobs.py
+compares the sums with measured peaks."""
 OF_A_LAYER = 2
 """How often the backward pass holds the tensors of the layer that it is at: values and their gradients."""
 
@@ -72,12 +77,12 @@ class Layers:
     def trained(self, batch: Extent) -> int:
         """Bytes that a forward pass keeps for its backward pass, with what the backward pass adds in its largest layer."""
         embedding = 5 * self.width * batch.tokens  # the sum, its normalisation, dropout's mask and what is handed on
-        one = self.kept * batch.tokens + 3 * self.heads * batch.squares  # softmax, dropout's mask, their product
+        one = self.kept * batch.tokens + KEPT_SCORES * self.heads * batch.squares
         return round(FLOAT * (embedding + (self.depth + OF_A_LAYER) * one))
 
     def answered(self, batch: Extent) -> int:
         """Bytes of a forward pass without a backward pass: its largest layer."""
-        return round(FLOAT * (self.kept * batch.tokens + 4 * self.heads * batch.squares))
+        return round(FLOAT * (self.kept * batch.tokens + PASSING_SCORES * self.heads * batch.squares))
 
     def read(self, taps: Taps, batch: Extent) -> int:
         """Bytes of what terms read of this pass."""
@@ -95,11 +100,6 @@ class Layers:
 
         states = len(layers_of(taps, "pooled") - layers_of(taps, "hidden")) + 2 * any(tap.weights for tap in taps)
         return round(FLOAT * states * self.width * batch.tokens)
-
-
-def base_bytes() -> int:
-    """Of a worker process before its first piece of work and after a very small one: its libraries."""
-    return BASE_BYTES
 
 
 def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
@@ -263,9 +263,6 @@ def _kept(module: nn.Module) -> float:
             directions = 1 + part.bidirectional
             kept += directions * part.num_layers * 7 * part.hidden_size  # four gates, two states, an output
     return kept
-
-
-# batches and texts
 
 
 # phases of the work

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned
 
 
-def said_of_threads(plan: Plan, store: Store) -> list[str]:
+def thread_notes(plan: Plan, store: Store) -> list[str]:
     """For a reader of the plan: how many cells to do have a record with other threads, one line for each number of threads.
 
     The number of threads is part of the keys of teachers and of what is prepared, too. So each cell's key is planned

@@ -1,4 +1,4 @@
-"""How a plan's work is best divided among jobs that run at the same time, by their estimated lengths.
+"""How a plan's work is best divided among jobs that run at the same time, by their estimated durations.
 
 Students that train together share the passes of their teacher, and are done by one process. Where processes would have
 nothing to do, smaller groups end sooner, although the teacher answers again for each of them.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
-from bench.plan.jobs import ARTEFACT, AUGMENTATION, OUTPUTS, TEACHER, TOGETHER, Job, jobs_of
+from bench.plan.jobs import ARTEFACT, AUGMENTATION, MAX_GROUP_SIZE, OUTPUTS, TEACHER, Job, jobs_of
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
 from bench.record.cell import record_key
@@ -22,75 +22,76 @@ from bench.record.cell import record_key
 if TYPE_CHECKING:
     from bench.plan.build import Plan
 
-SIZES = (TOGETHER, TOGETHER // 2, TOGETHER // 4, 1)
+SIZES = (MAX_GROUP_SIZE, MAX_GROUP_SIZE // 2, MAX_GROUP_SIZE // 4, 1)
 """How many students may train together."""
 SHORT_SECONDS = 60.0
 """Plans that take less of one job are done in this process: others need some seconds to start."""
-WORTH = 0.98
-"""Smaller groups are taken where they end in less than this part of the time."""
+SPLIT_BELOW = 0.98
+"""Smaller groups are taken where they end in less than this part of the time. Chosen by hand: gains of one or two percent are
+below the error of the estimate, and each further group needs the teacher's passes again."""
 
 
-def arrange(plan: Plan) -> None:
+def choose_parallelism(plan: Plan) -> None:
     """Choose how many jobs there are at a time, where that is left open, and how many students train together, so that all
     work ends as early as possible; note it in the plan.
 
     Raises:
         InputError: more jobs than accelerators.
     """
-    request, lengths, places = plan.request, Lengths(plan), _places(plan)
-    if plan.tasks[0].numeric.device != "cpu" and request.jobs > places:
+    request, durations, most = plan.request, JobDurations(plan), _max_parallel_jobs(plan)
+    if plan.tasks[0].numeric.device != "cpu" and request.jobs > most:
         raise InputError(
-            f"--jobs {request.jobs}: one job an accelerator, and --device {request.device} has {places} here"
+            f"--jobs {request.jobs}: one job an accelerator, and --device {request.device} has {most} here"
         )
-    divided = {together: jobs_of(plan, together) for together in SIZES}
-    at_once = min(request.jobs or places, len(divided[1]))
-    short = sum(map(lengths.of, divided[TOGETHER])) < SHORT_SECONDS
+    divided = {size: jobs_of(plan, size) for size in SIZES}
+    at_once = min(request.jobs or most, len(divided[1]))
+    short = sum(map(durations.of, divided[MAX_GROUP_SIZE])) < SHORT_SECONDS
     plan.request = replace(request, jobs=1)
     if at_once <= 1 or (short and not request.jobs):
         return
     free = usable_memory_bytes()
     while at_once > 1:
         took = {
-            together: makespan(jobs, {job.key: lengths.of(job) for job in jobs}, at_once)
-            for together, jobs in divided.items()
+            size: makespan(jobs, {job.key: durations.of(job) for job in jobs}, at_once)
+            for size, jobs in divided.items()
         }
-        together = _largest_of_the_quick(took)
-        needed = _memory(plan, divided[together], at_once)
+        group_size = _largest_of_the_quick(took)
+        needed = _memory(plan, divided[group_size], at_once)
         if request.jobs or free is None or needed <= free:
             plan.request = replace(request, jobs=at_once)
-            plan.together_at_most, plan.seconds = together, took[together]
-            plan.said_of_jobs = _said(at_once, needed, free, together, took)
+            plan.max_group_size, plan.seconds = group_size, took[group_size]
+            plan.jobs_description = _said(at_once, needed, free, group_size, took)
             return
         at_once -= 1
-    plan.said_of_jobs = (
+    plan.jobs_description = (
         f"1 at a time: two would need {needed / 1e9:.1f} GB of memory, and {(free or 0) / 1e9:.1f} GB are free"
     )
 
 
-def _said(at_once: int, needed: int, free: int | None, together: int, took: Mapping[int, float]) -> str:
+def _said(at_once: int, needed: int, free: int | None, group_size: int, took: Mapping[int, float]) -> str:
     """For a reader of the plan: jobs, memory, and why students are divided."""
     said = f"{at_once} at a time, {needed / 1e9:.1f} GB of memory"
     if free is not None and needed > free:
         said += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
-    if together == TOGETHER:
+    if group_size == MAX_GROUP_SIZE:
         return said
-    size = "one student a job" if together == 1 else f"at most {together} students together"
+    size = "one student a job" if group_size == 1 else f"at most {group_size} students together"
     return (
-        f"{said}; {size}: about {duration(took[together])} in all; groups of up to {TOGETHER}, which share their teacher's "
-        f"passes, would take {duration(took[TOGETHER])}"
+        f"{said}; {size}: about {duration(took[group_size])} in all; groups of up to {MAX_GROUP_SIZE}, which share their teacher's "
+        f"passes, would take {duration(took[MAX_GROUP_SIZE])}"
     )
 
 
 def _largest_of_the_quick(took: Mapping[int, float]) -> int:
     """The size of groups that ends soonest; of sizes that are about as quick the largest, whose students share most."""
-    chosen = TOGETHER
-    for together in SIZES:
-        if took[together] < WORTH * took[chosen]:
-            chosen = together
+    chosen = MAX_GROUP_SIZE
+    for size in SIZES:
+        if took[size] < SPLIT_BELOW * took[chosen]:
+            chosen = size
     return chosen
 
 
-def _places(plan: Plan) -> int:
+def _max_parallel_jobs(plan: Plan) -> int:
     """How many jobs this machine can do at a time: one an accelerator, or as many as its cores have room for threads."""
     if plan.tasks[0].numeric.device == "cpu":
         return max(1, usable_cores() // plan.request.threads)
@@ -101,7 +102,7 @@ def _places(plan: Plan) -> int:
 
 def _memory(plan: Plan, jobs: Sequence[Job], at_once: int) -> int:
     """Bytes of this process and of so many others that do the largest of these jobs at the same time."""
-    from bench.plan.memory import artefact_bytes, base_bytes, group_bytes, teacher_bytes
+    from bench.plan.memory import BASE_BYTES, artefact_bytes, group_bytes, teacher_bytes
 
     cells = {record_key(planned.cell): planned for planned in plan.cells}
     tasks = {task.task.name: task for task in plan.tasks}
@@ -113,17 +114,17 @@ def _memory(plan: Plan, jobs: Sequence[Job], at_once: int) -> int:
         task = tasks[job.task] if job.task else plan.tasks[0]
         return group_bytes(plan, task, trained) if trained else teacher_bytes(plan, task)
 
-    return base_bytes() + sum(sorted(map(of, jobs), reverse=True)[:at_once])
+    return BASE_BYTES + sum(sorted(map(of, jobs), reverse=True)[:at_once])
 
 
-class Lengths:
+class JobDurations:
     """The estimated seconds of jobs."""
 
     def __init__(self, plan: Plan) -> None:
-        from bench.plan.estimate import Students, rate_of
+        from bench.plan.estimate import StudentCosts, rate_of
 
         self.plan = plan
-        self._rate, self._students = rate_of(plan.request), Students()
+        self._rate, self._students = rate_of(plan.request), StudentCosts()
         self._tasks = {task.task.name: task for task in plan.tasks}
         self._cells = {record_key(planned.cell): planned for planned in plan.cells}
 
@@ -138,14 +139,12 @@ class Lengths:
         return self._of_cells(job)
 
     def _of_cells(self, job: Job) -> float:
-        from bench.plan.estimate import asks_passes, own_flops, shared_flops
+        from bench.plan.estimate import own_flops, shared_flops
 
         cells = [self._cells[key] for key in job.cells]
         tasks = [self._tasks[name] for name in dict.fromkeys(name for planned in cells for name in planned.cell.tasks)]
         flops = sum(own_flops(planned, self._tasks[planned.cell.tasks[0]], self._students) for planned in cells)
-        if any(map(asks_passes, cells)):
-            flops += sum(shared_flops(task) for task in tasks)
-        return flops / self._rate
+        return (flops + sum(shared_flops(task, cells) for task in tasks)) / self._rate
 
 
 def makespan(jobs: Sequence[Job], seconds: Mapping[str, float], at_once: int) -> float:

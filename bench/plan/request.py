@@ -208,11 +208,11 @@ def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Requ
         request,
         data=values.get("data", request.data),
         teacher=values.get("teacher", request.teacher),
-        notes=request.notes if real else (*request.notes, _said_of_auto(request, values, accelerator)),
+        notes=request.notes if real else (*request.notes, _auto_note(request, values, accelerator)),
     )
 
 
-def _said_of_auto(request: Request, values: Mapping[str, str], accelerator: bool) -> str:
+def _auto_note(request: Request, values: Mapping[str, str], accelerator: bool) -> str:
     """Why ``auto`` chose what it chose, what was typed, and what to type for the real thing."""
     if request.device == "cpu":
         why = "--device cpu was typed"

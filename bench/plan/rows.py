@@ -1,4 +1,4 @@
-"""What a planned cell is of: the teacher, a method's row that is trained, or a finished checkpoint."""
+"""The row of a planned cell: the teacher, a method's row that is trained, or a finished checkpoint."""
 
 from __future__ import annotations
 

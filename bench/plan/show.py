@@ -46,10 +46,10 @@ def describe(plan: Plan) -> str:
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
         f"  recipe: {', '.join(_recipe(plan))}, {plan.request.threads} thread{'s' if plan.request.threads > 1 else ''}",
     ]
-    if plan.said_of_jobs and plan.todo:
-        lines.append(f"  jobs: {plan.said_of_jobs}")
-    lines += [f"  {line}" for line in _said_of_artefacts(plan)]
-    lines += [f"  {line}" for line in _said_of_outputs(plan)]
+    if plan.jobs_description and plan.todo:
+        lines.append(f"  jobs: {plan.jobs_description}")
+    lines += [f"  {line}" for line in _describe_artefacts(plan)]
+    lines += [f"  {line}" for line in _describe_outputs(plan)]
     for task in tasks:
         todo = [p for p in plan.cells_of(task.task.name) if p.todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
@@ -79,7 +79,7 @@ def _recipe(plan: Plan) -> list[str]:
     return [plan.request.recipe, *chosen, *of_papers, plan.request.precision]
 
 
-def _said_of_outputs(plan: Plan) -> list[str]:
+def _describe_outputs(plan: Plan) -> list[str]:
     """What is kept of the teachers' outputs, and how many passes over the rows that saves."""
     kept = [task.outputs for task in plan.tasks if task.outputs is not None]
     if not kept:
@@ -93,7 +93,7 @@ def _said_of_outputs(plan: Plan) -> list[str]:
     ]
 
 
-def _said_of_artefacts(plan: Plan) -> list[str]:
+def _describe_artefacts(plan: Plan) -> list[str]:
     """What the rows ask for: a line for each thing that all tasks share, and one for those of one name that are a task's own."""
     needed = {entry.key for entry in needed_artefacts(plan)}
     kept = plan.artefacts.kept.values()
@@ -171,7 +171,7 @@ def as_json(plan: Plan) -> dict[str, object]:
         "notes": plan.notes,
         "code": plan.code_warnings,
         "jobs": plan.request.jobs,
-        "students_together": plan.together_at_most,
+        "students_together": plan.max_group_size,
         "seconds": round(plan.seconds),
         "parts": [{"what": part.what, "seconds": round(part.seconds, 1)} for part in plan.parts],
         "disk_bytes": plan.disk_bytes,

@@ -38,7 +38,7 @@ class MethodRow:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All of them; of those that joined the method later only what was changed (methods.parts.later)."""
+        """All of them; of those that joined the method later only what was changed (methods.settings.later)."""
         values = {field: vars(self.method)[field.name] for field in fields(self.method)}
         own = {f.name: value for f, value in values.items() if not f.metadata.get("later") or value != f.default}
         return own | dict(self.numbers)
@@ -90,7 +90,7 @@ def parse_methods(text: str) -> list[MethodRow]:
     Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning rate), ``-term`` drops a term (and all below it,
     ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method, ``stage.epochs=10`` is a number of one of its
     stages (:mod:`bench.plan.stage_settings`). Their order does not matter.
-    ``all`` stands for every method that ships with the project.
+    ``all`` means every method that ships with the project.
 
     Raises:
         InputError: naming the nearest thing that exists.
@@ -106,7 +106,7 @@ def parse_methods(text: str) -> list[MethodRow]:
 
 
 def drop_incompatible(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[MethodRow], list[str]]:
-    """The rows that can be built beside a teacher of this configuration, and why others of ``all`` are left out.
+    """The rows that can be built with a teacher of this configuration, and why others of ``all`` are left out.
 
     Raises:
         InputError: a row that was named cannot.
@@ -239,11 +239,12 @@ def defaults(method: Any) -> dict[str, Any]:
 
 def spell(name: str, settings: Mapping[str, Any], default: Mapping[str, Any], dropped: tuple[str, ...]) -> str:
     """The shortest spelling: what differs from the defaults, in alphabetical order."""
-    changed = [f"{k}={_text(v)}" for k, v in sorted(settings.items()) if k not in default or v != default[k]]
+    changed = [f"{k}={as_typed(v)}" for k, v in sorted(settings.items()) if k not in default or v != default[k]]
     return ":".join([name, *changed, *(f"-{term}" for term in sorted(dropped))])
 
 
-def _text(value: Any) -> str:
+def as_typed(value: Any) -> str:
+    """A setting's value as it is typed in a row."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 

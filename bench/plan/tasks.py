@@ -84,6 +84,14 @@ class TaskPlan:
 
 
 def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) -> tuple[list[TaskPlan], list[str]]:
+    """The tasks of a request with their data and teachers, and the names of those that are left out.
+
+    Args:
+        wanted: tasks, and whether each was typed by its own name. One of a group is left out where its data are absent.
+
+    Raises:
+        InputError: the data or the teacher of a task cannot be used.
+    """
     from bench.data.checkpoints import find
     from bench.data.sources import ReportedHalf, held_back, source_for
 
@@ -233,7 +241,7 @@ def augment(task: TaskPlan, plans: ArtefactPlans) -> None:
 
 
 def setup_of(tasks: Sequence[TaskPlan], artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
-    """What a method is told of the task, or the tasks, of one student."""
+    """What a method receives of the task, or the tasks, of one student."""
     from methods.api import Setup
 
     labels = tuple(task.task.num_labels for task in tasks)

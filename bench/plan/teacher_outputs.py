@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.cache import Slot
 from bench.errors import InputError
-from bench.plan.extents import lengths_of
+from bench.plan.extents import lengths_of, training_rows
 from bench.plan.request import OUTPUT_FORMATS
 from bench.plan.spelling import MethodRow
 from bench.record.code_hash import code_of
@@ -73,8 +73,7 @@ class OutputsPlan:
         lengths = lengths_of(self.task)
         a_row = sum(self._numbers(tap, length) for tap in self.taps for length in lengths) / len(lengths)
         size = np.dtype(OUTPUT_FORMATS[self.number_format]).itemsize
-        times = 1 + self.task.augmentation.times if self.task.augmentation else 1
-        return round(size * a_row * len(self.task.train) * times)
+        return round(size * a_row * training_rows(self.task))
 
     def _numbers(self, tap: Tap, length: float) -> float:
         config = self.task.checkpoint.config

@@ -24,7 +24,7 @@ import re
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
@@ -152,32 +152,6 @@ class Claims:
         if key not in self._held and self._remove_if_free(key):
             return ""
         return self._signature(key)
-
-    def wait(
-        self, keys: Iterable[str], poll_seconds: float = 0.5, stop: Callable[[], bool] = lambda: False
-    ) -> str | None:
-        """Wait until one of these cells is free, and claim it.
-
-        Two runs that each hold what the other waits for would wait for ever. So wait only when this run has no work
-        under way; a run that has some calls :meth:`take` now and then instead.
-
-        Args:
-            keys: in the order in which they are tried.
-            stop: asked before each round; True ends the waiting.
-
-        Returns:
-            The key, now held by this object; None if ``stop`` said so or there are no keys.
-
-        Raises:
-            InputError: the folder cannot be written.
-        """
-        keys = list(keys)
-        while keys and not stop():
-            for key in keys:
-                if self.take(key):
-                    return key
-            time.sleep(poll_seconds)
-        return None
 
     def _file(self, key: str, suffix: str) -> Path:
         if not KEY.fullmatch(key):

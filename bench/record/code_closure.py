@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.record.python_modules import (
     Module,
@@ -17,10 +17,6 @@ from bench.record.python_modules import (
     is_docstring,
     read_module,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 HASHED_MODULES = frozenset(
     {

@@ -16,9 +16,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import InputError
+from bench.files import write_atomically
 from bench.record.code_hash import code_of, is_given, version_of
 from bench.record.schema import Record
-from bench.record.set_aside import SET_ASIDE, Note, tell
+from bench.record.set_aside import SET_ASIDE, Note, notify
 
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 EQUIVALENT = "equivalent-code.json"
@@ -63,8 +64,6 @@ def read_entries(root: Path) -> list[Entry]:
 
 def join(root: Path, entries: Sequence[Entry]) -> Path:
     """Add entries to the reviewed file; returns it."""
-    from bench.record.store import write_atomically
-
     known = read_entries(root)
     known += [one for one in entries if all((one.old, one.new) != (k.old, k.new) for k in known)]
     path = root / EQUIVALENT
@@ -86,7 +85,7 @@ class Judged:
 class Freshness:
     """Judges what one folder of records says of its code."""
 
-    def __init__(self, root: Path, note: Callable[[Note], None] = tell) -> None:
+    def __init__(self, root: Path, note: Callable[[Note], None] = notify) -> None:
         """
         Args:
             note: told that the reviewed file cannot be read. Then no two codes are known to be equivalent.

@@ -189,13 +189,13 @@ def read_json(text: str | bytes, where: str) -> Any:
     import json
 
     def no_number(word: str) -> NoReturn:
-        raise InputError(f"{where} has the number {word}, which is none")
+        raise InputError(f"{where} contains {word}, not a finite number")
 
     def finite(word: str) -> float:
         return value if math.isfinite(value := float(word)) else no_number(word)
 
     if len(text) > MOST_BYTES:
-        raise InputError(f"{where} is larger than {MOST_BYTES // 2**20} MiB, as no record is")
+        raise InputError(f"{where} is larger than {MOST_BYTES // 2**20} MiB, more than any record")
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
         return json.loads(text, parse_constant=no_number, parse_float=finite)

@@ -56,8 +56,8 @@ _listener: ContextVar[Listener | None] = ContextVar("who is told what a command 
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
-    """Inside, every note of this command is told to ``listener``, each once."""
+def notes_sent_to(listener: Listener) -> Iterator[None]:
+    """Inside, every note of this command is passed to ``listener``, each once."""
     told: set[Note] = set()
 
     def once(note: Note) -> None:
@@ -72,8 +72,8 @@ def heard_by(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def tell(note: Note) -> None:
-    """Tell whoever listens; nobody does in a script or in a worker, where the store keeps its notes."""
+def notify(note: Note) -> None:
+    """Pass a note to the listener. A script or a worker has none: there the store keeps its notes."""
     listener = _listener.get()
     if listener is not None:
         listener(note)

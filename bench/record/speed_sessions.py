@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from bench.errors import InputError
+from bench.files import slug, write_atomically
 from bench.record.schema import Part, read_json
-from bench.record.set_aside import SET_ASIDE, Note, tell
-from bench.record.store import slug, write_atomically
+from bench.record.set_aside import SET_ASIDE, Note, notify
 
 SPEED_SCHEMA = 1
 FOLDER = "speed"
@@ -22,7 +22,7 @@ Seconds = Annotated[float, Field(gt=0)]
 
 
 class Conditions(Part):
-    """What stands beside every number."""
+    """The conditions under which all numbers were measured."""
 
     device: str
     backend: str
@@ -83,7 +83,7 @@ def write_speed(root: Path, record: SpeedRecord) -> tuple[SpeedRecord, Path]:
     return record, path
 
 
-def speed_records(root: Path, note: Callable[[Note], None] = tell) -> Iterator[SpeedRecord]:
+def speed_records(root: Path, note: Callable[[Note], None] = notify) -> Iterator[SpeedRecord]:
     """All sessions below a folder of records, the oldest first.
 
     Args:

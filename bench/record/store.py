@@ -9,10 +9,8 @@ A file that cannot be used is set aside: it is named once (:mod:`bench.record.se
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -21,11 +19,12 @@ from typing import TYPE_CHECKING
 from filelock import FileLock
 
 from bench.errors import LISTED, InputError, nearest
+from bench.files import slug, write_atomically
 from bench.record import answers
 from bench.record.cell import Cell, record_key
 from bench.record.freshness import Freshness
 from bench.record.schema import Record, load, not_finite
-from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, tell
+from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, notify
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,31 +36,6 @@ POINTER = "current"
 ATTEMPT = re.compile(r"attempt-([0-9]{1,9})\.json")
 CELLS = "*/*/*/*"
 """The folders of cells, from the root of a store."""
-
-
-def slug(text: str) -> str:
-    """A file name for any text: letters, digits, ``-``, ``_`` and ``.``."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "x"
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Either the whole file or nothing, even if the machine stops."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException as error:
-        # of a disk that is full the system names no file
-        if isinstance(error, OSError) and error.errno and not error.filename:
-            error.filename = str(path)
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 Stamp = tuple[tuple[int, int] | None, ...]
@@ -89,7 +63,7 @@ class Store:
         """Remember what is not used as it is, and tell whoever listens."""
         if note not in self.notes:
             self.notes.append(note)
-            tell(note)
+            notify(note)
 
     def folder(self, cell: Cell, point: str = "") -> Path:
         name = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))
@@ -202,10 +176,10 @@ class Store:
         """Add an attempt and make it the current one. Earlier attempts stay.
 
         Raises:
-            ValueError: a number in it is none: it could not be read again.
+            ValueError: it contains NaN or an infinity: :func:`load` would refuse it.
         """
         if wrong := not_finite(record.model_dump()):
-            raise ValueError(f"{wrong} is not a number: a record of it could not be read again")
+            raise ValueError(f"{wrong} is NaN or infinite, and records have finite numbers only")
         folder = self.folder(record.cell, record.point)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):

@@ -10,7 +10,7 @@ import numpy as np
 from bench.plan.spelling import CHECKPOINT
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
-from bench.report.resampled import Resampled, chance
+from bench.report.resampled import Resampled, rng_for
 from bench.stats.metrics import metric_of
 from bench.stats.multiple import holm
 from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference
@@ -103,6 +103,12 @@ def adjusted(lines: Sequence[Comparison]) -> list[Comparison]:
 
 
 def of_mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Comparison:
+    """The comparison of two systems' means over several columns.
+
+    Args:
+        lines: of the single columns.
+        samples: of each column, differences over the same resamples.
+    """
     drawn = np.mean(samples, axis=0)
     low, high = interval(drawn)
     known = all(line.least is not None for line in lines) and all(np.ptp(sample) > 0 for sample in samples)
@@ -125,7 +131,7 @@ def of_mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compa
     )
 
 
-def fixed(sides: Sides) -> tuple[bool, bool]:
+def is_single_model(sides: Sides) -> tuple[bool, bool]:
     """Which side is one model for all seeds: a teacher or a finished checkpoint."""
     first, second = (side[0].cell.method in (TEACHER, CHECKPOINT) for side in sides)
     return first, second
@@ -140,7 +146,7 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
     if _place(sides[1]) < _place(sides[0]):
         line, drawn = compared(data, (sides[1], sides[0]), title, exact)
         return line.turned(), -drawn
-    column, still = data.column, fixed(sides)
+    column, still = data.column, is_single_model(sides)
     spread, rng = _spread(data, sides)
     drawn = 100 * metric_of(column.metric).possible_differences(spread)
     said = [[data.predicted[record.key] for record in side] for side in sides]
@@ -177,8 +183,8 @@ def drawn_differences(data: Resampled, sides: Sides) -> np.ndarray:
 
 def _spread(data: Resampled, sides: Sides) -> tuple[np.ndarray, np.random.Generator]:
     """[resamples] differences as other examples and trainings would give them; and the generator, as it is after that."""
-    rng = chance(data.column, "difference", *(side[0].row for side in sides))
-    return of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, fixed(sides)), rng
+    rng = rng_for(data.column, "difference", *(side[0].row for side in sides))
+    return of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, is_single_model(sides)), rng
 
 
 def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:
@@ -212,7 +218,7 @@ def p_in_words(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
-def said_of(lines: Collection[Comparison]) -> list[str]:
+def comparison_notes(lines: Collection[Comparison]) -> list[str]:
     """What a reader of these comparisons has to know of their seeds and minimum detectable differences."""
     said = [ONE_TRAINING] if any(line.one_training_each for line in lines) else []
     said += [ONE_AND_SEVERAL] if any(line.borrowed for line in lines) else []

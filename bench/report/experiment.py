@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER, Cell, record_key, train_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
-from bench.record.store import Store, slug, write_atomically
+from bench.record.store import Store
 from bench.record.task_facts import unaugmented_name
 from bench.report import escape
 from bench.report.document import environment_section, provenance_section, table_lines
@@ -18,8 +19,8 @@ from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper
 from bench.report.frame import Footnotes, Frame
 from bench.report.groups import Group, groups
 from bench.report.index import write_index
-from bench.report.render import only, write_table
-from bench.report.reproduce import experiment_command, located
+from bench.report.render import remove_stale_files, write_table
+from bench.report.reproduce import experiment_command, set_record_source
 from bench.report.resampled import resample
 from bench.report.sources import warnings
 from bench.report.suspicions import baselines_of, suspicions_of
@@ -103,7 +104,7 @@ def write_experiment(
         for group in _groups(section.records(records), store, bool(asked.settings)):
             if any(r.cell.method != TEACHER for r in group.records):
                 group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
-                located(group, store, records)
+                set_record_source(group, store, records)
                 group.aside = sentences(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
                 files.setdefault(group.identity, {})[number] = group
     target = Target(store, folder, latex)
@@ -182,7 +183,7 @@ def _write(
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
     lines += [*environment_section(whole, []), *provenance_section(shown, [], [command])]
-    only(own / TABLES, stems, target.latex)
+    remove_stale_files(own / TABLES, stems, target.latex)
     write_atomically(own / PAGE, ("\n".join(lines).rstrip() + "\n").encode())
     return own / PAGE
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
+from bench.files import slug
 from bench.record.cell import Numeric
 from bench.record.keys import canonical, digest
 from bench.record.recipe import ADAMW
-from bench.record.store import slug
 from bench.record.task_facts import FOLDER, data_facts
 from bench.report.groups import GLUE_FOLDER, Group
 

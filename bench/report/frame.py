@@ -6,7 +6,7 @@ same frame (``bench/report/render.py``), so that no form of a table can have oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 
@@ -131,21 +131,6 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Observation:
-    """One number of a frame: a row of the tidy table."""
-
-    table: str
-    row: str
-    column: str
-    value: float
-    low: float | None
-    high: float | None
-    deviation: float | None
-    n: int | None
-    keys: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Frame:
     """One table: the title, the columns (the first one names the lines), the lines, and sentences below them.
 
@@ -208,14 +193,6 @@ class Frame:
         notes = Footnotes()
         number_all(self, notes)
         return notes.texts
-
-    def tidy(self) -> Iterator[Observation]:
-        """Every number of the table, one at a time."""
-        for line in self.lines:
-            for column, cell in zip(self.columns[1:], line.cells, strict=True):
-                if cell.value is not None:
-                    spread = (cell.low, cell.high, cell.deviation, cell.n)
-                    yield Observation(self.title, line.label, column.title, cell.value, *spread, cell.keys)
 
     def of(self, labels: Collection[str]) -> Frame:
         """The same table with the lines of these labels alone."""

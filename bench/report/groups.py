@@ -87,6 +87,12 @@ class Group:
     """key of a start made from text -> the options that name that text, from all records of the folder"""
 
     @property
+    def majority(self) -> float | None:
+        """The mean of :attr:`baselines` over all columns; None where a column has none."""
+        found = [self.baselines[column] for column in self.columns if column in self.baselines]
+        return sum(found) / len(found) if found and len(found) == len(self.columns) else None
+
+    @property
     def title(self) -> str:
         return f"{self._examples} ({', '.join(self.tasks)}){self._limit}; teacher {self.teacher}, {self.origin}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.record.store import write_atomically
+from bench.files import write_atomically
 from bench.report.file_names import PAGE
 
 MARK = "<!-- written by bench report -->"

@@ -11,7 +11,7 @@ import numpy as np
 from bench.record.cell import TEACHER
 from bench.report.comparison import drawn_differences
 from bench.report.groups import Column, Group
-from bench.report.resampled import Resampled, chance, finished
+from bench.report.resampled import Resampled, finished, rng_for
 from bench.stats.metrics import metric_of
 from bench.stats.paired import bootstrap_p, interval, over_seeds
 from bench.stats.summary import summarise
@@ -51,7 +51,7 @@ def _mean_score(group: Group, answered: Answers, label: str) -> Mean:
         score_RS = data.stacked(records)
         # the teacher is one model: only the examples are drawn
         trained = () if label == TEACHER else (score_RS,)
-        drawn_R = over_seeds(score_RS, trained, chance(column, "score", label)) if trained else score_RS.mean(1)
+        drawn_R = over_seeds(score_RS, trained, rng_for(column, "score", label)) if trained else score_RS.mean(1)
         metric = metric_of(column.metric)
         samples.append(100 * np.clip(drawn_R, metric.low, metric.high))
     low, high = interval(np.mean(samples, axis=0))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from bench.record.store import write_atomically
+from bench.files import write_atomically
 from bench.report.escape import cell as escaped
 from bench.report.escape import csv_cell, flat
 from bench.report.frame import Cell, Footnotes, Frame, number_all
@@ -45,7 +45,7 @@ ENDINGS = {".csv": False, ".svg": False, ".tex": True, ".pdf": True}
 """Of the tables and pictures of a report; whether they are for a paper."""
 
 
-def only(folder: Path, stems: Sequence[str], latex: bool) -> None:
+def remove_stale_files(folder: Path, stems: Sequence[str], latex: bool) -> None:
     """Remove tables and pictures of a report that it does not have any more; nothing else in the folder."""
     for file in folder.glob("*"):
         ending = ENDINGS.get(file.suffix)
@@ -130,11 +130,6 @@ def to_terminal(frame: Frame, width: int = TERMINAL) -> str:
     columns = [[_lines(name), *(_bare(cells[i]) for cells in lines)] for i, name in enumerate(frame.header)]
     columns[0] = [columns[0][0], *(_wrapped(name) for name in columns[0][1:])]
     sizes = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
-    blocks: list[list[int]] = [[0]]
-    for i in range(1, len(columns)):
-        if len(blocks[-1]) > 1 and sum(sizes[j] + 2 for j in blocks[-1]) + sizes[i] > width:
-            blocks.append([0])
-        blocks[-1].append(i)
     lefts = [side == "left" for side in aligned(frame)]
 
     def line(block: Sequence[int], row: int) -> list[str]:
@@ -148,7 +143,7 @@ def to_terminal(frame: Frame, width: int = TERMINAL) -> str:
         ]
 
     drawn = []
-    for block in blocks:
+    for block in _blocks(sizes, width + 3, between=2):  # nothing is printed before the first column or behind the last
         rule = "  ".join("-" * sizes[i] for i in block)
         below = [text for row in range(1, len(lines) + 1) for text in line(block, row)]
         drawn.append("\n".join([*line(block, 0), rule, *below]))

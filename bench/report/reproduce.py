@@ -196,8 +196,8 @@ def _row(record: Record) -> str:
     return row_as_typed(cell) if cell.ablation_of is None else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
 
 
-def located(group: Group, store: Store, records: Iterable[Record] | None = None) -> None:
-    """Tell a group what its commands need of the folder that its records are from.
+def set_record_source(group: Group, store: Store, records: Iterable[Record] | None = None) -> None:
+    """Set what the commands of a group need to know of the folder of its records.
 
     Args:
         records: all of that folder, where they are read already.

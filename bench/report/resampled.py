@@ -67,7 +67,7 @@ def resampled(column: Column, records: Sequence[Record], store: Store) -> Resamp
         else:
             others.add(record.key)
     assert labels is not None
-    drawn = resampled_scores(list(predicted.values()), labels, column.metric, chance(column, EXAMPLES))
+    drawn = resampled_scores(list(predicted.values()), labels, column.metric, rng_for(column, EXAMPLES))
     return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
 
 
@@ -111,7 +111,7 @@ def with_further_teachers(made: Resampled, teacher: Record, students: Sequence[R
         arrays, current = store.predictions(attempt, name), store.predictions(teacher)
         if np.array_equal(arrays[f"examples.{column.evaluation}"], current[f"examples.{column.evaluation}"]):
             given = metric_of(column.metric).form.predicted(arrays[f"logits.{column.evaluation}"])
-            drawn = resampled_scores([given], made.labels, column.metric, chance(column, EXAMPLES))
+            drawn = resampled_scores([given], made.labels, column.metric, rng_for(column, EXAMPLES))
             found[weights] = attempt.scores[column.evaluation][column.metric], drawn[:, 0]
     return replace(made, teachers=found)
 
@@ -122,7 +122,7 @@ def teacher_weights(record: Record) -> str | None:
     return found["weights"] if found else None
 
 
-def chance(column: Column, purpose: str, *rows: str) -> np.random.Generator:
+def rng_for(column: Column, purpose: str, *rows: str) -> np.random.Generator:
     """The generator of a column's examples, or of two rows' trainings (in whichever order): always the same one.
 
     Each evaluation set has its own examples. The trainings behind all sets of a task are the same, and so is what is drawn for

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.files import slug, write_atomically
 from bench.record.speed_sessions import SpeedRecord
-from bench.record.store import slug, write_atomically
 from bench.report import escape
 from bench.report.file_names import PAGE, TABLES, fitted, table_names
 from bench.report.index import write_index

@@ -51,8 +51,8 @@ def _highest(group: Group) -> list[str]:
         return []
     best = max(scores.complete, key=lambda label: scores.means[label])
     others = {label: scores.means[label] for label in (TEACHER, reference_of(group)) if label in scores.means}
-    if group.baselines and len(group.baselines) == len(group.columns):
-        others[MAJORITY] = sum(group.baselines.values()) / len(group.baselines)
+    if group.majority is not None:
+        others[MAJORITY] = group.majority
     named = ", ".join(f"{group.called(label)} {mean:.1f}" for label, mean in others.items() if label != best)
     text = (
         f"Of the students with all results, {group.called(best)} has the highest mean score: {scores.means[best]:.1f}"

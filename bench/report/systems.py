@@ -7,10 +7,10 @@ What a record does not say is never taken to agree.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from bench.plan.spelling import as_typed
 from bench.record.cell import TEACHER
 from bench.record.schema import Record, Sizes
 from bench.record.task_facts import row_as_typed
@@ -225,21 +225,17 @@ def _settings(group: Group, record: Record, theirs: Printed, explained: set[str]
     """What else was set: what the printed spelling changes, and what ours does; without what is explained already."""
     own, asked = record.cell.settings, theirs.settings
     unlike = [
-        f"{name}={value}" for name, value in asked.items() if name not in explained and _spelled(own, name) != value
+        f"{name}={value}"
+        for name, value in asked.items()
+        if name not in explained and as_typed(own.get(name, "")) != value
     ]
     unlike += [f"without {term}" for term in sorted(theirs.dropped - set(record.cell.dropped))]
     found = [f"other settings (theirs {', '.join(unlike)})"] if unlike else []
     names = changed(group, record)
     if names is None:
         return [*found, "settings not known from the record"]
-    ours = [f"{name}={_spelled(own, name)}" for name in sorted(names - set(asked) - explained - {START})]
+    ours = [f"{name}={as_typed(own.get(name, ''))}" for name in sorted(names - set(asked) - explained - {START})]
     return [*found, f"ours with {', '.join(ours)}"] if ours else found
-
-
-def _spelled(settings: Mapping[str, Any], name: str) -> str:
-    """A setting as it is spelled; empty where a record has none of that name."""
-    value = settings.get(name, "")
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _choices(record: Record) -> list[str]:

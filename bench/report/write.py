@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.errors import NothingMeasured, unknown_row
+from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER, Cell, record_key
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
-from bench.record.store import CELLS, Store, slug, write_atomically
+from bench.record.store import CELLS, Store
 from bench.report.document import Shown, document
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import Frame
@@ -23,8 +24,8 @@ from bench.report.groups import Group, groups
 from bench.report.index import write_index
 from bench.report.page.write import page
 from bench.report.plot.pictures import PICTURES
-from bench.report.render import Paper, only, write_table
-from bench.report.reproduce import located
+from bench.report.render import Paper, remove_stale_files, write_table
+from bench.report.reproduce import set_record_source
 from bench.report.resampled import resample
 from bench.report.sources import made_on, provenance, warnings
 from bench.report.speed import described, headline, latest, speed_up
@@ -91,7 +92,7 @@ def write_groups(
         if touched is None or any(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
-            located(group, store, records)
+            set_record_source(group, store, records)
             group.aside = sentences(store.notes, store.root, {slug(group.slug)})
             group.order, group.names = list(options.order), options.names
             add_speed(group, latest(sessions, group.teacher))
@@ -148,7 +149,7 @@ def write_group(group: Group, folder: Path, store: Store, options: Options) -> W
     )
 
     write_atomically(own / HTML, page(data).encode())
-    only(own / TABLES, stems, options.latex)
+    remove_stale_files(own / TABLES, stems, options.latex)
     return Written(own / PAGE, group, data.tables)
 
 
@@ -161,7 +162,7 @@ def write_pictures(data: ReportData, own: Path, latex: bool) -> list[Shown]:
                 write_atomically(own / FIGURES / f"{picture.name}.{form}", drawn)
                 if form == "svg":
                     shown.append(Shown(picture.section, picture.caption, f"{FIGURES}/{picture.name}.svg"))
-    only(own / FIGURES, [Path(one.file).stem for one in shown], latex)
+    remove_stale_files(own / FIGURES, [Path(one.file).stem for one in shown], latex)
     return shown
 
 

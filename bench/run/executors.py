@@ -30,12 +30,12 @@ from bench.record.cell import record_key
 from bench.run import worker
 from bench.run.display import Display, Mirrored
 from bench.run.interrupts import interrupts_ignored
-from bench.run.outcome import Answer
-from bench.run.work import Workplace
+from bench.run.outcome import JobResult
+from bench.run.work import JobRunner
 from bench.running import announce, new_folder
 from bench.train.numerics import Numerics
 
-PATIENCE_SECONDS = 5.0
+STOP_TIMEOUT_SECONDS = 5.0
 """How long workers may take to keep the states of their trainings when the run is stopped."""
 
 
@@ -49,13 +49,13 @@ class Executor(Protocol):
     def free(self) -> bool:
         """Whether another job can begin."""
 
-    def submit(self, job: Job) -> Future[Answer]:
+    def submit(self, job: Job) -> Future[JobResult]:
         """Begin a job. Its future has the answer, or a BrokenExecutor if the process that did it is gone."""
 
-    def had_begun(self, future: Future[Answer]) -> bool:
+    def had_begun(self, future: Future[JobResult]) -> bool:
         """Whether the process of a job that is gone had been started as a worker."""
 
-    def ended(self, future: Future[Answer]) -> None:
+    def ended(self, future: Future[JobResult]) -> None:
         """The answer of a job is taken, or it has none."""
 
     def say(self, text: str) -> None:
@@ -64,7 +64,7 @@ class Executor(Protocol):
     def show(self) -> None:
         """Tell a person what is under way."""
 
-    def stop(self, under_way: Sequence[Future[Answer]]) -> None:
+    def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
         """Ask that what is under way keeps its state and ends; returns when it has ended, or after some seconds."""
 
     def __enter__(self) -> Executor: ...
@@ -102,10 +102,10 @@ class InProcess:
         numerics = Numerics(device_of(plan.request.device), plan.request.precision)
         self._folder, self._progress = new_folder(), Mirrored(progress)
         announce(self._folder, plan.request.results, keys_to_make(plan))
-        self._place = Workplace(plan, numerics, self._progress)
+        self._place = JobRunner(plan, numerics, self._progress)
 
-    def submit(self, job: Job) -> Future[Answer]:
-        future: Future[Answer] = Future()
+    def submit(self, job: Job) -> Future[JobResult]:
+        future: Future[JobResult] = Future()
         file = self._folder / "job.json"
         self._progress.begin(job.title, file)
         try:
@@ -116,16 +116,16 @@ class InProcess:
                 file.unlink(missing_ok=True)
         return future
 
-    def had_begun(self, future: Future[Answer]) -> bool:
+    def had_begun(self, future: Future[JobResult]) -> bool:
         return True
 
-    def ended(self, future: Future[Answer]) -> None:
+    def ended(self, future: Future[JobResult]) -> None:
         """Nothing is left of it."""
 
     def show(self) -> None:
         """Its progress is shown while it works."""
 
-    def stop(self, under_way: Sequence[Future[Answer]]) -> None:
+    def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
         """It has ended when this can be asked."""
 
     def __enter__(self) -> InProcess:
@@ -156,8 +156,8 @@ class Processes:
         self._pools: list[ProcessPoolExecutor | None] = [None] * jobs
         self._begun: list[Future[int] | None] = [None] * jobs
         self._processes: list[list[BaseProcess]] = [[] for _ in range(jobs)]
-        self._at: dict[Future[Answer], int] = {}
-        self._files: dict[Future[Answer], Path] = {}
+        self._at: dict[Future[JobResult], int] = {}
+        self._files: dict[Future[JobResult], Path] = {}
         self._last_task = [""] * jobs
         self._submitted = 0
 
@@ -168,7 +168,7 @@ class Processes:
     def _busy(self) -> set[int]:
         return set(self._at.values())
 
-    def submit(self, job: Job) -> Future[Answer]:
+    def submit(self, job: Job) -> Future[JobResult]:
         slot = self._slot_for(job)
         self._submitted += 1
         file = self._folder / f"{self._submitted:06}.json"
@@ -198,11 +198,11 @@ class Processes:
             self._processes[slot] = [one for one in multiprocessing.active_children() if one not in others]
         return pool
 
-    def had_begun(self, future: Future[Answer]) -> bool:
+    def had_begun(self, future: Future[JobResult]) -> bool:
         begun = self._begun[self._at[future]]
         return begun is not None and begun.done() and begun.exception() is None
 
-    def ended(self, future: Future[Answer]) -> None:
+    def ended(self, future: Future[JobResult]) -> None:
         slot, file = self._at.pop(future), self._files.pop(future)
         if isinstance(future.exception(), BrokenExecutor):
             self._pools[slot] = None
@@ -211,9 +211,9 @@ class Processes:
     def show(self) -> None:
         self._display.refresh()
 
-    def stop(self, under_way: Sequence[Future[Answer]]) -> None:
+    def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
         self._stop.value = 1
-        wait(under_way, PATIENCE_SECONDS)
+        wait(under_way, STOP_TIMEOUT_SECONDS)
 
     def __enter__(self) -> Processes:
         self._display.begin()

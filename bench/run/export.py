@@ -10,11 +10,11 @@ from typing import Any
 
 from bench.data.checkpoints import OURS
 from bench.data.tasks import Task
+from bench.files import TEMPORARY, slug
 from bench.plan.commands import scoring_again
 from bench.plan.request import SAMPLE
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
-from bench.record.store import slug
 from methods.models import reads_texts
 
 
@@ -38,7 +38,7 @@ def export_student(root: Path, model: Any, tokenizer: Any, record: Record, task:
     model.config.problem_type = "regression" if task.regression else "single_label_classification"
     setattr(model.config, OURS, {"method": record.cell.method, "row": record.row, "record": record.key})
     final.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=final.parent, prefix=".tmp-") as temporary:
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY) as temporary:
         folder = Path(temporary) / "new"
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -93,6 +93,6 @@ def card(record: Record, model: Any) -> str:
             ]
         ),
         "",
-        f"Scored again beside other rows: `{scoring_again(cell)}`.",
+        f"To score it again with other rows: `{scoring_again(cell)}`.",
     ]
     return "\n".join(lines) + "\n"

@@ -25,7 +25,7 @@ from bench.record.schema import Record
 from bench.record.task_facts import several_tasks
 from bench.run.export import export_student
 from bench.run.failures import failure_of
-from bench.run.outcome import Answer, FailedCell
+from bench.run.outcome import FailedCell, JobResult
 from bench.run.recording import failed, now, scored
 from bench.train.best_epoch import BestEpoch
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
@@ -55,7 +55,7 @@ def checked(found: Found) -> Found:
 
 
 class Group:
-    """Some students of the same tasks and seed, on their way to their records."""
+    """Trains and scores some students of the same tasks and seed."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class Group:
         self.students, self.task_data, self.artefacts = students, task_data, artefacts
         self.again, self.save_to = again, save_to
         self.started = now()
-        self.answer = Answer()
+        self.answer = JobResult()
         self._gone_on: set[str] = set()
         """keys of trainings that went on where an earlier run broke off: part of their time was that run's"""
 
-    def answered(self) -> Answer:
+    def answered(self) -> JobResult:
         """Train and score them. A student that fails is a failed record, and the others go on."""
         begun = time.process_time()
         trained = self._built()
@@ -157,7 +157,7 @@ class Group:
         return training_states
 
     def _train(self, trained: Sequence[Built], training_states: TrainingStates) -> None:
-        """Together, as far as they are equally far. What fails as a whole is the error of each student; its state stays."""
+        """Train together the students that are at the same step. What fails as a whole is the error of each student; its state stays."""
         trainers = [trainer for _, trainer, _ in trained]
         try:
             taught_tasks = self._taught_tasks()
@@ -198,7 +198,7 @@ class Group:
         taught_tasks: Sequence[TaskWithTeacher],
         training_states: TrainingStates,
     ) -> None:
-        """Students that are equally far."""
+        """Students that are at the same step."""
         first, seed = self.task_data[0], self.students[0][0].cell.seed
         names = "+".join(one_task.name for one_task in self.task_data)
         with first.progress.task(f"{names}: {', '.join(t.label for t in trainers)}, seed {seed}") as update:
@@ -282,6 +282,11 @@ def _count_passes(trainer: StudentTrainer, made: Made) -> None:
 def build_trainer(
     cells: Sequence[Planned], task_data: Sequence[TaskData], artefacts: ArtefactStore
 ) -> tuple[StudentTrainer, dict[str, dict[str, Any]]]:
+    """A student that is ready to train, and what is known of each artefact that it is made from.
+
+    Args:
+        cells: of the student, one for each of ``task_data``.
+    """
     row, cell = cells[0].row, cells[0].cell
     assert isinstance(row, MethodRow)
     method, several = row.method, bool(cell.together)

@@ -50,7 +50,7 @@ class Outcome:
 
 
 @dataclass
-class Answer:
+class JobResult:
     """What a job gave: plain data that another process can send."""
 
     records: list[tuple[Record, dict[str, np.ndarray]]] = field(default_factory=list)

@@ -96,7 +96,7 @@ def scored(
 
 
 def _check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray | None) -> None:
-    """Raises CellError: a model whose answers are not of its task's form would be scored by what they are not."""
+    """Raises CellError: a model whose answers are not of its task's form would get a score that means nothing."""
     arrays = {"logits": logits} | ({} if labels is None else {"labels": labels})
     if wrong := misshapen(task.form, arrays, len(logits), task.form.outputs(task.labels)):
         raise CellError(f"{task.name} {name}: {wrong}")

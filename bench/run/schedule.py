@@ -23,7 +23,7 @@ from bench.record.schema import Failure, Record
 from bench.record.store import Store
 from bench.run.failures import failure_of
 from bench.run.interrupts import interrupts_deferred
-from bench.run.outcome import Answer, FailedCell, Outcome
+from bench.run.outcome import FailedCell, JobResult, Outcome
 from bench.run.recording import empty, failed, now
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from bench.run.executors import Executor
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 """How often what the workers say is looked at."""
 TRIES = 2
 """How often a job is tried whose worker is killed; then its students are tried once more, one by one."""
@@ -50,7 +50,7 @@ class Running:
 
 
 class Schedule:
-    """The jobs of a plan on their way through an executor."""
+    """Passes the jobs of a plan to an executor, and takes their results."""
 
     def __init__(
         self, plan: Plan, jobs: Sequence[Job], executor: Executor, store: Store, claims: Claims, outcome: Outcome
@@ -68,7 +68,7 @@ class Schedule:
         self._ready: list[tuple[Job, str]] = []
         self._parts_left: dict[str, int] = {}
         """node -> how many of its parts are not done"""
-        self._running: dict[Future[Answer], Running] = {}
+        self._running: dict[Future[JobResult], Running] = {}
         self._lost: dict[str, Failure] = {}
         """what could not be made: key -> why"""
         self._kills: dict[str, int] = {}
@@ -99,7 +99,7 @@ class Schedule:
                     self._begin(*self._ready.pop(0))  # an answer that is there is written first
                 if self._elsewhere and not self._ready and self.executor.free:
                     self._ask_again()
-                self._look()
+                self._poll()
         except BaseException:
             self._stop()
             raise
@@ -129,7 +129,7 @@ class Schedule:
         self._submit(replace(job, anew=self.plan.request.rerun and not self._kills.get(job.key)), node)
 
     def _submit(self, job: Job, node: str) -> None:
-        running, place = Running(job, node, now()), Future[Answer]()
+        running, place = Running(job, node, now()), Future[JobResult]()
         self._running[place] = running  # before it is handed over: in this process it is done at once
         future = self.executor.submit(job)
         del self._running[place]
@@ -190,17 +190,17 @@ class Schedule:
             todo = [p for p in self.plan.cells_of(job.task) if p.todo and not p.cell.together]
             self.executor.say(f"{job.task} ({names.index(job.task) + 1} of {len(names)} tasks), {len(todo)} cells")
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Wait a little for answers, show what the workers say, and take what is there."""
-        done = wait(self._running, LOOK_SECONDS, FIRST_COMPLETED).done if self._running else set()
+        done = wait(self._running, POLL_SECONDS, FIRST_COMPLETED).done if self._running else set()
         if self._elsewhere and not self._running and not self._ready:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         self.executor.show()
         wrong = self._take_all(done)
         if wrong is not None:
             raise wrong
 
-    def _take_all(self, done: Iterable[Future[Answer]]) -> BaseException | None:
+    def _take_all(self, done: Iterable[Future[JobResult]]) -> BaseException | None:
         """Take the answers that are there; returns an error that ends the run, once all answers are written."""
         wrong = None
         for future in sorted(done, key=lambda one: self._order[self._running[one].node]):
@@ -216,7 +216,7 @@ class Schedule:
             self.executor.ended(future)
         return wrong
 
-    def _take(self, running: Running, answer: Answer) -> None:
+    def _take(self, running: Running, answer: JobResult) -> None:
         """Write what a job gave. What is written is taken out of the answer: if this is broken off it can be called again."""
         if answer.error is not None:
             self._lost[running.job.key] = answer.error
@@ -317,7 +317,7 @@ class Schedule:
                     self.store.write(empty(planned.cell, "interrupted", running.started, task))
 
 
-def _with_cost(record: Record, answer: Answer, jobs: int) -> Record:
+def _with_cost(record: Record, answer: JobResult, jobs: int) -> Record:
     """The record with the processor's time of its training, and how many jobs there were at a time."""
     record = record.model_copy(update={"env": record.env | {"jobs": jobs}})
     if record.train is None or record.cell.method == TEACHER or record.train_key not in answer.cpu_seconds:

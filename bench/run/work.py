@@ -19,7 +19,7 @@ from bench.progress import Progress
 from bench.record.cell import record_key
 from bench.run.failures import failure_of
 from bench.run.group import Group, checked
-from bench.run.outcome import Answer
+from bench.run.outcome import JobResult
 from bench.run.recording import failed, now, scored
 from bench.train.numerics import Numerics
 from bench.train.student_trainer import TrainLog
@@ -27,17 +27,17 @@ from bench.train.student_trainer import TrainLog
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
 
 
-class Workplace:
-    """A plan, and what this process has read and made of it so far: the examples and the teacher of one task at a time."""
+class JobRunner:
+    """Does the jobs of one plan in this process. It keeps the examples and the teacher of one task at a time."""
 
     def __init__(self, plan: Plan, numerics: Numerics, progress: Progress) -> None:
         self.plan, self.numerics, self.progress = plan, numerics, progress
         self.artefacts = ArtefactStore(plan.artefacts, numerics, progress)
         self._tasks = {task.task.name: task for task in plan.tasks}
         self._cells = {record_key(planned.cell): planned for planned in plan.cells}
-        self._at_hand: dict[str, TaskData] = {}
+        self._loaded: dict[str, TaskData] = {}
 
-    def do(self, job: Job) -> Answer:
+    def do(self, job: Job) -> JobResult:
         """Make one thing of the cache, or the records of some cells. What fails is part of the answer.
 
         Raises:
@@ -45,7 +45,7 @@ class Workplace:
             KeyboardInterrupt: somebody stopped it; what was trained so far keeps its state.
         """
         self._check(job)
-        return self._answered(job) if job.students else self._made(job)
+        return self._run_students(job) if job.students else self._made(job)
 
     def _check(self, job: Job) -> None:
         lacking = [key for key in job.cells if key not in self._cells]
@@ -59,14 +59,14 @@ class Workplace:
     def _data_of(self, task: TaskPlan) -> TaskData:
         """The examples and the teacher of a task; those of the task before are let go."""
         name = task.task.name
-        if name not in self._at_hand:
-            self._at_hand = {name: self._task_data(task)}
-        return self._at_hand[name]
+        if name not in self._loaded:
+            self._loaded = {name: self._task_data(task)}
+        return self._loaded[name]
 
     def _task_data(self, task: TaskPlan) -> TaskData:
         return TaskData(task, self.numerics, self.progress, self.artefacts.masked_head)
 
-    def _made(self, job: Job) -> Answer:
+    def _made(self, job: Job) -> JobResult:
         try:
             task = self._tasks[job.task] if job.task else None
             if job.kind == ARTEFACT:
@@ -75,8 +75,8 @@ class Workplace:
             elif task is not None:
                 self._make_for_task(job, task)
         except Exception as error:
-            return Answer(error=failure_of(error, job.method))
-        return Answer()
+            return JobResult(error=failure_of(error, job.method))
+        return JobResult()
 
     def _make_for_task(self, job: Job, task: TaskPlan) -> None:
         task_data = self._data_of(task)
@@ -87,7 +87,7 @@ class Workplace:
         elif job.kind == OUTPUTS and task.outputs is not None:
             kept_outputs(task_data, task.outputs)
 
-    def _answered(self, job: Job) -> Answer:
+    def _run_students(self, job: Job) -> JobResult:
         students = [[self._cells[key] for key in student.cells] for student in job.students]
         if job.kind == STUDENTS:
             tasks = [self._tasks[planned.cell.tasks[0]] for planned in students[0]]
@@ -95,10 +95,10 @@ class Workplace:
             return Group(students, task_data, self.artefacts, job.anew, self.plan.request.save_students).answered()
         return self._scored(students)
 
-    def _scored(self, students: Sequence[Sequence[Planned]]) -> Answer:
+    def _scored(self, students: Sequence[Sequence[Planned]]) -> JobResult:
         """Score a teacher or a finished checkpoint."""
         (planned,) = students[0]
-        cell, started, answer = planned.cell, now(), Answer()
+        cell, started, answer = planned.cell, now(), JobResult()
         task_data = self._data_of(self._tasks[cell.tasks[0]])
         try:
             if isinstance(planned.row, CheckpointRow):
@@ -111,7 +111,7 @@ class Workplace:
         return answer
 
     @staticmethod
-    def _score_teacher(planned: Planned, task_data: TaskData, started: str, answer: Answer) -> None:
+    def _score_teacher(planned: Planned, task_data: TaskData, started: str, answer: JobResult) -> None:
         model, made = task_data.teacher
         log = TrainLog(**made["train"]) if "train" in made else None
         record, arrays = scored(planned.cell, model, _read_as_tuned(task_data), started, log, None)
@@ -124,7 +124,7 @@ class Workplace:
 
     @staticmethod
     def _score_checkpoint(
-        planned: Planned, checkpoint: Checkpoint, task_data: TaskData, started: str, answer: Answer
+        planned: Planned, checkpoint: Checkpoint, task_data: TaskData, started: str, answer: JobResult
     ) -> None:
         """Read with its own tokenizer."""
         own = TaskData(replace(task_data.task, checkpoint=checkpoint), task_data.numerics, task_data.progress)

@@ -14,13 +14,13 @@ from bench.errors import BenchError
 from bench.plan.jobs import Job
 from bench.plan.request import Request
 from bench.run.display import Reported
-from bench.run.outcome import Answer
+from bench.run.outcome import JobResult
 
 if TYPE_CHECKING:
-    from bench.run.work import Workplace
+    from bench.run.work import JobRunner
 
 _stop: Any = None
-_place: Workplace | None = None
+_place: JobRunner | None = None
 _progress: Reported | None = None
 
 
@@ -45,8 +45,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def do(job: Job, request: Request, status: str) -> Answer:
-    """Do one job; see :meth:`bench.run.work.Workplace.do`."""
+def do(job: Job, request: Request, status: str) -> JobResult:
+    """Do one job; see :meth:`bench.run.work.JobRunner.do`."""
     global _place, _progress
     if _progress is None:
         _progress = Reported(_stop)
@@ -63,17 +63,17 @@ def do(job: Job, request: Request, status: str) -> Answer:
         _progress.end()
 
 
-def _planned(request: Request, progress: Reported) -> Workplace:
+def _planned(request: Request, progress: Reported) -> JobRunner:
     import torch
 
     from bench.measure.devices import device_of
     from bench.plan.build import build
     from bench.progress import quiet
-    from bench.run.work import Workplace
+    from bench.run.work import JobRunner
     from bench.train.numerics import Numerics
 
     quiet()
     torch.set_num_threads(request.threads)
     # the first process has fetched everything; what the hub has by now may be something else
     plan = build(replace(request, offline=True), estimated=False)
-    return Workplace(plan, Numerics(device_of(request.device), request.precision), progress)
+    return JobRunner(plan, Numerics(device_of(request.device), request.precision), progress)

@@ -47,13 +47,13 @@ class TaskWithTeacher:
 
 @dataclass(frozen=True)
 class LoopOptions:
-    """What a training is told besides its students, its examples and its teachers."""
+    """What a training receives besides its students, its examples and its teachers."""
 
     seed: int
     numerics: Numerics
     batch_size: int
     on_step: OnStep = lambda done, total: None
-    """told how many steps of students are done and how many there are: what a step costs goes by how many students
+    """told how many steps of students are done and how many there are: what a step costs depends on how many students
     take it, so only theirs can say how long the rest will take"""
     states: TrainingStates | None = None
     """where the state is kept, for the case that this training breaks off"""
@@ -211,5 +211,5 @@ def _student_step(
 
 
 def _squared_lengths(batch: Batch) -> int:
-    """What attention costs goes by this sum."""
+    """The cost of attention depends on this sum."""
     return sum(n**2 for n in batch.layout.lengths)

@@ -1,4 +1,4 @@
-"""One student on its way through its stages: its steps, the guards that stop it, and what is noted of them."""
+"""The training of one student through its stages: its steps, the guards that stop it, and what is noted of them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def thinned(values: list[float]) -> list[float]:
 
 
 class StudentTrainer:
-    """One student with its optimisers, on its way through its scheduled stages."""
+    """One student with its optimisers, trained through its scheduled stages."""
 
     def __init__(
         self,

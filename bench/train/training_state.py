@@ -224,7 +224,7 @@ class TrainingStates:
 
 
 def _number(found: Sequence[StepsDone], preparation: int) -> int:
-    """The step of the loop at which students are that are so far."""
+    """The step of the loop at which students with these steps done go on."""
     counted = max((done.counted for done in found), default=0)
     return preparation + counted if counted else max((done.preparation for done in found), default=0)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.data.hub import downloaded
 from bench.errors import InputError
+from bench.files import TEMPORARY
 
 BINARY, SAFE = "pytorch_model.bin", "model.safetensors"
 BESIDE = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
@@ -50,7 +51,7 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
     # each its own memory: safetensors refuses tensors that share it, and tied ones are tied again when loaded
     tensors = {str(name): value.detach().clone().contiguous() for name, value in found.items()}
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".tmp-") as temporary:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=TEMPORARY) as temporary:
         made = Path(temporary) / "new"
         made.mkdir()
         save_file(tensors, made / SAFE, metadata={"format": "pt"})

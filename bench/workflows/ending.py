@@ -58,7 +58,7 @@ def _best(group: Group, labels: Sequence[str], tasks: Collection[str]) -> list[s
     return [*students[:2], *([TEACHER] if TEACHER in means and len(students) == 1 else [])]
 
 
-def said_of_failures(failures: Sequence[FailedCell], results: Path) -> list[str]:
+def failure_lines(failures: Sequence[FailedCell], results: Path) -> list[str]:
     """Each error once, with the cells that it stopped; then where the traceback is and how to run them again."""
     by_reason: dict[str, list[FailedCell]] = {}
     for one in failures:

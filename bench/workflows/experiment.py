@@ -26,6 +26,8 @@ class Chosen:
 
     experiment: Experiment
     tables: list[tuple[TableSpec, list[tuple[Part, Request]]]]
+    tasks: str = ""
+    """those that were typed; "" for all"""
 
     @property
     def settings_lines(self) -> list[str]:
@@ -37,17 +39,17 @@ class Chosen:
         return [request for _, parts in self.tables for _, request in parts]
 
 
-def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = "", tasks: str = "") -> Chosen:
+def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = "") -> Chosen:
     """Read an experiment and choose of it.
 
     Args:
-        request: options; those in ``typed`` go before what the file says.
-        tables, tasks: names separated by commas; "" for all.
+        request: options; those in ``typed`` go before what the file says, and of typed tasks no others are chosen.
+        tables: names separated by commas; "" for all.
 
     Raises:
         InputError: the file is wrong, or has no such table or task.
     """
-    experiment = read_experiment(path)
+    experiment, tasks = read_experiment(path), request.tasks if "tasks" in typed else ""
     options: dict[str, Any] = {name: value for name, value in experiment.options().items() if name not in typed}
     request = replace(request, **options)
     found = []
@@ -57,7 +59,7 @@ def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: 
             own = {name: value for name, value in part.request_options().items() if name not in typed}
             made.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
         found.append((table, made))
-    return Chosen(experiment, found)
+    return Chosen(experiment, found, tasks)
 
 
 def run_experiment(
@@ -65,20 +67,19 @@ def run_experiment(
     request: Request,
     typed: Set[str] = frozenset(),
     tables: str = "",
-    tasks: str = "",
     confirm: Any = None,
     progress: Progress | None = None,
 ) -> Outcome:
     """Do what is missing of the tables named, and write the experiment's report beside the usual one.
 
     Args:
-        request, typed, tables, tasks: as for :func:`choose`.
+        path, request, typed, tables: as for :func:`choose`.
 
     Raises:
         InputError: bad input, before anything starts.
     """
     progress = progress or Progress()
-    chosen = choose(path, request, typed, tables, tasks)
+    chosen = choose(path, request, typed, tables)
     experiment = chosen.experiment
     for line in chosen.settings_lines:
         progress.say(f"settings: {line}")
@@ -100,7 +101,7 @@ def run_experiment(
         Store(request.results),
         request.reports,
         request.latex,
-        Typed(path, tables, tasks, chosen.settings_lines),
+        Typed(path, tables, chosen.tasks, chosen.settings_lines),
     )
     for report in written:
         progress.say(f"report: {report}")
@@ -149,14 +150,14 @@ def _shown(planned: Planned, part: Part) -> Shown:
 
 
 def describe_experiment(
-    path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = "", tasks: str = ""
+    path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = ""
 ) -> tuple[str, dict[str, Any]]:
     """The plan of an experiment, in words and for programs. Starts nothing.
 
     Raises:
         InputError: as :func:`run_experiment`.
     """
-    chosen = choose(path, request, typed, tables, tasks)
+    chosen = choose(path, request, typed, tables)
     lines = [chosen.experiment.title, *(f"settings: {line}" for line in chosen.settings_lines)]
     listed: list[dict[str, Any]] = []
     every: list[Plan] = []

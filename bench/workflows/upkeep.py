@@ -6,7 +6,6 @@ they were, as ``NAME.broken``. ``gc`` names what nothing needs. Nothing is remov
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -21,23 +20,21 @@ from filelock import FileLock
 
 from bench.cache import MADE, WEIGHTS
 from bench.errors import InputError
+from bench.files import TEMPORARY, sha256_of, write_atomically
+from bench.folders import NOT_FINISHED, STATES
 from bench.measure.busy_mark import trainings
 from bench.record.claims import FOLDER as CLAIMS
 from bench.record.schema import Record
 from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note
 from bench.record.speed_sessions import speed_records
-from bench.record.store import POINTER, Store, write_atomically
+from bench.record.store import POINTER, Store
 
 BROKEN, UNPOINTED, NO_ANSWERS = "broken", "no pointer", "no answers"
-LEFTOVER, UNFINISHED, PUT_ASIDE, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
+LEFTOVER, UNFINISHED, RENAMED, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
 RESULTS, CACHE = "results", "cache"
-TEMPORARY = ".tmp-"
-"""How the names of files begin that are being written; a killed process leaves them."""
-ASIDE = ".broken"
+BROKEN_SUFFIX = ".broken"
 YOUNG_SECONDS = 600.0
 """What changed so recently may be in use."""
-STATES, MARKS, PROGRESS = "halfway", "training", "progress"
-"""Folders of the cache that hold no finished thing."""
 
 
 @dataclass(frozen=True)
@@ -149,10 +146,10 @@ def _cached(cache: Path, survey: Survey) -> None:
 def _things(cache: Path) -> Iterator[Path]:
     """The folders of finished things, ``<kind>/<key>``."""
     for kind in _files(cache):
-        if not kind.is_dir() or kind.name in (STATES, MARKS, PROGRESS) or kind.name.startswith(TEMPORARY):
+        if not kind.is_dir() or kind.name in NOT_FINISHED or kind.name.startswith(TEMPORARY):
             continue
         for folder in _files(kind):
-            named = not folder.name.startswith(TEMPORARY) and folder.suffix != ASIDE
+            named = not folder.name.startswith(TEMPORARY) and folder.suffix != BROKEN_SUFFIX
             if folder.is_dir() and named and (_is_there(folder) or not any(folder.iterdir())):
                 yield folder
 
@@ -187,7 +184,7 @@ def _wrong_in_cache(folder: Path) -> str:
     if not made["key"].startswith(folder.name):
         return f"its {MADE} names another key"
     file, said = _content(folder), made.get("weights")
-    if isinstance(said, str) and (folder / file).is_file() and _sha256(folder / file) != said:
+    if isinstance(said, str) and (folder / file).is_file() and sha256_of(folder / file) != said:
         return f"its {file} is not the file that was written (sha256)"
     if isinstance(said, str) and not (folder / file).is_file():
         return f"its {file} is gone"
@@ -202,11 +199,6 @@ def _wrong_in_safetensors(file: Path) -> str:
             return ""
     except (OSError, SafetensorError) as error:
         return f"it cannot be opened ({str(error).partition(chr(10))[0]})"
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
@@ -246,9 +238,9 @@ def _put_aside(path: Path) -> Path:
 
 
 def _renamed(path: Path) -> Path:
-    number, target = 1, path.with_name(f"{path.name}{ASIDE}")
+    number, target = 1, path.with_name(f"{path.name}{BROKEN_SUFFIX}")
     while os.path.lexists(target):
-        number, target = number + 1, path.with_name(f"{path.name}.{number}{ASIDE}")
+        number, target = number + 1, path.with_name(f"{path.name}.{number}{BROKEN_SUFFIX}")
     return path.rename(target)
 
 
@@ -272,8 +264,8 @@ def _left_in(root: Path, place: str, age: float) -> list[Found]:
     for path in _walk(root):
         if path.name.startswith(TEMPORARY) and _age(path) > age:
             found.append(Found(place, LEFTOVER, path, "a process that was killed left it"))
-        elif path.name.endswith(ASIDE):
-            found.append(Found(place, PUT_ASIDE, path, "`bench store repair` put it aside"))
+        elif path.name.endswith(BROKEN_SUFFIX):
+            found.append(Found(place, RENAMED, path, "`bench store repair` put it aside"))
     return found
 
 
@@ -281,7 +273,7 @@ def _walk(root: Path) -> Iterator[Path]:
     """Everything below a folder; not into what is listed as a whole, nor through links."""
     for path in _files(root):
         yield path
-        listed = path.name.startswith(TEMPORARY) or path.name.endswith(ASIDE) or path.name == CLAIMS
+        listed = path.name.startswith(TEMPORARY) or path.name.endswith(BROKEN_SUFFIX) or path.name == CLAIMS
         if path.is_dir() and not path.is_symlink() and not listed:
             yield from _walk(path)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.analysis.compare import compare_records
-from bench.cache import Slot, only
+from bench.cache import Slot, isolated_cache
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
 from bench.plan.build import Plan, build
 from bench.plan.from_record import request_of
@@ -22,7 +22,7 @@ from bench.plan.stale import stale_slots, wanted
 from bench.progress import Progress
 from bench.record.cell import TEACHER, record_key
 from bench.record.differences import differences
-from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of, join
+from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.form import SCORE
@@ -112,7 +112,7 @@ def verify(
             return Verification(OTHER, f"what was typed gives another cell: {differing}")
         taken, made = _split(plan, record, freshness, from_scratch)
         apart = from_scratch or any(slot.is_made for slot in made)  # else what is made now may stay in the cache
-        with only(taken, Path(folder) / "cache") if apart else nullcontext():
+        with isolated_cache(taken, Path(folder) / "cache") if apart else nullcontext():
             run(again, progress)
         store = Store(Path(folder))
         second = store.find(planned[0], record.point)
@@ -200,11 +200,6 @@ def _entries(first: Record, second: Record, freshness: Freshness) -> tuple[Entry
         if made == again:
             visit(old, after.get(name))
     return tuple(found.values())
-
-
-def join_codes(found: Verification, results: Path) -> Path:
-    """Write what a retraining showed to the reviewed file of a folder of records; returns the file."""
-    return join(results, found.equivalent)
 
 
 def _compare(first: Record, second: Record, store: Store, again: Store) -> Verification:

@@ -165,7 +165,7 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     known = Why(
         record,
         store.freshness.of(record),
-        _said_of_version(record),
+        _version_note(record),
         tuple(code_parts(record, store.freshness)),
         verdict="",
         again=True,
@@ -194,7 +194,7 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     )
 
 
-def _said_of_version(record: Record) -> str:
+def _version_note(record: Record) -> str:
     found = other_version(record)
     return f"another version of the method: {found}" if found else ""
 

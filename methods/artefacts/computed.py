@@ -62,7 +62,7 @@ class ComputedArtefact(Artefact):
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
         """Its tensors; the batches are the examples in their order, not shuffled."""
-        raise NotImplementedError(f"{type(self).__name__} says not how it is computed")
+        raise NotImplementedError(f"{type(self).__name__} must implement compute()")
 
     @property
     def _rows(self) -> Source:

@@ -35,7 +35,7 @@ class PretrainingStage(Artefact):
 
     def build(self, setup: Setup) -> Student:
         """The student before its general stage."""
-        raise NotImplementedError(f"{type(self).__name__} says not how its student is built")
+        raise NotImplementedError(f"{type(self).__name__} must implement build()")
 
     def teacher(self, setup: Setup) -> nn.Module | None:
         """A teacher of its own; None for the un-tuned one."""

@@ -182,19 +182,19 @@ class Artefact:
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
         """Compute it. Randomness comes from torch's generator, which always begins at the same state."""
-        raise NotImplementedError(f"{type(self).__name__} says not how it is made")
+        raise NotImplementedError(f"{type(self).__name__} must implement make()")
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         """Tensors of the same names and shapes, for counting a student without making anything.
 
         Where the first dimension depends on the data (one row an example), any length will do.
         """
-        raise NotImplementedError(f"{type(self).__name__} says not which tensors it has")
+        raise NotImplementedError(f"{type(self).__name__} must implement blank()")
 
     def encoder_width(self, teacher: PretrainedConfig) -> int | None:
         """Width of the states between the layers of the pre-trained encoder that it gives to a student; None: it gives none.
 
-        The learning rate goes by it.
+        The learning rate depends on it.
         """
         return None
 

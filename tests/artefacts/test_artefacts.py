@@ -216,7 +216,7 @@ def test_what_stands_in_for_the_cache_is_replaced_and_the_original_stays(tmp_pat
     original = slot.folder / cache.WEIGHTS
     original.write_bytes(b"others")
     monkeypatch.setattr(cache, "_CHECKED", set())
-    with cache.only([slot], tmp_path / "apart"):
+    with cache.isolated_cache([slot], tmp_path / "apart"):
         cache.keep(slot, write, say=said.append)
         assert (slot.folder / cache.WEIGHTS).read_bytes() == b"weights"
     assert original.read_bytes() == b"others"

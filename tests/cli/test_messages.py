@@ -29,7 +29,7 @@ from bench.record.cell import record_key, train_key
 from bench.record.store import Store
 from bench.run.failures import failure_of, method_line
 from bench.run.outcome import FailedCell
-from bench.workflows.ending import said_of_failures
+from bench.workflows.ending import failure_lines
 from methods.kd import KD
 from methods.losses import hidden_cosine_tokenmean
 
@@ -279,7 +279,7 @@ def test_cells_that_fail_for_other_reasons_have_their_own_lines():
         FailedCell("rte", "b", 0, "y", "2" * 64),
         FailedCell("cola", "a", 0, "x"),
     ]
-    assert said_of_failures(failures, Path("r"))[:2] == ["failed: rte a, cola a: x", "failed: rte b: y"]
+    assert failure_lines(failures, Path("r"))[:2] == ["failed: rte a, cola a: x", "failed: rte b: y"]
 
 
 @pytest.mark.parametrize(

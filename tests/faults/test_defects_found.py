@@ -20,7 +20,7 @@ import fault_library
 
 from bench import api
 from bench.errors import CELLS_FAILED
-from bench.record.store import write_atomically
+from bench.files import write_atomically
 from bench.run import recording
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bench import api
 from bench.errors import InputError
 from bench.plan import parallel
+from bench.plan.estimate import epochs_of
 from bench.plan.jobs import Job
 from bench.plan.parallel import makespan
 from bench.plan.request import parse_jobs, threads_for
@@ -70,17 +71,17 @@ def slow_machine(monkeypatch):
 def test_students_of_one_task_are_divided_where_a_process_would_idle(request_, slow_machine):
     plan = api.plan(request_())
     whole = api.plan(request_(jobs=1))
-    assert plan.together_at_most < len(plan.groups("rte", 8)[0])
+    assert plan.max_group_size < len(plan.groups("rte", 8)[0])
     assert 0.5 * whole.seconds <= plan.seconds < whole.seconds
-    assert "students together" in plan.said_of_jobs or "one student a job" in plan.said_of_jobs
-    assert whole.together_at_most == 8
-    assert not whole.said_of_jobs
+    assert "students together" in plan.jobs_description or "one student a job" in plan.jobs_description
+    assert whole.max_group_size == 8
+    assert not whole.jobs_description
 
 
 def test_more_tasks_than_jobs_are_not_divided(request_, slow_machine):
     plan = api.plan(request_(tasks="rte,sst2", seeds=(0, 1, 2, 3)))
-    assert plan.together_at_most == 8
-    assert plan.said_of_jobs.startswith("2 at a time")
+    assert plan.max_group_size == 8
+    assert plan.jobs_description.startswith("2 at a time")
 
 
 def test_auto_is_as_many_as_cores_and_memory_allow_and_one_for_a_short_plan(request_, monkeypatch):
@@ -93,8 +94,25 @@ def test_auto_is_as_many_as_cores_and_memory_allow_and_one_for_a_short_plan(requ
     monkeypatch.setattr(parallel, "usable_memory_bytes", lambda: 2 * 10**9)
     limited = api.plan(request_(jobs=0))
     assert 1 <= limited.request.jobs < 6
-    assert "are free: fewer --jobs need less" not in limited.said_of_jobs
-    assert "are free: fewer --jobs need less" in api.plan(request_(jobs=8)).said_of_jobs
+    assert "are free: fewer --jobs need less" not in limited.jobs_description
+    assert "are free: fewer --jobs need less" in api.plan(request_(jobs=8)).jobs_description
+
+
+@pytest.mark.parametrize(
+    ("row", "recipe", "epochs"),
+    [
+        ("bilstm:hidden=12", "paper", 30),
+        ("kd", "paper", 4),
+        ("kd", "common", 3),
+        ("tinybert:start=random", "paper", 20 + 3),
+        ("tinybert:start=random:intermediate.epochs=50", "paper", 50 + 3),
+        ("tinybert:start=random:-pred", "paper", 20),
+    ],
+)
+def test_epochs_are_those_of_the_row_s_stages(request_, row, recipe, epochs):
+    plan = api.plan(request_(methods=row if "bilstm" in row else f"{row}:{tiny.SHAPE}", recipe=recipe, jobs=1))
+    planned = plan.cells_of("rte")[-1]
+    assert epochs_of(planned.row, plan.tasks[0]) == epochs
 
 
 def test_what_can_be_typed():

@@ -199,26 +199,6 @@ def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path, start
     assert not claims.take("living")
 
 
-def test_the_first_that_becomes_free_ends_the_waiting(tmp_path, start):
-    processes = {key: start(TAKE_AND_STAY, tmp_path, key) for key in ("a", "b")}
-    assert [said(process) for process in processes.values()] == ["True", "True"]
-    claims = Claims(tmp_path)
-    rounds = 0
-
-    def stop() -> bool:
-        nonlocal rounds
-        rounds += 1
-        if rounds == 3:
-            processes["b"].kill()
-        return rounds > 2000
-
-    assert claims.wait(["a", "b"], poll_seconds=0.01, stop=stop) == "b"
-    assert rounds >= 3
-    assert not Claims(tmp_path).take("b")
-    assert claims.wait(["a"], poll_seconds=0.01, stop=lambda: True) is None
-    assert claims.wait([]) is None
-
-
 def test_many_claims_one_after_another_leave_no_open_file(tmp_path):
     descriptors = Path("/proc/self/fd") if Path("/proc/self/fd").is_dir() else Path("/dev/fd")
     if not descriptors.is_dir():
@@ -276,7 +256,7 @@ def test_without_working_locks_everybody_may_and_is_told(tmp_path, monkeypatch, 
     assert first.take("a")
     assert second.take("a")
     assert second.holder("a") == ""
-    assert second.wait(["b", "a"]) == "b"
+    assert second.take("b")
     first.release_all()
     second.release("a")
     assert files(tmp_path) == set()

@@ -16,11 +16,11 @@ import tiny
 
 from bench import api
 from bench.errors import InputError
-from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, heard_by
+from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, notes_sent_to
 from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.report.reproduce import commands, located
+from bench.report.reproduce import commands, set_record_source
 from bench.report.sources import provenance, warnings
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost
@@ -251,7 +251,7 @@ def readers(root: Path) -> None:
     store = Store(root)
     records = list(store.records())
     for group in groups(records, store.freshness):
-        located(group, store, records)
+        set_record_source(group, store, records)
         for table in (accuracy, record_keys, cost, gradient_shares, sizes_of):
             table(group)
         warnings(group), commands(group)
@@ -277,7 +277,7 @@ def test_whatever_a_record_holds_it_is_read_or_set_aside(store, count):
 def test_notes_are_told_once_a_command(store):
     file_damage.truncated(victim(store))
     heard = []
-    with heard_by(heard.append):
+    with notes_sent_to(heard.append):
         list(Store(store.root).records())
         list(Store(store.root).records())
     assert len(heard) == 1

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from bench.errors import InputError
+from bench.files import slug, write_atomically
 from bench.record.schema import load
-from bench.record.store import Store, slug, write_atomically
+from bench.record.store import Store
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
 

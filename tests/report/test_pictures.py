@@ -12,7 +12,7 @@ import pytest
 
 from bench.report.groups import groups
 from bench.report.plot.forest import differences
-from bench.report.plot.look import spread
+from bench.report.plot.look import spread_labels
 from bench.report.plot.pictures import PICTURES
 from bench.report.plot.scatter import points
 from bench.report.resampled import resample
@@ -30,7 +30,7 @@ def data(answered_store):
 @pytest.mark.parametrize("seed", range(20))
 def test_labels_of_a_picture_keep_their_order_and_their_distance_and_move_as_little_as_they_must(seed):
     heights = np.random.default_rng(seed).normal(90, 3, 12).round(1).tolist()
-    places = spread(heights, 0.8)
+    places = spread_labels(heights, 0.8)
     order = sorted(range(12), key=lambda i: -heights[i])
     steps = [places[a] - places[b] for a, b in itertools.pairwise(order)]
     assert min(steps) >= 0.8 - 1e-9

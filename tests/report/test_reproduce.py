@@ -22,7 +22,7 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.experiment import Section, Shown, Typed, write_experiment
 from bench.report.groups import Group, groups
-from bench.report.reproduce import commands, experiment_command, located, places, verifying
+from bench.report.reproduce import commands, experiment_command, places, set_record_source, verifying
 from bench.report.write import write_reports
 
 ROOT = pages.ROOT
@@ -64,7 +64,7 @@ def of_reference(real: bool) -> list[Group]:
     store = Store(REFERENCE)
     found = [g for g in groups(store.records(), store.freshness) if g.slug.startswith("folder-") == real]
     for group in found:
-        located(group, store)
+        set_record_source(group, store)
     assert found
     return found
 
@@ -205,7 +205,7 @@ def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(tmp
     for record in (old, new):
         store.write(record)
     alone, together = groups([old])[0], groups([old])[0]
-    located(together, store)
+    set_record_source(together, store)
     assert "--corpus" not in commands(alone)[0]
     for command in (commands(together)[0], verifying(together), experiment_command(together, Path("e.toml"), "", "")):
         assert "--corpus reviews.txt --corpus-tokens 300" in command

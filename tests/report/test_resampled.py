@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from bench.analysis.choose import Budget, choose
 from bench.analysis.compare import compare, table
 from bench.record.store import Store
-from bench.report.comparison import MEAN, NO_LEAST, compared, drawn_differences, said_of
+from bench.report.comparison import MEAN, NO_LEAST, compared, comparison_notes, drawn_differences
 from bench.report.groups import Column, groups
-from bench.report.resampled import Resampled, chance, resample
+from bench.report.resampled import Resampled, resample, rng_for
 from bench.report.tables.paired_comparisons import paired_comparisons
 from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import mcnemar, resampled_scores
@@ -43,7 +43,7 @@ def answered(metric, rows, examples=60, resamples=300):
             records.setdefault(row, []).append(record)
             predicted[record.key] = said
     column = Column("rte", "validation", metric)
-    drawn = resampled_scores(list(predicted.values()), labels, metric, chance(column, "examples"), resamples)
+    drawn = resampled_scores(list(predicted.values()), labels, metric, rng_for(column, "examples"), resamples)
     return records, Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), set())
 
 
@@ -66,10 +66,10 @@ def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, firs
 
 def test_two_columns_and_two_pairs_have_chances_of_their_own():
     column = Column("rte", "validation", "accuracy")
-    first = [chance(column, "difference", "a", "b").random() for _ in range(2)]
-    assert first[0] == first[1] == chance(column, "difference", "b", "a").random()
-    others = [chance(replace(column, task="cola"), "difference", "a", "b"), chance(column, "difference", "a", "c")]
-    others += [chance(column, "examples", "a", "b"), chance(replace(column, metric="f1"), "difference", "a", "b")]
+    first = [rng_for(column, "difference", "a", "b").random() for _ in range(2)]
+    assert first[0] == first[1] == rng_for(column, "difference", "b", "a").random()
+    others = [rng_for(replace(column, task="cola"), "difference", "a", "b"), rng_for(column, "difference", "a", "c")]
+    others += [rng_for(column, "examples", "a", "b"), rng_for(replace(column, metric="f1"), "difference", "a", "b")]
     assert len({first[0], *(rng.random() for rng in others)}) == 5
 
 
@@ -86,7 +86,7 @@ def test_sets_of_one_task_share_what_is_drawn_for_their_trainings():
                 records[row].append(record)
                 predicted[record.key] = (np.arange(examples) >= share * examples).astype(int)
         column = Column("mnli", evaluation, "accuracy")
-        scores = resampled_scores(list(predicted.values()), labels, "accuracy", chance(column, "examples"), 2000)
+        scores = resampled_scores(list(predicted.values()), labels, "accuracy", rng_for(column, "examples"), 2000)
         data = Resampled(column, labels, predicted, dict(zip(predicted, scores.T, strict=True)), set())
         drawn.append(drawn_differences(data, (records["kd"], records["pkd"])))
     assert not np.array_equal(*drawn), "the sets have their own examples"
@@ -129,7 +129,7 @@ def test_rows_that_agree_on_all_of_sixty_examples_would_not_show_every_gap(metri
     else:
         assert line.least is None
         assert table("kd", "pkd", [line]).splitlines()[-1].split("|")[9].strip() == "–"
-        assert NO_LEAST in said_of([line])
+        assert NO_LEAST in comparison_notes([line])
 
 
 @pytest.mark.parametrize("exact", [False, True])

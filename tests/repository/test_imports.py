@@ -12,12 +12,24 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "transformers", "datasets", "evaluate"}
-LIGHT = ["plan", "record", "stats", "report", "analysis", "audit", "errors.py", "folders.py", "user_files.py"]
+LIGHT = [
+    "plan",
+    "record",
+    "stats",
+    "report",
+    "analysis",
+    "audit",
+    "errors.py",
+    "files.py",
+    "folders.py",
+    "user_files.py",
+]
 BUILDS_MODELS = "untrained.py"
 """The one file of ``plan`` that builds models; the others import it inside functions."""
 LAYERS = (
     "bench",
     "bench.errors",
+    "bench.files",
     "bench.folders",
     "bench.user_files",
     "bench.progress",

@@ -8,7 +8,7 @@ import tiny
 
 from bench import api
 from bench.run.schedule import Schedule
-from bench.run.work import Workplace
+from bench.run.work import JobRunner
 
 SEEDS = 24
 JOB_SECONDS = 60.0
@@ -32,7 +32,7 @@ def test_the_schedule_takes_less_than_two_percent_of_jobs_of_a_minute(benchmark,
 
         return timed
 
-    monkeypatch.setattr(Workplace, "do", measured(Workplace.do, inside))
+    monkeypatch.setattr(JobRunner, "do", measured(JobRunner.do, inside))
     monkeypatch.setattr(Schedule, "carry_out", measured(Schedule.carry_out, around))
     request = api.Request(
         methods=f"finetune:{tiny.SHAPE}:start=random", tasks="rte", data=str(data), teacher=str(teacher), epochs=1,

@@ -17,7 +17,7 @@ from bench.plan.jobs import SCORES, STUDENTS, Job, jobs_of
 from bench.record.cell import Cell, record_key, train_key
 from bench.record.claims import Claims
 from bench.record.schema import Failure, Record
-from bench.run.outcome import Answer, Outcome
+from bench.run.outcome import JobResult, Outcome
 from bench.run.recording import empty, now
 from bench.run.schedule import Schedule
 
@@ -37,22 +37,22 @@ class Pretends:
         self.cells = {record_key(planned.cell): planned.cell for planned in plan.cells}
         self.submitted: list[Job] = []
         self.said: list[str] = []
-        self.open: set[Future[Answer]] = set()
+        self.open: set[Future[JobResult]] = set()
         self.starts = True
 
     @property
     def free(self) -> bool:
         return len(self.open) < self.jobs
 
-    def becomes(self, job: Job) -> Answer | BaseException:
+    def becomes(self, job: Job) -> JobResult | BaseException:
         """A finished record for each cell; a test may say something else."""
         if not job.students:
-            return Answer()
-        return Answer([(finished(self.cells[key]), {}) for key in job.cells])
+            return JobResult()
+        return JobResult([(finished(self.cells[key]), {}) for key in job.cells])
 
-    def submit(self, job: Job) -> Future[Answer]:
+    def submit(self, job: Job) -> Future[JobResult]:
         self.submitted.append(job)
-        future: Future[Answer] = Future()
+        future: Future[JobResult] = Future()
         found = self.becomes(job)
         if isinstance(found, BaseException):
             future.set_exception(found)
@@ -122,12 +122,12 @@ def test_groups_are_as_large_as_the_plan_says(run, monkeypatch):
     monkeypatch.setattr("bench.plan.estimate.flops_per_second", lambda device, threads: 1e6)
     outcome = run(jobs=2)
     sizes = [len(job.students) for job in outcome.executor.submitted if job.kind == STUDENTS]
-    assert max(sizes) <= outcome.plan.together_at_most < 3
+    assert max(sizes) <= outcome.plan.max_group_size < 3
     assert sum(sizes) == 3
 
 
 def test_only_the_students_that_need_what_is_lost_fail(run):
-    outcome = run(lambda job, whole: Answer(error=WHY) if job.kind == "teacher" else whole(job))
+    outcome = run(lambda job, whole: JobResult(error=WHY) if job.kind == "teacher" else whole(job))
     assert outcome.status == {"teacher": "failed", "finetune": "ok", "kd": "failed", "microbert": "failed"}
     assert {one.why for one in outcome.failures} == {"it cannot be made"}
     assert len(outcome.failures) == 3
@@ -224,7 +224,7 @@ def test_what_another_run_has_finished_is_not_replaced_by_a_failure(run, request
         if job.kind != "teacher":
             return whole(job)
         api.Store(request_.results).write(finished(kd))
-        return Answer(error=WHY)
+        return JobResult(error=WHY)
 
     outcome = run(becomes)
     assert outcome.status == {"teacher": "failed", "finetune": "ok", "kd": "ok", "microbert": "failed"}

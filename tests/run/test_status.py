@@ -11,10 +11,10 @@ import time
 import factories
 import pytest
 
-from bench.folders import users_cache
+from bench.folders import PROGRESS, users_cache
 from bench.record.cell import record_key
 from bench.record.store import Store
-from bench.running import FILE, FOLDER, announce, described, new_folder, under_way
+from bench.running import FILE, announce, described, new_folder, under_way
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def test_the_jobs_of_a_run_say_what_they_do(tmp_path):
 def test_a_run_that_was_killed_is_not_under_way(tmp_path):
     child = "from bench.running import *; announce(new_folder(), Path('r'), {'k'}); import os; os._exit(1)"
     subprocess.run([sys.executable, "-c", f"from pathlib import Path; {child}"], check=False)
-    (left,) = (users_cache() / FOLDER).glob(f"*/{FILE}")
+    (left,) = (users_cache() / PROGRESS).glob(f"*/{FILE}")
     assert under_way() == []
     new_folder()
     assert not left.exists(), "the next run removes what it left"

@@ -28,7 +28,7 @@ from bench.record.code_closure import MOVED
 from bench.record.code_hash import code_of, scoring_code
 from bench.report.comparison import compared
 from bench.report.groups import Column
-from bench.report.resampled import Resampled, chance
+from bench.report.resampled import Resampled, rng_for
 from bench.stats.form import CLASSES, FORMS, SCORE, SPAN, Span, misshapen
 from bench.stats.guards import suspicions
 from bench.stats.metrics import METRICS, Metric, fitting, label_of, metric_of, register
@@ -270,7 +270,7 @@ def test_a_new_metric_is_one_file(balanced, tmp_path):
         scores = {"validation": score(logits[row], labels, ("balanced_accuracy",))}
         records[row] = record.model_copy(update={"scores": scores})
         predicted[record.key] = CLASSES.predicted(logits[row])
-    drawn = resampled_scores(list(predicted.values()), labels, column.metric, chance(column, "examples"), 300)
+    drawn = resampled_scores(list(predicted.values()), labels, column.metric, rng_for(column, "examples"), 300)
     data = Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), set())
     line, _ = compared(data, ([records["kd"]], [records["pkd"]]), "mine")
     assert (line.test, line.metric) == ("permutation", "balanced_accuracy")

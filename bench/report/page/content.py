@@ -126,7 +126,7 @@ def numbers_of(data: ReportData, details: Details) -> dict[str, Any]:
     return {
         "teacher": TEACHER,
         "reference": group.called(reference_of(group)),
-        "majority": _rounded(data.majority),
+        "majority": _rounded(data.group.majority),
         "columns": [column.title for column in group.columns],
         "rows": _rows(data),
         "details": details.all,
@@ -181,7 +181,7 @@ def _forest(data: ReportData) -> list[dict[str, Any]]:
         for label, one in differences(data).items()
     ]
     baseline = data.means.get(reference_of(group))
-    majority = data.majority - baseline.value if data.majority is not None and baseline else None
+    majority = data.group.majority - baseline.value if data.group.majority is not None and baseline else None
     count = len(group.columns)
     title = f"mean of {count} columns" if count > 1 else "mean"
     choices: list[dict[str, Any]] = []

@@ -8,7 +8,7 @@ from textwrap import fill
 
 from bench.record.cell import TEACHER
 from bench.report.comparison import BETTER, WORSE
-from bench.report.plot.look import BLUE, GREY, drawing, drawn, short
+from bench.report.plot.look import BLUE, GREY, drawing, escape_mathtext, short
 from bench.report.tables.paired_comparisons import SYSTEMS, reference_of
 from bench.report.tables.parts import counted
 from bench.report.tables.registry import ReportData
@@ -43,10 +43,10 @@ def differences(data: ReportData) -> dict[str, Difference]:
 def _majority(data: ReportData, found: Mapping[str, Difference]) -> float | None:
     """The majority class as a difference to the baseline; None where it is so far away that the rows would be too small."""
     baseline = data.means.get(reference_of(data.group))
-    if data.majority is None or baseline is None:
+    if data.group.majority is None or baseline is None:
         return None
     low, high = min(one.low for one in found.values()), max(one.high for one in found.values())
-    below = data.majority - baseline.value
+    below = data.group.majority - baseline.value
     return below if low - below <= high - low else None
 
 
@@ -83,19 +83,19 @@ def forest(data: ReportData, form: str = "svg") -> bytes | None:
         below = _majority(data, found)
         if below is not None:
             axes.axvline(below, color=GREY, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(found)), [drawn(short(group.called(label))) for label in reversed(found)])
+        axes.set_yticks(range(len(found)), [escape_mathtext(short(group.called(label))) for label in reversed(found)])
         axes.set_ylim(-0.7, len(found) - 0.3)
         axes.grid(axis="x", color="#eeeeee")
         axes.set_axisbelow(True)
         columns = ", ".join(column.name for column in group.columns)
         axes.set_xlabel(
-            drawn(
+            escape_mathtext(
                 f"difference to {group.called(reference)} in points, "
                 f"mean of {counted(len(group.columns), 'column')} ({columns})"
             )
         )
         figure.suptitle(
-            f"{fill(drawn(group.title), 96)}\n"
+            f"{fill(escape_mathtext(group.title), 96)}\n"
             f"filled: significant after Holm's adjustment; bars: 95 % intervals{'' if below is None else '; dotted: majority class'}",
             fontsize=9,
         )

@@ -10,7 +10,7 @@ from typing import Any
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
 from bench.report.groups import Group
-from bench.report.plot.look import DASHES, LINES, drawing, drawn, short
+from bench.report.plot.look import DASHES, LINES, drawing, escape_mathtext, short
 from bench.report.tables.registry import ReportData
 
 PANELS = 21
@@ -50,18 +50,23 @@ def learning_curves(data: ReportData, form: str = "svg") -> bytes | None:
             axes.set_axis_off()
         for axes, (label, record) in zip(panels, records.items(), strict=False):
             _panel(axes, record, looks)
-            axes.set_title(drawn(short(group.called(label))), fontsize=8)
+            axes.set_title(escape_mathtext(short(group.called(label))), fontsize=8)
         names = [figure.axes[0].plot([], [], **look, linewidth=1.4)[0] for look in looks.values()]
         figure.legend(
-            names, [drawn(name) for name in looks], loc="outside lower center", ncols=5, fontsize=7, frameon=False
+            names,
+            [escape_mathtext(name) for name in looks],
+            loc="outside lower center",
+            ncols=5,
+            fontsize=7,
+            frameon=False,
         )
         seed = next(iter(records.values())).cell.seed
         title = (
-            f"Learning curves on {drawn(task)}, seed {seed}: the unweighted value of each term (vertical) "
+            f"Learning curves on {escape_mathtext(task)}, seed {seed}: the unweighted value of each term (vertical) "
             "over the training (horizontal)\na grey line ends a stage"
         )
         if further:
-            title += f"\n{fill(drawn('without ' + ', '.join(map(group.called, further))), 96)}"
+            title += f"\n{fill(escape_mathtext('without ' + ', '.join(map(group.called, further))), 96)}"
         figure.suptitle(title, fontsize=9)
     return out.getvalue()
 

@@ -24,7 +24,7 @@ def short(label: str) -> str:
     return label if len(label) <= LONGEST_LABEL else f"{label[:half]}…{label[-half:]}"
 
 
-def drawn(text: str) -> str:
+def escape_mathtext(text: str) -> str:
     """Text of others in a picture: a dollar sign begins no formula."""
     return flat(text).replace("$", r"\$")
 
@@ -59,7 +59,7 @@ def drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.By
         figure.savefig(out, format=form, metadata=dict.fromkeys(undated))
 
 
-def spread(heights: Sequence[float], apart: float) -> list[float]:
+def spread_labels(heights: Sequence[float], apart: float) -> list[float]:
     """Places for labels in falling order of ``heights``: each as near to its own as a distance between all allows.
 
     Labels that would touch become a block about the mean of its members' own heights.

@@ -7,7 +7,7 @@ from textwrap import fill
 import numpy as np
 
 from bench.report.frame import Cell
-from bench.report.plot.look import drawing, drawn, short
+from bench.report.plot.look import drawing, escape_mathtext, short
 from bench.report.tables.registry import ReportData
 from bench.report.tables.retention import retentions
 
@@ -40,13 +40,16 @@ def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
                 axes.text(
                     place, row, text, ha="center", va="center", fontsize=8, color="white" if share < DARK else "black"
                 )
-        axes.set_xticks(range(len(columns)), [drawn(table.columns[1:][i].title.partition(" (")[0]) for i in columns])
-        axes.set_yticks(range(len(lines)), [drawn(short(line.head.text)) for line in lines])
+        axes.set_xticks(
+            range(len(columns)), [escape_mathtext(table.columns[1:][i].title.partition(" (")[0]) for i in columns]
+        )
+        axes.set_yticks(range(len(lines)), [escape_mathtext(short(line.head.text)) for line in lines])
         axes.tick_params(length=0, labelsize=8)
         bar = figure.colorbar(drawn_map, ax=axes, extend="both")
         bar.set_label("% of the teacher's score", fontsize=8)
         figure.suptitle(
-            f"{fill(drawn(data.group.title), 60)}\n*: keeps {100 * data.kept:g} % (whole interval above)", fontsize=8
+            f"{fill(escape_mathtext(data.group.title), 60)}\n*: keeps {100 * data.kept:g} % (whole interval above)",
+            fontsize=8,
         )
     return out.getvalue()
 

@@ -10,9 +10,13 @@ from typing import Any
 
 from bench.record.cell import TEACHER
 from bench.report.means import Mean
-from bench.report.plot.look import BLUE, GREY, PALE, drawing, drawn, short, spread
+from bench.report.plot.look import BLUE, GREY, PALE, drawing, escape_mathtext, short, spread_labels
 from bench.report.tables.parts import counted
 from bench.report.tables.registry import ReportData
+
+MARGIN = 0.08
+"""Part of the axis of costs, which is logarithmic, that stays free at each side and between two ticks; chosen by hand, so that
+the ticks' numbers do not touch."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def _scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str)
         low = min(p.mean.value if p.mean.low is None else p.mean.low for p in shown)
         high = max(p.mean.value if p.mean.high is None else p.mean.high for p in shown)
         apart = max(high - low, 2.0) / max(12.0, 1.0 * len(shown))
-        places = spread([p.mean.value for p in shown], apart)
+        places = spread_labels([p.mean.value for p in shown], apart)
         for point, height in zip(shown, places, strict=True):
             is_teacher = point.label == TEACHER
             colour = GREY if is_teacher else BLUE
@@ -116,7 +120,7 @@ def _scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str)
                 zorder=3,
             )
             axes.annotate(
-                drawn(_label(point, group.called(point.label))),
+                escape_mathtext(_label(point, group.called(point.label))),
                 (point.cost, point.mean.value),
                 xytext=(1.04, height),
                 textcoords=axes.get_yaxis_transform(),
@@ -127,13 +131,13 @@ def _scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str)
             )
         _axis_of_costs(axes, [p.cost for p in shown])
         axes.set_ylim(min(low, *places) - apart, max(high, *places) + apart)
-        if (majority := data.majority) is not None and majority > low - apart:
+        if (majority := data.group.majority) is not None and majority > low - apart:
             axes.axhline(majority, color=GREY, linewidth=0.8, linestyle=":")
         axes.grid(axis="y", color="#eeeeee")
-        axes.set_xlabel("\n".join(map(drawn, axis.split("\n"))))
+        axes.set_xlabel("\n".join(map(escape_mathtext, axis.split("\n"))))
         axes.set_ylabel(f"mean score of {counted(len(group.columns), 'column')} (%)")
         figure.suptitle(
-            f"{fill(drawn(group.title), 96)}\n"
+            f"{fill(escape_mathtext(group.title), 96)}\n"
             "hollow: a row that costs no more has a higher mean (the interval of the difference is above 0)\n"
             "bars: 95 % intervals, not adjusted; dotted: majority class",
             fontsize=9,
@@ -144,7 +148,7 @@ def _scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str)
 def _axis_of_costs(axes: Any, costs: Sequence[float]) -> None:
     """A logarithmic scale whose ticks are at the costs themselves, as far as they do not touch."""
     smallest, largest = min(costs), max(costs)
-    margin = max(largest / smallest, 1.5) ** 0.08
+    margin = max(largest / smallest, 1.5) ** MARGIN
     axes.set_xscale("log")
     axes.set_xlim(smallest / margin, largest * margin)
     ticks: list[float] = []

@@ -196,10 +196,8 @@ def _columns(group: Group, further: Sequence[Further]) -> tuple[frame.Column, ..
 
 def _majority(group: Group, further: int) -> Line:
     """What the best single answer to every example scores."""
-    found = [group.baselines.get(column) for column in group.columns]
-    there = [value for value in found if value is not None]
-    mean = summarise(there).mean if len(there) == len(found) else None
-    numbers = [Cell(DASH) if value is None else Cell(f"{value:.1f}", value=value) for value in (*found, mean)]
+    found = (*(group.baselines.get(column) for column in group.columns), group.majority)
+    numbers = [Cell(DASH) if value is None else Cell(f"{value:.1f}", value=value) for value in found]
     return Line(MAJORITY, (*numbers, *(Cell("") for _ in range(further))))
 
 

@@ -14,7 +14,15 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.report import frame
-from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, Comparison, compared, of_mean, p_in_words, said_of
+from bench.report.comparison import (
+    NOT_SIGNIFICANT,
+    UNCLEAR,
+    Comparison,
+    compared,
+    comparison_notes,
+    of_mean,
+    p_in_words,
+)
 from bench.report.frame import EXACT, Cell, Frame, Line
 from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled, finished
@@ -108,7 +116,7 @@ def _compared(
         *(frame.Column(c.title, csv=EXACT) for c in group.columns),
         frame.Column(f"{MEAN_OF} {counted(len(group.columns), 'difference')}", csv=EXACT),
     )
-    said = said_of([one.line for one in found.values()])
+    said = comparison_notes([one.line for one in found.values()])
     return Frame(title, columns, (*lines, _least_detectable(group.columns, found, means)), (_note(found), *said))
 
 

@@ -44,13 +44,6 @@ class ReportData:
         """All tables of the report, in its order."""
         return frames(self)
 
-    @cached_property
-    def majority(self) -> float | None:
-        """The mean of what the best single answer to every example scores, in percent; None where a column has none."""
-        found = [self.group.baselines.get(column) for column in self.group.columns]
-        there = [value for value in found if value is not None]
-        return sum(there) / len(there) if there and len(there) == len(found) else None
-
 
 Make = Callable[[ReportData], Iterable[Frame | None]]
 """Makes the frames of one kind of table; None, or no frame, where the records have nothing for it."""

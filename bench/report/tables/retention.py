@@ -13,7 +13,7 @@ from bench.report import frame
 from bench.report.comparison import UNCLEAR
 from bench.report.frame import EXACT, Cell, Footnote, Frame, Line
 from bench.report.groups import Column, Group
-from bench.report.resampled import Resampled, chance, finished, teacher_weights
+from bench.report.resampled import Resampled, finished, rng_for, teacher_weights
 from bench.report.tables.parts import (
     DASH,
     LEFT_OUT,
@@ -134,7 +134,7 @@ class _Student:
         teacher, below_R = _teacher_seen(own, theirs[0], column, data)
         below_R = np.where(below_R > 0, below_R, np.nan)
         ratio_RS = data.stacked(own) / below_R[:, None]
-        spread = over_seeds(ratio_RS, (ratio_RS,), chance(column, "ratio", self.label, TEACHER))
+        spread = over_seeds(ratio_RS, (ratio_RS,), rng_for(column, "ratio", self.label, TEACHER))
         drawn = metric_of(column.metric).possible_ratios(spread, below_R)
         scores = [record.scores[column.evaluation][column.metric] for record in own]
         return _Kept(retention(scores, teacher, drawn, self.kept), drawn, float(np.mean(scores)), teacher)

@@ -1,0 +1,44 @@
+"""Names of files, and writing them so that a reader never sees half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from pathlib import Path
+
+TEMPORARY = ".tmp-"
+"""How the names of files and folders begin that are being written; a killed process leaves them."""
+
+
+def slug(text: str) -> str:
+    """A file name for any text: letters, digits, ``-``, ``_`` and ``.``."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "x"
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Either the whole file or nothing, even if the machine stops."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException as error:
+        # of a disk that is full the system names no file
+        if isinstance(error, OSError) and error.errno and not error.filename:
+            error.filename = str(path)
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def sha256_of(path: Path) -> str:
+    """Of a file's content, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
