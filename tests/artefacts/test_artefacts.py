@@ -360,6 +360,7 @@ def test_a_third_partys_artefacts_pass_the_checks(bench, plugin):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_workers_make_artefacts_of_a_third_party(words, tmp_path):
     """Spawned processes plan the same request, and find what others of them made."""
     path = os.pathsep.join([str(PLUGIN), str(ROOT)])

@@ -103,6 +103,7 @@ def one_cache(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_embedded_teacher_knows_what_words_alone_do_not(embedded, tmp_path, one_cache, monkeypatch):
     """85 to 98 percent on at least seven of nine tasks, ten points above a bag of words there."""
     from bench import api
@@ -122,6 +123,7 @@ def test_the_embedded_teacher_knows_what_words_alone_do_not(embedded, tmp_path, 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_readme_run_on_one_task(embedded, tmp_path, one_cache, monkeypatch):
     """The README's command, on one task: both students beat random weights of their shape."""
     from bench import api

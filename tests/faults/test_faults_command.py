@@ -82,6 +82,7 @@ f.arm(here, f.Action.TEAR, 1, 0, "write")
 
 @needs_compiler
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_minute_of_the_command_finds_nothing():
     environment = {**os.environ, "FAULTS_SECONDS": "60", "FAULTS_PARTS": "enumeration,phases,files"}
     done = subprocess.run([sys.executable, str(COMMAND)], env=environment, capture_output=True, text=True)
@@ -91,6 +92,7 @@ def test_a_minute_of_the_command_finds_nothing():
 
 @needs_compiler
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_planted_defect_is_found(tmp_path):
     """Records that are written in place, and not moved there, are cut by a kill within their writing."""
     planted = tmp_path / "planted"

@@ -78,6 +78,7 @@ def test_onnx_agrees():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_compiled_agrees():
     if shutil.which("g++") is None and shutil.which("clang++") is None:
         pytest.skip("torch.compile needs a C++ compiler on the CPU")
@@ -130,6 +131,7 @@ def test_no_times_beside_a_training(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_peak_memory_is_that_of_the_model_and_not_of_the_imports():
     from bench.measure.memory import footprint
 
@@ -164,6 +166,7 @@ def test_bad_requests_are_refused(wrong, says):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_session_from_request_to_report(tmp_path, teacher_folder, monkeypatch):
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "cache"))
     glue = tiny.write_glue(tmp_path / "glue", ("rte",))

@@ -69,6 +69,7 @@ def test_fvcore_and_the_closed_form_agree(length):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_published_flops():
     rows = dict(api.profile("tinybert,microbert", "bert-base-uncased"))
     teacher = rows["teacher bert-base-uncased"]

@@ -337,6 +337,7 @@ stages.distil.epochs = 2
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_experiment_runs_to_its_report(tmp_path, teacher_folder):
     glue = tiny.write_glue(tmp_path / "glue", ("rte", "sst2"))
     shape = f"{tiny.SHAPE}:start=random"

@@ -342,6 +342,7 @@ class House:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_edited_loss_is_seen_and_an_edited_comment_is_not(tmp_path, glue_folder, teacher_folder):
     """The whole way: the code is edited between two commands, as a person does it."""
     (tmp_path / "corpus.txt").write_text(CORPUS)

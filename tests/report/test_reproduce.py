@@ -91,6 +91,7 @@ def test_commands_of_the_sample_suites_report_find_its_records(bench, tmp_path, 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_commands_of_the_reports_of_real_glue_find_their_records(bench, tmp_path, at_root, real):
     for group in of_reference(real=True):
         check_group(bench, tmp_path, group)

@@ -108,6 +108,7 @@ def test_reports_say_it_in_plain_words(file):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_number_from_before_the_sections_is_still_printed(tmp_path):
     """Table by table, as often as before, in the reports of the committed records; and the main table fits its width."""
     written = {

@@ -69,6 +69,7 @@ def test_a_saved_student_scores_as_its_record(bench, tmp_path, common):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_the_card_says_opens_the_model(bench, tmp_path, common):
     """Typed in a fresh interpreter, as somebody who finds the folder would."""
     bench(

@@ -98,6 +98,7 @@ def test_what_is_in_the_cache_is_no_job(request_):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_several_processes_give_the_same_answers_to_the_bit(request_, tmp_path, monkeypatch):
     """Teachers, a start, importance scores, an ensemble and students; each time from an empty cache."""
     whole = request_("one", seeds=(0, 1))
@@ -244,6 +245,7 @@ def whole():
 
 @linux
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_worker_costs_only_its_time(request_, tmp_path, whole):
     request = request_(**LONG, jobs=2)
     run = Running(request, tmp_path / "cache")
@@ -256,6 +258,7 @@ def test_a_killed_worker_costs_only_its_time(request_, tmp_path, whole):
 
 @linux
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_student_that_kills_its_worker_fails_by_name_and_its_neighbour_does_not(request_, tmp_path):
     request = request_(**LONG | {"tasks": "rte"}, jobs=2)
     run = Running(request, tmp_path / "cache")
@@ -278,6 +281,7 @@ def test_a_student_that_kills_its_worker_fails_by_name_and_its_neighbour_does_no
 
 @linux
 @pytest.mark.slow
+@pytest.mark.long
 def test_workers_end_with_the_process_that_started_them(request_, tmp_path):
     run = Running(request_(**LONG, jobs=2), tmp_path / "cache")
     worker = run.wait_for("seed 0")
@@ -288,6 +292,7 @@ def test_workers_end_with_the_process_that_started_them(request_, tmp_path):
 
 @linux
 @pytest.mark.slow
+@pytest.mark.long
 def test_ctrl_c_keeps_the_states_of_all_workers(request_, tmp_path, whole):
     request = request_(**LONG, jobs=2)
     run = Running(request, tmp_path / "cache")
@@ -305,6 +310,7 @@ def test_ctrl_c_keeps_the_states_of_all_workers(request_, tmp_path, whole):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_script_without_a_main_guard_is_told_so(request_, tmp_path):
     """Each worker reads the script that started it: it must not run its own plan."""
     given = request_(**LONG, jobs=2)

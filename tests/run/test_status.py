@@ -61,6 +61,7 @@ def test_without_a_run_it_says_so(bench, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.long
 def test_a_run_is_seen_while_it_trains_and_gone_when_it_ends(tmp_path, glue_folder, teacher_folder, bench, jobs):
     import tiny
 

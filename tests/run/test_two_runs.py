@@ -69,6 +69,7 @@ def until(process: subprocess.Popen, words: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_two_runs_at_once_train_each_cell_once(request_):
     request = request_(tasks="rte,sst2")
     both = [started(request, "--seeds", "0,1") for _ in range(2)]

@@ -48,6 +48,7 @@ def typed(glue_folder, teacher_folder, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_best_epoch_is_shipped_and_looking_for_it_changes_no_training(bench, typed, tmp_path):
     for words in (("--checkpoint", "best-on-dev"), ()):
         done = bench(*typed, "--methods", ROWS, *words)

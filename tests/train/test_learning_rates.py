@@ -246,6 +246,7 @@ def test_betas_are_in_a_recipes_identity_only_where_they_are_not_the_usual_ones(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_start_of_the_papers_recipe_trains_at_the_papers_rate(bench, glue_folder, teacher_folder, tmp_path) -> None:
     """``pretrain --recipe paper`` makes what ``run --recipe paper`` looks for, and other weights than the common recipe's."""
     text = tmp_path / "text.txt"

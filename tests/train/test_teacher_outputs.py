@@ -138,6 +138,7 @@ def by_row(root):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_reads_the_outputs_and_says_so(bench, typed, tmp_path):
     for words in ((), ("--teacher-outputs", "fp32")):
         done = bench(*typed, "--methods", ROWS, *words)

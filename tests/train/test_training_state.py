@@ -76,6 +76,7 @@ def kept_states() -> list[Path]:
     ids=["last epoch", "best epoch"],
 )
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_group_that_breaks_off_twice_ends_as_in_one_go(request_, always, changes, capfd):
     api.run(request_("whole", **changes))
     broken = request_(**changes)
@@ -112,6 +113,7 @@ def test_a_short_training_writes_nothing(request_):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, always, monkeypatch, capfd):
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
@@ -237,6 +239,7 @@ def test_what_was_done_before_says_nothing_of_the_pace():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_random_moments_it_ends_as_in_one_go(request_, tmp_path):
     """kill -9, six times at most, wherever it is: reading, training the teacher or the start, students, or writing."""
     api.run(request_("whole"))

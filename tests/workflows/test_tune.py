@@ -82,6 +82,7 @@ def test_a_pace_that_is_none_is_bad_input(spelling):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, glue_folder, teacher_folder, tmp_path):
     words = (
         *("tune", "--methods", f"{FLOOR},{KD}", "--tasks", "sst2", "--trials", 3, "--data", glue_folder),

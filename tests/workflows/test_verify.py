@@ -44,6 +44,7 @@ def spoil(root, record, change, weights="0" * 64):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_same_machine_gives_the_same_bits_for_every_kind_of_row(bench, place):
     root, typed = place
     for label, record in records(root).items():
@@ -77,6 +78,7 @@ def test_how_far_two_runs_agree(bench, place, change, verdict, code):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_from_scratch_takes_nothing_from_the_cache_and_leaves_it_alone(bench, place, tmp_path):
     root, typed = place
     record = next(r for label, r in records(root).items() if "pace" in label)
