@@ -86,7 +86,7 @@ def test_a_job_comes_after_what_it_needs_and_every_cell_has_one(request_):
     assert kinds.count("teacher") == 2 * 3, "mtdnn wants three teachers of each task"
     made = 2 * 2 + 1
     assert kinds.count("artefact") == made, "neuron importance and ensemble of each task, and the general start"
-    alone = jobs_of(plan, together=1)
+    alone = jobs_of(plan, group_size=1)
     assert sum(job.kind == STUDENTS for job in alone) == 2 * 2 * 5 + 2
     assert [job for job in alone if job.kind != STUDENTS] == [job for job in jobs if job.kind != STUDENTS]
 
