@@ -34,13 +34,13 @@ SECONDS, SEED = float(os.environ.get("FAULTS_SECONDS", "1500")), int(os.environ.
 POINTS = os.environ.get("FAULTS_POINTS", "")
 JOBS = int(os.environ.get("FAULTS_JOBS", str(os.cpu_count() or 1)))
 PARTS = {
-    "enumeration": ("kills before every file operation and within every write", 0.30),
+    "enumeration": ("kills before every file operation and within every write", 0.40),
     "phases": ("kills by phase: SIGKILL, SIGTERM, Ctrl-C", 0.15),
-    "embedded": ("the same with the embedded teacher", 0.10),
-    "workers": ("kills of a driver and its two workers", 0.10),
+    "embedded": ("the same with the embedded teacher", 0.08),
+    "workers": ("kills of a driver and its two workers", 0.07),
     "runners": ("four runners on one folder", 0.10),
-    "files": ("file systems that fail", 0.20),
-    "vanished": ("a folder that is gone for a while", 0.05),
+    "files": ("file systems that fail", 0.17),
+    "vanished": ("a folder that is gone for a while", 0.03),
 }
 """Name -> what it is, and its share of the time. What a part leaves of its time the next ones have."""
 SUBJECTS = dict.fromkeys(PARTS, "with start") | {"files": "without start", "vanished": "without start"}
