@@ -81,7 +81,7 @@ def test_a_number_that_is_none_fails_its_cell_and_no_other(monkeypatch, tmp_path
         "finetune": "failed",
         "kd": "ok",
     }
-    assert "env.load is not a number" in found["finetune"].error.message
+    assert "env.load is NaN or infinite" in found["finetune"].error.message
 
 
 @pytest.mark.skipif(

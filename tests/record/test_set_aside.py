@@ -137,7 +137,7 @@ def test_what_cannot_be_read_again_is_not_written(tmp_path):
         {"usage": {"left": {"3": float("inf")}}},
         {"scores": {"validation": {"accuracy": float("nan")}}},
     ):
-        with pytest.raises(ValueError, match="is not a number"):
+        with pytest.raises(ValueError, match="is NaN or infinite"):
             store.write(record.model_copy(update=wrong))
     assert not list(tmp_path.rglob("attempt-*"))
 

@@ -66,7 +66,7 @@ def test_a_student_that_costs_more_than_its_teacher_claims_nothing():
     table = reappearance(groups(records)[0])
     assert table is not None
     assert table.rows[-1][1:] == ["–", "–"]
-    assert "no fewer FLOPs" in table.footnotes[0]
+    assert "at least as many FLOPs" in table.footnotes[0]
 
 
 def test_a_student_whose_sequences_leave_early_is_judged_by_what_they_cost():
