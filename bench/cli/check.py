@@ -112,7 +112,8 @@ def verify(
 ) -> int:
     """Train the cell of a record again and compare the results.
 
-    The verdict is bitwise equal, equal within rounding, statistically equal, or different (exit code 1).
+    The verdict is bitwise equal, equal within rounding, statistically equal (no significant difference), different (exit code
+    1), or not comparable (exit code 5).
     """
     from bench.record.freshness import join as write_equivalent
     from bench.workflows.verify import verify as carry_out

@@ -41,9 +41,7 @@ Teacher = Annotated[
 Results = Annotated[Path, typer.Option(help="Folder of the records.")]
 Reports = Annotated[Path, typer.Option(help="Folder of the reports.")]
 Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda, mps ...")]
-Threads = Annotated[
-    int, typer.Option(help="CPU threads. Results with different numbers of threads have different keys.")
-]
+Threads = Annotated[int, typer.Option(help="CPU threads. The number is printed with every timing.")]
 ThreadsOfJob = Annotated[
     int | None,
     typer.Option(

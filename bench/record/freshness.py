@@ -187,8 +187,8 @@ def unknown_line(records: Iterable[Record], freshness: Freshness) -> str:
     if not count:
         return ""
     return (
-        f"{count} of {len(done)} records are older than the hash of the code: whether today's code gives the same results was "
-        "not checked"
+        f"{count} of {len(done)} records have no hash of the code, because they are from before it was kept: whether today's "
+        "code gives the same results was not checked"
     )
 
 

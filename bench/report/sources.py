@@ -71,11 +71,14 @@ def _start_line(group: Group) -> str:
     own = sorted({r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts})
     students = [r for r in group.records if r.train and r.cell.method != TEACHER]
     random = sorted({r.row for r in students if start_kind(r) == RANDOM})
-    text = f"Students begin with general start {', '.join(own)}" if own else "No general start"
     other = sorted({r.row for r in students if "general_start" not in r.artefacts} - set(random))
-    text += f"; from random weights: {', '.join(random)}" if random else ""
+    text = f"Students begin with general start {', '.join(own)}" if own else "No student begins with a general start"
+    text += ", except these." if own and (random or other) else "."
+    text += f" With random weights begin: {', '.join(random)}." if random else ""
     return text + (
-        f"; from the teacher or another pre-training (see the cost of training): {', '.join(other)}." if other else "."
+        f" With the teacher or another pre-training (see the cost of training) begin: {', '.join(other)}."
+        if other
+        else ""
     )
 
 
@@ -92,8 +95,8 @@ def made_again(made: Sequence[str], group: Group) -> list[str]:
         lines.append(f"- replace these names by your own paths, because records keep only the names: {known}")
     for key, rows in starts_without_text(group).items():
         lines.append(
-            f"- the records of {escape.markdown(', '.join(rows))} do not name the text of their pre-training {key}; a `--corpus` "
-            "in a command above is that of other rows"
+            f"- the records of {escape.markdown(', '.join(rows))} do not say which text their pre-training {key} read; a `--corpus` "
+            "in a command above is known from other rows only, so it may be another text"
         )
     return lines
 

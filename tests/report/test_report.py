@@ -117,7 +117,7 @@ def test_a_term_that_never_matters_is_named():
     (group,) = groups([*quiet, factories.record("teacher", "rte", score=0.8)])
     table = gradient_shares(group)
     assert table.rows[1] == ["kd", "distil", "decor", "0.4 %", "0.9 %"]
-    assert "kd: decor in stage distil (in all 2 training runs)" in table.notes[-1]
+    assert "kd: decor in stage distil (measured in all 2 training runs)" in table.notes[-1]
     loud = [quiet[0], quiet[1].model_copy(update=shares(0.02))]
     (group,) = groups([*loud, factories.record("teacher", "rte", score=0.8)])
     assert len(gradient_shares(group).notes) == 1
@@ -176,16 +176,14 @@ def test_a_term_is_called_idle_of_the_trainings_that_measured_it():
     records = [factories.record("kd", "rte", seed, 0.7) for seed in range(3)]
     measured = [r.model_copy(update={"gradient_shares": quiet}) for r in records[:2]]
     (group,) = groups([*measured, records[2]])
-    assert (
-        "kd: decor in stage distil (in the 2 of 3 training runs that measured it)" in gradient_shares(group).notes[-1]
-    )
+    assert "kd: decor in stage distil (measured in 2 of 3 training runs)" in gradient_shares(group).notes[-1]
     empty = records[2].model_copy(update={"gradient_shares": {"distil": {"soft": [], "decor": []}}})
     (group,) = groups([*measured, empty])
-    assert "in the 2 of 3 training runs" in gradient_shares(group).notes[-1]
+    assert "in 2 of 3 training runs" in gradient_shares(group).notes[-1]
     (group,) = groups([empty])
     assert gradient_shares(group) is None
     (group,) = groups([r.model_copy(update={"gradient_shares": quiet}) for r in learned_together("rte", "mrpc")])
-    assert "(in its one training run)" in gradient_shares(group).notes[-1]
+    assert "(measured in its one training run)" in gradient_shares(group).notes[-1]
 
 
 def learned_together(*tasks: str, seed: int = 0) -> list[Record]:

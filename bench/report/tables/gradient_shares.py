@@ -82,5 +82,5 @@ def _idle(group: Group, measured: dict[str, Shares]) -> list[str]:
 def _in_how_many(runs: int, done: int) -> str:
     """In how many of a row's trainings a term's share was measured: older records have none."""
     if runs == done:
-        return "in its one training run" if done == 1 else f"in all {done} training runs"
-    return f"in the {runs} of {done} training runs that measured it"
+        return "measured in its one training run" if done == 1 else f"measured in all {done} training runs"
+    return f"measured in {runs} of {done} training runs"
