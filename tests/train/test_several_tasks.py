@@ -177,7 +177,7 @@ def test_one_training_writes_a_record_for_each_task(bench, options, tmp_path):
         assert len({record.train_key for record in of_row}) == 1
         assert len({record.key for record in of_row}) == 3
         assert {record.train.steps for record in of_row} == {of_row[0].train.steps}
-        assert all("one student of rte, stsb, mnli" in " ".join(record.notes) for record in of_row)
+        assert all("one student was trained on rte, stsb, mnli together" in " ".join(record.notes) for record in of_row)
     for record in found:
         assert train_key(record.cell) == record.train_key
         assert record_key(record.cell) == record.key
