@@ -38,6 +38,8 @@ CELLS = "*/*/*/*"
 """The folders of cells, from the root of a store."""
 
 
+Attempt = tuple[str, str, str | None, str]
+"""Begin, end, weights and status of an attempt: by these it is known again."""
 Stamp = tuple[tuple[int, int] | None, ...]
 """By what a file is known to be unchanged: time and size of a record and of its answers; None for what is not there."""
 
@@ -53,6 +55,8 @@ class Store:
         self.root = root
         self.notes: list[Note] = []
         self._read: dict[Path, tuple[Stamp, Record | None]] = {}
+        self._not_current: dict[Path, tuple[Attempt, Path]] = {}
+        """folder of a cell -> an attempt that was written although the file ``current`` could not be"""
 
     @cached_property
     def freshness(self) -> Freshness:
@@ -175,6 +179,8 @@ class Store:
     def write(self, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> Path:
         """Add an attempt and make it the current one. Earlier attempts stay.
 
+        If this fails after the attempt was written, the same call again only makes it the current one.
+
         Raises:
             ValueError: it contains NaN or an infinity: :func:`load` would refuse it.
         """
@@ -182,14 +188,24 @@ class Store:
             raise ValueError(f"{wrong} is NaN or infinite, and records have finite numbers only")
         folder = self.folder(record.cell, record.point)
         folder.mkdir(parents=True, exist_ok=True)
+        attempt = (record.started, record.finished, record.weights, record.status)
         with FileLock(folder / ".lock"):
-            name = f"attempt-{1 + max(_numbers(folder), default=0)}"
-            if arrays:
-                data, sha256 = answers.pack(arrays)
-                record = record.model_copy(update={"answers": sha256})
-                write_atomically(folder / f"{name}.npz", data)
-            write_atomically(folder / f"{name}.json", (record.model_dump_json(indent=1) + "\n").encode())
-            write_atomically(folder / POINTER, f"{name}.json\n".encode())
+            written, file = self._not_current.pop(folder, (None, None))
+            if file is None or written != attempt:
+                file = self._add(folder, record, arrays)
+            self._not_current[folder] = attempt, file
+            write_atomically(folder / POINTER, f"{file.name}\n".encode())
+        del self._not_current[folder]
+        return file
+
+    def _add(self, folder: Path, record: Record, arrays: Mapping[str, np.ndarray] | None) -> Path:
+        """Write a new attempt, its predictions first."""
+        name = f"attempt-{1 + max(_numbers(folder), default=0)}"
+        if arrays:
+            data, sha256 = answers.pack(arrays)
+            record = record.model_copy(update={"answers": sha256})
+            write_atomically(folder / f"{name}.npz", data)
+        write_atomically(folder / f"{name}.json", (record.model_dump_json(indent=1) + "\n").encode())
         return folder / f"{name}.json"
 
     def attempts(self, record: Record) -> dict[str, Record]:

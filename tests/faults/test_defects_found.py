@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import factories
 import pytest
 import tiny
 
@@ -103,3 +104,26 @@ print("report")
     environment = {**os.environ, fault_library.PRELOADED: str(library), "LD_PRELOAD": str(library)}
     done = subprocess.run([sys.executable, "-c", lines], env=environment, capture_output=True, text=True)
     assert done.stdout == "report\n", done.stderr
+
+
+@pytest.mark.parametrize("fails", ["current", "attempt-1.json"])
+def test_a_disk_that_fails_once_leaves_one_attempt(fails, tmp_path, monkeypatch):
+    """What is written and only not pointed to is not written a second time; what is not written is."""
+    from bench.record import store as stores
+
+    write, failed = stores.write_atomically, []
+
+    def once(path, data):
+        if path.name == fails and not failed:
+            failed.append(path)
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        write(path, data)
+
+    monkeypatch.setattr(stores, "write_atomically", once)
+    store, record = stores.Store(tmp_path), factories.record("kd")
+    with pytest.raises(OSError):
+        store.write(record)
+    path = store.write(record)
+    assert [file.name for file in path.parent.glob("attempt-*.json")] == ["attempt-1.json"]
+    assert (path.parent / "current").read_text() == "attempt-1.json\n"
+    assert store.write(record).name == "attempt-2.json"  # asked for again, it is another attempt
