@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import NoReturn
 
@@ -14,6 +15,8 @@ from bench.record.set_aside import notes_sent_to
 
 __all__ = ["app", "check", "extend", "main", "read", "run"]
 
+OF_A_DISK = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT)
+"""Errors that are told in one line also where the system names no file, as when a lock is given back."""
 INTERRUPTION = (
     "interrupted; what was finished is kept. Run the same command again: it resumes with what is missing, "
     "a long training at its last saved state"
@@ -36,9 +39,10 @@ def _run() -> NoReturn:
     except BrokenPipeError:
         sys.exit(1)
     except OSError as error:
-        if not error.filename:
+        if not error.filename and error.errno not in OF_A_DISK:
             raise
-        fail(f"{error.filename}: {error.strerror}; name another file or folder, or mend this one", BAD_INPUT)
+        where = error.filename or "the disk of the results, the cache or the reports"
+        fail(f"{where}: {error.strerror}; name another file or folder, or mend this one", BAD_INPUT)
     except ModuleNotFoundError as error:
         lacking = what_to_install(error)
         if not lacking:

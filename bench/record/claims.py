@@ -127,7 +127,10 @@ class Claims:
             with contextlib.suppress(OSError), self._guarded() as guarded:
                 self._end(key, lock, remove=guarded)
         finally:
-            lock.release()  # does nothing the second time; needed where the guard could not be opened
+            # does nothing the second time; needed where the guard could not be opened. A lock that the system does not give
+            # back ends with the process
+            with contextlib.suppress(OSError):
+                lock.release()
 
     def release_all(self) -> None:
         """Give back every claim that this object holds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import resource
 import subprocess
@@ -22,6 +23,7 @@ import fault_library
 from bench import api
 from bench.errors import CELLS_FAILED
 from bench.files import write_atomically
+from bench.record.claims import Claims
 from bench.run import recording
 
 
@@ -127,3 +129,24 @@ def test_a_disk_that_fails_once_leaves_one_attempt(fails, tmp_path, monkeypatch)
     assert [file.name for file in path.parent.glob("attempt-*.json")] == ["attempt-1.json"]
     assert (path.parent / "current").read_text() == "attempt-1.json\n"
     assert store.write(record).name == "attempt-2.json"  # asked for again, it is another attempt
+
+
+def test_a_lock_that_is_not_given_back_ends_no_run(tmp_path, monkeypatch):
+    """Some versions of the library of locks let an error of the system through."""
+    claims = Claims(tmp_path)
+    assert claims.take("a" * 64)
+    monkeypatch.setattr(fcntl, "flock", lambda *given: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error")))
+    claims.release("a" * 64)
+
+
+def test_a_disk_error_that_names_no_file_is_one_line(bench, monkeypatch, tmp_path):
+    from bench.workflows import upkeep
+
+    def broken(*given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(upkeep, "verify", broken)
+    answer = bench("store", "verify", "--results", tmp_path)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("bench: the disk of the results, the cache or the reports: No space left on device")
+    assert answer.stderr.count("\n") == 1
