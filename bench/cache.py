@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
-from bench.files import TEMPORARY, sha256_of
+from bench.files import TEMPORARY, lock_of, sha256_of
 from bench.folders import users_cache
 from bench.record.code_hash import Code, is_given
 
@@ -78,7 +76,7 @@ class Slot:
 
     def forget(self) -> None:
         """Remove it, so that it is made again when it is next wanted."""
-        with FileLock(self.folder.with_suffix(".lock")):
+        with lock_of(self.folder.with_suffix(".lock")):
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -123,7 +121,7 @@ def keep(
     """
     final = slot.folder
     final.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(final.with_suffix(".lock")):
+    with lock_of(final.with_suffix(".lock")):
         if found := damage(slot, file):
             say(f"  {slot.title}, in the cache, is damaged and made again: {found}")
         if found or not slot.is_made:

@@ -1,4 +1,4 @@
-"""Names of files, and writing them so that a reader never sees half of one."""
+"""Names of files, their locks, and writing them so that a reader never sees half of one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import re
 import tempfile
 from pathlib import Path
 
+from filelock import BaseFileLock, FileLock
+
 TEMPORARY = ".tmp-"
 """How the names of files and folders begin that are being written; a killed process leaves them."""
 
@@ -16,6 +18,14 @@ TEMPORARY = ".tmp-"
 def slug(text: str) -> str:
     """A file name for any text: letters, digits, ``-``, ``_`` and ``.``."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "x"
+
+
+_LOCKS: dict[Path, BaseFileLock] = {}
+
+
+def lock_of(file: Path) -> BaseFileLock:
+    """A lock for ``with``, one object a file and process: one that a broken disk did not give back can be taken again here."""
+    return _LOCKS.setdefault(file, FileLock(file))
 
 
 def write_atomically(path: Path, data: bytes) -> None:

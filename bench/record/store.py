@@ -16,10 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock
-
 from bench.errors import LISTED, InputError, nearest
-from bench.files import slug, write_atomically
+from bench.files import lock_of, slug, write_atomically
 from bench.record import answers
 from bench.record.cell import Cell, record_key
 from bench.record.freshness import Freshness
@@ -189,7 +187,7 @@ class Store:
         folder = self.folder(record.cell, record.point)
         folder.mkdir(parents=True, exist_ok=True)
         attempt = (record.started, record.finished, record.weights, record.status)
-        with FileLock(folder / ".lock"):
+        with lock_of(folder / ".lock"):
             written, file = self._not_current.pop(folder, (None, None))
             if file is None or written != attempt:
                 file = self._add(folder, record, arrays)

@@ -16,11 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from bench.cache import MADE, WEIGHTS
 from bench.errors import InputError
-from bench.files import TEMPORARY, sha256_of, write_atomically
+from bench.files import TEMPORARY, lock_of, sha256_of, write_atomically
 from bench.folders import NOT_FINISHED, STATES
 from bench.measure.busy_mark import trainings
 from bench.record.claims import FOLDER as CLAIMS
@@ -217,7 +215,7 @@ def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
     for folder in store.cells():
         counted = store.counted(folder)
         if counted is not None and _pointed(folder) != counted.name:
-            with FileLock(folder / ".lock"):
+            with lock_of(folder / ".lock"):
                 write_atomically(folder / POINTER, f"{counted.name}\n".encode())
             say(f"written: {folder / POINTER} names {counted.name}")
     return verify(results, cache)

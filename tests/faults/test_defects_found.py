@@ -24,6 +24,7 @@ from bench import api
 from bench.errors import CELLS_FAILED
 from bench.files import write_atomically
 from bench.record.claims import Claims
+from bench.record.store import Store
 from bench.run import recording
 
 
@@ -150,3 +151,19 @@ def test_a_disk_error_that_names_no_file_is_one_line(bench, monkeypatch, tmp_pat
     assert answer.returncode == 2
     assert answer.stderr.startswith("bench: the disk of the results, the cache or the reports: No space left on device")
     assert answer.stderr.count("\n") == 1
+
+
+def test_a_record_can_be_written_after_a_lock_that_was_not_given_back(tmp_path, monkeypatch):
+    store, record, real = Store(tmp_path), factories.record("kd"), fcntl.flock
+
+    def broken(file, operation):
+        if operation == fcntl.LOCK_UN:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", broken)
+    with pytest.raises(OSError):
+        store.write(record)
+    monkeypatch.setattr(fcntl, "flock", real)
+    path = store.write(record)
+    assert [file.name for file in path.parent.glob("attempt-*.json")] == ["attempt-1.json"]
