@@ -238,7 +238,7 @@ def check_paper(
 
 @store.command("verify", epilog="Example: python -m bench store verify --results results/reference")
 def store_verify(results: Results = Path("results/runs"), json_file: Json = None) -> int:
-    """Read all records, their predictions and the cache, and name what is broken. Exit code 1 if something is."""
+    """Find broken records, predictions and files of the cache. Exit code 1 if there are any."""
     from bench.folders import users_cache
     from bench.workflows.upkeep import verify as carry_out
 

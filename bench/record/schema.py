@@ -81,7 +81,7 @@ class Record(Part):
     train_key: str
     """hash of what determines the trained weights"""
     point: str = ""
-    """operating point of the deployed model; "" where there is one"""
+    """operating point of the deployed model; "" where there is only one"""
     status: Literal["ok", "failed", "interrupted"]
     """how the attempt ended"""
     cell: Cell
@@ -101,8 +101,8 @@ class Record(Part):
     gradient_shares: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
     """stage -> term -> part of the summed gradient norms of all weighted terms of the same optimiser, at four steps from the first on"""
     usage: dict[str, Any] = Field(default_factory=dict)
-    """what the model did with the evaluation sets: where sequences left, which experts their tokens met; and how the
-    weights of each epoch did on the rows that chose one"""
+    """what the model did with the evaluation sets: where sequences left, which experts their tokens met; and the score
+    of each epoch on the examples by which the epoch was chosen"""
     notes: tuple[str, ...] = ()
     """what the method says of this row and a reader should know"""
     faults: tuple[str, ...] = ()

@@ -96,7 +96,7 @@ def made_again(made: Sequence[str], group: Group) -> list[str]:
     for key, rows in starts_without_text(group).items():
         lines.append(
             f"- the records of {escape.markdown(', '.join(rows))} do not say which text their pre-training {key} read; a `--corpus` "
-            "in a command above is known from other rows only, so it may be another text"
+            "in a command above was taken from the records of other rows, and these may have read another text"
         )
     return lines
 

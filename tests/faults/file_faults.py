@@ -15,6 +15,8 @@ from forked import Outcome
 from kills import PHASES, Point, Unbroken, at_phases, clear
 from tiny_run import LIMIT_SECONDS, Place, finished, judge, judge_fault, left
 
+from bench.errors import NOTHING_MEASURED
+
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)
 OPERATIONS = {
     errno.ENOSPC: ("open", "write", "fsync", "mkdir", "rename"),
@@ -119,5 +121,7 @@ def _gone(name: str, known: Unbroken, work: Path, folder: str, phase: str) -> Ou
         outcome.happened = 1
         shutil.rmtree(there, ignore_errors=True)
         away.rename(there)
-    judge_fault(outcome, place, ended, CODES, {} if folder == "results" else known.facts)
+    # where the records are gone when the report is written, nothing was measured
+    codes = (*CODES, NOTHING_MEASURED) if folder == "results" else CODES
+    judge_fault(outcome, place, ended, codes, {} if folder == "results" else known.facts)
     return _after(outcome, known, place)

@@ -29,6 +29,7 @@ from bench.report.resampled import Resampled, finished
 from bench.report.tables.parts import DASH, counted, keys_of, line_of
 from bench.report.tables.registry import PAIRED, ReportData, table
 from bench.stats.multiple import holm
+from bench.stats.power import LEVEL
 
 SYSTEMS = "paired comparisons"
 """The name of the first table's files."""
@@ -197,7 +198,8 @@ def _note(found: Found) -> str:
     return (
         f"Differences in points, with 95 % intervals of a paired bootstrap over examples, and with Student's t over seeds where there "
         f"are several. The verdict is that of the test ({tests}), with p after Holm's adjustment over the {len(found)} comparisons of single "
-        f"columns; the means are a family of their own, tested with the bootstrap. The intervals are not adjusted. In a table of this length "
-        f"some intervals exclude 0 by chance: such a difference is printed as 'not significant after Holm', with its p. Minimum "
+        f"columns; the means are a family of their own, tested with the bootstrap. The intervals are not adjusted. With many comparisons "
+        f"some intervals exclude 0 by chance. An interval that excludes 0 while the adjusted p is not below {LEVEL:g} is printed as "
+        f"'{NOT_SIGNIFICANT} after Holm', with that p. Minimum "
         f"detectable difference: the true difference that four in five comparisons like these would find (the median of the column)."
     )

@@ -82,8 +82,8 @@ def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | N
     comparable = sum(line.cells[-1].text == YES for line in lines)
     note = (
         f"{comparable} of {len(lines)} pairs are comparable. A pair is a published result and one of ours, of the same method. "
-        f"It is comparable where shape, start, pre-training, settings, teacher (a paper's own teacher is paired with our row {TEACHER}) "
-        "and data agree, as far as paper and records say. "
+        "It is comparable where shape, start, pre-training, settings, teacher and data agree, as far as paper and records say. "
+        f"The scores that a paper prints for its own teacher are paired with our row {TEACHER}. "
         "Recipes and searches of hyper-parameters also differ; no column shows this."
     )
     return Frame("Published numbers and ours", columns, tuple(lines), (note,), file="published and ours", folded=True)
