@@ -92,7 +92,8 @@ def retentions(group: Group, answered: Mapping[Column, Resampled], kept: float =
         f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
         f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
         f"{UNCLEAR}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
-        "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its teacher's. These two have no verdict."
+        "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
+        "teacher's. These two have no verdict."
     )
     if any(cell.text == REFUSED for line in lines for cell in line.cells):
         note += f" {REFUSED}: not comparable, for the reason in the footnote."
