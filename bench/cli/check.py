@@ -185,6 +185,8 @@ def audit(
     from bench.audit.sheets import read_all
 
     if judge is not None:
+        if results is not None or row:
+            raise InputError("--judge and --results do not go together: audit each file with --results")
         text, body = judged(judge)
         print(text)
         write_json(json_file, body)

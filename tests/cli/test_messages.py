@@ -393,6 +393,12 @@ def test_a_part_of_a_run_that_there_is_not(bench, words, said):
     assert said in refused(bench("run", *words))
 
 
+def test_many_files_are_not_judged_by_records(bench, tmp_path):
+    assert "--judge and --results do not go together" in refused(
+        bench("audit", "--judge", tmp_path, "--results", tmp_path)
+    )
+
+
 def test_earlier_names_of_verbs_work_and_are_not_shown(bench):
     shown = bench("--help").stdout
     for name in ("teacher", "pretrain", "check-paper"):
