@@ -15,7 +15,7 @@ from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, asked_by
 from bench.plan.jobs import MAX_GROUP_SIZE
 from bench.plan.other_threads import thread_notes
-from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
+from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.rows import CheckpointRow, Row, TeacherRow
 from bench.plan.spelling import CHECKPOINT, GivenCheckpoint, MethodRow, drop_incompatible, parse_rows, typed_order
 from bench.plan.stale import stale_slots, warnings
@@ -167,6 +167,8 @@ def build(request: Request, estimated: bool = True) -> Plan:
     plan = Plan(request, tasks, artefacts, cells, notes)
     if request.teacher_outputs:
         _keep_outputs(plan)
+    if request.kernels == FAST:
+        _check_kernels(plan, numeric)
     plan.notes += [*_made_anew(plan, store), *thread_notes(plan, store)]
     plan.stale = stale_slots(plan, store.freshness)
     plan.code_warnings = warnings(plan, store.freshness)
@@ -194,6 +196,21 @@ def _keep_outputs(plan: Plan) -> None:
         plan.notes.append(
             "--teacher-outputs changes nothing here: no row reads a teacher that sees the examples as they are"
         )
+
+
+def _check_kernels(plan: Plan, numeric: Numeric) -> None:
+    """Whether the fast kernels work here.
+
+    Raises:
+        InputError: this machine or this torch has none.
+    """
+    from methods.fast_kernels import problem_here
+
+    problem = "they are for the CPU; add --device cpu" if numeric.device != "cpu" else problem_here()
+    if problem:
+        raise InputError(f"--kernels fast: {problem}")
+    if not any(planned.cell.kernels for planned in plan.cells):
+        plan.notes.append("--kernels fast changes nothing here: no row reads a teacher")
 
 
 def numeric_of(request: Request) -> Numeric:

@@ -28,6 +28,7 @@ from bench.run.failures import failure_of
 from bench.run.outcome import FailedCell, JobResult
 from bench.run.recording import failed, now, scored
 from bench.train.best_epoch import BestEpoch
+from methods.fast_kernels import FastTeacher
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
 from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
@@ -186,8 +187,10 @@ class Group:
         ]
 
     def _teacher(self, one_task: TaskData) -> nn.Module:
-        """The teacher of a task, with the file of its outputs where a student reads that."""
+        """The teacher of a task, with fast kernels or the file of its outputs where students ask for that."""
         plan = one_task.task.outputs
+        if any(cells[0].cell.kernels for cells in self.students):
+            return FastTeacher(one_task.teacher[0])
         if plan is None or not any(cells[0].cell.teacher_outputs for cells in self.students):
             return one_task.teacher[0]
         return KeptTeacher(one_task.teacher[0], opened(one_task, plan))

@@ -1,0 +1,127 @@
+"""Fast kernels of a frozen teacher: the same answers up to rounding, whatever is asked, and the usual ones elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from transformers import (
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    MobileBertConfig,
+    MobileBertForSequenceClassification,
+)
+
+from bench.data.padding import pad_batch
+from methods import fast_kernels
+from methods.families import cost
+from methods.fast_kernels import FastTeacher, ReorderedLinear, problem_here, reordered_bytes, with_fast_kernels
+from methods.packed import forward
+from methods.taps import LOGITS, hidden, pooled, scores, vectors
+
+pytestmark = pytest.mark.skipif(bool(problem_here()), reason=f"no fast kernels: {problem_here()}")
+
+TAPS = LOGITS | hidden(0, 1, 2) | scores(1, 2) | vectors(2) | pooled(2, "mean")
+NEAR = {"atol": 2e-6, "rtol": 2e-5}
+
+
+def _distilbert():
+    sizes = {"dim": 24, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "vocab_size": 60, "max_position_embeddings": 64}
+    return DistilBertForSequenceClassification(DistilBertConfig(**sizes))
+
+
+def _mobilebert():
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    own = {"embedding_size": 16, "intra_bottleneck_size": 24, "vocab_size": 60, "max_position_embeddings": 64}
+    return MobileBertForSequenceClassification(MobileBertConfig(**sizes, **own))
+
+
+FAMILIES = {"bert": lambda: tiny.classifier(seed=5), "distilbert": _distilbert, "mobilebert": _mobilebert}
+
+
+@pytest.fixture(scope="module", params=list(FAMILIES))
+def model(request):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        made = FAMILIES[request.param]()
+    made.set_attn_implementation("packed")
+    return made.eval()
+
+
+@pytest.fixture(scope="module")
+def data(teacher_folder):
+    return tiny.encoded(teacher_folder)
+
+
+def tensors(value):
+    return value if isinstance(value, tuple) else (value,)
+
+
+@settings(max_examples=25, deadline=None)
+@given(drawn=st.data())
+def test_answers_are_the_usual_ones_up_to_rounding(model, data, drawn):
+    rows = drawn.draw(st.lists(st.integers(0, len(data) - 1), min_size=1, max_size=9))
+    taps = frozenset(drawn.draw(st.sets(st.sampled_from(sorted(TAPS)), min_size=1)))
+    batch = data.batch(rows)
+    if drawn.draw(st.booleans()):
+        batch = pad_batch(batch, data, 32)
+    with torch.no_grad():
+        usual, fast = forward(model, batch, taps), forward(FastTeacher(model).eval(), batch, taps)
+    assert set(fast.values) == set(usual.values)
+    for tap in taps:
+        for ours, theirs in zip(tensors(fast[tap]), tensors(usual[tap]), strict=True):
+            torch.testing.assert_close(ours, theirs, **NEAR)
+
+
+def test_asking_for_more_changes_no_answer(model, data):
+    batch, teacher = data.batch([3, 1, 4, 15, 9]), FastTeacher(model).eval()
+    with torch.no_grad():
+        everything = forward(teacher, batch, TAPS)
+        for tap in TAPS:
+            alone = forward(teacher, batch, frozenset({tap}))
+            for one, other in zip(tensors(alone[tap]), tensors(everything[tap]), strict=True):
+                assert torch.equal(one, other), tap
+
+
+def test_dropout_and_gradients_use_the_model_itself(model, data):
+    batch, teacher = data.batch([3, 1, 4]), FastTeacher(model)
+    with torch.no_grad():
+        torch.manual_seed(1)
+        noisy = forward(teacher.train(), batch, LOGITS).logits
+        torch.manual_seed(1)
+        assert torch.equal(noisy, forward(model.train(), batch, LOGITS).logits)
+        model.eval()
+    assert forward(teacher.eval(), batch, LOGITS).logits.requires_grad
+    with torch.no_grad():
+        assert torch.equal(forward(model, batch, LOGITS).logits, forward(teacher.teacher, batch, LOGITS).logits)
+
+
+def test_the_model_keeps_its_tensors_and_its_kernels(model):
+    before = {name: (tensor.data_ptr(), tensor.clone()) for name, tensor in model.state_dict().items()}
+    fast = with_fast_kernels(model)
+    after = model.state_dict()
+    assert {name: tensor.data_ptr() for name, tensor in after.items()} == {n: at for n, (at, _) in before.items()}
+    assert all(torch.equal(after[name], tensor) for name, (_, tensor) in before.items())
+    assert model.config._attn_implementation == "packed"
+    assert not any(isinstance(part, ReorderedLinear) for part in model.modules())
+    replaced = [part for part in fast.modules() if isinstance(part, ReorderedLinear)]
+    layers = [part for layer in fast_kernels.encoder_layers(model) for part in layer.modules()]
+    linear = [part for part in layers if isinstance(part, nn.Linear)]
+    assert len(replaced) == len(linear) > 0
+    assert reordered_bytes(model) == sum(4 * part.weight.numel() for part in linear)
+    assert cost(FastTeacher(model)) == cost(model)
+
+
+def test_operators_that_are_missing_or_wrong_are_named(monkeypatch):
+    assert problem_here() == ""
+    monkeypatch.setattr(ReorderedLinear, "forward", lambda self, x: x[..., :32])
+    assert "are wrong by" in problem_here()
+
+    def missing(self, linear, activation="none"):
+        raise AttributeError("'_OpNamespace' 'mkldnn' object has no attribute '_reorder_linear_weight'")
+
+    monkeypatch.setattr(ReorderedLinear, "__init__", missing)
+    assert "no linear operators of oneDNN" in problem_here()
