@@ -28,13 +28,13 @@ from bench.run.failures import failure_of
 from bench.run.outcome import FailedCell, JobResult
 from bench.run.recording import failed, now, scored
 from bench.train.best_epoch import BestEpoch
-from methods.fast_kernels import FastTeacher
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
 from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher
 from bench.train.training_state import TrainingStates, group_by_progress
 from methods.artefacts import artefact_name
+from methods.fast_kernels import FastTeacher
 
 Made = dict[str, dict[str, Any]]
 """What a student is made from: name -> what is known of it."""
