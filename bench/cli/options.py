@@ -137,7 +137,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="exact, or fast: on a CPU, the teacher's forward passes take less time and differ in the last digits. "
+                help="exact, or fast: on a CPU, the trainings of students take less time and differ in the last digits. "
                 "Such results have keys and row names of their own.",
             ),
         ],

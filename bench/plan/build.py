@@ -168,7 +168,7 @@ def build(request: Request, estimated: bool = True) -> Plan:
     if request.teacher_outputs:
         _keep_outputs(plan)
     if request.kernels == FAST:
-        _check_kernels(plan, numeric)
+        _check_kernels(numeric)
     plan.notes += [*_made_anew(plan, store), *thread_notes(plan, store)]
     plan.stale = stale_slots(plan, store.freshness)
     plan.code_warnings = warnings(plan, store.freshness)
@@ -198,7 +198,7 @@ def _keep_outputs(plan: Plan) -> None:
         )
 
 
-def _check_kernels(plan: Plan, numeric: Numeric) -> None:
+def _check_kernels(numeric: Numeric) -> None:
     """Whether the fast kernels work here.
 
     Raises:
@@ -209,8 +209,6 @@ def _check_kernels(plan: Plan, numeric: Numeric) -> None:
     problem = "they are for the CPU; add --device cpu" if numeric.device != "cpu" else problem_here()
     if problem:
         raise InputError(f"--kernels fast: {problem}")
-    if not any(planned.cell.kernels for planned in plan.cells):
-        plan.notes.append("--kernels fast changes nothing here: no row reads a teacher")
 
 
 def numeric_of(request: Request) -> Numeric:

@@ -75,7 +75,7 @@ class Request:
     teacher_outputs_limit: float = 20.0
     """gigabytes that such a file may take, for each task"""
     kernels: str = EXACT
-    """of the teacher's forward passes while students are trained: exact, or fast ones, which round otherwise"""
+    """of the trainings of students on a CPU: exact, or fast ones, which round otherwise"""
     numbers: tuple[tuple[str, int], ...] = ()
     """of the students' recipe in the place of its own: those of :data:`NUMBERS`"""
     held_back: bool = False
@@ -122,10 +122,6 @@ class Request:
                 raise InputError(f"--{name} {value}: choose one of {', '.join(known)}")
         if not self.teacher_outputs_limit > 0:
             raise InputError(f"--teacher-outputs-limit {self.teacher_outputs_limit:g}: should be above 0 gigabytes")
-        if self.kernels == FAST and self.teacher_outputs:
-            raise InputError(
-                "--kernels fast: --teacher-outputs computes the outputs once; leave out one of the two options"
-            )
         if self.kernels == FAST and self.precision != "fp32":
             raise InputError(f"--kernels fast: goes with --precision fp32, not {self.precision}")
 

@@ -54,7 +54,7 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""
-    kernels = FAST if request.kernels == FAST and row.method.needs_teacher else ""
+    kernels = FAST if request.kernels == FAST else ""
     chosen = (BEST_EPOCH if CHECKPOINTS[request.checkpoint] else "") + with_outputs(outputs) + with_kernels(kernels)
     partners = [
         Partner(

@@ -146,7 +146,7 @@ class Cell(Frozen):
     """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the teacher's forward pass ran in
     every step"""
     kernels: str = ""
-    """``fast`` where faster kernels computed the teacher's forward passes, with other last digits; "" for the usual ones"""
+    """``fast`` where faster kernels computed the training, with other last digits; "" for the usual ones"""
 
     @property
     def row_limit(self) -> int | None:

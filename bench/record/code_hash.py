@@ -71,7 +71,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """What is made -> the definitions of the harness that make it; what it is made of is named apart, in ``Code.of``."""
 READ_OUTPUTS = ("bench.train.teacher_outputs:KeptTeacher", "bench.train.teacher_outputs:TeacherOutputs")
-FAST_KERNELS = ("methods.fast_kernels:FastTeacher",)
+FAST_KERNELS = ("methods.fast_kernels:FastLinear", "methods.fast_kernels:FastTeacher")
 BEST_EPOCH = ("bench.train.best_epoch:BestEpoch", "bench.stats.form:FORMS")
 
 
@@ -129,8 +129,8 @@ def student_code(
 
 def training_code(cell: Cell, metrics: Sequence[str] = ()) -> Code:
     """Of the student of one cell; of its scores too, where their metrics are named."""
-    teacher = (*(READ_OUTPUTS if cell.teacher_outputs else ()), *(FAST_KERNELS if cell.kernels else ()))
-    return student_code(cell.method, metrics, cell.selection is not None, optimizers_of(cell.recipe), teacher)
+    asked = (*(READ_OUTPUTS if cell.teacher_outputs else ()), *(FAST_KERNELS if cell.kernels else ()))
+    return student_code(cell.method, metrics, cell.selection is not None, optimizers_of(cell.recipe), asked)
 
 
 def scoring_code(metrics: Sequence[str]) -> Code:

@@ -139,7 +139,7 @@ def with_outputs(number_format: str) -> str:
 
 
 def with_kernels(kernels: str) -> str:
-    """Ends the label of a row whose teacher was computed by other kernels; "" for the usual ones."""
+    """Ends the label of a row whose training was computed by other kernels; "" for the usual ones."""
     return f" ({kernels} kernels)" if kernels else ""
 
 

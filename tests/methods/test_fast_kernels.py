@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import tiny
 import torch
@@ -18,7 +20,15 @@ from transformers import (
 from bench.data.padding import pad_batch
 from methods import fast_kernels
 from methods.families import cost
-from methods.fast_kernels import FastTeacher, ReorderedLinear, problem_here, reordered_bytes, with_fast_kernels
+from methods.fast_kernels import (
+    LEAST_ROWS,
+    FastLinear,
+    FastTeacher,
+    ReorderedLinear,
+    problem_here,
+    reordered_bytes,
+    with_fast_kernels,
+)
 from methods.packed import forward
 from methods.taps import LOGITS, hidden, pooled, scores, vectors
 
@@ -116,7 +126,6 @@ def test_the_model_keeps_its_tensors_and_its_kernels(model):
 
 
 def test_operators_that_are_missing_or_wrong_are_named(monkeypatch):
-    assert problem_here() == ""
     monkeypatch.setattr(ReorderedLinear, "forward", lambda self, x: x[..., :32])
     assert "are wrong by" in problem_here()
 
@@ -125,3 +134,52 @@ def test_operators_that_are_missing_or_wrong_are_named(monkeypatch):
 
     monkeypatch.setattr(ReorderedLinear, "__init__", missing)
     assert "no linear operators of oneDNN" in problem_here()
+
+
+SHAPES = st.tuples(
+    st.integers(1, 3), st.integers(LEAST_ROWS // 2, 2 * LEAST_ROWS), st.integers(1, 40), st.integers(1, 40)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(shape=SHAPES, has_bias=st.booleans(), frozen=st.sampled_from(["", "x", "weight"]), apart=st.booleans())
+def test_a_linear_layer_and_its_gradients_are_the_usual_ones_up_to_rounding(shape, has_bias, frozen, apart):
+    several, rows, width, out = shape
+    generator = torch.Generator().manual_seed(sum(shape))
+    random = lambda *size: torch.randn(*size, generator=generator)  # noqa: E731
+    x, weight, bias = (
+        random(several, width, rows).transpose(1, 2),
+        random(out, width),
+        random(out) if has_bias else None,
+    )
+    x = x if apart else x.contiguous()
+    upper = random(several, rows, out)
+    found = []
+    for kernels in (contextlib.nullcontext(), FastLinear()):
+        own = [t.clone().requires_grad_() for t in (x, weight, *((bias,) if has_bias else ()))]
+        for name, tensor in zip(("x", "weight"), own, strict=False):
+            tensor.requires_grad_(name != frozen)
+        with kernels:
+            answer = nn.functional.linear(*own)
+        answer.backward(upper)
+        found.append([answer.detach(), *(tensor.grad for tensor in own if tensor.requires_grad)])
+    for usual, fast in zip(*found, strict=True):
+        torch.testing.assert_close(fast, usual, atol=1e-4, rtol=1e-4)
+
+
+def test_only_large_layers_in_fp32_are_taken(monkeypatch):
+    taken = []
+    monkeypatch.setattr(fast_kernels._Linear, "apply", lambda x, weight, bias: taken.append(x.shape))
+    weight, bias = torch.randn(3, 4), torch.randn(3)
+    with FastLinear():
+        nn.functional.linear(torch.randn(LEAST_ROWS - 1, 4), weight, bias)
+        nn.functional.linear(torch.randn(LEAST_ROWS, 4).double(), weight.double())
+        nn.functional.linear(torch.randn(LEAST_ROWS, 4).bfloat16(), weight.bfloat16())
+        with torch.autocast("cpu", torch.bfloat16):
+            nn.functional.linear(torch.randn(LEAST_ROWS, 4), weight)
+        assert taken == []
+        nn.functional.linear(torch.randn(LEAST_ROWS, 4), weight, bias)
+        nn.Linear(4, 3)(torch.randn(2, LEAST_ROWS, 4))
+    assert len(taken) == 2
+    nn.functional.linear(torch.randn(LEAST_ROWS, 4), weight)
+    assert len(taken) == 2, "outside nothing is taken"

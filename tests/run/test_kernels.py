@@ -30,8 +30,8 @@ def test_fast_kernels_have_rows_and_keys_of_their_own(bench, typed, tmp_path):
         assert done.returncode == 0, done.stderr
     found = by_row(tmp_path / "r")
     fast = {label: record for label, record in found.items() if record.cell.kernels}
-    assert {label.split(":")[0] for label in fast} == {"kd", "tinybert"}, "finetune has no teacher"
-    assert len(found) == 5
+    assert {label.split(":")[0] for label in fast} == {"finetune", "kd", "tinybert"}
+    assert len(found) == 6
     for label, record in fast.items():
         assert label.endswith(" (fast kernels)")
         plain = found[label.removesuffix(" (fast kernels)")]
@@ -55,7 +55,6 @@ def test_fast_kernels_have_rows_and_keys_of_their_own(bench, typed, tmp_path):
     [
         (("--kernels", "quick"), "--kernels quick: choose one of exact, fast"),
         (("--kernels", "fast", "--precision", "bf16"), "goes with --precision fp32"),
-        (("--kernels", "fast", "--teacher-outputs", "fp32"), "leave out one of the two"),
     ],
 )
 def test_what_does_not_go_together_is_bad_input(bench, typed, words, why):
@@ -73,7 +72,16 @@ def test_a_machine_without_them_is_said_before_anything_is_trained(bench, typed,
     assert "--kernels fast: this torch has no linear operators" in done.stderr
 
 
-def test_it_is_said_where_no_row_has_a_teacher(bench, typed):
-    done = bench("plan", *typed[1:-4], "--methods", f"finetune:{SMALL}", "--kernels", "fast")
-    assert done.returncode == 0
-    assert "--kernels fast changes nothing here" in done.stdout + done.stderr
+def test_they_go_together_with_kept_outputs(bench, typed, tmp_path):
+    words = ("--kernels", "fast", "--teacher-outputs", "fp32")
+    done = bench(*typed, "--methods", f"kd:{SMALL}", *words)
+    assert done.returncode == 0, done.stderr
+    (record,) = by_row(tmp_path / "r").values()
+    assert record.cell.label.endswith(" (fp32 outputs) (fast kernels)")
+    assert (record.cell.kernels, record.cell.teacher_outputs) == ("fast", "fp32")
+    (report,) = (tmp_path / "p").glob("*/*/README.md")
+    text = report.read_text()
+    assert "--teacher-outputs fp32 --kernels fast" in text
+    assert "--methods kd:ffn=24:heads=4:hidden=12:layers=2:start=random --tasks" in text, (
+        "typed without the words in brackets"
+    )
