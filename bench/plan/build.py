@@ -17,12 +17,12 @@ from bench.plan.jobs import MAX_GROUP_SIZE
 from bench.plan.other_threads import thread_notes
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.rows import CheckpointRow, Row, TeacherRow
-from bench.plan.spelling import CHECKPOINT, GivenCheckpoint, MethodRow, drop_incompatible, parse_rows, typed_order
+from bench.plan.spelling import GivenCheckpoint, MethodRow, drop_incompatible, parse_rows, typed_order
 from bench.plan.stale import stale_slots, warnings
 from bench.plan.student_cells import asks_ensemble, multitask, student_cells, with_stages
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
 from bench.plan.teacher_outputs import outputs_of
-from bench.record.cell import TEACHER, Cell, Numeric, train_key
+from bench.record.cell import CHECKPOINT, TEACHER, Cell, Numeric, train_key
 from bench.record.freshness import STALE
 from bench.record.keys import digest
 from bench.record.schema import Record

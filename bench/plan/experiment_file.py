@@ -37,7 +37,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bench.data.tasks import expand
 from bench.errors import InputError, unknown
 from bench.plan.request import NUMBERS
-from bench.plan.spelling import ALL, CHECKPOINT, MethodRow, parse_methods, parse_one
+from bench.plan.spelling import ALL, MethodRow, parse_methods, parse_one
+from bench.record.cell import CHECKPOINT
 from bench.user_files import toml_of
 
 

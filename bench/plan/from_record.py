@@ -10,8 +10,8 @@ from typing import Any
 
 import methods
 from bench.plan.request import EXACT, NUMBERS, OPTION_OF, Request
-from bench.plan.spelling import CHECKPOINT, PACE, defaults, spell
-from bench.record.cell import TEACHER, Cell
+from bench.plan.spelling import PACE, defaults, spell
+from bench.record.cell import CHECKPOINT, TEACHER, Cell
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import data_facts

@@ -10,6 +10,8 @@ from bench.record.keys import SCHEMA, digest
 
 TEACHER = "teacher"
 """The reserved name of the row that the others are compared with."""
+CHECKPOINT = "checkpoint"
+"""The reserved name of rows that are finished classifiers: ``checkpoint:FOLDER``."""
 
 
 class Frozen(BaseModel):

@@ -13,8 +13,8 @@ from bench.plan.build import Plan, Planned, build
 from bench.plan.from_record import request_of, spelling_of
 from bench.plan.request import EXACT, Request
 from bench.plan.show import state
-from bench.plan.spelling import CHECKPOINT, parse_rows
-from bench.record.cell import TEACHER, Cell, record_key
+from bench.plan.spelling import parse_rows
+from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key
 from bench.record.code_hash import KINDS, code_of
 from bench.record.differences import Difference, differences
 from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, other_version
