@@ -39,14 +39,14 @@ def problem_here() -> str:
             torch.manual_seed(0)
             linear, x_TX = nn.Linear(64, 32), torch.randn(1, 8, 64)
             usual, weight = linear(x_TX), linear.weight
-            fast = [ReorderedLinear(linear)(x_TX), _multiplied(x_TX, weight, linear.bias)]
+            fast = [ReorderedLinear(linear)(x_TX), multiplied(x_TX, weight, linear.bias)]
             wrong = max((usual - answer).abs().max().item() for answer in fast)
     except (AttributeError, NotImplementedError, RuntimeError) as error:
         return f"this torch has no linear operators of oneDNN ({str(error).splitlines()[0]})"
     return "" if wrong < TOLERANCE else f"the linear operators of oneDNN are wrong by {wrong:.2g} here"
 
 
-def _multiplied(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
+def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
     """[..., in], [out, in] -> [..., out]: a linear layer by oneDNN, with ``none`` or the exact ``gelu`` after it."""
     algorithm = "none" if activation == "gelu" else ""  # of gelu: without the approximation by tanh
     answer: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], algorithm)
@@ -72,7 +72,7 @@ class ReorderedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out]"""
-        return _multiplied(x, self._weight, self._bias, self._activation)
+        return multiplied(x, self._weight, self._bias, self._activation)
 
 
 def frozen_attention(
@@ -194,7 +194,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _multiplied(x.contiguous(), weight, bias)
+        return multiplied(x.contiguous(), weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -202,8 +202,8 @@ class _Linear(torch.autograd.Function):
         of_x, of_weight, of_bias = ctx.needs_input_grad
         gradient_TO = gradients[0].reshape(-1, weight.size(0))
         return (
-            _multiplied(gradient_TO, weight.t().contiguous(), None).view_as(x) if of_x else None,
-            _multiplied(gradient_TO.t().contiguous(), x.reshape(-1, x.size(-1)).t().contiguous(), None)
+            multiplied(gradient_TO, weight.t().contiguous(), None).view_as(x) if of_x else None,
+            multiplied(gradient_TO.t().contiguous(), x.reshape(-1, x.size(-1)).t().contiguous(), None)
             if of_weight
             else None,
             gradient_TO.sum(0) if of_bias else None,

@@ -121,10 +121,11 @@ class JobDurations:
     """The estimated seconds of jobs."""
 
     def __init__(self, plan: Plan) -> None:
-        from bench.plan.estimate import StudentCosts, rate_of
+        from bench.plan.estimate import StudentCosts, rate_of, rate_of_students
 
         self.plan = plan
         self._rate, self._students = rate_of(plan.request), StudentCosts()
+        self._rate_of_students = rate_of_students(plan.request)
         self._tasks = {task.task.name: task for task in plan.tasks}
         self._cells = {record_key(planned.cell): planned for planned in plan.cells}
 
@@ -144,7 +145,7 @@ class JobDurations:
         cells = [self._cells[key] for key in job.cells]
         tasks = [self._tasks[name] for name in dict.fromkeys(name for planned in cells for name in planned.cell.tasks)]
         flops = sum(own_flops(planned, self._tasks[planned.cell.tasks[0]], self._students) for planned in cells)
-        return (flops + sum(shared_flops(task, cells) for task in tasks)) / self._rate
+        return (flops + sum(shared_flops(task, cells) for task in tasks)) / self._rate_of_students
 
 
 def makespan(jobs: Sequence[Job], seconds: Mapping[str, float], at_once: int) -> float:
