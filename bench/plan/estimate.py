@@ -64,7 +64,7 @@ def rate_of(request: Request) -> float:
 
 
 def rate_of_students(request: Request) -> float:
-    """The same of trainings of students, which other kernels may compute."""
+    """The same of trainings of students, on text too, which other kernels may compute."""
     rate = rate_of(request)
     if request.kernels != FAST:
         return rate
@@ -97,7 +97,7 @@ def estimate(plan: Plan) -> list[Part]:
         if todo := _todo(plan, task):
             parts += _of_task(plan, task, todo, rate, students)
     shared = [entry for entry in needed_artefacts(plan) if entry.task is None and not plan.is_there(entry.slot)]
-    return [*(artefact_cost(plan, entry, rate) for entry in shared), *parts]
+    return [*(artefact_cost(plan, entry) for entry in shared), *parts]
 
 
 def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
@@ -147,7 +147,7 @@ def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, s
     if task.outputs is not None and not plan.is_there(task.outputs.slot) and any(p.cell.teacher_outputs for p in todo):
         parts.append(Part(task.outputs.slot.title, outputs_flops(task) / rate, task.outputs.disk_bytes))
     own = (entry for entry in asked if entry.is_kept and entry.task is not None)
-    parts += [artefact_cost(plan, entry, rate) for entry in own if not plan.is_there(entry.slot)]
+    parts += [artefact_cost(plan, entry) for entry in own if not plan.is_there(entry.slot)]
     return [*parts, _of_cells(plan, task, todo, students)]
 
 
@@ -221,7 +221,7 @@ def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], students: Stu
     return Part(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", seconds, disk)
 
 
-def artefact_cost(plan: Plan, entry: ArtefactPlan, rate: float) -> Part:
+def artefact_cost(plan: Plan, entry: ArtefactPlan) -> Part:
     """One artefact: what it trains on text with its teacher, and what it reads, forwards and backwards."""
     flops, weights = 0.0, 0
     if entry.text is not None:
@@ -235,6 +235,7 @@ def artefact_cost(plan: Plan, entry: ArtefactPlan, rate: float) -> Part:
             flops += 3 * passes(teacher, entry.own_tokens / length, length)
     if entry.task is not None and entry.reads_rows:
         flops += 3 * passes(_teacher_cost(entry.task), len(entry.task.train), entry.task.mean_tokens)
+    rate = rate_of_students(plan.request) if entry.kernels else rate_of(plan.request)
     return Part(entry.title, flops / rate, 4 * weights, from_text=bool(entry.stages))
 
 

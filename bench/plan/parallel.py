@@ -133,7 +133,7 @@ class JobDurations:
         from bench.plan.estimate import artefact_cost, augmentation_flops, outputs_flops, teacher_flops
 
         if job.kind == ARTEFACT:
-            return artefact_cost(self.plan, self.plan.artefacts.kept[job.key], self._rate).seconds
+            return artefact_cost(self.plan, self.plan.artefacts.kept[job.key]).seconds
         made = {TEACHER: teacher_flops, AUGMENTATION: augmentation_flops, OUTPUTS: outputs_flops}
         if job.kind in made:
             return made[job.kind](self._tasks[job.task]) / self._rate

@@ -75,7 +75,7 @@ class Request:
     teacher_outputs_limit: float = 20.0
     """gigabytes that such a file may take, for each task"""
     kernels: str = EXACT
-    """of the trainings of students on a CPU: exact, or fast ones, which round otherwise"""
+    """of the trainings of students on a CPU, on tasks and on text: exact, or fast ones, which round otherwise"""
     numbers: tuple[tuple[str, int], ...] = ()
     """of the students' recipe in the place of its own: those of :data:`NUMBERS`"""
     held_back: bool = False
