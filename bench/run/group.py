@@ -27,7 +27,7 @@ from bench.record.task_facts import several_tasks
 from bench.run.export import export_student
 from bench.run.failures import failure_of
 from bench.run.outcome import FailedCell, JobResult
-from bench.run.recording import failed, now, scored
+from bench.run.recording import Shipped, failed, now, scored
 from bench.train.best_epoch import BestEpoch
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
 from bench.train.numerics import RandomState
@@ -238,9 +238,8 @@ class Group:
                 others = several_tasks(", ".join(setup.tasks))
                 notes = (*(note for note in notes if note != others), others)
             for point, model in points.items():
-                record, arrays = scored(
-                    planned.cell, model, one_task, self.started, trainer.log, teacher, point, trainer.student.model
-                )
+                shipped = Shipped(model, point, trainer.log, trainer.student.model, teacher)
+                record, arrays = scored(planned.cell, shipped, one_task, self.started)
                 record = record.model_copy(
                     update={
                         "terms": trainer.log.terms,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,57 +35,47 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def scored(
-    cell: Cell,
-    model: nn.Module,
-    task_data: TaskData,
-    started: str,
-    log: TrainLog | None,
-    teacher: Any,
-    point: str = "",
-    trained: nn.Module | None = None,
-) -> tuple[Record, dict[str, np.ndarray]]:
+@dataclass(frozen=True)
+class Shipped:
+    """A model as it is scored, and the training that it comes from."""
+
+    model: nn.Module
+    point: str = ""
+    """its operating point, where a training ships several"""
+    log: TrainLog | None = None
+    """None where it was trained elsewhere"""
+    trained: nn.Module | None = None
+    """the model that was trained, where another one is shipped"""
+    teacher: nn.Module | None = None
+
+    def cost(self) -> TrainCost | None:
+        """Of its training."""
+        if self.log is None:
+            return None
+        return _cost(self.log, self.model if self.trained is None else self.trained, self.model, self.teacher)
+
+
+def scored(cell: Cell, shipped: Shipped, task_data: TaskData, started: str) -> tuple[Record, dict[str, np.ndarray]]:
     """Predictions on every evaluation set, scores, sizes and cost of one deployed model; and the raw arrays."""
-    task = task_data.task
-    arrays: dict[str, np.ndarray] = {}
-    scores: dict[str, dict[str, float]] = {}
-    predicted = []
-    for name, encoded in task_data.evaluation.items():
-        logits = predict(model, encoded, task_data.numerics)
-        split = task.evaluation[name]
-        _check_shapes(task.task, name, logits, split.labels)
-        arrays[f"logits.{name}"] = logits
-        arrays[f"examples.{name}"] = split.example_hashes()
-        if split.labels is None:
-            predicted.append(name)
-        else:
-            arrays[f"labels.{name}"] = split.labels
-            scores[name] = score(logits, split.labels, task.task.metrics)
+    task, model = task_data.task, shipped.model
+    arrays, scores = _answered(model, task_data)
     usage = observed(model)
     sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
     if average := usage.pop("cost", None):
         sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
-    faults = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
-    for line in faults:
-        task_data.progress.say(f"suspect: {task.task.name}, {cell.label}, seed {cell.seed}: {line}")
-    for name, logits in ((name, arrays[f"logits.{name}"]) for name in scores):
-        suspect = suspicions(logits, arrays[f"labels.{name}"], task.task.labels, task.task.metrics[0])
-        for suspicion in suspect:
-            task_data.progress.say(f"suspect: {task.task.name} {name}, {cell.label}, seed {cell.seed}: {suspicion}")
-        faults += faults_of_answers(name, suspect, cell.method == TEACHER)
     record = Record(
-        key=record_key(cell, point),
+        key=record_key(cell, shipped.point),
         train_key=train_key(cell),
-        point=point,
+        point=shipped.point,
         status="ok",
         cell=cell,
         task=facts_of(task.task),
         scores=scores,
-        predicted=tuple(predicted),
+        predicted=tuple(name for name in task_data.evaluation if name not in scores),
         sizes=sized,
         usage=usage,
-        faults=tuple(faults),
-        train=None if log is None else _cost(log, model if trained is None else trained, model, teacher),
+        faults=tuple(_faults(cell, shipped.log, arrays, scores, task_data)),
+        train=shipped.cost(),
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: _computed_by(cell, task.task.metrics).as_dict()},
         env=environment(str(task_data.numerics.device)),
@@ -92,6 +83,39 @@ def scored(
         finished=now(),
     )
     return record, arrays
+
+
+def _answered(model: nn.Module, task_data: TaskData) -> tuple[dict[str, np.ndarray], dict[str, dict[str, float]]]:
+    """The raw arrays of every evaluation set, and the scores of those with public labels."""
+    task = task_data.task
+    arrays: dict[str, np.ndarray] = {}
+    scores: dict[str, dict[str, float]] = {}
+    for name, encoded in task_data.evaluation.items():
+        logits = predict(model, encoded, task_data.numerics)
+        split = task.evaluation[name]
+        _check_shapes(task.task, name, logits, split.labels)
+        arrays[f"logits.{name}"] = logits
+        arrays[f"examples.{name}"] = split.example_hashes()
+        if split.labels is not None:
+            arrays[f"labels.{name}"] = split.labels
+            scores[name] = score(logits, split.labels, task.task.metrics)
+    return arrays, scores
+
+
+def _faults(
+    cell: Cell, log: TrainLog | None, arrays: Mapping[str, np.ndarray], scored: Iterable[str], task_data: TaskData
+) -> list[str]:
+    """What is suspect of a training and of its answers; said as it is found."""
+    task = task_data.task.task
+    found = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
+    for line in found:
+        task_data.progress.say(f"suspect: {task.name}, {cell.label}, seed {cell.seed}: {line}")
+    for name in scored:
+        suspect = suspicions(arrays[f"logits.{name}"], arrays[f"labels.{name}"], task.labels, task.metrics[0])
+        for suspicion in suspect:
+            task_data.progress.say(f"suspect: {task.name} {name}, {cell.label}, seed {cell.seed}: {suspicion}")
+        found += faults_of_answers(name, suspect, cell.method == TEACHER)
+    return found
 
 
 def _check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray | None) -> None:

@@ -20,7 +20,7 @@ from bench.record.cell import record_key
 from bench.run.failures import failure_of
 from bench.run.group import Group, checked
 from bench.run.outcome import JobResult
-from bench.run.recording import failed, now, scored
+from bench.run.recording import Shipped, failed, now, scored
 from bench.train.numerics import Numerics
 from bench.train.student_trainer import TrainLog
 
@@ -114,7 +114,7 @@ class JobRunner:
     def _score_teacher(planned: Planned, task_data: TaskData, started: str, answer: JobResult) -> None:
         model, made = task_data.teacher
         log = TrainLog(**made["train"]) if "train" in made else None
-        record, arrays = scored(planned.cell, model, _read_as_tuned(task_data), started, log, None)
+        record, arrays = scored(planned.cell, Shipped(model, log=log), _read_as_tuned(task_data), started)
         noted = {
             "terms": log.terms if log else {},
             "gradient_norms": log.gradient_norms if log else {},
@@ -129,7 +129,7 @@ class JobRunner:
         """Read with its own tokenizer."""
         own = TaskData(replace(task_data.task, checkpoint=checkpoint), task_data.numerics, task_data.progress)
         model = base_model(checkpoint, task_data.task.task.num_labels)
-        record, arrays = scored(planned.cell, model, own, started, None, None)
+        record, arrays = scored(planned.cell, Shipped(model), own, started)
         answer.records.append((record.model_copy(update={"notes": (NOT_OURS,)}), arrays))
 
 
