@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import shutil
@@ -131,9 +132,9 @@ def mutated(body: Any, rng: random.Random) -> Any:
                 if action < 0.2:
                     del place[key]
                 elif action < 0.3 and isinstance(place, dict):
-                    place[f"{key}x"] = place[key]
+                    place[f"{key}x"] = copy.deepcopy(place[key])
                 else:
-                    place[key] = rng.choice(VALUES)
+                    place[key] = copy.deepcopy(rng.choice(VALUES))  # the next place may lie in it
                 break
             place = place[key]
     return body
