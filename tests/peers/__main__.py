@@ -57,7 +57,7 @@ def main() -> int:
 
     torch.set_num_threads(1)
     from contestants import OtherWork, chosen
-    from records import OtherMeasurement, default_path
+    from peer_record import OtherMeasurement, default_path
 
     from bench.errors import InputError
     from bench.progress import quiet
@@ -79,7 +79,7 @@ def main() -> int:
 def _measured(asked: argparse.Namespace, contestants: Any, path: Path, folder: Path) -> Any:
     """The record, with all that was asked for, or with what there was when somebody pressed Ctrl-C."""
     import session
-    from records import begun, opened, write
+    from peer_record import begun, opened, write
     from work import BATCH, MAX_LENGTH, SIZES, examples
 
     data, words = examples(asked.data, asked.rows, asked.seed)
@@ -112,7 +112,7 @@ def _shown(record: Any, older: Path | None, path: Path) -> int:
     import json
 
     from figures import comparison, figures, table
-    from records import rounds_of, write
+    from peer_record import rounds_of, write
 
     if not rounds_of(record):
         return 1

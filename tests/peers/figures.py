@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from inside import USEFUL, outside
-from records import Record, rounds_of
+from peer_record import Record, rounds_of
 
 from bench.stats.ratios import ratio
 
@@ -67,24 +67,18 @@ def _ratio(reference: Sequence[float], own: Sequence[float]) -> dict[str, Any]:
     return {"median": statistics.median(ratios), "low": None, "high": None, "rounds": len(own)} if ratios else {}
 
 
-def bootstrapped(statistic: Callable[[np.random.Generator], float], draws: int = DRAWS) -> tuple[float, float]:
-    """A percentile interval of something computed from resampled values."""
-    rng = np.random.default_rng(0)
-    drawn = [statistic(rng) for _ in range(draws)]
+def interval(drawn: Sequence[float]) -> tuple[float, float]:
+    """The percentile interval of something computed from resampled values many times."""
     low, high = np.quantile(drawn, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     return float(low), float(high)
 
 
 def _ratio_of_sums(reference: Sequence[float], own: Sequence[float]) -> dict[str, Any]:
     """All time over all time, with the shares of the gradient; rounds are resampled."""
-    both = np.array([reference, own])
-
-    def of(rng: np.random.Generator) -> float:
-        sums = both[:, rng.integers(0, both.shape[1], both.shape[1])].sum(1)
-        return float(sums[0] / sums[1])
-
-    low, high = bootstrapped(of)
-    return {"ratio": float(both[0].sum() / both[1].sum()), "low": low, "high": high, "rounds": len(own)}
+    theirs_N, ours_N = np.array(reference), np.array(own)
+    chosen_RN = np.random.default_rng(0).integers(0, len(own), (DRAWS, len(own)))
+    low, high = interval(theirs_N[chosen_RN].sum(1) / ours_N[chosen_RN].sum(1))
+    return {"ratio": float(theirs_N.sum() / ours_N.sum()), "low": low, "high": high, "rounds": len(own)}
 
 
 def _over_epochs(peer: str, record: Record) -> dict[str, Any]:
@@ -116,8 +110,8 @@ def _utilisation(rounds: Sequence[dict[str, Any]], contestants: dict[str, Any]) 
 
 
 def _inside(steps: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """Medians over the steps that measure no shares of the gradient."""
-    plain = [step for step in steps if not step["measures_shares"]]
+    """Medians over the steps that measure no shares of the gradient, where there are any."""
+    plain = [step for step in steps if not step["measures_shares"]] or steps
     parts = {part: statistics.median(step.get(part, 0.0) / step["whole"] for step in plain) for part in USEFUL}
     return {"steps": len(plain), "outside": statistics.median(map(outside, plain)), **parts}
 

@@ -15,6 +15,7 @@ Stages on unlabelled text, which a grid does once for each shape, are on neither
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,10 +24,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from figures import bootstrapped
+from figures import interval
 from our_loop import kept_teacher, run
 from padded import OUTPUTS, Rows, body_of, padded_batch
-from records import now
+from peer_record import now
 from transformers import BertModel
 from turns import Turns
 from work import BATCH, Work
@@ -48,6 +49,7 @@ METHODS = {
         "minilm:layers=2:hidden=32:heads=4:ffn=64",
     ),
 }
+DRAWS = 1000
 SERIES = ("preparation", "counted")
 WITH_SHARES = ", with shares"
 """Ends the name of a student's steps that measure shares of the gradient."""
@@ -206,29 +208,24 @@ def estimate(parts: Mapping[str, Any], work: Work, asked: Asked) -> dict[str, An
     plan = {row.spelling: _scheduled(row, work, asked) for row in map(parse_one, parts["methods"])}
 
     def sums(rng: np.random.Generator | None) -> dict[str, float]:
+        @functools.cache
         def of(side: str, what: str) -> float:
             values = np.asarray(_measured(parts, side, what))
             return float(np.median(values if rng is None else rng.choice(values, len(values))))
 
         return {
+            "peers": _peers(plan, of),
             "ours": _ours(plan, "live", of),
             "ours, kept": _ours(plan, "kept", of) + asked.rows * of("writing", ""),
-            "peers": _peers(plan, of),
         }
 
-    found: dict[str, Any] = {"rows": asked.rows, "epochs": asked.epochs, "seconds": sums(None)}
-    drawn: list[dict[str, float]] = []
-
-    def ratio_of(name: str) -> dict[str, Any]:
-        def one(rng: np.random.Generator) -> float:
-            drawn.append(sums(rng))
-            return drawn[-1]["peers"] / drawn[-1][name]
-
-        low, high = bootstrapped(one, 1000)
-        return {"ratio": found["seconds"]["peers"] / found["seconds"][name], "low": low, "high": high}
-
-    found["over_peers"] = {name: ratio_of(name) for name in ("ours", "ours, kept")}
-    return found
+    seconds, rng = sums(None), np.random.default_rng(0)
+    drawn = [sums(rng) for _ in range(DRAWS)]
+    over = {}
+    for name in ("ours", "ours, kept"):
+        low, high = interval([one["peers"] / one[name] for one in drawn])
+        over[name] = {"ratio": seconds["peers"] / seconds[name], "low": low, "high": high}
+    return {"rows": asked.rows, "epochs": asked.epochs, "seconds": seconds, "over_peers": over}
 
 
 def _measured(parts: Mapping[str, Any], side: str, what: str) -> Any:

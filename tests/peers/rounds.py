@@ -11,7 +11,7 @@ from typing import Any
 from contestants import Contestant
 from our_loop import share_steps
 from peak import MatrixProducts, UsefulFlops
-from records import Record, now, rounds_of
+from peer_record import Record, now, rounds_of
 from turns import Turns
 from work import Work
 

@@ -11,12 +11,15 @@ import grid
 import real_grid
 import rounds
 from contestants import Contestant, first_losses
-from inside import SHARES, steps_by_part
+from inside import steps_by_part
 from our_loop import share_steps
-from records import Record, rounds_of
+from peer_record import Record, rounds_of
 from work import BATCH, Work, work_of
 
 from bench.data.encoding import Encoded
+
+LONG = 64
+"""Steps of a training of which few measure shares of the gradient."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,11 @@ class Session:
         """Time the parts of some of our steps."""
         if not steps or self.record.get("inside"):
             return
-        work = self.work(rounds.epochs_for(steps, len(self.data), BATCH), "inside")
+        work = self.work(rounds.epochs_for(max(steps, LONG), len(self.data), BATCH), "inside")
         shares = share_steps(len(work.batches))
         found = steps_by_part(work, steps, lambda number, total: self.say(f"inside our step: {number} of {total}"))
         self.record["inside"] = [
-            {**step, "measures_shares": number + 1 in shares or step[SHARES] > 0.5 * step["whole"]}
-            for number, step in enumerate(found)
+            {**step, "measures_shares": number + rounds.FIRST in shares} for number, step in enumerate(found)
         ]
         self.save()
 

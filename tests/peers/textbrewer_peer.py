@@ -2,7 +2,7 @@
 
 A turn ends where its loop asks for the next batch, so it has everything that the loop does between two steps. Its losses
 are its own. Its design has one projection for each match, five in all, which begin with the same numbers here; that is some
-0.7 million parameters more for the optimiser, less than a thousandth of a step's work.
+1 million parameters more for the optimiser, less than a thousandth of a step's work.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def generated(rows: int, seed: int) -> Encoded:
     rng = np.random.default_rng(seed)
     places = np.linspace(0, 1, len(MRPC_LENGTHS))
     lengths = np.interp(rng.random(rows), places, MRPC_LENGTHS).round().astype(int)
-    tokens = [np.array([101, *rng.integers(1000, 30000, n - 3), 102, 102]) for n in lengths]
+    tokens = [np.array([101, *rng.integers(1000, 30000, n - 2), 102]) for n in lengths]
     for row in tokens:
         row[len(row) // 2] = 102
     segments = [(np.arange(len(row)) > len(row) // 2).astype(np.int64) for row in tokens]
