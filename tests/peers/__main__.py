@@ -103,8 +103,9 @@ def _measured(asked: argparse.Namespace, contestants: Any, path: Path, folder: P
         todo.inside(asked.inside)
         todo.grid(asked)
         todo.real_grid(asked.real_grid)
+        todo.memory()
     except KeyboardInterrupt:
-        say(f"stopped; what was measured is in {path}; the same command goes on")
+        say(f"stopped; the rounds so far are in {path}; the same command goes on")
     return record
 
 
@@ -122,8 +123,11 @@ def _shown(record: Any, older: Path | None, path: Path) -> int:
     print(f"written to {path}")
     if older is None:
         return 0
-    text, slower = comparison(json.loads(older.read_text()), record)
+    before = json.loads(older.read_text())
+    text, slower = comparison(before, record)
     print(f"\nCompared with {older}:\n\n{text}")
+    if before["settings"] != record["settings"]:
+        print("Their settings differ (size, data or seed), so this says nothing of a change of the code.")
     if slower:
         print(f"slower than before, compared with a peer: {', '.join(slower)}")
     return 1 if slower else 0

@@ -34,6 +34,8 @@ def figures(record: Record) -> dict[str, Any]:
     if best is not None and "ours" in contestants:
         plain = [one["seconds"] for one in rounds if not one["measures_shares"]]
         found["over_best_without_shares"] = _ratio([s[best] for s in plain], [s["ours"] for s in plain])
+        worked = [one["cpu_seconds"] for one in rounds]
+        found["over_best_by_cpu"] = _ratio([w[best] for w in worked], [w["ours"] for w in worked])
         found["over_best_by_sums"] = _ratio_of_sums(seconds[best], seconds["ours"])
     if grouped := [name for name, one in contestants.items() if not one["same_batches"]]:
         found["over_by_whole_epochs"] = {peer: _over_epochs(peer, record) for peer in grouped}
@@ -140,11 +142,12 @@ def table(record: Record, found: dict[str, Any]) -> str:
     if "over_best_by_sums" in found:
         lines.append(
             f"`ours` over `{found['best_peer']}`: {text_of(found['over_best_without_shares'])} without the steps that "
-            f"measure shares of the gradient, {text_of(found['over_best_by_sums'])} by sums of time."
+            f"measure shares of the gradient, {text_of(found['over_best_by_sums'])} by sums of time, "
+            f"{text_of(found['over_best_by_cpu'])} by the processor's time."
         )
     for peer, over in found.get("over_by_whole_epochs", {}).items():
-        each = ", ".join(f"`{name}` {text_of(one)}" for name, one in over.items())
-        lines.append(f"Over `{peer}`, by whole epochs of the same examples: {each}.")
+        each = ", ".join(f"`{name}` {text_of(one)}" for name, one in over.items() if one)
+        lines.append(f"Over `{peer}`, by whole epochs of the same examples: {each or 'none was timed whole'}.")
     if "inside" in found:
         parts = ", ".join(f"{part} {found['inside'][part]:.1%}" for part in USEFUL)
         lines.append(f"Inside our step: {parts}; outside these {found['inside']['outside']:.1%}.")
@@ -157,8 +160,8 @@ def _computed(found: Mapping[str, Any]) -> str:
     seconds, over = found["seconds"], found["over_peers"]
     each = "; ".join(f"{name} {seconds[name]:.0f} s, {text_of(over[name])}" for name in over)
     return (
-        f"Grid of {found['rows']} rows and {found['epochs']} epochs, computed from parts: peers {seconds['peers']:.0f} s; "
-        f"{each}."
+        f"Grid of {found['rows']} rows and {found['epochs']} epochs, computed from parts: "
+        f"peers {seconds['peers']:.0f} s; {each}."
     )
 
 
@@ -171,8 +174,8 @@ def _really_run(found: Mapping[str, Any]) -> str:
         if name != "peers"
     )
     return (
-        f"Grid of {len(found['students'])} students, {found['rows']} rows and {found['epochs']} epochs, really run: peers "
-        f"{statistics.median(seconds['peers']):.1f} s; {each}."
+        f"Grid of {len(found['students'])} students, {found['rows']} rows and {found['epochs']} epochs, really run: "
+        f"peers {statistics.median(seconds['peers']):.1f} s; {each}."
     )
 
 

@@ -2,13 +2,13 @@
 
 The parts are measured in the same rounds; the sums are computed from their medians:
 
-- **ours**: the product's loop with all methods as one group, over the same batches. Of each step it gives the seconds of
-  each student, of the teacher's pass that they share, and of the rest. A stage counts its plain steps, and four steps that
-  measure shares of the gradient.
+- **ours**: the product's loop with all methods as one group, over the same batches. Of each step it gives the seconds
+  of each student, of the teacher's pass that they share, and of the rest. A stage counts its plain steps, and the four
+  that measure shares of the gradient.
 - **ours, kept**: the same with the teacher's outputs in a file: one pass that writes them, then reading.
-- **peers**: each method alone. A step is a padded pass of the teacher, as fast as transformers does it, and *our* student's
-  step without any measurement. No peer has these methods, so their student is taken to be as fast as ours: that is in
-  favour of the peers, whose students work on padding.
+- **peers**: each method alone. A step is a padded pass of the teacher, as fast as transformers does it, and *our*
+  student's step without any measurement. No peer has these methods, so their student is taken to be as fast as ours:
+  that is in favour of the peers, whose students work on padding.
 
 Stages on unlabelled text, which a grid does once for each shape, are on neither side.
 """

@@ -29,7 +29,7 @@ PLACES: tuple[tuple[Any, str, str], ...] = (
     (StudentTrainer, "_check_gradients", SHARES),
     (torch.nn.utils, "clip_grad_norm_", CLIPPING),
 )
-"""Where a function is found, its name, and the part that its time belongs to. A name that is gone stops the measurement."""
+"""Where a function is found, its name, and the part that its time belongs to. A name that is gone stops everything."""
 
 
 @contextmanager

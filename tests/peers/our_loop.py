@@ -27,7 +27,7 @@ class Ours:
 
     numerics: Numerics = Numerics()
     kept: str = ""
-    """format of the teacher's outputs that are read from a file, as ``--teacher-outputs``; "" where the teacher answers"""
+    """format of the teacher's outputs in a file, as ``--teacher-outputs``; "" where the teacher answers"""
 
     def train(self, work: Work, on_step: Callable[[], None]) -> float:
         """All steps of the work."""

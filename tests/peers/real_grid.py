@@ -1,8 +1,8 @@
 """A small grid that both sides really run, from the set-up to the last step: students of several depths, one teacher.
 
-Peers have one of our methods, TinyBERT's first stage, so the grid has four of its rows. The teacher is the embedded one,
-6 x 384 with its own weights. Ours: one group of the product's loop, whose students share the teacher's pass; and the same
-with the teacher's outputs in a file, the pass that writes it included. Peer: the Trainer, once for each row.
+Peers have one of our methods, TinyBERT's first stage, so the grid has four of its rows. The teacher is the embedded
+one, 6 x 384 with its own weights. Ours: one group of the product's loop, whose students share the teacher's pass; and
+the same with the teacher's outputs in a file, the pass that writes it included. Peer: the Trainer, once for each row.
 """
 
 from __future__ import annotations

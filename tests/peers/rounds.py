@@ -56,6 +56,7 @@ def measure(
                     "measures_shares": step in shares,
                     "order": order,
                     "seconds": {name: seconds[name] for name in names},
+                    "cpu_seconds": {name: turns[name].cpu_seconds for name in names},
                     "peak": peak,
                     "flops": dict(flops.of_batch(batches[step])),
                 }

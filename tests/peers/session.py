@@ -17,6 +17,7 @@ from peer_record import Record, rounds_of
 from work import BATCH, Work, work_of
 
 from bench.data.encoding import Encoded
+from bench.measure.machine import peak_memory_bytes
 
 LONG = 64
 """Steps of a training of which few measure shares of the gradient."""
@@ -63,6 +64,11 @@ class Session:
         self.record["inside"] = [
             {**step, "measures_shares": number + rounds.FIRST in shares} for number, step in enumerate(found)
         ]
+        self.save()
+
+    def memory(self) -> None:
+        """Note how much memory all of it took at its peak."""
+        self.record["peak_memory_bytes"] = max(self.record.get("peak_memory_bytes") or 0, peak_memory_bytes() or 0)
         self.save()
 
     def grid(self, asked: Any) -> None:

@@ -182,6 +182,7 @@ def made(ours: float, rounds: int = 16, wobble: float = 0.01) -> dict:
                 "measures_shares": number == 7,
                 "order": [],
                 "seconds": {"trainer": 2.0, "by-length": 1.8, "ours": ours * off + (number == 7)},
+                "cpu_seconds": {"trainer": 1.5, "by-length": 1.5, "ours": 0.5},
                 "peak": {"torch.mm": 80e9, "oneDNN": 100e9},
                 "flops": {"teacher": 40e9, "student": 10e9},
             }
@@ -200,6 +201,7 @@ def test_figures_of_known_seconds():
         {"median": 2.0, "low": 1.98, "high": 2.02, "rounds": 16}, 0.01
     )
     assert found["over_best_by_sums"]["ratio"] == pytest.approx(32 / 17, rel=0.01)
+    assert found["over_best_by_cpu"]["median"] == 3.0
     assert found["over_best_without_shares"]["rounds"] == 15
     assert found["utilisation"]["ours"] == pytest.approx(0.5, rel=0.02)
     epochs = found["over_by_whole_epochs"]["by-length"]["ours"]

@@ -1,8 +1,8 @@
 """TextBrewer: its GeneralDistiller with intermediate matches, driven by its own ``train``.
 
-A turn ends where its loop asks for the next batch, so it has everything that the loop does between two steps. Its losses
-are its own. Its design has one projection for each match, five in all, which begin with the same numbers here; that is some
-1 million parameters more for the optimiser, less than a thousandth of a step's work.
+A turn ends where its loop asks for the next batch, so it has everything that the loop does between two steps. Its
+losses are its own. Its design has one projection for each match, five in all, which begin with the same numbers here;
+that is a million parameters more for the optimiser, less than a thousandth of a step's work.
 """
 
 from __future__ import annotations

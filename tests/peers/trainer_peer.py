@@ -1,7 +1,8 @@
 """Hugging Face Trainer: a subclass with ``compute_loss``, driven by its own ``train``.
 
-A callback ends each turn at ``on_step_end``, so a turn has everything that the Trainer does between two steps: fetching and
-padding a batch, the pass of the teacher, forward, backward, clipping, the optimiser, its schedule and its callbacks.
+A callback ends each turn at ``on_step_end``, so a turn has everything that the Trainer does between two steps:
+fetching and padding a batch, the pass of the teacher, forward, backward, clipping, the optimiser, its schedule and its
+callbacks.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def train(work: Work, on_step: Callable[[], None]) -> float:
 
 
 def train_by_length(work: Work, on_step: Callable[[], None]) -> float:
-    """The batches of the Trainer's option ``group_by_length``, by its own sampler: examples of similar length together."""
+    """The batches of the Trainer's option ``group_by_length``, by its own sampler."""
     lengths = [len(row) for row in work.data.tokens]
     batches: list[list[int]] = []
     for epoch in range(work.epochs):

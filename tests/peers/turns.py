@@ -32,6 +32,8 @@ class Turns:
         self.name = name
         self._loop, self._threads = loop, torch.get_num_threads()
         self._go, self._done = threading.Semaphore(0), threading.Semaphore(0)
+        self.cpu_seconds = 0.0
+        """of the last step; on a machine that does something else beside, they say more than its seconds"""
         self._leaving = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -45,10 +47,11 @@ class Turns:
         """
         if not self._thread.is_alive():
             raise Ended(f"{self.name} has no step left")
-        begun = time.perf_counter()
+        begun, worked = time.perf_counter(), time.process_time()
         self._go.release()
         self._done.acquire()
         seconds = time.perf_counter() - begun
+        self.cpu_seconds = time.process_time() - worked
         if self._error is not None:
             self._thread.join()
             raise Ended(f"{self.name}: {self._error}") from self._error

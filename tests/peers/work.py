@@ -105,7 +105,7 @@ def some(data: Encoded, rows: Sequence[int]) -> Encoded:
 
 
 def teacher_of(size: Size) -> PreTrainedModel:
-    """A BERT of this size that reads the embedded teacher's vocabulary; its weights are random, which takes the same time."""
+    """A BERT of this size that reads the embedded teacher's vocabulary. Its weights are random: time is the same."""
     config = AutoConfig.from_pretrained(find("embedded", GLUE["mrpc"], True).folder, **size.teacher)
     config.num_labels = 2
     with torch.random.fork_rng(devices=[]):

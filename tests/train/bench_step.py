@@ -1,4 +1,4 @@
-"""One step of every method on a tiny teacher: its pass of the teacher, forward, backward and optimiser, by the product's trainer.
+"""One step of every method on a tiny teacher: the teacher's pass, forward, backward and optimiser.
 
 What such a step takes is the overhead of the method and of the trainer, since the models are almost nothing. The matrix
 products of real sizes are measured by ``tox -e peers``.
