@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
-from bench.errors import InputError
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bench.errors import InputError, unknown
 
 MOST_BYTES = 16 * 2**20
 """Of a file that somebody types: tables, settings, configurations."""
+EXTRA = "extra_forbidden"
+"""What pydantic calls a key that a form has not."""
+Form = TypeVar("Form", bound=BaseModel)
+
+
+class TypedFile(BaseModel):
+    """A file that somebody types, or a part of one: no key that is not known, and no number as a text."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def text_of(path: Path, said: str, most: int = MOST_BYTES) -> str:
@@ -77,16 +88,40 @@ def refused_as_json(said: str) -> Iterator[None]:
         raise InputError(f"{said} is not JSON: {error}") from None
 
 
-def table_at(body: Mapping[str, Any], name: str, said: str) -> list[Mapping[str, Any]]:
-    """The ``[[name]]`` tables of a TOML file; none where it has none.
+def checked(form: type[Form], body: Any, said: str) -> Form:
+    """What a file says, if it has this form.
 
     Raises:
-        InputError: something else has that name.
+        InputError: its first fault: where it is, and the nearest name that is known.
     """
-    found = body.get(name, [])
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise InputError(f"{said}: {name} should be tables, each under its own [[{name}]]")
-    return found
+    try:
+        return form.model_validate(body)
+    except ValidationError as error:
+        # a misspelt key is missing and unknown; its nearest name tells more
+        first = min(error.errors(), key=lambda one: one["type"] != EXTRA)
+    *outer, name = first["loc"] or ("",)
+    where = "".join(f"{part}." for part in outer)
+    if first["type"] == EXTRA:
+        kind = f"key of {where[:-1]}" if where else "key"
+        raise InputError(f"{said}: {unknown(kind, str(name), _keys_at(form, outer))}")
+    if first["type"] == "missing":
+        raise InputError(f"{said}: the key {where}{name} is missing")
+    raise InputError(f"{said}: {where}{name}: {first['msg'].removeprefix('Value error, ')}")
+
+
+def _keys_at(form: type[BaseModel], path: Iterable[int | str]) -> list[str]:
+    """The keys of the part of a form at this path; numbers of a list and keys of a table lead to the same part."""
+    for part in path:
+        if part in form.model_fields:
+            form = next(_forms_in(form.model_fields[str(part)].annotation), form)
+    return sorted(form.model_fields)
+
+
+def _forms_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _forms_in(argument)
 
 
 def is_file(path: Path) -> bool:

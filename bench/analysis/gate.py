@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from xml.etree import ElementTree
 
 import numpy as np
+from pydantic import StringConstraints
 
 from bench.data.tasks import GLUE
 from bench.errors import (
@@ -40,7 +41,7 @@ from bench.report.render import github
 from bench.report.speed import conditions_of, described, speed_up
 from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import RESAMPLES, Pairs, interval, mcnemar, seed_half_width
-from bench.user_files import table_at, toml_of
+from bench.user_files import TypedFile, checked, toml_of
 
 PASSED, REGRESSED, UNCLEAR, MISSING, OTHER = "passed", "regressed", "inconclusive", "nothing measured", "not comparable"
 ACCEPTED = "accepted"
@@ -80,13 +81,21 @@ class Limits:
         return self.budgets.get(metric, self.points)
 
 
-@dataclass(frozen=True)
-class Acceptance:
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class Acceptance(TypedFile):
     """A regression that somebody has looked at: its row and what, as the gate prints them, and the reason."""
 
-    row: str
-    what: str
-    reason: str
+    row: Words
+    what: Words
+    reason: Words
+
+
+class AcceptanceFile(TypedFile):
+    """``[[accepted]]`` tables."""
+
+    accepted: tuple[Acceptance, ...] = ()
 
 
 def budgets_of(texts: Sequence[str]) -> dict[str, float]:
@@ -109,26 +118,14 @@ def budgets_of(texts: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def read_acceptances(path: Path) -> list[Acceptance]:
-    """A TOML file with ``[[accepted]]`` tables of row, what and reason.
+def read_acceptances(path: Path) -> Sequence[Acceptance]:
+    """Of a TOML file.
 
     Raises:
         InputError: a file that is missing, is not TOML, or lacks a field.
     """
     said = f"--accept {path}"
-    body, found = toml_of(path, said), []
-    for name in body:
-        if name != "accepted":
-            raise InputError(f"{said}: {unknown('table', name, ['accepted'])}")
-    for number, entry in enumerate(table_at(body, "accepted", said), start=1):
-        lacking = [name for name in ("row", "what", "reason") if not str(entry.get(name, "")).strip()]
-        if lacking:
-            raise InputError(f"{said}, [[accepted]] {number}: {', '.join(lacking)} is missing")
-        wrong = [name for name in ("row", "what", "reason") if not isinstance(entry[name], str)]
-        if wrong:
-            raise InputError(f"{said}, [[accepted]] {number}: {', '.join(wrong)} should be text in quotation marks")
-        found.append(Acceptance(entry["row"], entry["what"], entry["reason"]))
-    return found
+    return checked(AcceptanceFile, toml_of(path, said), said).accepted
 
 
 def accept(findings: Sequence[Finding], acceptances: Sequence[Acceptance]) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ from bench.record.recipe import Recipe
 from bench.train.numerics import Numerics
 from bench.train.training_state import TrainingStates
 from methods.artefacts import Artefact, Source
+from methods.fast_kernels import FastLinear
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,9 @@ class ArtefactStore:
 
     def _kept(self, entry: ArtefactPlan, inputs: _Inputs, update: Callable[[int, int], Any]) -> Made:
         def write(folder: Path) -> dict[str, Any]:
-            tensors, said = made(self._making(entry, inputs, update), entry.checkpoint.folder / WEIGHTS)
+            kernels: AbstractContextManager[object] = FastLinear() if entry.kernels else nullcontext()
+            with kernels:
+                tensors, said = made(self._making(entry, inputs, update), entry.checkpoint.folder / WEIGHTS)
             save_file(dict(tensors), folder / WEIGHTS)
             return {**said, "weights": sha256_of(folder / WEIGHTS)}
 

@@ -133,6 +133,16 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[float, typer.Option(metavar="GB", help="The largest such file, in gigabytes for each task.")],
         20.0,
     ),
+    "kernels": (
+        Annotated[
+            str,
+            typer.Option(
+                help="exact, or fast: on a CPU, the trainings of students take less time and differ in the last digits. "
+                "Such results have keys and row names of their own.",
+            ),
+        ],
+        "exact",
+    ),
     "device": (Device, "auto"),
     "max_train_rows": (
         Annotated[
@@ -249,6 +259,7 @@ AS_RECORDED = (
     "augment_times",
     "checkpoint",
     "teacher_outputs",
+    "kernels",
     "threads",
 )
 """Fields of a request that a record answers by itself, for verbs that ask for its cell again."""

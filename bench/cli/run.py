@@ -251,7 +251,9 @@ def speed(
         str, typer.Option(help="Lengths in tokens, separated by commas; or task for the lengths of a task.")
     ] = "32,128",
     batches: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,32",
-    backends: Annotated[str, typer.Option(help="Backends, separated by commas: eager, sdpa, compile, onnx.")] = "sdpa",
+    backends: Annotated[
+        str, typer.Option(help="Backends, separated by commas: eager, sdpa, compile, onnx, onnx-int8.")
+    ] = "sdpa",
     dtype: Annotated[str, typer.Option(help="Number format: fp32, bf16 or fp16.")] = "fp32",
     device: Device = "auto",
     threads: Threads = 2,
@@ -262,6 +264,12 @@ def speed(
     memory: Annotated[
         bool, typer.Option("--memory/--no-memory", help="Measure peak memory, each system in its own process.")
     ] = True,
+    busy: Annotated[
+        bool,
+        typer.Option(
+            "--busy", help="Measure although other processes use the processor. The report says how busy it was."
+        ),
+    ] = False,
     results: Results = Path("results/runs"),
     reports: Reports = Path("reports/runs"),
     json_file: Json = None,
@@ -287,6 +295,7 @@ def speed(
         data=data,
         offline=asks_no_hub(offline),
         memory=memory,
+        busy=busy,
         results=results,
     )
     record, path = measure(request)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ConfigDict, Field, field_validator
+
 from bench.errors import InputError, unknown
-from bench.user_files import is_file, toml_of
+from bench.user_files import TypedFile, checked, is_file, toml_of
 
 if TYPE_CHECKING:
     from bench.stats.form import Form
@@ -127,53 +129,69 @@ def expand(names: str) -> list[tuple[Task, bool]]:
     return list(chosen.values())
 
 
-def from_toml(path: Path) -> Task:
-    """A user's own task.
+class TaskFile(TypedFile):
+    """A user's own task as its TOML file says it. Files are named as seen from there."""
 
-    Keys: ``name``, ``train`` and ``validation`` (files: .parquet, .csv, .tsv, .jsonl, relative to the TOML),
-    ``text`` (one or two columns), ``labels`` (names in the order of their codes; leave out for a regression),
-    ``label`` (column, default "label"), ``metrics`` (:mod:`bench.stats.metrics`).
+    model_config = ConfigDict(strict=True)
+
+    name: str
+    train: str
+    """a .parquet, .csv, .tsv or .jsonl file"""
+    validation: str
+    text: list[str]
+    """one or two columns"""
+    labels: list[str] = Field(default_factory=list)
+    """names in the order of their codes; left out for a regression"""
+    label: str = "label"
+    """the column of the labels"""
+    metrics: list[str]
+    """of :mod:`bench.stats.metrics`"""
+
+    @field_validator("name")
+    @classmethod
+    def _is_free(cls, name: str) -> str:
+        if not name.replace("_", "").replace("-", "").isalnum():
+            raise ValueError(f"{name!r} should be letters, digits, - and _")
+        if name in GLUE or name in GROUPS:
+            raise ValueError(f"the name {name!r} belongs to GLUE; choose another")
+        return name
+
+    @field_validator("text")
+    @classmethod
+    def _is_one_or_two(cls, text: list[str]) -> list[str]:
+        if len(text) not in (1, 2):
+            raise ValueError(f"name one or two columns, not {len(text)}")
+        return text
+
+    @field_validator("labels")
+    @classmethod
+    def _are_several(cls, labels: list[str]) -> list[str]:
+        if len(labels) == 1:
+            raise ValueError("name at least two classes, or leave it out for a regression")
+        return labels
+
+
+def from_toml(path: Path) -> Task:
+    """A user's own task, from a file of the form :class:`TaskFile`.
 
     Raises:
         InputError: naming the key that is missing, unknown or wrong.
     """
     if not is_file(path):
         raise InputError(f"no file {path}; a task file is TOML with name, train, validation, text, labels, metrics")
-    given = toml_of(path, str(path))
-    known = {"name", "train", "validation", "text", "label", "labels", "metrics"}
-    for key in given:
-        if key not in known:
-            raise InputError(f"{path}: {unknown('key', key, sorted(known))}")
-    for key in ("name", "train", "validation", "text", "metrics"):
-        if key not in given:
-            raise InputError(f"{path}: the key {key!r} is missing; needed: name, train, validation, text, metrics")
-    name = given["name"]
-    if not isinstance(name, str) or not name.replace("_", "").replace("-", "").isalnum():
-        raise InputError(f"{path}: name = {name!r} should be letters, digits, - and _")
-    if name in GLUE or name in GROUPS:
-        raise InputError(f"{path}: the name {name!r} belongs to GLUE; choose another")
-    text, labels, metrics = given["text"], given.get("labels", []), given["metrics"]
-    for key, value in (("text", text), ("labels", labels), ("metrics", metrics)):
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise InputError(f"{path}: {key} should be a list of strings, got {value!r}")
-    if len(text) not in (1, 2):
-        raise InputError(f"{path}: text should name one or two columns, got {text}")
-    if len(labels) == 1:
-        raise InputError(f"{path}: labels should name at least two classes, or be left out for a regression")
-    files = []
-    for split in ("train", "validation"):
-        file = path.parent / str(given[split])
+    given = checked(TaskFile, toml_of(path, str(path)), str(path))
+    files = {"train": path.parent / given.train, "validation": path.parent / given.validation}
+    for split, file in files.items():
         if not is_file(file):
-            raise InputError(f"{path}: {split} = {given[split]!r}, but there is no file {file}")
-        files.append((split, str(file)))
+            raise InputError(f"{path}: {split}: there is no file {file}")
     task = Task(
-        name,
-        tuple(text),
-        tuple(labels),
-        tuple(metrics),
-        (EvaluationSet("validation", name, "validation"),),
-        str(given.get("label", "label")),
-        tuple(files),
+        given.name,
+        tuple(given.text),
+        tuple(given.labels),
+        tuple(given.metrics),
+        (EvaluationSet("validation", given.name, "validation"),),
+        given.label,
+        tuple((split, str(file)) for split, file in files.items()),
         path.name,
     )
     _check_metrics(task, path)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import io
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from bench.errors import InputError
 Runner = Callable[[Tensor, Tensor], Tensor]
 """token ids and attention mask, [B, L] int64 each -> logits [B, C]"""
 
-BACKENDS = ("eager", "sdpa", "compile", "onnx")
+BACKENDS = ("eager", "sdpa", "compile", "onnx", "onnx-int8")
+INT8 = "onnx-int8"
 
 
 class _Logits(nn.Module):
@@ -36,7 +39,8 @@ def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, t
 
     Args:
         backend: ``eager`` and ``sdpa`` are transformers' attentions, ``compile`` is torch.compile over sdpa, ``onnx``
-            is ONNX Runtime.
+            is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of linear layers in 8 bits
+            (dynamic quantization: the ranges of activations are found in every call).
 
     Raises:
         InputError: an unknown backend, or one whose library is not installed.
@@ -44,10 +48,10 @@ def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, t
     if backend not in BACKENDS:
         raise InputError(f"no backend is called {backend!r}; known: {', '.join(BACKENDS)}")
     own = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
-    own.set_attn_implementation("eager" if backend in ("eager", "onnx") else "sdpa")
-    whole: Any = _Logits(own)
-    if backend == "onnx":
-        return _onnx(whole, threads)
+    own.set_attn_implementation("sdpa" if backend in ("sdpa", "compile") else "eager")
+    whole: Any = _Logits(own).eval()  # an export would set a model that trains, and its dropout, as it found it
+    if backend in ("onnx", INT8):
+        return _onnx(whole, threads, backend == INT8)
     if backend == "compile":
         whole = torch.compile(whole)
 
@@ -58,7 +62,7 @@ def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, t
     return run
 
 
-def _onnx(model: nn.Module, threads: int) -> Runner:
+def _onnx(model: nn.Module, threads: int, in_8_bits: bool) -> Runner:
     try:
         import onnx  # noqa: F401
         import onnxruntime
@@ -68,8 +72,9 @@ def _onnx(model: nn.Module, threads: int) -> Runner:
     axes = {"ids": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}}
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the tracer warns of every shape it reads; the logits are compared instead
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+        # the tracer warns of every shape it reads, and prints what it cannot export; the logits are compared instead
+        warnings.simplefilter("ignore")
         file = str(Path(folder) / "model.onnx")
         torch.onnx.export(
             model,
@@ -80,9 +85,23 @@ def _onnx(model: nn.Module, threads: int) -> Runner:
             dynamic_axes=axes,
             dynamo=False,
         )
+        file = _quantized(file) if in_8_bits else file
         session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
     def run(ids: Tensor, mask: Tensor) -> Tensor:
         return torch.from_numpy(session.run(["logits"], {"ids": ids.numpy(), "mask": mask.numpy()})[0])
 
     return run
+
+
+def _quantized(file: str) -> str:
+    """A second file with the linear layers of a model in 8 bits, each output with a scale of its own."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    prepared, made = f"{file}.prepared", f"{file}.int8"
+    quant_pre_process(file, prepared, skip_symbolic_shape=True)
+    quantize_dynamic(
+        prepared, made, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul", "Gemm"]
+    )
+    return made

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from bench.cache import Slot
 from bench.errors import InputError
 from bench.optimizers import refusal
-from bench.plan.request import Request
+from bench.plan.request import FAST, Request
 from bench.record.cell import Numeric
-from bench.record.code_hash import Code, class_code
+from bench.record.code_hash import FAST_LINEAR, Code, class_code
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import (
     PAPER,
@@ -86,7 +86,9 @@ class ArtefactPlan:
     """where the corpus is among the inputs"""
     stages: tuple[Stage, ...] = ()
     """through which a student is trained on that text"""
-    identity: Mapping[str, Any] = field(default_factory=dict)
+    kernels: str = ""
+    """``fast`` where faster kernels compute that training; "" for the usual ones"""
+    identity: dict[str, Any] = field(default_factory=dict)
     """what its key is the hash of"""
 
     @property
@@ -98,7 +100,8 @@ class ArtefactPlan:
     def code(self) -> Code:
         if self.text is None or not self.stages:
             return class_code("artefact", self.artefact)
-        return class_code("trained artefact", self.artefact, optimizers_of(self.text.recipe.as_dict()))
+        kernels = FAST_LINEAR if self.kernels else ()
+        return class_code("trained artefact", self.artefact, optimizers_of(self.text.recipe.as_dict()), kernels)
 
     @property
     def slot(self) -> Slot:
@@ -227,7 +230,9 @@ class ArtefactPlans:
         if not artefact.is_kept:
             entry.key = inputs[0].key
             return entry
-        entry.identity = artefact.identity(self._identity(entry, base))
+        entry.kernels = FAST if entry.stages and self.request.kernels == FAST else ""
+        entry.identity = dict(artefact.identity(self._identity(entry, base)))
+        entry.identity |= {"kernels": entry.kernels} if entry.kernels else {}
         entry.key = digest(entry.identity)
         return entry
 

@@ -15,14 +15,14 @@ from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, asked_by
 from bench.plan.jobs import MAX_GROUP_SIZE
 from bench.plan.other_threads import thread_notes
-from bench.plan.request import AUTO, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
+from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.rows import CheckpointRow, Row, TeacherRow
-from bench.plan.spelling import CHECKPOINT, GivenCheckpoint, MethodRow, drop_incompatible, parse_rows, typed_order
+from bench.plan.spelling import GivenCheckpoint, MethodRow, drop_incompatible, parse_rows, typed_order
 from bench.plan.stale import stale_slots, warnings
 from bench.plan.student_cells import asks_ensemble, multitask, student_cells, with_stages
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
 from bench.plan.teacher_outputs import outputs_of
-from bench.record.cell import TEACHER, Cell, Numeric, train_key
+from bench.record.cell import CHECKPOINT, TEACHER, Cell, Numeric, train_key
 from bench.record.freshness import STALE
 from bench.record.keys import digest
 from bench.record.schema import Record
@@ -167,6 +167,8 @@ def build(request: Request, estimated: bool = True) -> Plan:
     plan = Plan(request, tasks, artefacts, cells, notes)
     if request.teacher_outputs:
         _keep_outputs(plan)
+    if request.kernels == FAST:
+        _check_kernels(numeric)
     plan.notes += [*_made_anew(plan, store), *thread_notes(plan, store)]
     plan.stale = stale_slots(plan, store.freshness)
     plan.code_warnings = warnings(plan, store.freshness)
@@ -194,6 +196,19 @@ def _keep_outputs(plan: Plan) -> None:
         plan.notes.append(
             "--teacher-outputs changes nothing here: no row reads a teacher that sees the examples as they are"
         )
+
+
+def _check_kernels(numeric: Numeric) -> None:
+    """Whether the fast kernels work here.
+
+    Raises:
+        InputError: this machine or this torch has none.
+    """
+    from methods.fast_kernels import problem_here
+
+    problem = "they are for the CPU; add --device cpu" if numeric.device != "cpu" else problem_here()
+    if problem:
+        raise InputError(f"--kernels fast: {problem}")
 
 
 def numeric_of(request: Request) -> Numeric:

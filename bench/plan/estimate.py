@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from bench.plan.extents import training_rows
+from bench.plan.request import EXACT, FAST
 from bench.plan.spelling import MethodRow
 from bench.record.recipe import PAPER
 
@@ -24,6 +25,9 @@ EFFICIENCY = 0.6
 """Part of the matrix-multiplication rate that whole training steps were seen to reach."""
 RECORD_BYTES = 60_000
 """Of a record with its answers: the largest reference record has 55 kB."""
+LINEAR_SHARE = 0.75
+"""Part of a training step's time that its linear layers take with the usual kernels: steps of tinybert, microbert and finetune
+gained 1.4 to 2.0 times where matrix products gained 2.2 times."""
 SQUARED_LENGTHS = 1.3
 """Mean squared length over the squared mean length, chosen by hand."""
 CORPUS_TOKENS, SAMPLE_TOKENS = 64, 16
@@ -32,19 +36,21 @@ WINDOWS, SECONDS_A_WINDOW = 8, 0.04
 
 
 @lru_cache
-def flops_per_second(device: str, threads: int) -> float:
+def flops_per_second(device: str, threads: int, kernels: str = EXACT) -> float:
     """Rate of fp32 matrix products of BERT's shapes here: the best of some short windows, as others may be at work."""
     import torch
 
+    from methods.fast_kernels import multiplied
+
     torch.set_num_threads(threads)
     place = torch.accelerator.current_accelerator() if device != "cpu" and torch.accelerator.is_available() else None
-    a, b = torch.randn(512, 384, device=place), torch.randn(384, 1536, device=place)
+    a, b = torch.randn(512, 384, device=place), torch.randn(1536, 384, device=place)
     best = 0.0
     for _ in range(WINDOWS):
         count, begun = 0, time.perf_counter()
         while time.perf_counter() - begun < SECONDS_A_WINDOW:
             for _ in range(10):
-                a @ b
+                multiplied(a, b, None) if kernels == FAST else a @ b.t()
             if place is not None:
                 torch.accelerator.synchronize()
             count += 10
@@ -55,6 +61,15 @@ def flops_per_second(device: str, threads: int) -> float:
 def rate_of(request: Request) -> float:
     """FLOPs a second of whole training steps on this machine."""
     return EFFICIENCY * flops_per_second(request.device, request.threads)
+
+
+def rate_of_students(request: Request) -> float:
+    """The same of trainings of students, on text too, which other kernels may compute."""
+    rate = rate_of(request)
+    if request.kernels != FAST:
+        return rate
+    gain = flops_per_second(request.device, request.threads, FAST) / flops_per_second(request.device, request.threads)
+    return rate / (1 - LINEAR_SHARE + LINEAR_SHARE / gain)
 
 
 def passes(cost: Cost, examples: float, mean_tokens: float) -> float:
@@ -82,7 +97,7 @@ def estimate(plan: Plan) -> list[Part]:
         if todo := _todo(plan, task):
             parts += _of_task(plan, task, todo, rate, students)
     shared = [entry for entry in needed_artefacts(plan) if entry.task is None and not plan.is_there(entry.slot)]
-    return [*(artefact_cost(plan, entry, rate) for entry in shared), *parts]
+    return [*(artefact_cost(plan, entry) for entry in shared), *parts]
 
 
 def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
@@ -132,8 +147,8 @@ def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, s
     if task.outputs is not None and not plan.is_there(task.outputs.slot) and any(p.cell.teacher_outputs for p in todo):
         parts.append(Part(task.outputs.slot.title, outputs_flops(task) / rate, task.outputs.disk_bytes))
     own = (entry for entry in asked if entry.is_kept and entry.task is not None)
-    parts += [artefact_cost(plan, entry, rate) for entry in own if not plan.is_there(entry.slot)]
-    return [*parts, _of_cells(plan, task, todo, rate, students)]
+    parts += [artefact_cost(plan, entry) for entry in own if not plan.is_there(entry.slot)]
+    return [*parts, _of_cells(plan, task, todo, students)]
 
 
 def teacher_flops(task: TaskPlan) -> float:
@@ -194,7 +209,7 @@ def own_flops(planned: Planned, task: TaskPlan, students: StudentCosts) -> float
     return flops + passes(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
 
 
-def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: StudentCosts) -> Part:
+def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], students: StudentCosts) -> Part:
     """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
     trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in todo for p in t)]
     flops = sum(shared_flops(task, training) for training in trainings)
@@ -202,10 +217,11 @@ def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, 
     disk = RECORD_BYTES * len(todo)
     if plan.request.save_students:
         disk += sum(4 * students.of(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))
-    return Part(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", flops / rate, disk)
+    seconds = flops / rate_of_students(plan.request)
+    return Part(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", seconds, disk)
 
 
-def artefact_cost(plan: Plan, entry: ArtefactPlan, rate: float) -> Part:
+def artefact_cost(plan: Plan, entry: ArtefactPlan) -> Part:
     """One artefact: what it trains on text with its teacher, and what it reads, forwards and backwards."""
     flops, weights = 0.0, 0
     if entry.text is not None:
@@ -219,6 +235,7 @@ def artefact_cost(plan: Plan, entry: ArtefactPlan, rate: float) -> Part:
             flops += 3 * passes(teacher, entry.own_tokens / length, length)
     if entry.task is not None and entry.reads_rows:
         flops += 3 * passes(_teacher_cost(entry.task), len(entry.task.train), entry.task.mean_tokens)
+    rate = rate_of_students(plan.request) if entry.kernels else rate_of(plan.request)
     return Part(entry.title, flops / rate, 4 * weights, from_text=bool(entry.stages))
 
 

@@ -32,20 +32,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from bench.data.tasks import expand
 from bench.errors import InputError, unknown
 from bench.plan.request import NUMBERS
-from bench.plan.spelling import ALL, CHECKPOINT, MethodRow, parse_methods, parse_one
-from bench.user_files import toml_of
+from bench.plan.spelling import ALL, MethodRow, parse_methods, parse_one
+from bench.record.cell import CHECKPOINT
+from bench.user_files import TypedFile, checked, toml_of
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TableSpec(_Strict):
+class TableSpec(TypedFile):
     """One table of the paper: its rows, its tasks, and what it shows."""
 
     name: str = Field(min_length=1)
@@ -61,7 +58,7 @@ class TableSpec(_Strict):
         return [task.name for task, _ in expand(",".join(self.tasks))]
 
 
-class StageNumbers(_Strict):
+class StageNumbers(TypedFile):
     """Numbers of one stage in the place of those in the method's file."""
 
     epochs: float | None = Field(default=None, strict=True, gt=0, lt=10_000)
@@ -74,7 +71,7 @@ class StageNumbers(_Strict):
     eps: float | None = Field(default=None, strict=True, gt=0, lt=1)
 
 
-class Settings(_Strict):
+class Settings(TypedFile):
     """What a paper sets for some rows on some tasks, and where it says so."""
 
     source: str = Field(min_length=1)
@@ -145,7 +142,7 @@ def full_row(row: MethodRow) -> str:
     return row.ablation_of or row.spelling
 
 
-class Experiment(_Strict):
+class Experiment(TypedFile):
     """A paper's tables and how they are run. What is None stays as ``run`` has it."""
 
     title: str = Field(min_length=1)
@@ -337,15 +334,12 @@ def _concerns(settings: Settings, table: TableSpec) -> bool:
 
 def read_experiment(path: Path) -> Experiment:
     """Raises InputError: no such file, not TOML, or a field that does not fit."""
-    body = toml_of(path, f"--experiment {path}")
+    said = f"--experiment {path}"
+    experiment = checked(Experiment, toml_of(path, said), said)
     try:
-        experiment = Experiment.model_validate(body)
         _check(experiment)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"--experiment {path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except InputError as error:
-        raise InputError(f"--experiment {path}: {error}") from None
+        raise InputError(f"{said}: {error}") from None
     return experiment
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import methods
-from bench.plan.request import NUMBERS, OPTION_OF, Request
-from bench.plan.spelling import CHECKPOINT, PACE, defaults, spell
-from bench.record.cell import TEACHER, Cell
+from bench.plan.request import EXACT, NUMBERS, OPTION_OF, Request
+from bench.plan.spelling import PACE, defaults, spell
+from bench.record.cell import CHECKPOINT, TEACHER, Cell
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import data_facts
@@ -58,6 +58,7 @@ def _asked(cell: Cell) -> dict[str, Any]:
         "optimizer": cell.recipe.get("optimizer"),
         "precision": cell.numeric.precision,
         "teacher_outputs": cell.teacher_outputs,
+        "kernels": cell.kernels or EXACT,
         "threads": cell.numeric.threads,
         "max_train_rows": cell.row_limit,
         "epochs": None if cell.recipe["name"] == PAPER else cell.recipe["epochs"],

@@ -110,13 +110,17 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     Args:
         group: cells of students, as :meth:`Plan.groups` and :meth:`Plan.together` have them.
     """
+    from methods.fast_kernels import reordered_bytes
+
     tasks = plan.tasks if group[0].cell.together else [task]
     rows = list({planned.spelling: planned for planned in group}.values())  # of several tasks all cells are one student
     students = [_student_of(_row(planned), task, len(tasks) > 1) for planned in rows]
     taught = any(_row(planned).method.needs_teacher or _asks_teacher(plan, _row(planned), task) for planned in rows)
     teacher = _teacher(task.checkpoint, task.task.num_labels) if taught else None
     common = BASE_BYTES + sum(map(data_bytes, tasks)) + _shared_bytes(plan, task, rows)
-    common += len(tasks) * _bytes(teacher) if teacher is not None else 0
+    if teacher is not None:
+        reordered = any(planned.cell.kernels for planned in rows)
+        common += len(tasks) * (_bytes(teacher) + (reordered_bytes(teacher) if reordered else 0))
     weights = sum(map(_bytes, students))
     moments = sum(_state_bytes(student, one.cell.recipe) for one, student in zip(rows, students, strict=True))
     looking = [student for planned, student in zip(rows, students, strict=True) if planned.cell.selection is not None]

@@ -121,10 +121,11 @@ class JobDurations:
     """The estimated seconds of jobs."""
 
     def __init__(self, plan: Plan) -> None:
-        from bench.plan.estimate import StudentCosts, rate_of
+        from bench.plan.estimate import StudentCosts, rate_of, rate_of_students
 
         self.plan = plan
         self._rate, self._students = rate_of(plan.request), StudentCosts()
+        self._rate_of_students = rate_of_students(plan.request)
         self._tasks = {task.task.name: task for task in plan.tasks}
         self._cells = {record_key(planned.cell): planned for planned in plan.cells}
 
@@ -132,7 +133,7 @@ class JobDurations:
         from bench.plan.estimate import artefact_cost, augmentation_flops, outputs_flops, teacher_flops
 
         if job.kind == ARTEFACT:
-            return artefact_cost(self.plan, self.plan.artefacts.kept[job.key], self._rate).seconds
+            return artefact_cost(self.plan, self.plan.artefacts.kept[job.key]).seconds
         made = {TEACHER: teacher_flops, AUGMENTATION: augmentation_flops, OUTPUTS: outputs_flops}
         if job.kind in made:
             return made[job.kind](self._tasks[job.task]) / self._rate
@@ -144,7 +145,7 @@ class JobDurations:
         cells = [self._cells[key] for key in job.cells]
         tasks = [self._tasks[name] for name in dict.fromkeys(name for planned in cells for name in planned.cell.tasks)]
         flops = sum(own_flops(planned, self._tasks[planned.cell.tasks[0]], self._students) for planned in cells)
-        return (flops + sum(shared_flops(task, cells) for task in tasks)) / self._rate
+        return (flops + sum(shared_flops(task, cells) for task in tasks)) / self._rate_of_students
 
 
 def makespan(jobs: Sequence[Job], seconds: Mapping[str, float], at_once: int) -> float:

@@ -21,6 +21,8 @@ PRECISIONS = ("fp32", "bf16")
 RECIPES = ("common", "paper")
 OUTPUT_FORMATS = {"fp32": "<f4", "fp16": "<f2"}
 """What --teacher-outputs takes -> numpy's name of such a number."""
+EXACT, FAST = "exact", "fast"
+KERNELS = (EXACT, FAST)
 NUMBERS = {"batch_size": (1, 4096), "max_length": (8, 4096)}
 """Numbers of the students' recipe that a request may set -> the least and the most. A teacher keeps the recipe's."""
 DIGITS = 9
@@ -72,6 +74,8 @@ class Request:
     """fp32 or fp16: compute the teacher's outputs once, and read them from a file in every epoch; "" for a pass every step"""
     teacher_outputs_limit: float = 20.0
     """gigabytes that such a file may take, for each task"""
+    kernels: str = EXACT
+    """of the trainings of students on a CPU, on tasks and on text: exact, or fast ones, which round otherwise"""
     numbers: tuple[tuple[str, int], ...] = ()
     """of the students' recipe in the place of its own: those of :data:`NUMBERS`"""
     held_back: bool = False
@@ -112,11 +116,14 @@ class Request:
             ("optimizer", self.optimizer, OPTIMIZERS),
             ("checkpoint", self.checkpoint, CHECKPOINTS),
             ("teacher-outputs", self.teacher_outputs or None, OUTPUT_FORMATS),
+            ("kernels", self.kernels, KERNELS),
         ):
             if value is not None and value not in known:
                 raise InputError(f"--{name} {value}: choose one of {', '.join(known)}")
         if not self.teacher_outputs_limit > 0:
             raise InputError(f"--teacher-outputs-limit {self.teacher_outputs_limit:g}: should be above 0 gigabytes")
+        if self.kernels == FAST and self.precision != "fp32":
+            raise InputError(f"--kernels fast: goes with --precision fp32, not {self.precision}")
 
     def _check_counts(self) -> None:
         different = len(set(self.seeds)) == len(self.seeds) > 0

@@ -12,9 +12,9 @@ import methods
 from bench.errors import InputError, nearest, unknown
 from bench.plan import stage_settings
 from bench.plan.plugins import method_class
+from bench.record.cell import CHECKPOINT
 
 ALL = "all"
-CHECKPOINT = "checkpoint"
 PACE = "pace"
 MOST = 2**31
 """Above every whole number that a setting can mean."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans
-from bench.plan.request import CHECKPOINTS, Request
+from bench.plan.request import CHECKPOINTS, FAST, Request
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import TaskPlan, setup_of
 from bench.plan.teacher_outputs import row_taps
 from bench.record.cell import Cell, Partner, Selection
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
-from bench.record.task_facts import BEST_EPOCH, best_of, with_outputs
+from bench.record.task_facts import BEST_EPOCH, best_of, with_kernels, with_outputs
 
 if TYPE_CHECKING:
     from methods.artefacts import Artefact
@@ -54,7 +54,8 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""
-    chosen = (BEST_EPOCH if CHECKPOINTS[request.checkpoint] else "") + with_outputs(outputs)
+    kernels = FAST if request.kernels == FAST else ""
+    chosen = (BEST_EPOCH if CHECKPOINTS[request.checkpoint] else "") + with_outputs(outputs) + with_kernels(kernels)
     partners = [
         Partner(
             task=task.task.name,
@@ -84,6 +85,7 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
             selection=_selection(request, tasks if several else [task]),
             search=search,
             teacher_outputs=outputs,
+            kernels=kernels,
         )
         for seed in request.seeds
         for task in tasks

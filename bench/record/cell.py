@@ -10,6 +10,8 @@ from bench.record.keys import SCHEMA, digest
 
 TEACHER = "teacher"
 """The reserved name of the row that the others are compared with."""
+CHECKPOINT = "checkpoint"
+"""The reserved name of rows that are finished classifiers: ``checkpoint:FOLDER``."""
 
 
 class Frozen(BaseModel):
@@ -145,6 +147,8 @@ class Cell(Frozen):
     teacher_outputs: str = ""
     """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the teacher's forward pass ran in
     every step"""
+    kernels: str = ""
+    """``fast`` where faster kernels computed the training, with other last digits; "" for the usual ones"""
 
     @property
     def row_limit(self) -> int | None:
@@ -167,6 +171,8 @@ def training_identity(cell: Cell) -> dict[str, Any]:
         learned["selection"] = cell.selection.model_dump()
     if cell.teacher_outputs:
         learned["teacher_outputs"] = cell.teacher_outputs
+    if cell.kernels:
+        learned["kernels"] = cell.kernels
     return {
         "schema": SCHEMA,
         "method": cell.method,

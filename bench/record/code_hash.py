@@ -71,6 +71,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """What is made -> the definitions of the harness that make it; what it is made of is named apart, in ``Code.of``."""
 READ_OUTPUTS = ("bench.train.teacher_outputs:KeptTeacher", "bench.train.teacher_outputs:TeacherOutputs")
+FAST_LINEAR = ("methods.fast_kernels:FastLinear",)
+FAST_KERNELS = (*FAST_LINEAR, "methods.fast_kernels:FastTeacher")
 BEST_EPOCH = ("bench.train.best_epoch:BestEpoch", "bench.stats.form:FORMS")
 
 
@@ -128,8 +130,8 @@ def student_code(
 
 def training_code(cell: Cell, metrics: Sequence[str] = ()) -> Code:
     """Of the student of one cell; of its scores too, where their metrics are named."""
-    reads = READ_OUTPUTS if cell.teacher_outputs else ()
-    return student_code(cell.method, metrics, cell.selection is not None, optimizers_of(cell.recipe), reads)
+    asked = (*(READ_OUTPUTS if cell.teacher_outputs else ()), *(FAST_KERNELS if cell.kernels else ()))
+    return student_code(cell.method, metrics, cell.selection is not None, optimizers_of(cell.recipe), asked)
 
 
 def scoring_code(metrics: Sequence[str]) -> Code:
@@ -137,10 +139,15 @@ def scoring_code(metrics: Sequence[str]) -> Code:
     return code_of("scoring", _formulas(metrics))
 
 
-def class_code(kind: str, made_by: object, optimizers: Sequence[str] = ()) -> Code:
-    """Of something that an object of a method's own class makes, with these optimisers besides AdamW."""
+def class_code(kind: str, made_by: object, optimizers: Sequence[str] = (), others: Sequence[str] = ()) -> Code:
+    """Of something that an object of a method's own class makes.
+
+    Args:
+        optimizers: those other than AdamW that train it.
+        others: further definitions of the harness that its numbers depend on.
+    """
     own = type(made_by)
-    return code_of(kind, (f"{own.__module__}:{own.__qualname__}", *_entries(optimizers)))
+    return code_of(kind, (f"{own.__module__}:{own.__qualname__}", *_entries(optimizers), *others))
 
 
 def _entries(optimizers: Sequence[str]) -> tuple[str, ...]:

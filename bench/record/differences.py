@@ -26,6 +26,7 @@ WORDS: Mapping[str, str] = {
     "point": "the operating point",
     "search": "the search of its settings",
     "teacher_outputs": "how the teacher's outputs are kept",
+    "kernels": "the kernels of the training",
     "selection.rule": "the rule that chooses the epoch",
 }
 """Field of an identity -> what it is, for a reader."""

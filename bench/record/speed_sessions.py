@@ -15,6 +15,8 @@ from bench.record.schema import Part, read_json
 from bench.record.set_aside import SET_ASIDE, Note, notify
 
 SPEED_SCHEMA = 1
+BUSY_CORES = 0.25
+"""Cores that other processes use from which times are not taken unasked: threads of ours would wait for theirs."""
 FOLDER = "speed"
 
 
@@ -45,6 +47,10 @@ class Timing(Part):
     """of each round; round i of every system ran right after round i of the one before"""
     largest_difference: float | None = None
     """of its logits to those of eager attention in fp32"""
+    changed: int | None = None
+    """how many predictions differ from those of eager attention in fp32; of trained weights on examples of a task alone"""
+    compared: int | None = None
+    """how many predictions were compared"""
     error: str = ""
 
 

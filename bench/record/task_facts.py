@@ -138,9 +138,15 @@ def with_outputs(number_format: str) -> str:
     return f" ({number_format} outputs)" if number_format else ""
 
 
+def with_kernels(kernels: str) -> str:
+    """Ends the label of a row whose training was computed by other kernels; "" for the usual ones."""
+    return f" ({kernels} kernels)" if kernels else ""
+
+
 def row_as_typed(cell: Cell, label: str = "") -> str:
     """How a row was typed: its label, or another one of the same cells, without what its cell's choices added to it."""
-    plain = (label or cell.label).removesuffix(with_outputs(cell.teacher_outputs))
+    plain = (label or cell.label).removesuffix(with_kernels(cell.kernels))
+    plain = plain.removesuffix(with_outputs(cell.teacher_outputs))
     if cell.selection is not None:
         plain = plain.removesuffix(BEST_EPOCH)
     return plain.removesuffix(best_of(len(cell.search.trials))) if cell.search is not None else plain

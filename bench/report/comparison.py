@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.plan.spelling import CHECKPOINT
-from bench.record.cell import TEACHER
+from bench.record.cell import CHECKPOINT, TEACHER
 from bench.record.schema import Record
 from bench.report.resampled import Resampled, rng_for
 from bench.stats.metrics import metric_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import methods
-from bench.plan.spelling import CHECKPOINT
-from bench.record.cell import TEACHER
+from bench.record.cell import CHECKPOINT, TEACHER
 from bench.record.recipe import ADAMW, PAPER, START, TEACHER_LEARNING_RATES, WIDE, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE

@@ -83,12 +83,14 @@ def _verb(record: Record) -> tuple[str, ...]:
     if cell.search is not None:
         return "tune", "--trials", str(len(cell.search.trials))
     if cell.selection is not None:
-        return "run", "--checkpoint", OPTION_OF[cell.selection.rule], *_outputs(cell)
-    return "run", *_outputs(cell)
+        return "run", "--checkpoint", OPTION_OF[cell.selection.rule], *_computing_options(cell)
+    return "run", *_computing_options(cell)
 
 
-def _outputs(cell: Cell) -> tuple[str, ...]:
-    return ("--teacher-outputs", cell.teacher_outputs) if cell.teacher_outputs else ()
+def _computing_options(cell: Cell) -> tuple[str, ...]:
+    """How this cell was computed, where something else than the default was asked for."""
+    outputs = ("--teacher-outputs", cell.teacher_outputs) if cell.teacher_outputs else ()
+    return (*outputs, *(("--kernels", cell.kernels) if cell.kernels else ()))
 
 
 def _numbers(record: Record, plain: Mapping[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.files import slug, write_atomically
-from bench.record.speed_sessions import SpeedRecord
+from bench.record.speed_sessions import BUSY_CORES, SpeedRecord
 from bench.report import escape
 from bench.report.file_names import PAGE, TABLES, fitted, table_names
 from bench.report.index import write_index
@@ -24,6 +24,8 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
     where = ", ".join(str(env[k]) for k in ("accelerator", "processor") if env.get(k))
     commit = str(session.code.get("commit"))[:12] + (" with local changes" if session.code.get("dirty") else "")
     measured_on = f"{where}, {env.get('cores')} cores; torch {env.get('torch')}, transformers {env.get('transformers')}; code {commit}."
+    if (others := env.get("busy_cores") or 0) >= BUSY_CORES:
+        measured_on += f" Other processes used {others:.1f} cores when it began."
     paper = Paper(f"Compared with {session.teacher}", sources=[measured_on], name=own.name) if latex else None
     lines = [
         f"# Speed compared with {escape.markdown(session.teacher)}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from bench.train.student_trainer import StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher
 from bench.train.training_state import TrainingStates, group_by_progress
 from methods.artefacts import artefact_name
+from methods.fast_kernels import FastLinear, FastTeacher
 
 Made = dict[str, dict[str, Any]]
 """What a student is made from: name -> what is known of it."""
@@ -73,6 +75,7 @@ class Group:
         """
         self.students, self.task_data, self.artefacts = students, task_data, artefacts
         self.again, self.save_to = again, save_to
+        self.is_fast = any(cells[0].cell.kernels for cells in students)  # of a run all students, or none
         self.started = now()
         self.answer = JobResult()
         self._gone_on: set[str] = set()
@@ -186,11 +189,12 @@ class Group:
         ]
 
     def _teacher(self, one_task: TaskData) -> nn.Module:
-        """The teacher of a task, with the file of its outputs where a student reads that."""
+        """The teacher of a task, with fast kernels or the file of its outputs where students ask for that."""
         plan = one_task.task.outputs
+        teacher = FastTeacher(one_task.teacher[0]) if self.is_fast else one_task.teacher[0]
         if plan is None or not any(cells[0].cell.teacher_outputs for cells in self.students):
-            return one_task.teacher[0]
-        return KeptTeacher(one_task.teacher[0], opened(one_task, plan))
+            return teacher
+        return KeptTeacher(teacher, opened(one_task, plan))
 
     def _train_some(
         self,
@@ -201,7 +205,8 @@ class Group:
         """Students that are at the same step."""
         first, seed = self.task_data[0], self.students[0][0].cell.seed
         names = "+".join(one_task.name for one_task in self.task_data)
-        with first.progress.task(f"{names}: {', '.join(t.label for t in trainers)}, seed {seed}") as update:
+        kernels: AbstractContextManager[object] = FastLinear() if self.is_fast else nullcontext()
+        with first.progress.task(f"{names}: {', '.join(t.label for t in trainers)}, seed {seed}") as update, kernels:
             train_tasks(
                 taught_tasks,
                 trainers,

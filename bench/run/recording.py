@@ -16,8 +16,7 @@ from bench.errors import CellError
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
-from bench.plan.spelling import CHECKPOINT
-from bench.record.cell import TEACHER, Cell, record_key, train_key
+from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key, train_key
 from bench.record.code_hash import Code, scoring_code, training_code
 from bench.record.freshness import COMPUTED_BY
 from bench.record.schema import Failure, Record, TrainCost

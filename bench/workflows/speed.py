@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError, unknown
 from bench.progress import Progress
-from bench.record.speed_sessions import Conditions, Footprint, SpeedRecord, Timing, write_speed
+from bench.record.speed_sessions import BUSY_CORES, Conditions, Footprint, SpeedRecord, Timing, write_speed
 
 if TYPE_CHECKING:
     from bench.measure.latency import Load
+    from bench.plan.spelling import GivenCheckpoint
 
 FEWEST_ROUNDS = 6
 
 
 @dataclass(frozen=True)
 class SpeedRequest:
-    """What to time. Speeds need no trained weights: models are built from configurations."""
+    """What to time. Rows of methods need no trained weights, they are built from configurations; ``checkpoint:FOLDER`` has its own."""
 
     methods: str
     teacher: str
@@ -37,12 +38,14 @@ class SpeedRequest:
     data: str = "sample"
     offline: bool = False
     memory: bool = True
+    busy: bool = False
+    """time although other processes use the processor; the record says how many cores they used"""
     results: Path = Path("results/runs")
 
     def checked(self) -> SpeedRequest:
         """Raises InputError: naming what should have been typed."""
         from bench.data.tasks import expand
-        from bench.measure.backends import BACKENDS
+        from bench.measure.backends import BACKENDS, INT8
         from bench.measure.latency import DTYPES
 
         if self.rounds < FEWEST_ROUNDS:
@@ -56,6 +59,8 @@ class SpeedRequest:
                 raise unknown("backend", backend, BACKENDS)
         if self.task is not None and len(expand(self.task)) != 1:
             raise InputError(f"--task {self.task}: name one task, like --task rte")
+        if INT8 in self.backends and self.dtype != "fp32":
+            raise InputError(f"--backends {INT8}: goes with --dtype fp32")
         for length in self.lengths:
             if length == "task":
                 if self.task is None:
@@ -80,6 +85,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     progress = progress or Progress()
     request = request.checked()
     _refuse_beside_trainings()
+    others = _cores_of_others(request)
     quiet()
     started = _now()
     device = str(device_of(request.device))
@@ -89,7 +95,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
         timings=_timings(request, systems, device, progress),
         footprints=_footprints(systems, device, progress) if request.memory else [],
         code=revision(),
-        env=environment(device),
+        env=environment(device) | ({} if others is None else {"busy_cores": round(others, 2)}),
         started=started,
         finished=_now(),
     )
@@ -107,16 +113,34 @@ def _refuse_beside_trainings() -> None:
         )
 
 
+def _cores_of_others(request: SpeedRequest) -> float | None:
+    """How many cores other processes use; None where the machine does not tell.
+
+    Raises:
+        InputError: too many, and nobody said that times are wanted all the same.
+    """
+    from bench.measure.load import busy_cores
+
+    others = busy_cores()
+    if others is not None and others >= BUSY_CORES and not request.busy:
+        raise InputError(
+            f"other processes use {others:.1f} cores of this machine, so times mean little. Wait until they end; or add "
+            f"--busy, and the report will say how busy it was"
+        )
+    return others
+
+
 def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
-    """Name -> model with random weights: the teacher, and every row that can be timed without training."""
+    """Name -> model: finished checkpoints with their weights; with random ones the teacher, and every row that can be timed so."""
     from bench.data.checkpoints import config_from_name
-    from bench.plan.spelling import drop_incompatible, parse_methods
+    from bench.plan.spelling import drop_incompatible, parse_rows
     from bench.plan.untrained import teacher_model, untrained
     from methods.models import leaves_early
 
     config = config_from_name(request.teacher)
     systems: dict[str, Any] = {"teacher": teacher_model(config)}
-    rows, left_out = drop_incompatible(parse_methods(request.methods), config)
+    trained, given = parse_rows(request.methods)
+    rows, left_out = drop_incompatible(trained, config)
     for note in left_out:
         progress.say(note)
     for row in rows:
@@ -131,11 +155,35 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
             continue
         for point, model in deployed.items():
             systems[row.label + (f" at {point}" if point else "")] = model
+    systems |= {row.spelling: _finished(row, request) for row in given}
     if len(systems) == 1:
         raise InputError(
             f"--methods {request.methods}: none of these rows can be timed without training; name another one"
         )
     return systems
+
+
+def _finished(row: GivenCheckpoint, request: SpeedRequest) -> Any:
+    """A finished classifier with its own weights.
+
+    Raises:
+        InputError: it cannot be opened, reads another vocabulary than the teacher, or ends early for some sequences.
+    """
+    from bench.artefacts.teachers import base_model
+    from bench.data.checkpoints import find, hash_of_tokenizer
+    from bench.data.tasks import expand
+    from methods.models import leaves_early, reads_texts
+
+    task = expand(request.task)[0][0] if request.task else None
+    found = find(row.path, task, request.offline, ours=True, asked=row.spelling)
+    model = base_model(found, found.config.num_labels)
+    if leaves_early(model) or reads_texts(model):
+        raise InputError(f"{row.spelling}: only models that read token ids and use all their layers can be timed")
+    if "task" in request.lengths and hash_of_tokenizer(found) != hash_of_tokenizer(find(request.teacher)):
+        raise InputError(
+            f"{row.spelling}: it has another vocabulary than --teacher {request.teacher}, whose examples are read"
+        )
+    return model
 
 
 def _timings(request: SpeedRequest, systems: Mapping[str, Any], device: str, progress: Progress) -> list[Timing]:

@@ -17,10 +17,9 @@ from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
 from bench.plan.build import Plan, build
 from bench.plan.from_record import request_of
 from bench.plan.request import Request
-from bench.plan.spelling import CHECKPOINT
 from bench.plan.stale import stale_slots, wanted
 from bench.progress import Progress
-from bench.record.cell import TEACHER, record_key
+from bench.record.cell import CHECKPOINT, TEACHER, record_key
 from bench.record.differences import differences
 from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of
 from bench.record.schema import Record

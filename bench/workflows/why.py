@@ -11,10 +11,10 @@ import methods
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.build import Plan, Planned, build
 from bench.plan.from_record import request_of, spelling_of
-from bench.plan.request import Request
+from bench.plan.request import EXACT, Request
 from bench.plan.show import state
-from bench.plan.spelling import CHECKPOINT, parse_rows
-from bench.record.cell import TEACHER, Cell, record_key
+from bench.plan.spelling import parse_rows
+from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key
 from bench.record.code_hash import KINDS, code_of
 from bench.record.differences import Difference, differences
 from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, other_version
@@ -331,6 +331,7 @@ def _assumed(asked: Request, typed: Collection[str]) -> Iterator[str]:
         "augment_times": asked.augment_times if asked.augment else None,
         "checkpoint": asked.checkpoint,
         "teacher_outputs": asked.teacher_outputs,
+        "kernels": asked.kernels if asked.kernels != EXACT else None,
         "threads": asked.threads,
     }
     for name, value in options.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -12,11 +14,15 @@ import pytest
 import tiny
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import BertForSequenceClassification
 
 from bench.errors import InputError
+from bench.measure import load
 from bench.measure.backends import runner
 from bench.measure.busy_mark import training_here, trainings
 from bench.measure.latency import full_length, load_of_task, time_in_turns, warm_up
+from bench.plan.spelling import parse_methods
+from bench.plan.untrained import untrained
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
 from bench.report.speed import conditions_of, speed_up
 from bench.report.speed_report import write_speed_report
@@ -24,6 +30,7 @@ from bench.report.tables.speed import speed_tables
 from bench.stats.ratios import percentile
 from bench.workflows import speed
 
+REAL_BUSY_CORES = load.busy_cores  # before the fixtures say that nothing else works here
 LOAD = full_length(2, 16, 40)
 
 
@@ -75,6 +82,26 @@ def test_onnx_agrees():
     (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, under("onnx"), 6)
     assert timing.status == "ok", timing.error
     assert timing.largest_difference < 1e-5
+
+
+def test_8_bits_agree_roughly_and_are_another_model():
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    (timing,) = time_in_turns({"m": tiny.classifier(hidden=64)}, LOAD, under("onnx-int8"), 6)
+    assert timing.status == "ok", timing.error
+    assert 1e-6 < timing.largest_difference < 0.1
+
+
+def test_what_an_exporter_cannot_do_is_said_and_the_others_go_on(capsys):
+    """Experts sort their tokens, which has no form in ONNX; the exporter prints the whole graph."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    (row,) = parse_methods("moebert:expert_size=16:shared_size=8")
+    sorts = untrained(row.method, tiny.config())[""]
+    found = time_in_turns({"a": sorts, "b": tiny.classifier()}, LOAD, under("onnx"), 6)
+    assert [t.status for t in found] == ["failed", "ok"]
+    assert "ONNX" in found[0].error
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.slow
@@ -141,6 +168,99 @@ def test_peak_memory_is_that_of_the_model_and_not_of_the_imports():
     assert small < large
 
 
+def test_no_times_beside_other_processes_unless_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setattr(load, "busy_cores", lambda: 1.26)
+    with pytest.raises(InputError, match=r"other processes use 1\.3 cores .* --busy"):
+        speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded"))
+    for busy, is_told in ((1.26, True), (0.1, False)):
+        record = SpeedRecord(teacher="t", timings=[], env={"busy_cores": busy}, started="a", finished="b")
+        text = write_speed_report(record, tmp_path / str(busy)).read_text()
+        assert ("Other processes used 1.3 cores when it began." in text) is is_told
+
+
+@pytest.mark.skipif(not Path("/proc/stat").is_file(), reason="no /proc/stat: this machine does not tell how busy it is")
+def test_work_of_another_process_is_seen():
+    def seen():
+        return max(REAL_BUSY_CORES(0.3) for _ in range(4))
+
+    idle = min(REAL_BUSY_CORES(0.3) for _ in range(4))
+    worker = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        assert seen() > min(0.3, idle + 0.3)
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def test_a_machine_that_does_not_tell_is_not_called_idle(tmp_path):
+    assert REAL_BUSY_CORES(0.0, tmp_path / "none") is None
+    (tmp_path / "odd").write_text("cpu a b c\n")
+    assert REAL_BUSY_CORES(0.0, tmp_path / "odd") is None
+
+
+def test_times_that_drift_are_named():
+    steady = Timing(system="steady", conditions=under("eager"), seconds=[0.010, 0.011, 0.010] * 4)
+    slower = Timing(system="slower", conditions=under("eager"), seconds=[0.010] * 4 + [0.011] * 4 + [0.013] * 4)
+    record = SpeedRecord(teacher="t", timings=[steady, slower], started="a", finished="b")
+    (table,) = speed_tables(record)
+    (note,) = table.notes
+    assert note.startswith("slower became 30% slower while it was timed")
+
+
+@pytest.mark.slow
+def test_a_finished_classifier_is_timed_with_its_weights(tmp_path, teacher_folder, monkeypatch):
+    """Its predictions on a task are compared with those of eager attention; a backend that shifts them is counted."""
+    glue = tiny.write_glue(tmp_path / "glue", ("rte",))
+    folder = tiny.save_teacher(tmp_path / "finished", BertForSequenceClassification)
+    request = speed.SpeedRequest(
+        methods=f"checkpoint:{folder}",
+        teacher=str(teacher_folder),
+        lengths=("task",),
+        batches=(4,),
+        backends=("sdpa",),
+        threads=1,
+        rounds=6,
+        task="rte",
+        data=str(glue),
+        device="cpu",
+        memory=False,
+        results=tmp_path,
+    )
+    record, _ = speed.measure(request)
+    teacher, own = record.timings
+    assert (teacher.changed, teacher.compared) == (None, None), "random weights predict nothing"
+    assert (own.changed, own.compared) == (0, 40)
+
+    def flipped(model, backend, *rest):
+        run = runner(model, backend, *rest)
+        return run if backend == "eager" else (lambda ids, mask: run(ids, mask).flip(-1))
+
+    monkeypatch.setattr("bench.measure.latency.runner", flipped)
+    record, _ = speed.measure(request)
+    own = record.timings[-1]
+    assert own.status == "failed" or own.changed > 0
+
+
+@pytest.mark.parametrize("name, says", [("nowhere", "config.json"), ("other", "another vocabulary")])
+def test_a_finished_classifier_that_does_not_fit_is_bad_input(name, says, tmp_path, teacher_folder):
+    glue = tiny.write_glue(tmp_path / "glue", ("rte",))
+    other = tiny.save_teacher(tmp_path / "other", BertForSequenceClassification)
+    vocabulary = (other / "vocab.txt").read_text().split("\n")
+    (other / "vocab.txt").write_text("\n".join([*vocabulary[:5], *reversed(vocabulary[5:-1]), ""]))
+    (tmp_path / "nowhere").mkdir()
+    request = speed.SpeedRequest(
+        methods=f"checkpoint:{tmp_path / name}",
+        teacher=str(teacher_folder),
+        lengths=("task",),
+        task="rte",
+        data=str(glue),
+        device="cpu",
+        results=tmp_path,
+    )
+    with pytest.raises(InputError, match=says):
+        speed.measure(request)
+
+
 def test_marks_of_processes_that_are_gone_do_not_count(tmp_path):
     (tmp_path / "training").mkdir()
     (tmp_path / "training" / "999999999").touch()
@@ -154,6 +274,7 @@ def test_marks_of_processes_that_are_gone_do_not_count(tmp_path):
         ({"rounds": 5}, "at least 6"),
         ({"backends": ("tensorrt",)}, "no backend"),
         ({"dtype": "int8"}, "choose one of"),
+        ({"backends": ("onnx-int8",), "dtype": "bf16"}, "goes with --dtype fp32"),
         ({"lengths": ("long",)}, "numbers of tokens"),
         ({"lengths": ("task",)}, "--task rte"),
         ({"batches": ()}, "--batches"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
 from bench.report import frame
@@ -10,6 +11,9 @@ from bench.report.frame import EXACT, Cell, Frame, Line, exact
 from bench.report.speed import conditions_of, described, speed_up
 from bench.report.tables.parts import DASH
 from bench.stats.ratios import Ratio, percentile, resolved
+
+DRIFT = 0.1
+"""A change of the times within a session that is named: above what rounds scatter by on an idle machine."""
 
 
 def speed_tables(record: SpeedRecord) -> list[Frame]:
@@ -36,7 +40,27 @@ def _timings(record: SpeedRecord, conditions: Conditions) -> Frame:
     notes = [f"{t.system}: not measured: {t.error}." for t in timings if t.status == "failed"]
     gaps = [t.largest_difference for t in timings if t.largest_difference is not None]
     notes += [f"Logits within {max(gaps):.1g} of eager attention in fp32."] if gaps else []
+    notes += [_changed(t) for t in timings if t.changed is not None]
+    notes += [_drift(t) for t in timings if abs(drift(t.seconds)) > DRIFT]
     return Frame(described(conditions), columns, tuple(lines), tuple(notes), file=_file(conditions))
+
+
+def _changed(timing: Timing) -> str:
+    return f"{timing.system}: {timing.changed} of {timing.compared} predictions differ from those of eager attention in fp32."
+
+
+def drift(seconds: Sequence[float]) -> float:
+    """How much longer the last third of the rounds took than the first third: 0.1 is 10 %; medians."""
+    third = len(seconds) // 3
+    return median(seconds[-third:]) / median(seconds[:third]) - 1 if third else 0.0
+
+
+def _drift(timing: Timing) -> str:
+    change = drift(timing.seconds)
+    return (
+        f"{timing.system} became {abs(change):.0%} {'slower' if change > 0 else 'faster'} while it was timed: its milliseconds "
+        f"mean little. Speed-ups compare times of the same rounds."
+    )
 
 
 def _file(c: Conditions) -> str:

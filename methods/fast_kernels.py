@@ -1,0 +1,210 @@
+"""Faster kernels for training on a CPU: the same formulas, whose last digits are rounded otherwise.
+
+torch multiplies fp32 matrices by MKL, which is slow on processors of other makers; oneDNN is as fast on all of them.
+:class:`FastLinear` lets oneDNN compute the linear layers of students, forward and backward. :class:`FastTeacher` is a frozen
+teacher whose weights oneDNN has reordered once and whose attention is ``scaled_dot_product_attention``, which never writes the
+scores to memory.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from transformers import AttentionInterface
+from transformers.activations import GELUActivation
+
+from methods.batches import Batch
+from methods.families import Cost, cost, family_of
+from methods.models import PackedModel
+from methods.packed import Layout, forward
+from methods.taps import Out, Taps
+
+ATTENTION = "packed frozen"
+"""Name of :func:`frozen_attention` in a configuration of transformers."""
+TOLERANCE = 1e-4
+"""How far the operators may be from torch's own linear layer on numbers of size 1; 3e-6 was measured."""
+LEAST_ROWS = 64
+"""Tokens from which a linear layer gains: with 32 the two kernels took the same time."""
+
+
+def problem_here() -> str:
+    """Why this torch cannot use the kernels on this machine; "" where it can. Tries them on a small layer."""
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(0)
+            linear, x_TX = nn.Linear(64, 32), torch.randn(1, 8, 64)
+            usual, weight = linear(x_TX), linear.weight
+            fast = [ReorderedLinear(linear)(x_TX), multiplied(x_TX, weight, linear.bias)]
+            wrong = max((usual - answer).abs().max().item() for answer in fast)
+    except (AttributeError, NotImplementedError, RuntimeError) as error:
+        return f"this torch has no linear operators of oneDNN ({str(error).splitlines()[0]})"
+    return "" if wrong < TOLERANCE else f"the linear operators of oneDNN are wrong by {wrong:.2g} here"
+
+
+def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
+    """[..., in], [out, in] -> [..., out]: a linear layer by oneDNN, with ``none`` or the exact ``gelu`` after it."""
+    algorithm = "none" if activation == "gelu" else ""  # of gelu: without the approximation by tanh
+    answer: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], algorithm)
+    return answer
+
+
+class ReorderedLinear(nn.Module):
+    """A linear layer whose weight cannot change any more.
+
+    The operators are those that ``torch.compile`` uses for a frozen model on a CPU.
+    """
+
+    def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
+        """
+        Args:
+            activation: ``none``, or ``gelu`` (exact) on what the layer answers.
+        """
+        super().__init__()
+        self._bias, self._activation = linear.bias, activation
+        with torch.no_grad():
+            # a plain attribute: a reordered tensor has no place in a state_dict
+            self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in] -> [..., out]"""
+        return multiplied(x, self._weight, self._bias, self._activation)
+
+
+def frozen_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    *,
+    layout: Layout,
+    kept_scores: list[tuple[Tensor, ...]] | None = None,
+    kept_vectors: list[tuple[Tensor, Tensor, Tensor]] | None = None,
+    **_: object,
+) -> tuple[Tensor, None]:
+    """:func:`methods.packed.packed_attention` of a frozen model, for one packed row of shape [1, H, T, D].
+
+    Kept scores are computed next to the attention and not for it: asking for them cannot change a result.
+    """
+    if kept_vectors is not None:
+        q_TX, k_TX, v_TX = (x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
+        kept_vectors.append((q_TX, k_TX, v_TX))
+    scale = scaling or query.size(-1) ** -0.5
+    q_NHD, k_NHD, v_NHD = (x[0].transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
+    scores, mixed = [], []
+    for chunk in layout.chunks:
+        shape = (len(chunk.sequences), chunk.longest)
+        q_nHLD, k_nHLD, v_nHLD = (x[chunk.places].unflatten(0, shape).transpose(1, 2) for x in (q_NHD, k_NHD, v_NHD))
+        if kept_scores is not None:
+            scores.append(torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale)
+        mask = None if chunk.full else chunk.keys_nL[:, None, None, :]
+        mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, attn_mask=mask, scale=scale)
+        mixed.append(mixed_nHLD.transpose(1, 2).flatten(0, 1))
+    if kept_scores is not None:
+        kept_scores.append(tuple(scores))
+    mixed_NHD = mixed[0] if len(mixed) == 1 else torch.cat(mixed)
+    return mixed_NHD.index_select(0, layout.scatter_T)[None], None
+
+
+def with_fast_kernels(model: Any) -> nn.Module:
+    """A copy of a classifier with the fast kernels in its encoder layers. Its other tensors are those of the model itself.
+
+    Raises:
+        TypeError: an architecture that ``methods/families.py`` does not know.
+    """
+    AttentionInterface.register(ATTENTION, frozen_attention)
+    # a deep copy copies what it has not seen yet: so it has seen the tensors
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    fast = copy.deepcopy(model, shared)
+    for layer in encoder_layers(fast):
+        for module in list(layer.modules()):
+            _replace_parts(module)
+    return fast
+
+
+def encoder_layers(model: Any) -> Sequence[nn.Module]:
+    """Of a classifier, in their order."""
+    return family_of(model).layers(getattr(model, model.base_model_prefix))
+
+
+def reordered_bytes(model: Any) -> int:
+    """What :func:`with_fast_kernels` adds to a model: each linear layer of its encoder a second time."""
+    parts = (part for layer in encoder_layers(model) for part in layer.modules())
+    return sum(part.weight.nbytes for part in parts if isinstance(part, nn.Linear))
+
+
+def _replace_parts(module: Any) -> None:
+    """The linear layers directly in a module, and the attention that it asks its configuration for."""
+    if isinstance(getattr(module, "intermediate_act_fn", None), GELUActivation):
+        module.dense, module.intermediate_act_fn = ReorderedLinear(module.dense, "gelu"), nn.Identity()
+    for name, child in list(module.named_children()):
+        if isinstance(child, nn.Linear):
+            setattr(module, name, ReorderedLinear(child))
+    if hasattr(module, "config"):
+        module.config = copy.copy(module.config)  # the model's own says "packed", which its walk looks at
+        module.config._attn_implementation = ATTENTION
+
+
+class FastTeacher(PackedModel):
+    """A frozen teacher that answers by fast kernels, and by the usual ones where it trains or its dropout is asked for."""
+
+    def __init__(self, teacher: nn.Module) -> None:
+        super().__init__()
+        self.teacher, self._fast = teacher, [with_fast_kernels(teacher.eval())]  # in a list: no module of this one
+
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        """One pass over a packed batch: what ``taps`` name."""
+        if self.training or torch.is_grad_enabled():
+            return forward(self.teacher, batch, taps)
+        return forward(self._fast[0], batch, taps)
+
+    def cost(self) -> Cost:
+        """Of a forward pass: other kernels do the same multiplications."""
+        return cost(self.teacher)
+
+
+class FastLinear(TorchFunctionMode):
+    """Inside ``with FastLinear():`` oneDNN computes what ``torch.nn.functional.linear`` is asked for, and its gradients.
+
+    So no model has to be changed. What is small, not fp32 or not on the CPU keeps torch's own kernel.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is nn.functional.linear and not kwargs and is_worth_it(*args):
+            return _Linear.apply(args[0], args[1], args[2] if len(args) > 2 else None)
+        return func(*args, **(kwargs or {}))
+
+
+def is_worth_it(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:
+    """Whether a linear layer gains by another kernel."""
+    rows = x.numel() // max(1, x.size(-1))
+    plain = all(t.dtype == torch.float32 and t.device.type == "cpu" for t in (x, weight))
+    return plain and rows >= LEAST_ROWS and weight.dim() == 2 and not torch.is_autocast_enabled("cpu")
+
+
+class _Linear(torch.autograd.Function):
+    """A linear layer whose forward and backward passes are matrix products by oneDNN."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return multiplied(x.contiguous(), weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        gradient_TO = gradients[0].reshape(-1, weight.size(0))
+        return (
+            multiplied(gradient_TO, weight.t().contiguous(), None).view_as(x) if of_x else None,
+            multiplied(gradient_TO.t().contiguous(), x.reshape(-1, x.size(-1)).t().contiguous(), None)
+            if of_weight
+            else None,
+            gradient_TO.sum(0) if of_bias else None,
+        )

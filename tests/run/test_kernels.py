@@ -1,0 +1,131 @@
+"""--kernels fast: rows of their own whose curves are those of the usual kernels up to rounding."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+
+from bench.cache import WEIGHTS, cache_root
+from bench.record.store import Store
+
+SMALL = f"{tiny.SHAPE}:start=random"
+ROWS = f"finetune:{SMALL},kd:{SMALL},tinybert:{SMALL}"
+
+
+@pytest.fixture
+def typed(glue_folder, teacher_folder, tmp_path):
+    return (
+        *("run", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 3, "--device", "cpu"),
+        *("--results", tmp_path / "r", "--reports", tmp_path / "p", "--threads", 1),
+    )  # fmt: skip
+
+
+def by_row(root):
+    return {r.cell.label: r for r in Store(root).records() if r.cell.method != "teacher"}
+
+
+@pytest.mark.slow
+def test_fast_kernels_have_rows_and_keys_of_their_own(bench, typed, tmp_path):
+    for words in ((), ("--kernels", "fast")):
+        done = bench(*typed, "--methods", ROWS, *words)
+        assert done.returncode == 0, done.stderr
+    found = by_row(tmp_path / "r")
+    fast = {label: record for label, record in found.items() if record.cell.kernels}
+    assert {label.split(":")[0] for label in fast} == {"finetune", "kd", "tinybert"}
+    assert len(found) == 6
+    for label, record in fast.items():
+        assert label.endswith(" (fast kernels)")
+        plain = found[label.removesuffix(" (fast kernels)")]
+        assert record.key != plain.key
+        assert record.code["computed_by"]["hash"] != plain.code["computed_by"]["hash"]
+        assert record.train.flops_teacher == plain.train.flops_teacher
+        for stage, curves in plain.terms.items():
+            for term, values in curves.items():
+                assert record.terms[stage][term] == pytest.approx(values, rel=2e-3, abs=2e-4), (label, term)
+    (report,) = (tmp_path / "p").glob("*/*/README.md")
+    assert "--kernels fast" in report.read_text()
+    shown = fast[next(iter(fast))]
+    why = bench("why", shown.key[:12], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
+    assert "a run finds this record" in why.stdout, why.stdout + why.stderr
+    again = bench("verify", shown.key[:12], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+@pytest.mark.slow
+def test_their_training_on_text_is_another_artefact(bench, typed, tmp_path):
+    rows = f"tinybert:{tiny.SHAPE}"
+    text = tmp_path / "text.txt"
+    text.write_text("".join(" ".join(tiny.WORDS[number:] + tiny.WORDS[:number]) + "\n" for number in range(40)))
+    for words in ((), ("--kernels", "fast")):
+        done = bench(*typed, "--methods", rows, "--corpus", text, "--corpus-tokens", 2000, *words)
+        assert done.returncode == 0, done.stderr
+    usual, fast = (
+        by_row(tmp_path / "r")[f"tinybert:ffn=24:heads=4:hidden=12:layers=2{end}"] for end in ("", " (fast kernels)")
+    )
+    begun = [record.artefacts["general_start"] for record in (usual, fast)]
+    assert begun[0]["key"] != begun[1]["key"]
+    assert begun[0]["weights"] != begun[1]["weights"]
+    assert begun[0]["code"]["hash"] != begun[1]["code"]["hash"]
+    assert usual.cell.teacher == fast.cell.teacher
+    one, other = (load_file(cache_root() / "starts" / of["key"][:24] / WEIGHTS) for of in begun)
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        torch.testing.assert_close(other[name], tensor, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--kernels", "quick"), "--kernels quick: choose one of exact, fast"),
+        (("--kernels", "fast", "--precision", "bf16"), "goes with --precision fp32"),
+    ],
+)
+def test_what_does_not_go_together_is_bad_input(bench, typed, words, why):
+    done = bench(*typed, "--methods", f"kd:{SMALL}", *words)
+    assert done.returncode == 2
+    assert why in done.stderr
+
+
+def test_a_machine_without_them_is_said_before_anything_is_trained(bench, typed, monkeypatch):
+    from methods import fast_kernels
+
+    monkeypatch.setattr(fast_kernels, "problem_here", lambda: "this torch has no linear operators of oneDNN")
+    done = bench(*typed, "--methods", f"kd:{SMALL}", "--kernels", "fast")
+    assert done.returncode == 2
+    assert "--kernels fast: this torch has no linear operators" in done.stderr
+
+
+def test_they_go_together_with_kept_outputs(bench, typed, tmp_path):
+    words = ("--kernels", "fast", "--teacher-outputs", "fp32")
+    done = bench(*typed, "--methods", f"kd:{SMALL}", *words)
+    assert done.returncode == 0, done.stderr
+    (record,) = by_row(tmp_path / "r").values()
+    assert record.cell.label.endswith(" (fp32 outputs) (fast kernels)")
+    assert (record.cell.kernels, record.cell.teacher_outputs) == ("fast", "fp32")
+    (report,) = (tmp_path / "p").glob("*/*/README.md")
+    text = report.read_text()
+    assert "--teacher-outputs fp32 --kernels fast" in text
+    assert "--methods kd:ffn=24:heads=4:hidden=12:layers=2:start=random --tasks" in text, (
+        "typed without the words in brackets"
+    )
+
+
+def test_the_estimate_knows_how_much_faster_they_are(glue_folder, teacher_folder, tmp_path, monkeypatch):
+    """With products twice as fast, the part of a step that linear layers take halves; the teacher's tuning stays."""
+    from bench.plan import estimate
+    from bench.plan.build import build
+    from bench.plan.request import Request
+
+    rates = {"exact": 1e9, "fast": 2e9}
+    monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": rates[kernels])
+    found = {}
+    for kernels in rates:
+        request = Request(f"kd:{SMALL}", "rte", data=str(glue_folder), teacher=str(teacher_folder), results=tmp_path,
+                          threads=1, device="cpu", kernels=kernels)  # fmt: skip
+        found[kernels] = {part.what: part.seconds for part in build(request).parts}
+    teacher, cells = found["exact"]
+    assert found["fast"][teacher] == found["exact"][teacher]
+    share = estimate.LINEAR_SHARE
+    assert found["fast"][cells] == pytest.approx(found["exact"][cells] * (1 - share / 2))
