@@ -15,6 +15,7 @@ from our_loop import Ours
 from work import Train, Work
 
 from bench.train.numerics import Numerics
+from methods.fast_kernels import problem_here
 
 AGREE = 1e-5
 """How far a contestant's first loss may be from the first one's, as a part of it."""
@@ -34,11 +35,16 @@ class Contestant:
     """whose products a step computes in fp32; none where it computes in other numbers, which have another peak"""
     package: str = ""
     """what has to be installed"""
+    problem_here: Callable[[], str] = str
+    """why it cannot run on this machine; "" where it can"""
     by_default: bool = True
 
     @property
-    def is_here(self) -> bool:
-        return not self.package or find_spec(self.package) is not None
+    def problem(self) -> str:
+        """What keeps it from taking part; "" where nothing does."""
+        if self.package and find_spec(self.package) is None:
+            return f"install {self.package}"
+        return self.problem_here()
 
 
 CONTESTANTS: Mapping[str, Contestant] = {
@@ -50,6 +56,7 @@ CONTESTANTS: Mapping[str, Contestant] = {
         "Hugging Face Trainer, group_by_length (other batches)", trainer_peer.train_by_length, same_batches=False
     ),
     "ours": Contestant("bert-bench", Ours().train),
+    "ours-fast": Contestant("bert-bench, --kernels fast", Ours(is_fast=True).train, problem_here=problem_here),
     "ours-kept": Contestant("bert-bench, teacher's outputs kept (fp32)", Ours(kept="fp32").train, useful=("student",)),
     "ours-bf16": Contestant(
         "bert-bench, --precision bf16 (other numbers)",
@@ -97,6 +104,8 @@ def refuse_differences(contestants: Mapping[str, Contestant], losses: Mapping[st
 def chosen(names: Sequence[str]) -> tuple[dict[str, Contestant], list[str]]:
     """The contestants of these names, or those by default; and notes on those that cannot take part."""
     wanted = list(names) or [name for name, one in CONTESTANTS.items() if one.by_default]
-    there = {name: CONTESTANTS[name] for name in wanted if CONTESTANTS[name].is_here}
-    missing = [name for name in wanted if name not in there]
-    return there, [f"{name} is left out: install {CONTESTANTS[name].package}" for name in missing]
+    if unknown := [name for name in wanted if name not in CONTESTANTS]:
+        raise OtherWork(f"there is no contestant {', '.join(unknown)}; choose among {', '.join(CONTESTANTS)}")
+    problems = {name: CONTESTANTS[name].problem for name in wanted}
+    there = {name: CONTESTANTS[name] for name, problem in problems.items() if not problem}
+    return there, [f"{name} is left out: {problem}" for name, problem in problems.items() if problem]

@@ -6,6 +6,7 @@ The parts are measured in the same rounds; the sums are computed from their medi
   of each student, of the teacher's pass that they share, and of the rest. A stage counts its plain steps, and the four
   that measure shares of the gradient.
 - **ours, kept**: the same with the teacher's outputs in a file: one pass that writes them, then reading.
+- **ours, kept, fast**: that with ``--kernels fast``, where the machine has them.
 - **peers**: each method alone. A step is a padded pass of the teacher, as fast as transformers does it, and *our*
   student's step without any measurement. No peer has these methods, so their student is taken to be as fast as ours:
   that is in favour of the peers, whose students work on padding.
@@ -19,6 +20,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,6 +40,7 @@ from bench.plan.teacher_outputs import readable_taps
 from bench.train.numerics import Numerics, RandomState
 from bench.train.student_trainer import SHARE_POINTS, StudentTrainer
 from methods.api import Setup
+from methods.fast_kernels import FastLinear, problem_here
 from methods.parts import blank_artefacts
 
 METHODS = {
@@ -49,6 +52,8 @@ METHODS = {
         "minilm:layers=2:hidden=32:heads=4:ffn=64",
     ),
 }
+KEPT = ("kept", "kept, fast")
+"""Ways of ours that first write the teacher's outputs."""
 DRAWS = 1000
 SERIES = ("preparation", "counted")
 WITH_SHARES = ", with shares"
@@ -68,8 +73,8 @@ class Asked:
 class Group:
     """The methods in one loop of the product, whose steps tell what each student and the teacher took."""
 
-    def __init__(self, rows: Sequence[MethodRow], work: Work, kept: bool) -> None:
-        self._rows, self._work, self._kept = rows, work, kept
+    def __init__(self, rows: Sequence[MethodRow], work: Work, kept: bool = False, is_fast: bool = False) -> None:
+        self._rows, self._work, self._kept, self._is_fast = rows, work, kept, is_fast
         self.seconds: Seconds = {}
         self.writing: float | None = None
         """seconds of the pass that writes the teacher's outputs"""
@@ -96,7 +101,9 @@ class Group:
             pause()
             before, began = after, time.perf_counter()
 
-        run(trainers, self._work, teacher, told)
+        kernels: AbstractContextManager[object] = FastLinear() if self._is_fast else nullcontext()
+        with kernels:
+            run(trainers, self._work, teacher, told)
 
     def _note(
         self, trainers: Sequence[StudentTrainer], series: str, number: int, whole: float, spent: Sequence[float]
@@ -176,10 +183,12 @@ class PeerTeacher:
 def parts_of(size: str, work: Work, say: Callable[[str], None]) -> dict[str, Any]:
     """Seconds of every part, over all steps of a training of the group on the work's rows and epochs."""
     rows = [parse_one(spelling) for spelling in METHODS[size]]
-    live, kept = Group(rows, work, kept=False), Group(rows, work, kept=True)
+    groups = {"live": Group(rows, work), "kept": Group(rows, work, kept=True)}
+    if not problem_here():
+        groups["kept, fast"] = Group(rows, work, kept=True, is_fast=True)
     peers = PeerTeacher(work)
     steps = work.batches[: len(work.data) // BATCH] + work.batches
-    turns = {"live": Turns("live", live.loop), "kept": Turns("kept", kept.loop)}
+    turns = {name: Turns(name, group.loop) for name, group in groups.items()}
     started, load = now(), os.getloadavg()[0]
     preparing = max(sum(s.steps for s in _scheduled(r, work, Asked(len(work.data), work.epochs))[0]) for r in rows)
     total = preparing + len(work.batches)
@@ -196,10 +205,9 @@ def parts_of(size: str, work: Work, say: Callable[[str], None]) -> dict[str, Any
         "started": started,
         "load": load,
         "methods": list(METHODS[size]),
-        "live": live.seconds,
-        "kept": kept.seconds,
+        **{name: group.seconds for name, group in groups.items()},
         "peers": peers.seconds,
-        "writing": [(kept.writing or 0.0) / len(work.data)],
+        "writing": [group.writing / len(work.data) for group in groups.values() if group.writing],
     }
 
 
@@ -213,16 +221,14 @@ def estimate(parts: Mapping[str, Any], work: Work, asked: Asked) -> dict[str, An
             values = np.asarray(_measured(parts, side, what))
             return float(np.median(values if rng is None else rng.choice(values, len(values))))
 
-        return {
-            "peers": _peers(plan, of),
-            "ours": _ours(plan, "live", of),
-            "ours, kept": _ours(plan, "kept", of) + asked.rows * of("writing", ""),
-        }
+        writing = asked.rows * of("writing", "")
+        kept = {f"ours, {side}": _ours(plan, side, of) + writing for side in KEPT if side in parts}
+        return {"peers": _peers(plan, of), "ours": _ours(plan, "live", of), **kept}
 
     seconds, rng = sums(None), np.random.default_rng(0)
     drawn = [sums(rng) for _ in range(DRAWS)]
     over = {}
-    for name in ("ours", "ours, kept"):
+    for name in (name for name in seconds if name != "peers"):
         low, high = interval([one["peers"] / one[name] for one in drawn])
         over[name] = {"ratio": seconds["peers"] / seconds[name], "low": low, "high": high}
     return {"rows": asked.rows, "epochs": asked.epochs, "seconds": seconds, "over_peers": over}

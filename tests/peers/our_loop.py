@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import Numerics
 from bench.train.student_trainer import SHARE_POINTS, StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, Wanted, write_outputs
+from methods.fast_kernels import FastLinear, FastTeacher
 
 
 def share_steps(steps: int) -> list[int]:
@@ -29,17 +31,22 @@ class Ours:
     kept: str = ""
     """format of the teacher's outputs in a file, as ``--teacher-outputs``; "" where the teacher answers"""
 
+    is_fast: bool = False
+    """whether the kernels are those of ``--kernels fast``"""
+
     def train(self, work: Work, on_step: Callable[[], None]) -> float:
         """All steps of the work."""
-        trainer = trainer_of(work, self.numerics)
-        run([trainer], work, self.teacher(work), on_step)
+        trainer, teacher = trainer_of(work, self.numerics), self.teacher(work)
+        kernels: AbstractContextManager[object] = FastLinear() if self.is_fast else nullcontext()
+        with kernels:  # current in this thread alone
+            run([trainer], work, teacher, on_step)
         values = [sum(step) for curves in trainer.log.terms.values() for step in zip(*curves.values(), strict=True)]
         return sum(values) / len(values)
 
     def teacher(self, work: Work) -> Any:
         """The work's, or one that reads its outputs; they are written before the first turn ends."""
         if not self.kept:
-            return work.teacher
+            return FastTeacher(work.teacher) if self.is_fast else work.teacher
         taps = readable_taps(work.row.method.stages(work.setup), work.row.dropped)
         return kept_teacher(work, taps, self.kept, self.numerics)
 

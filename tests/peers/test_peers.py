@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 HERE = Path(__file__).resolve().parent
-NAMES = ("trainer", "trainer-by-length", "ours", "ours-kept", "textbrewer")
+NAMES = ("trainer", "trainer-by-length", "ours", "ours-fast", "ours-kept", "textbrewer")
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def contestants():
     """Those that are installed."""
     from contestants import CONTESTANTS
 
-    return {name: CONTESTANTS[name] for name in NAMES if CONTESTANTS[name].is_here}
+    return {name: CONTESTANTS[name] for name in NAMES if not CONTESTANTS[name].problem}
 
 
 @pytest.mark.slow
@@ -39,8 +39,8 @@ def contestants():
 def test_the_first_loss_is_the_same_number_for_everybody(name, work):
     from contestants import AGREE, CONTESTANTS
 
-    if not CONTESTANTS[name].is_here:
-        pytest.skip(f"needs {CONTESTANTS[name].package}, which `tox -e peers` installs")
+    if problem := CONTESTANTS[name].problem:
+        pytest.skip(f"{name}: {problem} (`tox -e peers` installs all of them)")
     one = work.of_one_batch()
     expected = CONTESTANTS["ours"].train(one, lambda: None)
     assert CONTESTANTS[name].train(one, lambda: None) == pytest.approx(expected, rel=AGREE)
@@ -271,3 +271,31 @@ def test_the_command_measures_goes_on_and_compares(tmp_path):
     assert [len(session["rounds"]) for session in record["sessions"]] == [2, 5]
     assert {"inside", "grid", "real_grid", "figures"} <= record.keys()
     assert "Compared with" in done.stdout
+
+
+@pytest.mark.slow
+def test_fast_kernels_stay_in_the_loop_that_asked_for_them(work, monkeypatch):
+    """A mode of torch is of one thread: the other contestants keep the kernels that they have alone."""
+    from contestants import CONTESTANTS
+    from turns import Turns
+
+    from methods import fast_kernels
+
+    if problem := CONTESTANTS["ours-fast"].problem:
+        pytest.skip(problem)
+    asked = []
+    monkeypatch.setattr(fast_kernels, "is_worth_it", lambda *given: bool(asked.append(1)))
+    turns = {
+        name: Turns(name, lambda pause, name=name: CONTESTANTS[name].train(work, pause))
+        for name in ("ours-fast", "ours")
+    }
+    counts = {name: [] for name in turns}
+    for _ in range(2):
+        for name, one in turns.items():
+            asked.clear()
+            one.step()
+            counts[name].append(len(asked))
+    for one in turns.values():
+        one.close()
+    assert min(counts["ours-fast"]) > 0
+    assert counts["ours"] == [0, 0]
