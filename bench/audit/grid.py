@@ -53,6 +53,16 @@ class Grid:
     place: int = 0
 
 
+MOST_PLACES = 1000
+"""Lines or columns that a cell can span: a file may say any number."""
+
+
+def places(text: str | None) -> int:
+    """How many lines or columns a cell spans, as its container says it; 1 where that is no number."""
+    found = re.fullmatch(r"\s*(-?[0-9]{1,6})(?:\.[0-9]*)?\s*", text or "")
+    return min(MOST_PLACES, max(1, int(found[1]))) if found else 1
+
+
 def line_of(cells: Iterable[str], number: int = 0, rule_above: bool = False) -> Line:
     """A line without spans."""
     return Line([Cell(text) for text in cells], number, rule_above)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.audit.grid import Grid, Line, Spanned, laid_out
+from bench.audit.grid import Grid, Line, Spanned, laid_out, places
 from bench.audit.printed import printed
 
 MARKS = re.compile(
@@ -282,11 +282,11 @@ def _split(text: str, mark: str) -> list[tuple[str, int]]:
 def _spanned(cell: str) -> Spanned:
     columns, rows = 1, 1
     if wide := re.search(r"\\multicolumn\s*\{\s*(\d+)\s*\}", cell):
-        columns = int(wide[1])
+        columns = places(wide[1])
     if high := re.search(r"\\multirow(?:cell)?\s*(?:\[[^\]]*\])?\s*\{\s*(-?[\d.]+)\s*\}", cell):
-        rows = max(1, int(float(high[1])))
+        rows = places(high[1])
     if both := re.search(r"\\(?:SetCell|Block)\s*(?:\[[^\]]*\])?\s*\{(?:r=)?(\d+)?[,-]?(?:c=)?(\d+)?\}", cell):
-        rows, columns = int(both[1] or 1), int(both[2] or 1)
+        rows, columns = places(both[1]), places(both[2])
     return Spanned(unlatex(cell), columns, rows)
 
 

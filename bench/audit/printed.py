@@ -8,7 +8,8 @@ import unicodedata
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
-DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+)"
+DIGITS = r"(?:\d{1,3}(?:,\d{3}){1,4}(?:\.\d{1,12})?|\d{1,15}(?:\.\d{0,12})?(?:[eE][-+]?\d{1,2})?|\.\d{1,12})"
+"""A printed number. One with more digits is no result, and could not be rounded: decimals here have 28 digits."""
 UNIT = (
     r"(?:%|‰|[x×X](?![\w])|(?:ms|µs|us|sec|secs|s|min|mins|h|hr|hrs|hours?|d|days?|[KkMBGT]|[KMGT]i?B|mb|mn|bn|b|m|B/s|MB/s"
     r"|it/s|tok/s|tokens/s|pts?|pp|points?|bits?|bpw|GFLOPs|MFLOPs|FLOPs|GMACs|MACs|params|million|billion|hours|epochs?"

@@ -114,7 +114,8 @@ def _directive(lines: list[str], at: int, found: re.Match[str]) -> tuple[int, Gr
         end += 1
     body = [(n, line) for n, line in enumerate(lines[at + 1 : end], start=at + 2) if not re.match(r"\s*:[\w-]+:", line)]
     rows = _listed(body) if found[2] == "list-table" else _comma_separated(body, options.get("header", ""))
-    head = int(options.get("header-rows", "0") or 0) or int(bool(options.get("header")))
+    stated = options.get("header-rows", "").strip()
+    head = min(int(stated), len(rows)) if re.fullmatch(r"[0-9]{1,6}", stated) else int(bool(options.get("header")))
     return end, Grid(found[3].strip()[:80], [line_of(cells, number) for number, cells in rows], head)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bench.audit.grid import Grid, Line, Spanned, laid_out, without_markup
+from bench.audit.grid import Grid, Line, Spanned, laid_out, places, without_markup
 
 TABLE = re.compile(r"<table\b.*?</table\s*>", re.DOTALL | re.IGNORECASE)
 
@@ -66,11 +66,7 @@ def _spanned(cell) -> Spanned:  # type: ignore[no-untyped-def]
 
     inner = (cell.text or "") + "".join(html.tostring(child, encoding="unicode") for child in cell)
     inner = re.sub(r"</(?:p|div|li)>", " ", inner)
-    return Spanned(without_markup(inner), _whole(cell.get("colspan")), _whole(cell.get("rowspan")))
-
-
-def _whole(text: str | None) -> int:
-    return int(text) if text and text.strip().isdigit() and int(text) else 1
+    return Spanned(without_markup(inner), places(cell.get("colspan")), places(cell.get("rowspan")))
 
 
 def _title_before(text: str) -> str:
