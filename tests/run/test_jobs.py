@@ -14,64 +14,16 @@ import pytest
 import tiny
 from hypothesis import given
 from hypothesis import strategies as st
+from small_runs import LONG, ends, requests
 
 from bench import api
 from bench.plan.jobs import STUDENTS, jobs_of
 from bench.train.training_state import StepsDone, TrainingStates, group_by_progress
 
-ROWS = f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE},microbert:{tiny.SHAPE},moebert,theseus,mtdnn"
-
 
 @pytest.fixture
 def request_(tmp_path, teacher_folder, glue_folder):
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
-
-    def make(results: str = "results", **changes) -> api.Request:
-        given = {
-            "methods": ROWS,
-            "tasks": "rte,sst2",
-            "data": str(glue_folder),
-            "teacher": str(teacher_folder),
-            "results": tmp_path / results,
-            "reports": tmp_path / "reports",
-            "corpus": (str(corpus),),
-            "corpus_tokens": 300,
-            "epochs": 2.0,
-            "threads": 1,
-        }
-        return api.Request(**{**given, **changes})
-
-    return make
-
-
-def ends(request) -> dict[tuple, tuple]:
-    """Everything of the records that does not tell the time."""
-    found = {}
-    store = api.Store(request.results)
-    for record in store.records():
-        known = timeless(record.model_dump(mode="json"))
-        kept = (
-            "weights",
-            "scores",
-            "terms",
-            "gradient_norms",
-            "gradient_shares",
-            "usage",
-            "status",
-            "artefacts",
-            "train",
-        )
-        arrays = {name: values.tobytes() for name, values in store.predictions(record).items()}
-        found[record.cell.label, record.cell.tasks, record.cell.seed] = (arrays, *(known[name] for name in kept))
-    return found
-
-
-def timeless(value):
-    """Without the fields that count seconds."""
-    if not isinstance(value, dict):
-        return value
-    return {name: timeless(part) for name, part in value.items() if "seconds" not in name}
+    return requests(tmp_path, teacher_folder, glue_folder)
 
 
 def test_a_job_comes_after_what_it_needs_and_every_cell_has_one(request_):
@@ -225,7 +177,6 @@ def gone(processes, seconds: float = 10.0) -> bool:
 
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-LONG = {"epochs": 60.0, "methods": f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE}"}
 
 
 @pytest.fixture(scope="module")
