@@ -88,6 +88,15 @@ def write_status(file: Path, body: dict[str, Any]) -> None:
         os.replace(new, file)
 
 
+def read_status(file: Path) -> dict[str, Any]:
+    """What a status file says; nothing where it is not there."""
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
 class Mirrored(Reported):
     """The progress of a run that does its jobs itself: shown as ever, and written to the file of the job too."""
 
@@ -160,9 +169,7 @@ class Display:
             self._bar.console.print(line, markup=False, highlight=False)
 
     def _read(self, file: Path) -> None:
-        try:
-            body = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        if not (body := read_status(file)):
             return
         for line in body["said"][self._heard.get(file.stem, 0) :]:
             self.say(line)
