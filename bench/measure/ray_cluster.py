@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,9 @@ from bench.errors import InputError
 
 OBJECT_STORE_BYTES = 200_000_000
 """Shared memory of a cluster of this machine alone: answers of jobs, some megabytes each. Its workers share the disk."""
+
+KNOCK_SECONDS = 10.0
+"""How long a cluster may take to answer at all."""
 
 
 @contextmanager
@@ -31,6 +35,7 @@ def connected(address: str, **resources: Any) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
+    _knock(address)
     quiet = {"log_to_driver": False, "configure_logging": False, "include_dashboard": None}
     try:
         if address:
@@ -45,6 +50,23 @@ def connected(address: str, **resources: Any) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Look whether anybody listens at ``host:port``: Ray itself tries it for five minutes.
+
+    Raises:
+        InputError: nobody does.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"--address {address}: nobody answers ({error}); `ray status` shows a cluster's address"
+        ) from None
 
 
 def _first_line(error: BaseException) -> str:
