@@ -16,7 +16,7 @@ from small_runs import LONG, ends, requests
 from started_runs import Running, gone
 
 from bench import api
-from bench.plan.jobs import STUDENTS, jobs_of
+from bench.plan.jobs import AUGMENTATION, STUDENTS, JobInputs, jobs_of, slot_of
 from bench.train.training_state import StepsDone, TrainingStates, group_by_progress
 
 
@@ -46,6 +46,33 @@ def test_what_is_in_the_cache_is_no_job(request_):
     api.run(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte"))
     jobs = jobs_of(api.plan(request_("again", methods=f"kd:{tiny.SHAPE}", tasks="rte")))
     assert [(job.kind, job.needs) for job in jobs] == [("scores", ()), ("students", ())]
+
+
+def test_the_inputs_of_a_job_are_what_it_needs_also_where_it_is_made(request_):
+    """A node that shares no disk is sent these."""
+    plan = api.plan(request_(augment="masked", augment_times=2))
+    jobs = {job.key: job for job in jobs_of(plan)}
+    inputs = JobInputs(plan)
+    read = {job.key: {slot.key for slot in inputs.of(job)} for job in jobs.values()}
+    assert all(set(job.needs) <= read[job.key] for job in jobs.values())
+    makers = {job.key for job in jobs.values() if job.kind == AUGMENTATION}
+    heads = {key for maker in makers for key in jobs[maker].made_from}
+    assert heads
+    for job in jobs.values():
+        assert (slot_of(plan, job) is None) == bool(job.students)
+        if read[job.key] & makers:
+            assert heads <= read[job.key], "the record says from which text the rows were made"
+    for job in jobs.values():
+        if not job.students:
+            folder = slot_of(plan, job).folder
+            folder.mkdir(parents=True)
+            (folder / "made.json").write_text("{}")
+    left = [job for job in jobs_of(plan) if job.students]
+    assert not any(job.needs for job in left)
+    inputs = JobInputs(plan)
+    assert {job.key: {slot.key for slot in inputs.of(job)} for job in left} == {
+        job.key: read[job.key] for job in jobs.values() if job.students
+    }
 
 
 @pytest.mark.slow
