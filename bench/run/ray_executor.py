@@ -63,7 +63,7 @@ class Seat:
 class RayJobs:
     """Does jobs on a Ray cluster. A thread of this process waits for each of them."""
 
-    cannot_start = "no worker could begin on the Ray cluster; its logs say why, `ray status` shows its nodes"
+    cannot_start = "no worker could begin on the Ray cluster"
 
     def __init__(self, plan: Plan, jobs: int, progress: Progress) -> None:
         """
@@ -153,9 +153,13 @@ class RayJobs:
         except RayTaskError as error:
             # an error of ours outside a job: a disk that is full, another version of the program
             cause = error.cause if error.cause is not None else error
-            last = (str(cause).strip() or type(cause).__name__).splitlines()[-1]
-            future.set_exception(InputError(f"{job.title}: a node cannot do this: {last}"))
+            future.set_exception(InputError(f"{job.title}: a node cannot do this: {_last_line(cause)}"))
         except RayError as error:
+            if seat.settled is None:
+                self.cannot_start = (
+                    f"no worker could begin on the Ray cluster: {_last_line(error)}; every node needs the same version of "
+                    "this program, and `ray status` shows the nodes"
+                )
             future.set_exception(BrokenExecutor(f"{type(error).__name__}: {error}"))
         except BaseException as error:  # a future without an answer would be waited for without end
             future.set_exception(error)
@@ -277,3 +281,8 @@ class RayJobs:
                 self._dismiss(seat)
             self._threads.shutdown(wait=True)
             self._shown.close()
+
+
+def _last_line(error: BaseException) -> str:
+    """What an error says at its end: Ray's errors begin with where they were raised."""
+    return (str(error).strip() or type(error).__name__).splitlines()[-1]
