@@ -226,8 +226,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="Where the jobs run. processes: in processes of this machine. ray: on a Ray cluster. slurm: as jobs of Slurm. "
-                "The results are the same. docs/clusters.md explains it."
+                help="Where the jobs run. processes: in processes of this machine. ray: on a Ray cluster. slurm: as jobs of "
+                "Slurm. The results are the same. docs/clusters.md explains it."
             ),
         ],
         "processes",

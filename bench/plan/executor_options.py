@@ -1,4 +1,4 @@
-"""Where the jobs of a run are done: the options ``--executor``, ``--address`` and ``--slurm``. No part of a result's identity."""
+"""Where the jobs of a run are done: ``--executor``, ``--address``, ``--slurm``. No part of a result's identity."""
 
 from __future__ import annotations
 

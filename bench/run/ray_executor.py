@@ -1,7 +1,8 @@
 """Jobs on a Ray cluster: one worker (an actor) for each job at a time, on whatever node has room for it.
 
-Ray finds places, moves bytes and says which workers are gone. It repeats nothing: the schedule tries a job again whose worker
-is gone, because it alone knows how often that happened and can divide the job. An error of ours is never tried again.
+Ray finds places, moves bytes and says which workers are gone. It repeats nothing: the schedule tries a job again whose
+worker is gone, because it alone knows how often that happened and can divide the job. An error of ours is never tried
+again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bench.errors import InputError
 from bench.measure.capacity import usable_memory_bytes
 from bench.measure.ray_cluster import connected, has_room
 from bench.plan.build import Plan
-from bench.plan.jobs import Job, JobInputs, slot_of
+from bench.plan.jobs import Job, JobInputs, jobs_of, slot_of
 from bench.plan.parallel import JobMemory
 from bench.progress import Progress
 from bench.run.cluster import RunFolder, ShownJobs
@@ -98,9 +99,7 @@ class RayJobs:
 
     def _most(self, jobs: int) -> int:
         """Bytes of so many of the largest jobs: on one machine it is the person who decides how many there are."""
-        from bench.plan.jobs import jobs_of
-
-        return jobs * max((self._memory.of(job) for job in jobs_of(self._plan, 1)), default=0)
+        return jobs * max((self._memory.of(job) for job in jobs_of(self._plan)), default=0)
 
     @property
     def free(self) -> bool:
@@ -120,7 +119,7 @@ class RayJobs:
         return future
 
     def _seat_for(self, job: Job, memory: int) -> Seat:
-        """A free one: best with this task's examples and teacher in memory, then one that is large enough, then an empty one."""
+        """A free one: best with this task's examples and teacher in memory; then a large one, an empty one, any."""
         free = [seat for seat in self._seats if seat.future is None]
 
         def preference(seat: Seat) -> tuple[bool, bool, bool]:
@@ -132,9 +131,10 @@ class RayJobs:
     def _warn(self, job: Job, memory: int) -> None:
         if not self._warned and not has_room(self._ray, self._cores, bool(self._gpus), memory):
             self._warned = True
-            gpu = ", an accelerator" if self._gpus else ""
+            gpu = ", a GPU" if self._gpus else ""
+            cores = "1 core" if self._cores == 1 else f"{self._cores} cores"
             self.say(
-                f"note: no node of the cluster has {self._cores} cores{gpu} and {memory / 1e9:.1f} GB of memory, which "
+                f"note: no node of the cluster has {cores}{gpu} and {memory / 1e9:.1f} GB of memory, which "
                 f"{job.title} needs; it waits until one joins"
             )
 
@@ -157,8 +157,8 @@ class RayJobs:
         except RayError as error:
             if seat.settled is None:
                 self.cannot_start = (
-                    f"no worker could begin on the Ray cluster: {_last_line(error)}; every node needs the same version of "
-                    "this program, and `ray status` shows the nodes"
+                    f"no worker could begin on the Ray cluster: {_last_line(error)}; every node needs the same version "
+                    "of this program, and `ray status` shows the nodes"
                 )
             future.set_exception(BrokenExecutor(f"{type(error).__name__}: {error}"))
         except BaseException as error:  # a future without an answer would be waited for without end

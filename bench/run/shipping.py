@@ -1,4 +1,4 @@
-"""Things of the cache on their way between machines that share no disk: in parts, checked by their sha256 where they arrive.
+"""Things of the cache on their way between machines that share no disk: in parts, checked where they arrive.
 
 A thing is a folder of the cache with some files. Its place is ``kind/key``, the same on every machine.
 """

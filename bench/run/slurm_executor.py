@@ -1,7 +1,7 @@
-"""Jobs on a cluster with Slurm, through submitit: each job of ours is one job of Slurm. The nodes share the cache's disk.
+"""Jobs on a cluster with Slurm, through submitit: each job of ours is one job of Slurm. The nodes share the cache.
 
-submitit writes the job and its answer as pickles into the run's folder in the cache, which only its owner can read or write.
-They hold plain data of this package.
+submitit writes the job and its answer as pickles into the run's folder in the cache, which only its owner can read or
+write. They hold plain data of this package.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SACCT_SECONDS = 60.0
 LATE_SECONDS = 30.0
 """How long after the end of a job its answer may appear on a network disk."""
 MEMORY_MARGIN = 1.25
-"""A job asks for so many times the estimated memory: Slurm kills one that takes more than it asked for. Chosen by hand."""
+"""A job asks for so many times the estimated memory: Slurm kills one that takes more. Chosen by hand."""
 WARNING_SECONDS = 120
 """How long before the end of its time a job is told to keep its state."""
 
@@ -99,8 +99,8 @@ class SlurmJobs:
             return submitit.AutoExecutor(self._folder.path, cluster=LOCAL if self._is_local else SLURM)
         except (RuntimeError, OSError) as error:
             raise InputError(
-                f"--executor slurm: {str(error).splitlines()[0]} Type this on a machine that has Slurm's commands, or try it "
-                f"with --slurm {CLUSTER}={LOCAL}"
+                f"--executor slurm: {str(error).splitlines()[0]} Type this on a machine that has Slurm's commands, or try "
+                f"it with --slurm {CLUSTER}={LOCAL}"
             ) from None
 
     @property

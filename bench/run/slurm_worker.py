@@ -1,4 +1,4 @@
-"""What a job of Slurm does: it plans the request, does one job of ours, and answers. Slurm's nodes share the cache's disk."""
+"""What a job of Slurm does: it plans the request, does one job of ours, and answers. Slurm's nodes share the cache."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from bench.run.node import Answer, Start, answered, planned, settle
 from bench.run.outcome import JobResult
 
 STOP, PULSE = "stop", "pulse"
-"""Files of a run's folder: it is there when trainings should keep their states and end; it is written as long as the run lives."""
+"""Files of a run's folder. The first is there when trainings should keep their states and end; the second is written again
+and again as long as the run lives."""
 LOOK_SECONDS = 2.0
 """How often these files are looked at: they may lie on a network disk."""
 LOST_SECONDS = 600.0
-"""A run whose file has not changed for so long is gone; network disks show a change late, and a run may be suspended."""
+"""A run whose file has not changed for so long is gone: network disks show changes late, and a run may be suspended."""
 SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
 """What Slurm sends to a job that is cancelled, and to one whose time is nearly over."""
 
@@ -35,7 +36,7 @@ class Errand:
 
 
 class StopFlag:
-    """Above 0 when the training should keep its state and end: asked by the run, by Slurm, or because the run is gone."""
+    """Above 0 when the training should keep its state and end: the run or Slurm asks for it, or the run is gone."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -82,7 +83,7 @@ def do(errand: Errand) -> Answer:
 def _done(errand: Errand, progress: Reported) -> JobResult:
     if not settle(errand.start):
         raise InputError(
-            f"node {platform.node()} does not see the cache {errand.start.cache}; set BERT_BENCH_CACHE to a folder on a "
-            "disk that all nodes share"
+            f"node {platform.node()} does not see the cache {errand.start.cache}; set BERT_BENCH_CACHE to a folder on "
+            "a disk that all nodes share"
         )
     return planned(errand.start.request, progress).do(errand.job)

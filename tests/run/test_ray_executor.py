@@ -163,5 +163,5 @@ def test_a_job_that_no_node_has_room_for_is_named(request_, monkeypatch, capfd):
     with pytest.raises(KeyboardInterrupt):
         api.run(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", executor="ray", jobs=2))
     said = capfd.readouterr().err
-    assert "no node of the cluster has 1 cores and 1000000.0 GB of memory" in said
+    assert "no node of the cluster has 1 core and 1000000.0 GB of memory" in said
     assert not ray.is_initialized()
