@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-STATES, MARKS, PROGRESS = "halfway", "training", "progress"
-"""Folders of the cache: states of trainings that broke off, processes that train now, and runs under way."""
-NOT_FINISHED = (STATES, MARKS, PROGRESS)
+STATES, MARKS, PROGRESS, CLUSTER_RUNS = "halfway", "training", "progress", "cluster-runs"
+"""Folders of the cache: states of trainings that broke off, processes that train now, runs under way, and what runs on a
+cluster exchange with their nodes."""
+NOT_FINISHED = (STATES, MARKS, PROGRESS, CLUSTER_RUNS)
 """Folders of the cache that hold no finished thing."""
 
 

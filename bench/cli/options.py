@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from bench.optimizers import OPTIMIZERS
+from bench.plan.executor_options import SLURM_MINUTES, SLURM_PARAMETERS
 
 Methods = Annotated[
     str,
@@ -231,6 +232,39 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         ],
         "auto",
     ),
+    "executor": (
+        Annotated[
+            str,
+            typer.Option(
+                help="Where the jobs run. processes: in processes of this machine. ray: on a Ray cluster. slurm: as jobs of "
+                "Slurm. The results are the same. docs/clusters.md explains it."
+            ),
+        ],
+        "processes",
+    ),
+    "address": (
+        Annotated[
+            str,
+            typer.Option(
+                metavar="HOST:PORT",
+                help="Address of a running Ray cluster, or auto for the cluster that this machine belongs to.",
+                show_default="a new cluster of this machine alone",
+            ),
+        ],
+        "",
+    ),
+    "slurm": (
+        Annotated[
+            str,
+            typer.Option(
+                metavar="NAME=VALUE,...",
+                help=f"Parameters of Slurm's jobs: {', '.join(SLURM_PARAMETERS)} (in minutes). "
+                "cluster=local runs the jobs on this machine, without Slurm.",
+                show_default=f"time={SLURM_MINUTES}",
+            ),
+        ],
+        "",
+    ),
     "offline": (Offline, None),
     "rerun_stale": (
         Annotated[
@@ -245,6 +279,9 @@ REQUEST: dict[str, tuple[Any, Any]] = {
     "yes": (Annotated[bool, typer.Option("--yes", "-y", help="Start long plans without asking.")], False),
 }
 """Field of a request -> its option and default, in the order in which --help shows them."""
+
+PLACEMENT = ("executor", "address", "slurm")
+"""Fields of a request that say where jobs run: of no interest to verbs that run none."""
 
 AS_RECORDED = (
     "methods",

@@ -10,6 +10,7 @@ import typer
 
 from bench.cli.options import (
     AS_RECORDED,
+    PLACEMENT,
     REQUEST,
     Json,
     Latex,
@@ -309,7 +310,7 @@ def profile(
     epilog="Example: python -m bench why 7a8e8b41 --results results/reference --data sample --teacher embedded --threads 2"
 )
 @with_request_options(
-    *(name for name in REQUEST if name not in ("seeds", "reports", "yes")),
+    *(name for name in REQUEST if name not in ("seeds", "reports", "yes", *PLACEMENT)),
     **dict.fromkeys(AS_RECORDED),
     data="sample",
     teacher="embedded",

@@ -28,6 +28,7 @@ from bench.cli.options import (
 from bench.cli.program import app
 from bench.cli.shared import asking, ended, request_of, typed_options, write_json
 from bench.errors import OK, InputError
+from bench.plan.executor_options import PROCESSES
 
 TEACHERS, PRETRAINING = "teachers", "pretraining"
 """What ``run --only`` takes."""
@@ -120,6 +121,10 @@ def _part_of_run(part: str, given: dict[str, Any], experiment: Path | None) -> i
         raise InputError("--only and --experiment do not go together: type the rows and tasks")
     if part == TEACHERS:
         return _teachers(given)
+    if given["executor"] != PROCESSES:
+        raise InputError(
+            f"--only {PRETRAINING} runs in this process: leave out --executor, or type `run` without --only"
+        )
     _pretraining(given)
     return OK
 

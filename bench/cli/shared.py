@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def request_of(**given: Any) -> Any:
+    from bench.plan.executor_options import parse_slurm
     from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds, threads_for
 
     given["offline"] = asks_no_hub(given.get("offline"))
@@ -26,6 +27,8 @@ def request_of(**given: Any) -> Any:
         given["jobs"] = parse_jobs(given["jobs"])
     if given.get("threads") is None:
         given["threads"] = threads_for(given.get("jobs", 0))
+    if "slurm" in given:
+        given["slurm"] = parse_slurm(given["slurm"])
     if "seeds" in given:
         given["seeds"] = parse_seeds(given["seeds"])
     given["corpus"] = tuple(str(path) for path in given.get("corpus") or ())

@@ -13,6 +13,7 @@ from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, asked_by
+from bench.plan.executor_options import is_elsewhere
 from bench.plan.jobs import MAX_GROUP_SIZE
 from bench.plan.other_threads import thread_notes
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
@@ -217,9 +218,16 @@ def numeric_of(request: Request) -> Numeric:
     Raises:
         InputError: there is no such device here.
     """
+    return Numeric(precision=request.precision, threads=request.threads, device=_kind_of_device(request))
+
+
+def _kind_of_device(request: Request) -> str:
+    """A device that somebody names for other machines need not be on this one."""
+    if is_elsewhere(request) and request.device != AUTO:
+        return request.device
     from bench.measure.devices import device_of
 
-    return Numeric(precision=request.precision, threads=request.threads, device=device_of(request.device).type)
+    return device_of(request.device).type
 
 
 def _without_auto(request: Request) -> Request:

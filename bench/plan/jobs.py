@@ -60,6 +60,8 @@ class Job:
     """keys of jobs that a thing of the cache needs"""
     method: str = ""
     """of the first row that wants a thing of the cache"""
+    code: str = ""
+    """hash of the code that makes a thing of the cache; "" where some of it cannot be read"""
     anew: bool = False
     """whether what an earlier run left of these trainings is thrown away"""
 
@@ -88,24 +90,59 @@ def jobs_of(plan: Plan, group_size: int | None = None) -> list[Job]:
         group_size: how many students train together at most; as the plan says by default.
     """
     found = _Jobs(plan)
-    for task in plan.tasks:
-        todo = [planned for planned in plan.cells_of(task.task.name) if planned.todo and not planned.cell.together]
-        for planned in todo:
-            if not isinstance(planned.row, MethodRow):
-                found.add_records_job(SCORES, [[planned]], [task])
-        for group in plan.groups(task.task.name, group_size):
-            found.add_records_job(STUDENTS, [[planned] for planned in group], [task])
-    for training in plan.together():
-        found.add_records_job(STUDENTS, [training], plan.tasks)
+    found.add_all(group_size)
     return list(found.jobs.values())
+
+
+class JobInputs:
+    """What the jobs of a plan read from the cache: things that other jobs make, and things that are there already."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        whole = _Jobs(plan, nothing_is_made=True)
+        whole.add_all(group_size=1)
+        self._jobs = whole.jobs
+        self._students = {one.cells: one.needs for job in whole.jobs.values() for one in job.students}
+
+    def of(self, job: Job) -> list[Slot]:
+        """The things that a job reads, each once."""
+        needs = [key for student in job.students for key in self._students.get(student.cells, student.needs)]
+        if not job.students:
+            needs += self._jobs[job.key].made_from
+        for key in list(needs):
+            # whoever reads the rows says from which text their maker was trained
+            if self._jobs[key].kind == AUGMENTATION:
+                needs += self._jobs[key].made_from
+        slots = [slot_of(self.plan, self._jobs[key]) for key in dict.fromkeys(needs)]
+        return [slot for slot in slots if slot is not None]
 
 
 class _Jobs:
     """The jobs so far, by their keys; what a job needs is entered before it."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, nothing_is_made: bool = False) -> None:
+        """
+        Args:
+            nothing_is_made: enter jobs also for what the cache has already.
+        """
+        self.plan, self.nothing_is_made = plan, nothing_is_made
         self.jobs: dict[str, Job] = {}
+
+    def add_all(self, group_size: int | None) -> None:
+        """Enter every job of the plan, in the order in which one process does them."""
+        plan = self.plan
+        for task in plan.tasks:
+            todo = [planned for planned in plan.cells_of(task.task.name) if planned.todo and not planned.cell.together]
+            for planned in todo:
+                if not isinstance(planned.row, MethodRow):
+                    self.add_records_job(SCORES, [[planned]], [task])
+            for group in plan.groups(task.task.name, group_size):
+                self.add_records_job(STUDENTS, [[planned] for planned in group], [task])
+        for training in plan.together():
+            self.add_records_job(STUDENTS, [training], plan.tasks)
+
+    def _is_there(self, slot: Slot) -> bool:
+        return not self.nothing_is_made and self.plan.is_there(slot)
 
     def add_records_job(self, kind: str, group: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
         """Enter the job that makes the records of these students, each with one cell for each task."""
@@ -140,7 +177,7 @@ class _Jobs:
         return tuple(dict.fromkeys(found))
 
     def _make(self, slot: Slot, job: Job) -> list[str]:
-        if self.plan.is_there(slot):
+        if self._is_there(slot):
             return []
         self.jobs.setdefault(job.key, job)
         return [job.key]
@@ -160,7 +197,7 @@ class _Jobs:
 
     def _artefact(self, entry: ArtefactPlan, task: TaskPlan, method: str) -> list[str]:
         """An artefact; of one that is a view of its input, what makes that input."""
-        if entry.is_kept and self.plan.is_there(entry.slot):
+        if entry.is_kept and self._is_there(entry.slot):
             return []
         needs = [key for seed in entry.seeds for key in self._teacher(task, seed, method)]
         needs += self._augmentation(task, method) if entry.reads_training_rows else []
@@ -187,7 +224,25 @@ class _Jobs:
 def _job(slot: Slot, kind: str, task: str = "", seed: int = 0, needs: Sequence[str] = (), method: str = "") -> Job:
     """The job that makes one thing of the cache."""
     named = f"{task}: {slot.title}" if task and task not in slot.title.split() else slot.title
-    return Job(slot.key, named, kind, task, seed, made_from=tuple(needs), method=method)
+    return Job(slot.key, named, kind, task, seed, made_from=tuple(needs), method=method, code=slot.code.hash)
+
+
+def slot_of(plan: Plan, job: Job) -> Slot | None:
+    """The thing of the cache that a job makes; None where it makes records, or where this plan has no such thing."""
+    found: Slot | None = None
+    task = next((task for task in plan.tasks if task.task.name == job.task), None)
+    if job.kind == ARTEFACT:
+        entry = plan.artefacts.kept.get(job.key)
+        found = None if entry is None else entry.slot
+    elif task is None:
+        return None
+    elif job.kind == TEACHER:
+        found = task.teacher_slot(job.seed)
+    elif job.kind == AUGMENTATION and task.augmentation is not None:
+        found = task.augmentation_slot
+    elif job.kind == OUTPUTS and task.outputs is not None:
+        found = task.outputs.slot
+    return found if found is not None and found.key == job.key else None
 
 
 def code_of_student(cells: Sequence[Planned]) -> str:

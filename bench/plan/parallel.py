@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
+from bench.plan.executor_options import SLURM, SLURM_JOBS, is_elsewhere
 from bench.plan.jobs import ARTEFACT, AUGMENTATION, MAX_GROUP_SIZE, OUTPUTS, TEACHER, Job, jobs_of
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
@@ -39,17 +40,18 @@ def choose_parallelism(plan: Plan) -> None:
         InputError: more jobs than accelerators.
     """
     request, durations, most = plan.request, JobDurations(plan), _max_parallel_jobs(plan)
-    if plan.tasks[0].numeric.device != "cpu" and request.jobs > most:
+    elsewhere = is_elsewhere(request)
+    if plan.tasks[0].numeric.device != "cpu" and request.jobs > most and not elsewhere:
         raise InputError(
             f"--jobs {request.jobs}: one job an accelerator, and --device {request.device} has {most} here"
         )
     divided = {size: jobs_of(plan, size) for size in SIZES}
     at_once = min(request.jobs or most, len(divided[1]))
-    short = sum(map(durations.of, divided[MAX_GROUP_SIZE])) < SHORT_SECONDS
+    short = not elsewhere and sum(map(durations.of, divided[MAX_GROUP_SIZE])) < SHORT_SECONDS
     plan.request = replace(request, jobs=1)
     if at_once <= 1 or (short and not request.jobs):
         return
-    free = usable_memory_bytes()
+    free = None if elsewhere else usable_memory_bytes()
     while at_once > 1:
         took = {
             size: makespan(jobs, {job.key: durations.of(job) for job in jobs}, at_once)
@@ -92,29 +94,45 @@ def _largest_of_the_quick(took: Mapping[int, float]) -> int:
 
 
 def _max_parallel_jobs(plan: Plan) -> int:
-    """How many jobs this machine can do at a time: one an accelerator, or as many as its cores have room for threads."""
-    if plan.tasks[0].numeric.device == "cpu":
-        return max(1, usable_cores() // plan.request.threads)
+    """How many jobs can be done at a time: one an accelerator, or as many as the cores have room for threads."""
+    request, on_cpu = plan.request, plan.tasks[0].numeric.device == "cpu"
+    if is_elsewhere(request):
+        if request.jobs or request.executor == SLURM:
+            return request.jobs or SLURM_JOBS
+        from bench.measure.ray_cluster import places
+
+        return places(request.address, request.threads, not on_cpu)
+    if on_cpu:
+        return max(1, usable_cores() // request.threads)
     import torch
 
-    return 1 if ":" in plan.request.device else torch.accelerator.device_count()
+    return 1 if ":" in request.device else torch.accelerator.device_count()
 
 
 def _memory(plan: Plan, jobs: Sequence[Job], at_once: int) -> int:
     """Bytes of this process and of so many others that do the largest of these jobs at the same time."""
-    from bench.plan.memory import BASE_BYTES, artefact_bytes, group_bytes, teacher_bytes
+    from bench.plan.memory import BASE_BYTES
 
-    cells = {record_key(planned.cell): planned for planned in plan.cells}
-    tasks = {task.task.name: task for task in plan.tasks}
+    memory = JobMemory(plan)
+    return BASE_BYTES + sum(sorted(map(memory.of, jobs), reverse=True)[:at_once])
 
-    def of(job: Job) -> int:
+
+class JobMemory:
+    """The estimated bytes of the process that does a job, at its peak."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._cells = {record_key(planned.cell): planned for planned in plan.cells}
+        self._tasks = {task.task.name: task for task in plan.tasks}
+
+    def of(self, job: Job) -> int:
+        from bench.plan.memory import artefact_bytes, group_bytes, teacher_bytes
+
         if job.kind == ARTEFACT:
-            return artefact_bytes(plan, plan.artefacts.kept[job.key])
-        trained = [cells[key] for key in job.cells if isinstance(cells[key].row, MethodRow)]
-        task = tasks[job.task] if job.task else plan.tasks[0]
-        return group_bytes(plan, task, trained) if trained else teacher_bytes(plan, task)
-
-    return BASE_BYTES + sum(sorted(map(of, jobs), reverse=True)[:at_once])
+            return artefact_bytes(self.plan, self.plan.artefacts.kept[job.key])
+        trained = [self._cells[key] for key in job.cells if isinstance(self._cells[key].row, MethodRow)]
+        task = self._tasks[job.task] if job.task else self.plan.tasks[0]
+        return group_bytes(self.plan, task, trained) if trained else teacher_bytes(self.plan, task)
 
 
 class JobDurations:

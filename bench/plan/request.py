@@ -11,6 +11,7 @@ from typing import Any
 from bench.data.augmentation import Augmentation
 from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
+from bench.plan.executor_options import PROCESSES, check_executor
 from bench.record.cell import Search
 from bench.record.recipe import ADAMW, Recipe
 
@@ -55,6 +56,13 @@ class Request:
     jobs: int = 1
     """pieces of work that are done at the same time, each in a process of its own; 0: as many as cores and memory allow.
     No part of a result's identity."""
+    executor: str = PROCESSES
+    """where jobs are done, one of :data:`bench.plan.executor_options.EXECUTORS`. No part of a result's identity, as the two
+    next ones"""
+    address: str = ""
+    """of a Ray cluster that is there; "" for one of this machine alone, which the run starts and ends"""
+    slurm: tuple[tuple[str, str], ...] = ()
+    """parameters of Slurm's jobs"""
     offline: bool = False
     yes: bool = False
     retry_failed: bool = False
@@ -100,6 +108,7 @@ class Request:
         self._check_choices()
         self._check_counts()
         self._check_recipe()
+        check_executor(self)
         if self.augmentation is not None:
             self.augmentation.checked()
         elif self.word_vectors is not None:

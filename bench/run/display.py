@@ -66,10 +66,35 @@ class Reported(Progress):
         if self._file is None or (not at_once and time.monotonic() - self._written < WRITE_SECONDS):
             return
         self._written = time.monotonic()
-        new = self._file.with_suffix(".new")
-        with contextlib.suppress(OSError):  # a full disk must not end a training; Windows replaces no file that is read
-            new.write_text(json.dumps(self._body), encoding="utf-8")
-            os.replace(new, self._file)
+        write_status(self._file, self._body)
+
+
+class Told(Reported):
+    """The progress of a worker on another machine: kept in memory until it is asked for."""
+
+    def told(self) -> dict[str, Any]:
+        """What a status file would have."""
+        return {**self._body, "said": list(self._body.get("said", ()))}
+
+    def _write(self, at_once: bool = False) -> None:
+        """There is no file."""
+
+
+def write_status(file: Path, body: dict[str, Any]) -> None:
+    """Write a status file whole. A full disk must not end a training; Windows replaces no file that is read."""
+    new = file.with_suffix(".new")
+    with contextlib.suppress(OSError):
+        new.write_text(json.dumps(body), encoding="utf-8")
+        os.replace(new, file)
+
+
+def read_status(file: Path) -> dict[str, Any]:
+    """What a status file says; nothing where it is not there."""
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return body if isinstance(body, dict) else {}
 
 
 class Mirrored(Reported):
@@ -144,9 +169,7 @@ class Display:
             self._bar.console.print(line, markup=False, highlight=False)
 
     def _read(self, file: Path) -> None:
-        try:
-            body = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        if not (body := read_status(file)):
             return
         for line in body["said"][self._heard.get(file.stem, 0) :]:
             self.say(line)

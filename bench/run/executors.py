@@ -1,6 +1,6 @@
-"""Where jobs are done: in this process, or in several that this one starts.
+"""Where jobs are done: in this process, in several that this one starts, or on a cluster (files of their own).
 
-Both have the two methods of ``concurrent.futures`` that the schedule needs. A job gives the same records in either.
+All have the two methods of ``concurrent.futures`` that the schedule needs. A job gives the same records in each.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bench.cache import cache_root
 from bench.errors import InputError
 from bench.measure.devices import device_of
 from bench.plan.build import Plan
+from bench.plan.executor_options import RAY, SLURM
 from bench.plan.jobs import Job
 from bench.plan.request import Request
 from bench.progress import Progress
@@ -35,6 +36,7 @@ from bench.run.work import JobRunner
 from bench.running import announce, new_folder
 from bench.train.numerics import Numerics
 
+CANNOT_START = "processes for several jobs cannot be started here; --jobs 1 needs none"
 STOP_TIMEOUT_SECONDS = 5.0
 """How long workers may take to keep the states of their trainings when the run is stopped."""
 
@@ -44,6 +46,8 @@ class Executor(Protocol):
 
     jobs: int
     """at a time"""
+    cannot_start: str
+    """what is said where no worker can begin"""
 
     @property
     def free(self) -> bool:
@@ -75,8 +79,20 @@ class Executor(Protocol):
 
 
 def executor_for(plan: Plan, jobs: int, progress: Progress) -> Executor:
-    """This process for one job at a time; else so many others, one for each job at a time."""
+    """On a cluster where that is asked for; else this process for one job at a time, or so many others, one for each.
+
+    Raises:
+        InputError: the cluster does not answer.
+    """
     at_once = min(plan.request.jobs, jobs)
+    if plan.request.executor == RAY:
+        from bench.run.ray_executor import RayJobs
+
+        return RayJobs(plan, at_once, progress)
+    if plan.request.executor == SLURM:
+        from bench.run.slurm_executor import SlurmJobs
+
+        return SlurmJobs(plan, at_once, progress)
     return InProcess(plan, progress) if at_once <= 1 else Processes(plan, at_once, progress)
 
 
@@ -95,6 +111,7 @@ class InProcess:
 
     jobs = 1
     free = True
+    cannot_start = CANNOT_START
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
         self.say = progress.say
@@ -142,6 +159,8 @@ class Processes:
 
     Workers are started anew, not forked, and plan the request themselves. They ignore Ctrl-C, and end when this process does.
     """
+
+    cannot_start = CANNOT_START
 
     def __init__(self, plan: Plan, jobs: int, progress: Progress) -> None:
         self.jobs, request = jobs, plan.request

@@ -246,7 +246,7 @@ class Schedule:
         if not had_begun:
             self._ended_at_start += 1
             if self._ended_at_start >= STARTS:
-                raise InputError("processes for several jobs cannot be started here; --jobs 1 needs none")
+                raise InputError(self.executor.cannot_start)
             self._ready.insert(0, (job, running.node))
             return
         self._kills[job.key] = kills = self._kills.get(job.key, 0) + 1

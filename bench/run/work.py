@@ -12,7 +12,7 @@ from bench.artefacts.teachers import base_model
 from bench.data.checkpoints import Checkpoint
 from bench.errors import InputError
 from bench.plan.build import Plan, Planned
-from bench.plan.jobs import ARTEFACT, AUGMENTATION, OUTPUTS, STUDENTS, TEACHER, Job, code_of_student
+from bench.plan.jobs import ARTEFACT, AUGMENTATION, OUTPUTS, STUDENTS, TEACHER, Job, code_of_student, slot_of
 from bench.plan.rows import CheckpointRow
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
@@ -53,7 +53,12 @@ class JobRunner:
             raise InputError(
                 f"{job.title}: this process plans no cell {lacking[0][:12]}; did its data change meanwhile?"
             )
-        if any(one.code != code_of_student([self._cells[key] for key in one.cells]) for one in job.students):
+        slot = slot_of(self.plan, job)
+        if not job.students and slot is None:
+            raise InputError(f"{job.title}: this process plans another one; did its data or teacher change meanwhile?")
+        if (slot is not None and slot.code.hash != job.code) or any(
+            one.code != code_of_student([self._cells[key] for key in one.cells]) for one in job.students
+        ):
             raise InputError(f"{job.title}: the code was edited since this run began; start it again")
 
     def _data_of(self, task: TaskPlan) -> TaskData:

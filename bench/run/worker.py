@@ -53,7 +53,7 @@ def do(job: Job, request: Request, status: str) -> JobResult:
     _progress.begin(job.title, Path(status))
     try:
         if _place is None:
-            _place = _planned(request, _progress)
+            _place = planned(request, _progress)
         return _place.do(job)
     except BenchError:
         raise
@@ -63,7 +63,12 @@ def do(job: Job, request: Request, status: str) -> JobResult:
         _progress.end()
 
 
-def _planned(request: Request, progress: Reported) -> JobRunner:
+def planned(request: Request, progress: Reported, offline: bool = True) -> JobRunner:
+    """The plan of a request, ready to do its jobs in this process.
+
+    Args:
+        offline: take what the first process has fetched: what the hub has by now may be something else.
+    """
     import torch
 
     from bench.measure.devices import device_of
@@ -74,6 +79,5 @@ def _planned(request: Request, progress: Reported) -> JobRunner:
 
     quiet()
     torch.set_num_threads(request.threads)
-    # the first process has fetched everything; what the hub has by now may be something else
-    plan = build(replace(request, offline=True), estimated=False)
+    plan = build(replace(request, offline=offline), estimated=False)
     return JobRunner(plan, Numerics(device_of(request.device), request.precision), progress)

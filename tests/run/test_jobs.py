@@ -2,76 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import tiny
 from hypothesis import given
 from hypothesis import strategies as st
+from small_runs import LONG, ends, requests
+from started_runs import Running, gone
 
 from bench import api
-from bench.plan.jobs import STUDENTS, jobs_of
+from bench.plan.jobs import AUGMENTATION, STUDENTS, JobInputs, jobs_of, slot_of
 from bench.train.training_state import StepsDone, TrainingStates, group_by_progress
-
-ROWS = f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE},microbert:{tiny.SHAPE},moebert,theseus,mtdnn"
 
 
 @pytest.fixture
 def request_(tmp_path, teacher_folder, glue_folder):
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
-
-    def make(results: str = "results", **changes) -> api.Request:
-        given = {
-            "methods": ROWS,
-            "tasks": "rte,sst2",
-            "data": str(glue_folder),
-            "teacher": str(teacher_folder),
-            "results": tmp_path / results,
-            "reports": tmp_path / "reports",
-            "corpus": (str(corpus),),
-            "corpus_tokens": 300,
-            "epochs": 2.0,
-            "threads": 1,
-        }
-        return api.Request(**{**given, **changes})
-
-    return make
-
-
-def ends(request) -> dict[tuple, tuple]:
-    """Everything of the records that does not tell the time."""
-    found = {}
-    store = api.Store(request.results)
-    for record in store.records():
-        known = timeless(record.model_dump(mode="json"))
-        kept = (
-            "weights",
-            "scores",
-            "terms",
-            "gradient_norms",
-            "gradient_shares",
-            "usage",
-            "status",
-            "artefacts",
-            "train",
-        )
-        arrays = {name: values.tobytes() for name, values in store.predictions(record).items()}
-        found[record.cell.label, record.cell.tasks, record.cell.seed] = (arrays, *(known[name] for name in kept))
-    return found
-
-
-def timeless(value):
-    """Without the fields that count seconds."""
-    if not isinstance(value, dict):
-        return value
-    return {name: timeless(part) for name, part in value.items() if "seconds" not in name}
+    return requests(tmp_path, teacher_folder, glue_folder)
 
 
 def test_a_job_comes_after_what_it_needs_and_every_cell_has_one(request_):
@@ -95,6 +46,33 @@ def test_what_is_in_the_cache_is_no_job(request_):
     api.run(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte"))
     jobs = jobs_of(api.plan(request_("again", methods=f"kd:{tiny.SHAPE}", tasks="rte")))
     assert [(job.kind, job.needs) for job in jobs] == [("scores", ()), ("students", ())]
+
+
+def test_the_inputs_of_a_job_are_what_it_needs_also_where_it_is_made(request_):
+    """A node that shares no disk is sent these."""
+    plan = api.plan(request_(augment="masked", augment_times=2))
+    jobs = {job.key: job for job in jobs_of(plan)}
+    inputs = JobInputs(plan)
+    read = {job.key: {slot.key for slot in inputs.of(job)} for job in jobs.values()}
+    assert all(set(job.needs) <= read[job.key] for job in jobs.values())
+    makers = {job.key for job in jobs.values() if job.kind == AUGMENTATION}
+    heads = {key for maker in makers for key in jobs[maker].made_from}
+    assert heads
+    for job in jobs.values():
+        assert (slot_of(plan, job) is None) == bool(job.students)
+        if read[job.key] & makers:
+            assert heads <= read[job.key], "the record says from which text the rows were made"
+    for job in jobs.values():
+        if not job.students:
+            folder = slot_of(plan, job).folder
+            folder.mkdir(parents=True)
+            (folder / "made.json").write_text("{}")
+    left = [job for job in jobs_of(plan) if job.students]
+    assert not any(job.needs for job in left)
+    inputs = JobInputs(plan)
+    assert {job.key: {slot.key for slot in inputs.of(job)} for job in left} == {
+        job.key: read[job.key] for job in jobs.values() if job.students
+    }
 
 
 @pytest.mark.slow
@@ -157,75 +135,7 @@ def test_students_that_train_together_are_equally_far(students):
         ]
 
 
-class Running:
-    """``bench run --jobs 2`` in processes of its own."""
-
-    def __init__(self, request: api.Request, cache: Path) -> None:
-        words = ["run", "--methods", request.methods, "--tasks", request.tasks, "--data", request.data, "--yes"]
-        words += ["--teacher", request.teacher, "--results", str(request.results), "--reports", str(request.reports)]
-        words += [
-            "--corpus",
-            *request.corpus,
-            "--corpus-tokens",
-            "300",
-            "--epochs",
-            f"{request.epochs:g}",
-            "--jobs",
-            "2",
-        ]
-        self.cache = cache
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "bench", *words],
-            env={**os.environ, "BERT_BENCH_CACHE": str(cache)},
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def workers(self, title: str = "") -> dict[int, str]:
-        """Process numbers of workers that train something with this in its title now, and what it is."""
-        found = {}
-        for file in (self.cache / "progress").glob("*/*.json"):
-            try:
-                body = json.loads(file.read_text())
-            except (OSError, ValueError):
-                continue
-            if title in body["title"] and body["done"] and body["done"] < body["total"] and alive(body["process"]):
-                found[body["process"]] = body["title"]
-        return found
-
-    def wait_for(self, title: str, seconds: float = 120.0) -> int:
-        """The process number of the first worker that trains this."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and self.process.poll() is None:
-            if found := self.workers(title):
-                return next(iter(found))
-            time.sleep(0.02)
-        raise AssertionError(f"nothing trained {title}: {self.process.communicate(timeout=60)[1]}")
-
-    def ended(self) -> str:
-        """What it said until its end."""
-        return self.process.communicate(timeout=240)[1]
-
-
-def alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")")[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone(processes, seconds: float = 10.0) -> bool:
-    end = time.monotonic() + seconds
-    while any(alive(one) for one in processes):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
-
-
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-LONG = {"epochs": 60.0, "methods": f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE}"}
 
 
 @pytest.fixture(scope="module")

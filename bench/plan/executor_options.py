@@ -1,0 +1,98 @@
+"""Where the jobs of a run are done: ``--executor``, ``--address``, ``--slurm``. No part of a result's identity."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bench.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from bench.plan.request import Request
+
+PROCESSES, RAY, SLURM = "processes", "ray", "slurm"
+EXECUTORS = (PROCESSES, RAY, SLURM)
+PACKAGES = {RAY: "ray", SLURM: "submitit"}
+"""Executor -> the package that it needs; the extra has the executor's name."""
+CLUSTER, LOCAL = "cluster", "local"
+"""``--slurm cluster=local`` starts the jobs on this machine, without Slurm."""
+SLURM_PARAMETERS: Mapping[str, str] = {
+    CLUSTER: "slurm, or local for this machine without Slurm",
+    "account": "as sbatch has it",
+    "constraint": "as sbatch has it",
+    "exclude": "as sbatch has it",
+    "partition": "as sbatch has it",
+    "qos": "as sbatch has it",
+    "reservation": "as sbatch has it",
+    "time": "minutes that a job may take",
+}
+"""What ``--slurm`` takes -> what it means."""
+SLURM_MINUTES = 24 * 60
+"""How long a job of Slurm may take unless ``--slurm time=`` says else; chosen by hand."""
+SLURM_JOBS = 100
+"""How many jobs are in Slurm's queue at a time where nobody says a number; chosen by hand."""
+
+
+def is_elsewhere(request: Request) -> bool:
+    """Whether the jobs are done on other machines, so that this one's cores, memory and accelerators set no limit."""
+    if request.executor == RAY:
+        return bool(request.address)
+    return request.executor == SLURM and dict(request.slurm).get(CLUSTER) != LOCAL
+
+
+def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
+    """``"partition=gpu,time=120"`` -> parameters of a request, in alphabetical order.
+
+    Raises:
+        InputError: not NAME=VALUE, a name that is not there, or one given twice.
+    """
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (word.strip() for word in part.partition("="))
+        if not value:
+            raise InputError(f"--slurm {part}: give NAME=VALUE, like partition=gpu,time=120")
+        if name not in SLURM_PARAMETERS:
+            raise unknown("parameter of --slurm", name, list(SLURM_PARAMETERS))
+        if name in found:
+            raise InputError(f"--slurm {part}: {name} is given twice")
+        found[name] = value
+    return tuple(sorted(found.items()))
+
+
+def check_executor(request: Request) -> None:
+    """Refuse options that do not go together, and an executor whose package is missing.
+
+    Raises:
+        InputError: naming the option, or what to install.
+    """
+    executor = request.executor
+    if executor not in EXECUTORS:
+        raise InputError(f"--executor {executor}: choose one of {', '.join(EXECUTORS)}")
+    if request.address and executor != RAY:
+        raise InputError("--address goes with --executor ray")
+    if request.slurm and executor != SLURM:
+        raise InputError("--slurm goes with --executor slurm")
+    if executor == PROCESSES:
+        return
+    _check_slurm(dict(request.slurm))
+    if ":" in request.device:
+        raise InputError(
+            f"--device {request.device}: with --executor {executor} each job has an accelerator of its own; "
+            f"type --device {request.device.partition(':')[0]}"
+        )
+    if importlib.util.find_spec(PACKAGES[executor]) is None:
+        raise InputError(
+            f"--executor {executor} needs the package {PACKAGES[executor]}; type in the folder of the project: "
+            f"{shlex.quote(sys.executable)} -m pip install -c constraints.txt -e '.[{executor}]'"
+        )
+
+
+def _check_slurm(given: Mapping[str, str]) -> None:
+    minutes = given.get("time", "1")
+    if not minutes.isdecimal() or len(minutes) > 7 or int(minutes) == 0:
+        raise InputError(f"--slurm time={minutes}: give a whole number of minutes, from 1 on")
+    if given.get(CLUSTER, SLURM) not in (SLURM, LOCAL):
+        raise InputError(f"--slurm {CLUSTER}={given[CLUSTER]}: choose {SLURM} or {LOCAL}")

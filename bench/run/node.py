@@ -1,0 +1,128 @@
+"""What a worker on another machine does first and says last. Used by every executor that leaves this machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.errors import BenchError, InputError
+from bench.folders import users_cache
+from bench.plan.executor_options import PROCESSES
+from bench.plan.request import Request
+from bench.run import worker
+from bench.run.display import Reported
+from bench.run.outcome import JobResult
+
+if TYPE_CHECKING:
+    from bench.run.work import JobRunner
+
+SAME_PATHS = "what a command names by a path has to be readable at the same path on every node"
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a worker is told once."""
+
+    request: Request
+    """as a worker plans it: by processes, on the device that it is given"""
+    folder: Path
+    """in which the run was started"""
+    cache: Path
+    """of the machine that started the run"""
+    mark: str
+    """a file below that cache, which a machine sees that shares its disk"""
+
+
+def start_of(request: Request, device: str, cache: Path, mark: str) -> Start:
+    """What the workers of a run are told.
+
+    Args:
+        device: what torch calls the device of each worker.
+    """
+    saved = None if request.save_students is None else request.save_students.absolute()
+    told = replace(request, executor=PROCESSES, address="", slurm=(), device=device, save_students=saved)
+    return Start(told, Path.cwd(), cache.absolute(), mark)
+
+
+def settle(start: Start) -> bool:
+    """Take the folder and the cache of the run; whether this machine shares the cache of the one that started the run.
+
+    A cache that this machine's own ``BERT_BENCH_CACHE`` names goes before that of the run.
+
+    Raises:
+        InputError: students are to be saved in a folder that is not there.
+    """
+    if start.folder.is_dir():
+        os.chdir(start.folder)
+    if not os.environ.get("BERT_BENCH_CACHE") and (start.cache / start.mark).is_file():
+        os.environ["BERT_BENCH_CACHE"] = str(start.cache)
+    shares = (users_cache() / start.mark).is_file()
+    saved = start.request.save_students
+    if not shares and saved is not None and not saved.is_dir():
+        raise InputError(f"--save-students {saved}: node {platform.node()} has no such folder; {SAME_PATHS}")
+    return shares
+
+
+@dataclass
+class Answer:
+    """What a worker says of a job: plain data, also where it went wrong."""
+
+    result: JobResult | None = None
+    refusal: str = ""
+    """why it will not do this job: bad input"""
+    error: str = ""
+    """a defect of the harness, or a machine that is broken"""
+    was_stopped: bool = False
+    """it was asked to end, and kept the state of what it trained"""
+    status: dict[str, Any] = field(default_factory=dict)
+    """its last words"""
+
+    def settle(self, future: Future[JobResult], is_stopping: bool) -> None:
+        """Give a future the answer, as a process of this machine does.
+
+        Args:
+            is_stopping: whether the run has asked for its end; else whoever stopped it has taken its machine away.
+        """
+        if self.result is not None:
+            future.set_result(self.result)
+        elif self.refusal:
+            future.set_exception(InputError(self.refusal))
+        elif self.was_stopped:
+            future.set_exception(KeyboardInterrupt() if is_stopping else BrokenExecutor("it was stopped from outside"))
+        else:
+            future.set_exception(RuntimeError(self.error))
+
+
+def answered(do: Callable[[], JobResult]) -> Answer:
+    """Do a job; what goes wrong is part of the answer, named with this machine."""
+    node = platform.node()
+    try:
+        return Answer(do())
+    except KeyboardInterrupt:
+        return Answer(was_stopped=True)
+    except BenchError as error:
+        return Answer(refusal=f"node {node}: {error}")
+    except Exception as error:
+        return Answer(error=f"node {node}: {type(error).__name__}: {error}")
+
+
+def planned(request: Request, progress: Reported) -> JobRunner:
+    """The plan of the run, made again here; what this machine lacks of the hub is fetched unless the run is offline.
+
+    Raises:
+        InputError: the plan cannot be made here.
+    """
+    try:
+        return worker.planned(request, progress)
+    except InputError as error:
+        if request.offline:
+            raise InputError(f"{error}; {SAME_PATHS}") from None
+    try:
+        return worker.planned(request, progress, offline=False)
+    except InputError as error:
+        raise InputError(f"{error}; {SAME_PATHS}") from None

@@ -1,0 +1,288 @@
+"""Jobs on a Ray cluster: one worker (an actor) for each job at a time, on whatever node has room for it.
+
+Ray finds places, moves bytes and says which workers are gone. It repeats nothing: the schedule tries a job again whose
+worker is gone, because it alone knows how often that happened and can divide the job. An error of ours is never tried
+again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from bench.cache import Slot, cache_root
+from bench.errors import InputError
+from bench.measure.capacity import usable_memory_bytes
+from bench.measure.ray_cluster import connected, has_room
+from bench.plan.build import Plan
+from bench.plan.jobs import Job, JobInputs, jobs_of, slot_of
+from bench.plan.parallel import JobMemory
+from bench.progress import Progress
+from bench.run.cluster import RunFolder, ShownJobs
+from bench.run.node import Answer, start_of
+from bench.run.outcome import JobResult
+from bench.run.ray_worker import RayWorker, Settled
+from bench.run.shipping import ShippedFile, content_of, pack, place_of, unpack
+
+STOP_SECONDS = 15.0
+"""How long workers may take to keep the states of their trainings when the run is stopped."""
+ASK_SECONDS = 1.0
+"""How often a worker is asked how far it is."""
+PATIENCE_SECONDS = 10.0
+"""How long a job waits for a place before the places of workers that have nothing to do are given back."""
+TALK = "talk"
+"""What a worker answers while it does a job."""
+
+
+@dataclass(eq=False)
+class Seat:
+    """A place for one worker, and for one job at a time."""
+
+    actor: Any = None
+    memory: int = 0
+    """bytes that the worker has asked for"""
+    settled: Settled | None = None
+    """what it said when it began"""
+    task: str = ""
+    """of its last job"""
+    future: Future[JobResult] | None = None
+    since: float = 0.0
+    """when its job was submitted"""
+    asked: Any = None
+    """a question how far it is, under way"""
+    asked_at: float = 0.0
+    status: dict[str, Any] = field(default_factory=dict)
+    """the last words of a job that is done"""
+
+
+class RayJobs:
+    """Does jobs on a Ray cluster. A thread of this process waits for each of them."""
+
+    cannot_start = "no worker could begin on the Ray cluster"
+
+    def __init__(self, plan: Plan, jobs: int, progress: Progress) -> None:
+        """
+        Args:
+            jobs: at a time.
+
+        Raises:
+            InputError: nobody answers at the cluster's address.
+        """
+        self.jobs, request = jobs, plan.request
+        self._plan, self._memory, self._inputs = plan, JobMemory(plan), JobInputs(plan)
+        self._cores, self._gpus = request.threads, int(plan.tasks[0].numeric.device == "cuda")
+        self._stack, self._stopping = ExitStack(), False
+        resources = {"num_cpus": jobs * request.threads, "_memory": max(usable_memory_bytes() or 0, self._most(jobs))}
+        self._ray = self._stack.enter_context(connected(request.address, **({} if request.address else resources)))
+        with ExitStack() as undo:
+            undo.push(self._stack)
+            self._folder = RunFolder()
+            self._stack.callback(self._folder.remove)
+            self._shown = ShownJobs(plan, progress)
+            undo.pop_all()
+        self.say = self._shown.display.say
+        self._start = start_of(request, plan.tasks[0].numeric.device, cache_root(), self._folder.mark)
+        actor = self._ray.remote(max_restarts=0, max_task_retries=0, concurrency_groups={TALK: 1})
+        self._kind = actor(RayWorker)
+        self._seats = [Seat() for _ in range(jobs)]
+        self._at: dict[Future[JobResult], Seat] = {}
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="job")
+        self._shipped: dict[str, Sequence[ShippedFile]] = {}
+        self._shipping = threading.Lock()
+        self._warned = self._is_closed = False
+
+    def _most(self, jobs: int) -> int:
+        """Bytes of so many of the largest jobs: on one machine it is the person who decides how many there are."""
+        return jobs * max((self._memory.of(job) for job in jobs_of(self._plan)), default=0)
+
+    @property
+    def free(self) -> bool:
+        return len(self._at) < self.jobs
+
+    def submit(self, job: Job) -> Future[JobResult]:
+        memory = self._memory.of(job)
+        seat, future = self._seat_for(job, memory), Future[JobResult]()
+        if seat.memory < memory:
+            self._dismiss(seat)
+        self._warn(job, memory)
+        seat.memory, seat.task = max(seat.memory, memory), job.task
+        seat.future, seat.since, seat.status = future, time.monotonic(), {}
+        self._at[future] = seat
+        self._shown.add(job, future)
+        self._threads.submit(self._answer, seat, job, future)
+        return future
+
+    def _seat_for(self, job: Job, memory: int) -> Seat:
+        """A free one: best with this task's examples and teacher in memory; then a large one, an empty one, any."""
+        free = [seat for seat in self._seats if seat.future is None]
+
+        def preference(seat: Seat) -> tuple[bool, bool, bool]:
+            fits = seat.actor is not None and seat.memory >= memory
+            return not (fits and seat.task == job.task != ""), not fits, seat.actor is not None
+
+        return min(free, key=preference)
+
+    def _warn(self, job: Job, memory: int) -> None:
+        if not self._warned and not has_room(self._ray, self._cores, bool(self._gpus), memory):
+            self._warned = True
+            gpu = ", a GPU" if self._gpus else ""
+            cores = "1 core" if self._cores == 1 else f"{self._cores} cores"
+            self.say(
+                f"note: no node of the cluster has {cores}{gpu} and {memory / 1e9:.1f} GB of memory, which "
+                f"{job.title} needs; it waits until one joins"
+            )
+
+    # in the thread of a job
+
+    def _answer(self, seat: Seat, job: Job, future: Future[JobResult]) -> None:
+        """Give a future its answer, whatever happens."""
+        from ray.exceptions import RayError, RayTaskError
+
+        try:
+            answer = self._done(seat, job)
+            seat.status = answer.status
+            answer.settle(future, self._stopping)
+        except InputError as error:
+            future.set_exception(error)
+        except RayTaskError as error:
+            # an error of ours outside a job: a disk that is full, another version of the program
+            cause = error.cause if error.cause is not None else error
+            future.set_exception(InputError(f"{job.title}: a node cannot do this: {_last_line(cause)}"))
+        except RayError as error:
+            if seat.settled is None:
+                self.cannot_start = (
+                    f"no worker could begin on the Ray cluster: {_last_line(error)}; every node needs the same version "
+                    "of this program, and `ray status` shows the nodes"
+                )
+            future.set_exception(BrokenExecutor(f"{type(error).__name__}: {error}"))
+        except BaseException as error:  # a future without an answer would be waited for without end
+            future.set_exception(error)
+
+    def _done(self, seat: Seat, job: Job) -> Answer:
+        """Begin a worker where there is none, and have the job done by it."""
+        if seat.settled is None:
+            needs = {"num_cpus": self._cores, "num_gpus": self._gpus, "memory": seat.memory}
+            seat.actor = self._kind.options(**needs).remote(self._start)
+            if self._is_closed:  # the run ended meanwhile; from here on whoever closes it sees the worker
+                self._ray.kill(seat.actor)
+            seat.settled = self._ray.get(seat.actor.begin.remote())
+        if seat.settled.shares_cache:
+            answer: Answer = self._ray.get(seat.actor.do.remote(job))
+            return answer
+        return self._done_apart(seat.actor, job)
+
+    def _done_apart(self, actor: Any, job: Job) -> Answer:
+        """Have a job done by a node that shares no disk: what it reads and what it makes travels."""
+        self._send(actor, self._inputs.of(job))
+        made = slot_of(self._plan, job)
+        if made is not None:  # it is asked for because it is not here: what the node may have of it is of another run
+            self._ray.get(actor.forget.remote(place_of(made)))
+        answer: Answer = self._ray.get(actor.do.remote(job))
+        if answer.result is not None:
+            answer.result.states = []  # on the node, which removes them itself
+            if made is not None and answer.result.error is None:
+                self._fetch(actor, place_of(made))
+        return answer
+
+    def _send(self, actor: Any, slots: Sequence[Slot]) -> None:
+        """Bring to a node what it lacks of these things; a second worker of the node finds them there."""
+        wanted = {place_of(slot): content_of(place_of(slot)) for slot in slots if slot.is_made}
+        for place in self._ray.get(actor.lacking.remote(wanted)):
+            self._ray.get(actor.take.remote(place, self._parts(place)))
+
+    def _parts(self, place: str) -> Sequence[ShippedFile]:
+        """A thing of this machine in the cluster's shared memory, once for all nodes."""
+        with self._shipping:
+            if place not in self._shipped:
+                self._shipped[place] = pack(place, self._ray.put)
+            return self._shipped[place]
+
+    def _fetch(self, actor: Any, place: str) -> None:
+        """Bring what a job has made to this machine's cache."""
+        unpack(place, self._ray.get(actor.give.remote(place)), self._ray.get)
+
+    # in the thread of the schedule
+
+    def had_begun(self, future: Future[JobResult]) -> bool:
+        return self._at[future].settled is not None
+
+    def ended(self, future: Future[JobResult]) -> None:
+        seat = self._at.pop(future)
+        if isinstance(future.exception(), BrokenExecutor):
+            self._dismiss(seat)
+        elif seat.settled is not None and not seat.settled.shares_cache:
+            self._talk(seat.actor.forget_states)
+        self._shown.tell(future, seat.status)
+        self._shown.end(future)
+        seat.future = seat.asked = None
+
+    def _dismiss(self, seat: Seat) -> None:
+        """End a worker; its place is free for another one."""
+        if seat.actor is not None:
+            self._ray.kill(seat.actor)
+        seat.actor = seat.settled = seat.asked = None
+        seat.memory = 0
+
+    def _talk(self, method: Any) -> Any:
+        """Ask something of a worker while it does a job."""
+        return method.options(concurrency_group=TALK).remote()
+
+    def show(self) -> None:
+        for future, seat in self._at.items():
+            if seat.settled is not None and not future.done():
+                self._ask(seat, future)
+        self._give_back()
+        self._shown.display.refresh()
+
+    def _ask(self, seat: Seat, future: Future[JobResult]) -> None:
+        """Take the answer to the last question how far a job is, and ask again."""
+        from ray.exceptions import RayError
+
+        if seat.asked is not None and self._ray.wait([seat.asked], timeout=0)[0]:
+            question, seat.asked = seat.asked, None
+            try:
+                self._shown.tell(future, self._ray.get(question))
+            except RayError:  # the job's own thread says that the worker is gone
+                return
+        if seat.asked is None and time.monotonic() - seat.asked_at >= ASK_SECONDS:
+            seat.asked, seat.asked_at = self._talk(seat.actor.told), time.monotonic()
+
+    def _give_back(self) -> None:
+        """End workers that have nothing to do while a job waits for a place: theirs may be the one."""
+        late = time.monotonic() - PATIENCE_SECONDS
+        if any(seat.settled is None and seat.since < late for seat in self._at.values()):
+            for seat in self._seats:
+                if seat.future is None:
+                    self._dismiss(seat)
+
+    def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
+        self._stopping = True
+        begun = [future for future in under_way if future in self._at and self._at[future].settled is not None]
+        for future in begun:
+            self._talk(self._at[future].actor.stop)
+        wait(begun, STOP_SECONDS)
+
+    def __enter__(self) -> RayJobs:
+        self._shown.display.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_closed = True
+        with self._stack:
+            for seat in self._seats:
+                self._dismiss(seat)
+            self._threads.shutdown(wait=True)
+            self._shown.close()
+
+
+def _last_line(error: BaseException) -> str:
+    """What an error says at its end: Ray's errors begin with where they were raised."""
+    return (str(error).strip() or type(error).__name__).splitlines()[-1]

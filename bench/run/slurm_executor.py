@@ -1,0 +1,239 @@
+"""Jobs on a cluster with Slurm, through submitit: each job of ours is one job of Slurm. The nodes share the cache.
+
+submitit writes the job and its answer as pickles into the run's folder in the cache, which only its owner can read or
+write. They hold plain data of this package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from bench.cache import cache_root
+from bench.errors import InputError
+from bench.plan.build import Plan
+from bench.plan.executor_options import CLUSTER, LOCAL, SLURM, SLURM_MINUTES
+from bench.plan.jobs import Job
+from bench.plan.parallel import JobMemory
+from bench.progress import Progress
+from bench.run.cluster import RunFolder, ShownJobs
+from bench.run.display import read_status
+from bench.run.interrupts import interrupts_ignored
+from bench.run.node import start_of
+from bench.run.outcome import JobResult
+from bench.run.slurm_worker import PULSE, STOP, Errand, do
+
+STOP_SECONDS = 20.0
+"""How long jobs may take to keep the states of their trainings before Slurm cancels them."""
+PULSE_SECONDS = 20.0
+"""How often the run says that it is alive."""
+SACCT_SECONDS = 60.0
+"""How often Slurm is asked which jobs have ended without an answer."""
+LATE_SECONDS = 30.0
+"""How long after the end of a job its answer may appear on a network disk."""
+MEMORY_MARGIN = 1.25
+"""A job asks for so many times the estimated memory: Slurm kills one that takes more. Chosen by hand."""
+WARNING_SECONDS = 120
+"""How long before the end of its time a job is told to keep its state."""
+
+
+@dataclass
+class Errands:
+    """A job of ours under way."""
+
+    job: Any
+    """as submitit knows it"""
+    status: Path
+    ended: float | None = None
+    """when Slurm said that it has ended, without an answer that could be seen"""
+
+
+class SlurmJobs:
+    """Does jobs as jobs of Slurm, or as processes of this machine that stand for them."""
+
+    cannot_start = "no job of Slurm could begin; their logs are in {folder}"
+
+    def __init__(self, plan: Plan, jobs: int, progress: Progress) -> None:
+        """
+        Args:
+            jobs: at a time.
+
+        Raises:
+            InputError: Slurm's commands are not here.
+        """
+        self.jobs, self._options = jobs, dict(plan.request.slurm)
+        self._memory, self._request = JobMemory(plan), plan.request
+        self._gpus = int(plan.tasks[0].numeric.device == "cuda")
+        self._is_local = self._options.get(CLUSTER, SLURM) == LOCAL
+        self._stack, self._stopping, self._keeps_logs = ExitStack(), False, False
+        with ExitStack() as undo:
+            undo.push(self._stack)
+            self._folder = RunFolder()
+            self._stack.callback(self._remove_folder)
+            self._submitit = self._submitting()
+            self._shown = ShownJobs(plan, progress)
+            undo.pop_all()
+        self.say = self._shown.display.say
+        self.cannot_start = self.cannot_start.format(folder=self._folder.path)
+        self._start = start_of(plan.request, plan.tasks[0].numeric.device, cache_root(), self._folder.mark)
+        self._errands: dict[Future[JobResult], Errands] = {}
+        self._processes: list[Any] = []
+        """jobs of this machine that have answered, and whose processes are about to end"""
+        self._submitted, self._asked, self._pulsed = 0, time.monotonic(), -math.inf
+
+    def _submitting(self) -> Any:
+        """submitit's executor for this run's folder."""
+        import submitit
+
+        try:
+            return submitit.AutoExecutor(self._folder.path, cluster=LOCAL if self._is_local else SLURM)
+        except (RuntimeError, OSError) as error:
+            raise InputError(
+                f"--executor slurm: {str(error).splitlines()[0]} Type this on a machine that has Slurm's commands, or try "
+                f"it with --slurm {CLUSTER}={LOCAL}"
+            ) from None
+
+    @property
+    def free(self) -> bool:
+        return len(self._errands) < self.jobs
+
+    def submit(self, job: Job) -> Future[JobResult]:
+        """
+        Raises:
+            InputError: Slurm refuses the job.
+        """
+        self._beat()
+        self._submitted += 1
+        status = self._folder.path / f"{self._submitted:06}.json"
+        self._submitit.update_parameters(**self._parameters(job))
+        errand, future = Errand(self._start, job, status), Future[JobResult]()
+        try:
+            with interrupts_ignored():  # processes that stand for Slurm's jobs are on this terminal
+                submitted = self._submitit.submit(do, errand)
+        except Exception as error:  # submitit has errors of its own for each command that fails
+            last = (str(error).strip() or type(error).__name__).splitlines()[-1]
+            raise InputError(f"--executor slurm: the job was refused: {last}") from None
+        self._errands[future] = Errands(submitted, status)
+        self._shown.add(job, future)
+        return future
+
+    def _parameters(self, job: Job) -> dict[str, Any]:
+        """Of a job, as submitit has them."""
+        gigabytes = math.ceil(MEMORY_MARGIN * self._memory.of(job) / 1e9)
+        minutes = int(self._options.get("time", SLURM_MINUTES))
+        asked = {"name": "bert-bench", "timeout_min": minutes, "cpus_per_task": self._request.threads}
+        asked |= {"mem_gb": gigabytes, "gpus_per_node": self._gpus, "tasks_per_node": 1, "nodes": 1}
+        if self._is_local:
+            return asked
+        named = {name: value for name, value in self._options.items() if name not in (CLUSTER, "time", "reservation")}
+        asked |= {f"slurm_{name}": value for name, value in named.items()} | {"slurm_signal_delay_s": WARNING_SECONDS}
+        if "reservation" in self._options:
+            asked["slurm_additional_parameters"] = {"reservation": self._options["reservation"]}
+        return asked
+
+    def had_begun(self, future: Future[JobResult]) -> bool:
+        begun = self._errands[future].status.exists()
+        self._keeps_logs = self._keeps_logs or not begun
+        return begun
+
+    def ended(self, future: Future[JobResult]) -> None:
+        errand = self._errands.pop(future)
+        self._processes += [errand.job] if self._is_local else []
+        self._shown.tell(future, read_status(errand.status))
+        self._shown.end(future)
+        with contextlib.suppress(OSError):
+            errand.status.unlink(missing_ok=True)
+
+    def show(self) -> None:
+        self._beat()
+        self._look()
+        for future, errand in self._errands.items():
+            self._shown.tell(future, read_status(errand.status))
+        self._shown.display.refresh()
+
+    def _beat(self) -> None:
+        """Say that this run is alive: its jobs end where it is not."""
+        if time.monotonic() - self._pulsed >= PULSE_SECONDS:
+            self._pulsed = time.monotonic()
+            with contextlib.suppress(OSError):
+                (self._folder.path / PULSE).write_text(f"{time.time()}", encoding="utf-8")
+
+    def _look(self) -> None:
+        """Take the answers that are there."""
+        for future, errand in self._waiting():
+            if errand.job.paths.result_pickle.exists():
+                self._take(future, errand)
+            elif errand.ended is not None and time.monotonic() - errand.ended > LATE_SECONDS:
+                future.set_exception(BrokenExecutor(f"job {errand.job.job_id} has ended without an answer"))
+            elif errand.ended is None and errand.job.done(force_check=self._is_time_to_ask()):
+                errand.ended = time.monotonic() - (LATE_SECONDS if self._is_local else 0)
+
+    def _waiting(self) -> Iterator[tuple[Future[JobResult], Errands]]:
+        return ((future, errand) for future, errand in self._errands.items() if not future.done())
+
+    def _is_time_to_ask(self) -> bool:
+        """Once in a while one question to Slurm, which answers for all jobs."""
+        late = time.monotonic() - self._asked >= SACCT_SECONDS
+        self._asked = time.monotonic() if late else self._asked
+        return late
+
+    def _take(self, future: Future[JobResult], errand: Errands) -> None:
+        import submitit
+
+        try:
+            answer = errand.job.result()
+        except (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError) as error:
+            self._keeps_logs = True
+            last = str(error).strip().splitlines()[-1]
+            future.set_exception(BrokenExecutor(f"job {errand.job.job_id}: {last}"))
+            return
+        answer.settle(future, self._stopping)
+
+    def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
+        self._stopping = True
+        with contextlib.suppress(OSError):
+            (self._folder.path / STOP).write_text("", encoding="utf-8")
+        for _, errand in self._waiting():
+            if not errand.status.exists():
+                self._cancel(errand)
+        end = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < end and any(errand.status.exists() for _, errand in self._waiting()):
+            time.sleep(0.2)
+            self._look()
+
+    def _cancel(self, errand: Errands) -> None:
+        with contextlib.suppress(Exception):  # it may have ended meanwhile
+            if self._is_local:
+                os.kill(int(errand.job.job_id), signal.SIGTERM)
+            else:
+                errand.job.cancel(check=False)
+
+    def _remove_folder(self) -> None:
+        if not self._keeps_logs:
+            self._folder.remove()
+
+    def __enter__(self) -> SlurmJobs:
+        self._shown.display.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            for _, errand in self._waiting():
+                self._cancel(errand)
+                self._processes += [errand.job] if self._is_local else []
+            end = time.monotonic() + STOP_SECONDS
+            while time.monotonic() < end and not all(job.done() for job in self._processes):
+                time.sleep(0.1)
+            self._shown.close()

@@ -1,0 +1,105 @@
+"""--executor, --address and --slurm: what goes together, what has to be installed, and that no key knows of them."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import tiny
+
+from bench import api
+from bench.errors import InputError
+from bench.plan.executor_options import PACKAGES, is_elsewhere, parse_slurm
+from bench.record.cell import record_key
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """As if every package that an executor needs were there."""
+    pretend(monkeypatch, object())
+
+
+def pretend(monkeypatch, found):
+    """Packages of executors are found, or not; others as ever."""
+    find, asked = importlib.util.find_spec, set(PACKAGES.values())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: found if name in asked else find(name, *more))
+
+
+def request(**changes) -> api.Request:
+    return api.Request(methods="kd", tasks="rte", data="sample", teacher="embedded", **changes)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"executor": "dask"}, "--executor dask: choose one of processes, ray, slurm"),
+        ({"address": "auto"}, "--address goes with --executor ray"),
+        ({"executor": "slurm", "address": "auto"}, "--address goes with --executor ray"),
+        ({"executor": "ray", "slurm": (("time", "5"),)}, "--slurm goes with --executor slurm"),
+        ({"executor": "ray", "device": "cuda:1"}, "type --device cuda"),
+        ({"executor": "slurm", "slurm": (("time", "soon"),)}, "whole number of minutes"),
+        ({"executor": "slurm", "slurm": (("time", "0"),)}, "whole number of minutes"),
+        ({"executor": "slurm", "slurm": (("cluster", "here"),)}, "choose slurm or local"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(installed, changes, message):
+    with pytest.raises(InputError, match=message):
+        request(**changes).checked()
+
+
+@pytest.mark.parametrize("executor, package", [("ray", "ray"), ("slurm", "submitit")])
+def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch, bench, executor, package):
+    pretend(monkeypatch, None)
+    words = ["run", "--methods", "kd", "--tasks", "rte", "--data", "sample", "--teacher", "embedded"]
+    answer = bench(*words, "--executor", executor)
+    assert answer.returncode == 2
+    (line,) = answer.stderr.splitlines()
+    assert f"--executor {executor} needs the package {package}" in line
+    assert f"-m pip install -c constraints.txt -e '.[{executor}]'" in line
+
+
+def test_parameters_of_slurm_are_read():
+    assert parse_slurm("") == ()
+    assert parse_slurm("time=120, partition=gpu") == (("partition", "gpu"), ("time", "120"))
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("gpu", "give NAME=VALUE"),
+        ("partition=", "give NAME=VALUE"),
+        ("partitions=gpu", "did you mean 'partition'"),
+        ("time=1,time=2", "given twice"),
+    ],
+)
+def test_other_parameters_of_slurm_are_refused(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_slurm(text)
+
+
+def test_pretraining_alone_names_the_executor_that_it_does_not_use(bench):
+    answer = bench("run", "--only", "pretraining", "--executor", "ray", "--methods", "kd")
+    assert answer.returncode == 2
+    assert "leave out --executor" in answer.stderr
+
+
+def test_another_machine_has_other_limits(installed):
+    assert not is_elsewhere(request())
+    assert not is_elsewhere(request(executor="ray"))
+    assert is_elsewhere(request(executor="ray", address="auto"))
+    assert is_elsewhere(request(executor="slurm"))
+    assert not is_elsewhere(request(executor="slurm", slurm=(("cluster", "local"),)))
+
+
+def test_where_jobs_are_done_is_in_no_key(installed, tmp_path, teacher_folder, glue_folder):
+    common = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "results", "threads": 1}
+    common |= {"methods": f"kd:{tiny.SHAPE}", "tasks": "rte"}
+    here = api.plan(api.Request(**common, jobs=2))
+    there = api.plan(api.Request(**common, jobs=2, executor="slurm", slurm=(("partition", "p"),)))
+    assert [record_key(one.cell) for one in here.cells] == [record_key(one.cell) for one in there.cells]
+
+
+def test_a_device_of_other_machines_need_not_be_here(installed, tmp_path, teacher_folder, glue_folder):
+    common = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "results", "threads": 1}
+    made = api.plan(api.Request(methods=f"kd:{tiny.SHAPE}", tasks="rte", **common, executor="slurm", device="cuda"))
+    assert {one.cell.numeric.device for one in made.cells} == {"cuda"}

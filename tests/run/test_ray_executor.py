@@ -1,0 +1,167 @@
+"""Jobs on Ray clusters of this machine: records equal to those of this process, also where a node goes away."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import tiny
+from small_runs import LONG, ends, requests
+
+from bench import api
+from bench.errors import InputError
+from bench.plan.parallel import JobMemory
+from bench.progress import Progress
+from bench.run.ray_executor import RayJobs
+from bench.running import under_way
+
+ray = pytest.importorskip("ray", reason="needs the extra 'ray'")
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+@pytest.fixture
+def request_(tmp_path, teacher_folder, glue_folder):
+    return requests(tmp_path, teacher_folder, glue_folder)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_cluster_of_this_machine_gives_the_same_answers_to_the_bit(request_, tmp_path, monkeypatch):
+    """Teachers, a start, importance scores, an ensemble and students; each time from an empty cache."""
+    whole = request_("one")
+    assert api.run(whole).exit_code == 0
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "another cache"))
+    several = request_("several", jobs=2, executor="ray")
+    assert api.run(several).exit_code == 0
+    assert ends(several) == ends(whole)
+    assert {record.env["jobs"] for record in api.Store(several.results).records()} == {2}
+    assert not ray.is_initialized()
+    assert not list((tmp_path / "another cache" / "progress").iterdir())
+    assert not list((tmp_path / "another cache" / "cluster-runs").iterdir())
+
+
+@pytest.fixture
+def two_nodes(tmp_path):
+    """A cluster whose head does no jobs, and two nodes of one core that share no cache with this process or each other."""
+    from ray.cluster_utils import Cluster
+
+    store = {"object_store_memory": 100_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store})
+    try:
+        caches = {}
+        for name in ("first", "second"):
+            cache = tmp_path / f"cache of {name}"
+            caches[cluster.add_node(num_cpus=1, env_vars={"BERT_BENCH_CACHE": str(cache)}, **store)] = cache
+        yield cluster, caches
+    finally:
+        cluster.shutdown()
+
+
+def parent(process: int) -> int:
+    """The process that started a process; 0 where it is gone."""
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rsplit(")")[1].split()[1])
+    except OSError:
+        return 0
+
+
+class KillsANode(threading.Thread):
+    """Removes the node on which a student is in the middle of its training, once."""
+
+    def __init__(self, cluster, nodes) -> None:
+        super().__init__(daemon=True)
+        self.cluster, self.killed = cluster, None
+        self.raylets = {node.all_processes["raylet"][0].process.pid: node for node in nodes}
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        while self.killed is None and not self.ended.wait(0.1):
+            for body in (body for one in under_way() for body in one.jobs):
+                trains = "seed 0" in body["title"] and 0 < body["done"] < body["total"]
+                if trains and (node := self.raylets.get(parent(body["process"]))) is not None:
+                    self.killed = node
+                    self.cluster.remove_node(node, allow_graceful=False)
+                    return
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.long
+def test_nodes_without_a_common_disk_and_one_that_goes_away(request_, tmp_path, monkeypatch, two_nodes):
+    """What a job reads travels to its node once, what it makes comes back, and a job whose node is gone is done again."""
+    whole = request_("one", **LONG)
+    assert api.run(whole).exit_code == 0
+    here = tmp_path / "another cache"
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(here))
+    cluster, caches = two_nodes
+    request = request_("several", **LONG, jobs=0, executor="ray", address=cluster.address)
+    said = io.StringIO()
+    killer = KillsANode(cluster, caches)
+    killer.start()
+    outcome = api.run(request, Progress(said))
+    killer.ended.set()
+    assert killer.killed is not None
+    assert outcome.exit_code == 0
+    assert said.getvalue().count("the process that did this is gone") == 1
+    assert ends(request) == ends(whole)
+    assert {record.env["jobs"] for record in api.Store(request.results).records()} == {2}, "as many as there are cores"
+    made = {path.parent.name for path in here.glob("*/*/made.json")}
+    assert made, "what the nodes made is here"
+    left = next(cache for node, cache in caches.items() if node is not killer.killed)
+    assert made == {path.parent.name for path in left.glob("*/*/made.json")}, "the node that stayed did the rest"
+    assert not list(left.glob("halfway/*")), "states of trainings that ended are removed on the nodes too"
+
+
+class CannotBegin:
+    """A worker of another version of the program."""
+
+    def __init__(self, start) -> None:
+        raise ModuleNotFoundError("No module named 'bench.run.ray_worker'")
+
+    def begin(self):
+        """Never asked."""
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_nodes_without_this_program_end_the_run_with_one_line(request_, monkeypatch):
+    monkeypatch.setattr("bench.run.ray_executor.RayWorker", CannotBegin)
+    request = request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", executor="ray")
+    with pytest.raises(
+        InputError, match="no worker could begin on the Ray cluster: ModuleNotFoundError: No module named"
+    ):
+        api.run(request)
+    assert not ray.is_initialized()
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_job_that_no_node_has_room_for_is_named(request_, monkeypatch, capfd):
+    """It waits: a node that has room may join. Workers with nothing to do give their places back meanwhile."""
+    monkeypatch.setattr("bench.run.ray_executor.PATIENCE_SECONDS", 0.1)
+    whole = JobMemory.of
+    monkeypatch.setattr(JobMemory, "of", lambda self, job: 10**15 if job.kind == "scores" else whole(self, job))
+    monkeypatch.setattr("bench.run.ray_executor.RayJobs._most", lambda self, jobs: 0)
+    timer = threading.Timer(100.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    shown = RayJobs.show
+
+    def until_it_waits(self):
+        shown(self)
+        if any(seat.actor is not None and seat.settled is None and seat.memory == 10**15 for seat in self._seats):
+            timer.cancel()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RayJobs, "show", until_it_waits)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        api.run(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", executor="ray", jobs=2))
+    said = capfd.readouterr().err
+    assert "no node of the cluster has 1 core and 1000000.0 GB of memory" in said
+    assert not ray.is_initialized()

@@ -1,0 +1,102 @@
+"""Jobs through submitit, with processes of this machine in the place of Slurm's jobs; and what a job does when it is told to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+import pytest
+from small_runs import LONG, ends, requests
+
+from bench import api
+from bench.progress import Progress
+from bench.run import slurm_worker
+from bench.run.slurm_worker import PULSE, STOP, StopFlag
+from bench.running import under_way
+
+LOCAL = (("cluster", "local"),)
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sends signals to processes by their numbers")
+
+
+@pytest.fixture
+def request_(tmp_path, teacher_folder, glue_folder):
+    pytest.importorskip("submitit", reason="needs the extra 'slurm'")
+    return requests(tmp_path, teacher_folder, glue_folder)
+
+
+class Signals(threading.Thread):
+    """Sends a signal to the first process that is in the middle of training a student."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(daemon=True)
+        self.number, self.sent = number, 0
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        while not self.sent and not self.ended.wait(0.1):
+            for body in (body for one in under_way() for body in one.jobs):
+                if "seed 0" in body["title"] and 0 < body["done"] < body["total"]:
+                    self.sent = body["process"]
+                    os.kill(self.sent, self.number)
+                    return
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGUSR2], ids=["killed", "told that its time is over"])
+def test_a_job_that_goes_away_is_done_again_with_the_same_answers(request_, tmp_path, monkeypatch, capfd, number):
+    changes = LONG | {"tasks": "rte"}
+    whole = request_("one", **changes)
+    assert api.run(whole).exit_code == 0
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "another cache"))
+    several = request_("several", **changes, jobs=2, executor="slurm", slurm=LOCAL)
+    signals = Signals(number)
+    signals.start()
+    assert api.run(several, Progress()).exit_code == 0
+    signals.ended.set()
+    said = capfd.readouterr().err
+    assert signals.sent
+    assert said.count("the process that did this is gone") == 1
+    assert ("resumes at step" in said) == (number == signal.SIGUSR2), "what is told to end keeps its state first"
+    assert ends(several) == ends(whole)
+    assert {record.env["jobs"] for record in api.Store(several.results).records()} == {2}
+    assert not list((tmp_path / "another cache" / "progress").iterdir())
+    assert not list((tmp_path / "another cache" / "cluster-runs").iterdir())
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that a test turns."""
+    now = [0.0]
+    monkeypatch.setattr(slurm_worker.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_job_ends_when_its_run_asks_for_it(tmp_path, clock):
+    flag = StopFlag(tmp_path)
+    clock[0] = 10.0
+    assert not flag.value
+    (tmp_path / STOP).write_text("")
+    assert not flag.value, "a network disk is not asked in every step"
+    clock[0] = 13.0
+    assert flag.value
+
+
+def test_a_job_ends_when_its_run_is_gone(tmp_path, clock):
+    flag = StopFlag(tmp_path)
+    for minute in range(30):
+        clock[0] = 60.0 * minute
+        (tmp_path / PULSE).write_text("")
+        os.utime(tmp_path / PULSE, (minute, minute))
+        assert not flag.value
+    clock[0] += slurm_worker.LOST_SECONDS + 1
+    assert flag.value
+
+
+def test_a_signal_ends_a_job(tmp_path):
+    flag = StopFlag(tmp_path)
+    flag.raise_it(signal.SIGTERM, None)
+    assert flag.value

@@ -1,0 +1,83 @@
+"""Runs in processes of their own, which a test watches, kills and interrupts. Linux alone: it reads /proc."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench import api
+
+
+class Running:
+    """``bench run --jobs 2`` in processes of its own."""
+
+    def __init__(self, request: api.Request, cache: Path, *more: str) -> None:
+        """
+        Args:
+            more: further words of the command.
+        """
+        words = ["run", "--methods", request.methods, "--tasks", request.tasks, "--data", request.data, "--yes"]
+        words += ["--teacher", request.teacher, "--results", str(request.results), "--reports", str(request.reports)]
+        words += [
+            "--corpus",
+            *request.corpus,
+            "--corpus-tokens",
+            "300",
+            "--epochs",
+            f"{request.epochs:g}",
+            "--jobs",
+            "2",
+        ]
+        self.cache = cache
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bench", *words, *more],
+            env={**os.environ, "BERT_BENCH_CACHE": str(cache)},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def workers(self, title: str = "") -> dict[int, str]:
+        """Process numbers of workers that train something with this in its title now, and what it is."""
+        found = {}
+        for file in (self.cache / "progress").glob("*/*.json"):
+            try:
+                body = json.loads(file.read_text())
+            except (OSError, ValueError):
+                continue
+            if title in body["title"] and body["done"] and body["done"] < body["total"] and alive(body["process"]):
+                found[body["process"]] = body["title"]
+        return found
+
+    def wait_for(self, title: str, seconds: float = 120.0) -> int:
+        """The process number of the first worker that trains this."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            if found := self.workers(title):
+                return next(iter(found))
+            time.sleep(0.02)
+        raise AssertionError(f"nothing trained {title}: {self.process.communicate(timeout=60)[1]}")
+
+    def ended(self) -> str:
+        """What it said until its end."""
+        return self.process.communicate(timeout=240)[1]
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")")[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(processes, seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while any(alive(one) for one in processes):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
