@@ -101,8 +101,8 @@ def check_options(text: str) -> None:
 
 def test_a_number_with_too_many_digits_is_no_result(tmp_path):
     """Decimals of 28 digits cannot be rounded to it; found by the long form of the next test."""
-    hostile_input.refuses(lambda: trace("0" + "9" * 300 + "." + "9" * 300, tmp_path), "many digits")
-    assert trace("0." + "9" * 40, ROOT / "results" / "reference") == []
+    for text in ("0" + "9" * 300 + "." + "9" * 300, "0." + "9" * 40, "1e99999999999999999999"):
+        assert hostile_input.refuses(lambda text=text: trace(text, tmp_path), text)
 
 
 @hostile_input.counts(200)
