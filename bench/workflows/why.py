@@ -297,7 +297,7 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
     if differs:
         return f"a run has another cell in its place: {record_key(cell, record.point)[:SHORT]}{by_tune}", True
     if data_facts(record.cell.data.slug).held_back:
-        return "`tune` finds this trial; `run` scores no rows that are held back", False
+        return "`tune` finds this trial; `run` scores no examples that are held out", False
     if record.cell.method == CHECKPOINT and planned.cell.method == TEACHER:
         return (
             "a run finds this record if it is given a folder with the same weights, configuration and tokenizer",

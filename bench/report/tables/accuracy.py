@@ -170,9 +170,10 @@ def incomplete(group: Group) -> list[Frame]:
     scores = Scores(group)
     further = _further(group)
     lines = tuple(_line(scores, label, further) for label in _incomplete(scores))
-    note = "Rows that have no result in some of the columns: they are not in the table above, and have no mean."
+    note = "These rows lack results in some columns. So they have no mean and are not in the table above."
     columns = _columns(group, further)
-    return [Frame("Rows with some of the results", columns, lines, (note,), width=WIDTH)] if lines else []
+    file = "rows with some of the results"
+    return [Frame("Rows without all results", columns, lines, (note,), file=file, width=WIDTH)] if lines else []
 
 
 def _incomplete(scores: Scores) -> list[str]:
@@ -274,7 +275,7 @@ def _notes(scores: Scores) -> list[str]:
             + ("; with one seed there is no deviation, and the noise is not known" if seeds == [1] else "")
             + "). The best student of each column is in bold"
             + (
-                ". Only rows with all seeds of the column count for this; the others show their number of seeds, (n = ...)"
+                ". A score of fewer seeds shows (n = …) and is never bold"
                 if len(seeds) > 1
                 else ""
             )

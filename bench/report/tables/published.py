@@ -53,7 +53,7 @@ def reasons(group: Group, label: str, column: Column, paper: Published) -> list[
     elif not same_teacher(group.teacher, paper.done):
         found.append("other teacher")
     if group.row_limit(column.task):
-        found.append("fewer training rows")
+        found.append("fewer training examples")
     done = [record for record in group.of(label, column.task) if record.status == "ok"]
     return found + reasons_of(group, done, paper.done)
 
