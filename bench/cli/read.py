@@ -31,7 +31,7 @@ def list_(
     metrics: Annotated[bool, typer.Option("--metrics", help="Show the metrics instead.")] = False,
     json_file: Json = None,
 ) -> int:
-    """List the methods, the tasks and the groups of tasks. No method is imported without --check."""
+    """List the methods, the tasks and the groups of tasks. With --check it also imports each method and shows errors."""
     if metrics:
         from bench.stats.metrics import METRICS, table
 
@@ -173,7 +173,7 @@ def choose(
 ) -> int:
     """Find the best row within a budget of parameters, FLOPs or latency.
 
-    It also names the cheapest row that is statistically indistinguishable from the best one.
+    It also names the cheapest row that is not significantly different from the best one.
     """
     from dataclasses import asdict
 
@@ -282,7 +282,7 @@ def profile(
         bool,
         typer.Option(
             "--printed",
-            help="Compare the sizes that papers print with ours instead, and name the rule that gives them.",
+            help="Instead, compare our sizes with the sizes in papers, and name the counting rule that each paper seems to use.",
         ),
     ] = False,
     json_file: Json = None,

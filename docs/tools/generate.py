@@ -24,10 +24,6 @@ This page is generated from the program's own `--help`. `bert-bench` does the sa
 """
 
 
-KINDS = {"Path": "PATH", "int": "NUMBER", "float": "NUMBER"}
-"""Type of an option's value -> how the page calls it."""
-
-
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table; cells may hold any text."""
     shown = [[cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for cell in row] for row in rows]
@@ -83,8 +79,10 @@ def _placeholder(argument: Any) -> str:
 
 
 def _spelled(option: Any) -> str:
+    from bench.cli.program import value_word
+
     names = ", ".join([*option.opts, *option.secondary_opts])
-    return names if option.is_flag else f"{names} {option.metavar or KINDS.get(option.bare_type(), 'TEXT')}"
+    return names if option.is_flag else f"{names} {value_word(option)}"
 
 
 def _default(option: Any) -> str:
