@@ -118,7 +118,13 @@ class Choice:
             return [*costs, score, Cell(""), Cell(""), Cell("best")]
         gap = c.score - best.score
         difference = Cell(f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", gap, c.low, c.high)
-        return [*costs, score, difference, Cell(p_in_words(c.adjusted), c.adjusted), Cell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict)]
+        return [
+            *costs,
+            score,
+            difference,
+            Cell(p_in_words(c.adjusted), c.adjusted),
+            Cell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
+        ]
 
     def said(self) -> list[str]:
         """The answer in words."""

@@ -34,8 +34,8 @@ SHOWN = 20
 """Origins that are printed; of a short number there may be hundreds."""
 COST = (
     "examples",
-    "student TFLOPs",
-    "teacher TFLOPs",
+    "student FLOPs (10^12)",
+    "teacher FLOPs (10^12)",
     "student time (s)",
     "teacher time, shared (s)",
     "teacher time, alone (s)",

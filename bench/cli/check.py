@@ -46,7 +46,9 @@ def check(
             metavar="METRIC=POINTS", help="How many points one metric may lose. Repeat the option for more metrics."
         ),
     ] = None,
-    accept: Annotated[Path | None, typer.Option(help="A TOML file with known regressions, each with a reason. docs/ci.md shows one.")] = None,
+    accept: Annotated[
+        Path | None, typer.Option(help="A TOML file with known regressions, each with a reason. docs/ci.md shows one.")
+    ] = None,
     summary_file: Annotated[
         Path | None, typer.Option("--summary", help="Also write the summary to this file, as Markdown.")
     ] = None,

@@ -248,7 +248,10 @@ def speed(
     methods: Methods = "all",
     teacher: Teacher = "bert-base-uncased",
     lengths: Annotated[
-        str, typer.Option(help="Lengths in tokens, separated by commas. Or `task`: the lengths of the task named by --task.")
+        str,
+        typer.Option(
+            help="Lengths in tokens, separated by commas. Or `task`: the lengths of the task named by --task."
+        ),
     ] = "32,128",
     batches: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,32",
     backends: Annotated[str, typer.Option(help="Backends, separated by commas: eager, sdpa, compile, onnx.")] = "sdpa",

@@ -82,7 +82,8 @@ class Survey:
     def describe(self) -> str:
         """``314 valid records (12.3 MB), 1 speed session (0.1 MB)``"""
         return ", ".join(
-            f"{count:,} {one if count == 1 else several}" + (f" ({megabytes(size)})" if (size := self.sizes[what]) else "")
+            f"{count:,} {one if count == 1 else several}"
+            + (f" ({megabytes(size)})" if (size := self.sizes[what]) else "")
             for what, count in self.holds.items()
             for one, several in [HELD.get(what, (what, what))]
         )

@@ -154,7 +154,7 @@ BY_WIDTH = {"learning_rate": " (teachers: see below)"}
 
 
 def common_recipe() -> str:
-    """The numbers of the common recipe and of general distillation."""
+    """The numbers of the common recipe and of pre-training on text."""
     from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
 
     students = Recipe()
@@ -165,7 +165,7 @@ def common_recipe() -> str:
     ]
     narrow, wide = (_shown(TEACHER_LEARNING_RATES[key]) for key in (True, False))
     return (
-        f"\n{table(['number', 'students and teachers', 'general distillation'], rows)}\n"
+        f"\n{table(['number', 'students and teachers', 'pre-training on text'], rows)}\n"
         f"Teachers have their own `learning_rate`: {narrow} where they are narrower than 512, {wide} "
         "from 512 on. `epochs` are those of all stages together, without preparatory stages. The number of epochs is the same on the "
         "sample suite. "

@@ -211,17 +211,31 @@ def _line(scores: Scores, label: str, further: Sequence[Further]) -> Line:
     ]
     records = group.of(label)
     method = records[0].cell.method
-    remarks = [f"{method}: {remark}"] if (remark := methods.remark(method)) else []
-    said = [f"{label}: {_in_todays_words(note)}" for record in records for note in record.notes]
+    remarks = [remark] if (remark := methods.remark(method)) else []
+    said = [f"{label}: {_in_todays_words(group, note)}" for record in records for note in record.notes]
     return line_of(group, label, cells, *map(Footnote, dict.fromkeys([*remarks, *said])))
 
 
-ONE_STUDENT = re.compile(r"one student of (?P<tasks>.+): what its training cost is the cost of all of them")
-"""How older records say that a student was trained on several tasks."""
+TOGETHER = (
+    re.compile(r"one student of (?P<tasks>.+): what its training cost is the cost of all of them"),
+    re.compile(re.escape(several_tasks("TASKS")).replace("TASKS", "(?P<tasks>.+)")),
+)
+"""How older records, and today's, say that a student was trained on several tasks."""
 
 
-def _in_todays_words(note: str) -> str:
-    return ONE_STUDENT.sub(lambda found: several_tasks(found["tasks"]), note)
+def _in_todays_words(group: Group, note: str) -> str:
+    for pattern in TOGETHER:
+        if found := pattern.fullmatch(note):
+            return _together(group, found["tasks"].split(", "))
+    return methods.reworded(note)
+
+
+def _together(group: Group, tasks: Sequence[str]) -> str:
+    """Of a student of several tasks: which they are, which of them this report does not have, and what its cost is."""
+    others = [task for task in tasks if task not in group.tasks]
+    elsewhere = f" ({', '.join(others)} {'is' if len(others) == 1 else 'are'} in another report)" if others else ""
+    named = " and ".join([", ".join(tasks[:-1]), tasks[-1]] if len(tasks) > 1 else tasks)
+    return f"one student was trained on {named} together{elsewhere}. Its cost is that of this one training."
 
 
 def _score(scores: Scores, label: str, column: Column) -> Cell:
@@ -274,11 +288,7 @@ def _notes(scores: Scores) -> list[str]:
             f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}"
             + ("; with one seed there is no deviation, and the noise is not known" if seeds == [1] else "")
             + "). The best student of each column is in bold"
-            + (
-                ". A score of fewer seeds shows (n = …) and is never bold"
-                if len(seeds) > 1
-                else ""
-            )
+            + (". A score of fewer seeds shows (n = …) and is never bold" if len(seeds) > 1 else "")
             + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)"
             + (
                 ". For early-exit rows the FLOPs are the average over the sequences of the development set."

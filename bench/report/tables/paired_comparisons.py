@@ -118,7 +118,9 @@ def _compared(
         frame.Column(f"{MEAN_OF} {counted(len(group.columns), 'difference')}", csv=EXACT),
     )
     said = comparison_notes([one.line for one in found.values()])
-    return Frame(title, columns, (*lines, _least_detectable(group.columns, found, means)), (_note(found, bool(means)), *said))
+    return Frame(
+        title, columns, (*lines, _least_detectable(group.columns, found, means)), (_note(found, bool(means)), *said)
+    )
 
 
 def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[Column, Resampled]) -> Found:

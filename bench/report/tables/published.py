@@ -82,7 +82,7 @@ def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | N
     comparable = sum(line.cells[-1].text == YES for line in lines)
     note = (
         f"{comparable} of {len(lines)} pairs are comparable. A pair is a published result and one of ours, of the same method. "
-        "It is comparable where shape, start, pre-training, settings, teacher and data agree, as far as paper and records say. "
+        "Paper and records must agree in shape, start, pre-training, settings, teacher and data. "
         f"The scores that a paper prints for its own teacher are paired with our row {TEACHER}. "
         "Recipes and searches of hyper-parameters also differ; no column shows this."
     )
