@@ -128,7 +128,7 @@ def compare(
     from dataclasses import asdict
 
     from bench.analysis.compare import compare as carry_out
-    from bench.analysis.compare import table
+    from bench.analysis.compare import table, title_of
     from bench.plan.request import parse_seeds
     from bench.report.comparison import comparison_notes
     from bench.stats.power import POWER
@@ -136,7 +136,7 @@ def compare(
     named = [part.strip() for part in tasks.split(",") if part.strip()]
     found = carry_out(results, first, second, named, parse_seeds(seeds) if seeds.strip() else (), exact)
     for data, lines in found.items():
-        print(f"{data}\n\n{table(first, second, lines)}\n")
+        print(f"{title_of(data)}\n\n{table(first, second, lines)}\n")
     print(
         "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "
         f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases. Verdict: by p after Holm's adjustment over the "

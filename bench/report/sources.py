@@ -16,7 +16,7 @@ from bench.report.groups import Group
 from bench.report.learning_rates import rates_line
 from bench.report.reproduce import places, starts_without_text
 from bench.report.systems import RANDOM, start_kind
-from bench.report.tables.parts import counted
+from bench.report.tables.parts import counted, listed
 
 
 def warnings(group: Group) -> list[str]:
@@ -90,13 +90,14 @@ def made_again(made: Sequence[str], group: Group) -> list[str]:
             "folder it trains them again"
         )
     if named := places(made):
-        known = " and ".join(filter(None, [", ".join(map(escape.code, named[:-1])), escape.code(named[-1])]))
-        lines.append(f"- replace {known} by your paths. Records keep file names without folders")
+        lines.append(
+            f"- replace {listed(list(map(escape.code, named)))} by your paths. Records keep file names without folders"
+        )
     for key, rows in starts_without_text(group).items():
-        listed = escape.markdown(", ".join(rows))
-        line = f"- the records of {listed} do not name their pre-training text (pre-training {key})"
+        named_rows = escape.markdown(", ".join(rows))
+        line = f"- the records of {named_rows} do not name their pre-training text (pre-training {key})"
         if any(" --corpus " in command for command in made):
-            line += f". A `--corpus` above is that of other rows. It may not be the right one for {listed}"
+            line += f". A `--corpus` above is that of other rows. It may not be the right one for {named_rows}"
         lines.append(line)
     return lines
 

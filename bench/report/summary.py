@@ -10,7 +10,7 @@ from bench.report.frame import Frame
 from bench.report.groups import Group
 from bench.report.tables.accuracy import MAJORITY, Scores
 from bench.report.tables.paired_comparisons import MEAN_OF, SYSTEMS, own_row, reference_of
-from bench.report.tables.parts import counted
+from bench.report.tables.parts import counted, listed
 from bench.report.tables.registry import KEPT
 from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
 
@@ -71,14 +71,14 @@ def _ends(table: Frame) -> list[End]:
 
 
 def _named(group: Group, ends: Iterable[End], verdict: str, with_columns: bool = True) -> str:
-    """``microbert on mrpc, rte; kd on rte``: the rows with a verdict, and their columns where wanted."""
+    """``microbert on mrpc and rte, kd on rte``: the rows with a verdict, and their columns where wanted."""
     columns: dict[str, list[str]] = {}
     for label, column, end in ends:
         if end == verdict:
             columns.setdefault(label, []).append(column)
     if not with_columns:
         return ", ".join(map(group.called, columns))
-    return "; ".join(f"{group.called(label)} on {', '.join(named)}" for label, named in columns.items())
+    return ", ".join(f"{group.called(label)} on {listed(named)}" for label, named in columns.items())
 
 
 def _significant(group: Group, table: Frame) -> str:
@@ -96,14 +96,14 @@ def _significant(group: Group, table: Frame) -> str:
 
 
 def _verdicts(group: Group, ends: Sequence[End], with_columns: bool) -> str:
-    """``2 better (microbert on mrpc; kd on rte), 5 not significant``"""
+    """``2 better: microbert on mrpc, kd on rte; 5 not significant``"""
     parts = [
-        f"{_count(ends, verdict)} {verdict} ({named})"
+        f"{_count(ends, verdict)} {verdict}: {named}"
         for verdict in (BETTER, WORSE)
         if (named := _named(group, ends, verdict, with_columns))
     ]
     rest = _count(ends, UNCLEAR)
-    return ", ".join([*parts, *([f"{rest} {NOT_SIGNIFICANT}"] if rest else [])])
+    return "; ".join([*parts, *([f"{rest} {NOT_SIGNIFICANT}"] if rest else [])])
 
 
 def _count(ends: Sequence[End], verdict: str) -> int:
@@ -116,8 +116,8 @@ def _retention(group: Group, table: Frame, kept: float) -> list[str]:
     if not ends:
         return []
     said = [
-        f"Does a student keep its teacher's score? It keeps it if the whole 95 % interval is above {100 * kept:g} %. It loses it if "
-        f"the whole interval is below {100 * kept:g} %.",
+        f"Does a student keep its teacher's score? It keeps it if the whole 95 % interval of the ratio is above {100 * kept:g} %. "
+        f"It loses it if the whole interval is below {100 * kept:g} %.",
         f"{counted(len(ends), 'test')}, without variants and ablations.",
         *(f"{end.capitalize()}: {named}." for end in (KEEPS, LOSES) if (named := _named(group, ends, end))),
     ]

@@ -14,7 +14,7 @@ from bench.record.task_facts import several_tasks
 from bench.report import frame
 from bench.report.frame import EXACT, SPREAD, Cell, Footnote, Frame, Line
 from bench.report.groups import Column, Group
-from bench.report.tables.parts import DASH, keys_of, line_of, missing
+from bench.report.tables.parts import DASH, keys_of, line_of, listed, missing
 from bench.report.tables.registry import RESULTS, ReportData, table
 from bench.report.tables.sizes import differ, models_differ, sizes_by_row
 from bench.stats.summary import Summary, summarise
@@ -227,15 +227,15 @@ def _in_todays_words(group: Group, note: str) -> str:
     for pattern in TOGETHER:
         if found := pattern.fullmatch(note):
             return _together(group, found["tasks"].split(", "))
-    return methods.reworded(note)
+    said = methods.reworded(note)
+    return f"{said}." if ". " in said and not said.endswith(".") else said
 
 
 def _together(group: Group, tasks: Sequence[str]) -> str:
     """Of a student of several tasks: which they are, which of them this report does not have, and what its cost is."""
     others = [task for task in tasks if task not in group.tasks]
-    elsewhere = f" ({', '.join(others)} {'is' if len(others) == 1 else 'are'} in another report)" if others else ""
-    named = " and ".join([", ".join(tasks[:-1]), tasks[-1]] if len(tasks) > 1 else tasks)
-    return f"one student was trained on {named} together{elsewhere}. Its cost is that of this one training."
+    elsewhere = f" ({listed(others)} {'is' if len(others) == 1 else 'are'} in another report)" if others else ""
+    return f"one student was trained on {listed(tasks)} together{elsewhere}. Its cost is that of this one training."
 
 
 def _score(scores: Scores, label: str, column: Column) -> Cell:
