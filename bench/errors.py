@@ -97,7 +97,7 @@ def unknown_row(row: str, known: Iterable[str], where: object) -> InputError:
     near = nearest(row, known)
     said = [f"did you mean {near!r}?"] if near else []
     if len(known) <= LISTED:
-        said.append(f"there are: {', '.join(known) or 'none'}")
+        said.append(f"there are: {', '.join(known)}" if known else "the folder has no records")
     elif not near:
         said.append(f"`bench report --results {where}` lists the {len(known)} rows there are")
     return InputError(f"no record of the row {row!r} in {where}; {' '.join(said)}")

@@ -26,37 +26,47 @@ TABLE: dict[str, tuple[str, str]] = {
         "methods.distilbert:DistilBERT",
         "second step: spread layers; soft labels, cosine, labels (Sanh et al. 2019)",
     ),
-    "pkd": ("methods.pkd:PKD", "first layers; soft labels, patient [CLS] states (Sun et al. 2019)"),
+    "pkd": ("methods.pkd:PKD", "first layers; soft labels, [CLS] states of several layers (Sun et al. 2019)"),
     "tinybert": ("methods.tinybert:TinyBERT", "embedding, hidden, attention; then prediction (Jiao et al. 2020)"),
     "mobilebert": (
         "methods.mobilebert:MobileBERT",
-        "thin bottleneck blocks, tiny; no pretraining by default (Sun et al. 2020)",
+        "thin bottleneck blocks, tiny; no pre-training by default (Sun et al. 2020)",
     ),
     "moebert": ("methods.moebert:MoEBERT", "experts of important neurons, hash routing (Zuo et al. 2022)"),
-    "theseus": ("methods.theseus:Theseus", "the teacher's modules replaced by chance, more and more (Xu et al. 2020)"),
+    "theseus": ("methods.theseus:Theseus", "teacher's modules replaced at random, at a growing rate (Xu et al. 2020)"),
     "pd": ("methods.pd:PreTrainedDistillation", "pre-trained, then soft labels alone (Turc et al. 2019)"),
     "fastbert": ("methods.fastbert:FastBERT", "branches and early exit: a row for each speed (Liu et al. 2020)"),
     "minilm": ("methods.minilm:MiniLM", "attention and value relations of one layer, on text (Wang et al. 2020)"),
-    "minilmv2": ("methods.minilm:MiniLMv2", "query, key and value relations, free heads (Wang et al. 2021)"),
-    "bilstm": ("methods.bilstm:BiLSTM", "a recurrent network of its own words learns the logits (Tang et al. 2019)"),
+    "minilmv2": ("methods.minilm:MiniLMv2", "query, key and value relations, any number of heads (Wang et al. 2021)"),
+    "bilstm": ("methods.bilstm:BiLSTM", "a BiLSTM with its own vocabulary imitates the logits (Tang et al. 2019)"),
     "mtdnn": ("methods.mtdnn:MTDNN", "one student of all tasks, taught by an ensemble of teachers (Liu et al. 2019)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
 
 LACKS: dict[str, tuple[str, Any, str]] = {
     "distilbert": ("pretraining", "none", "second step only"),
-    "mobilebert": ("pretraining", "none", "no pretraining"),
+    "mobilebert": ("pretraining", "none", "no pre-training"),
 }
 """Method -> a setting, its default, and what a row with this default has less than the paper that it is named after."""
 
 REMARKS: dict[str, str] = {
-    "microbert": "a reconstruction: its authors released no code, and no public copy of the paper has its equations",
-    "minilm": "its pre-training on text (relations) imitates the teacher's self-attention relations",
-    "minilmv2": "its pre-training on text (relations) imitates the teacher's self-attention relations",
-    "fastbert": "speed= is the threshold of normalised entropy: a sequence exits at the first layer whose prediction is "
-    "below it, so a higher value exits earlier",
+    "microbert": "microbert is a reconstruction. Its authors released no code, and no public copy of the paper has its equations.",
+    "minilm": "minilm has its own pre-training on text (relations). It imitates the teacher's self-attention relations.",
+    "minilmv2": "minilmv2 has its own pre-training on text (relations). It imitates the teacher's self-attention relations.",
+    "fastbert": "fastbert: speed= is the threshold of normalised entropy. A sequence exits at the first layer whose prediction is "
+    "below it. So a higher value exits earlier.",
 }
-"""Method -> what a reader of a table has to know of all its rows."""
+"""Method -> what a reader of a table has to know of all its rows, in sentences."""
+
+REWORDED: dict[str, str] = {
+    "no IB-BERT teacher: feature-map and attention transfer are absent; random start, ": "no IB-BERT (MobileBERT's own teacher), so "
+    "no feature-map and attention transfer. Random start, ",
+    "word vectors begin at random, over a vocabulary of the task's own training words": "word vectors begin at random. The "
+    "vocabulary is that of the task's training texts",
+    "the paper's transfer set is made with --augment rules alone": "the paper's transfer set (augmented examples) is made only with "
+    "--augment rules",
+}
+"""What older records note of a row -> how tables print it."""
 
 RATES: dict[str, tuple[str, float]] = {"bilstm": ("rate", 10.0), "fastbert": ("", 10.0)}
 """Method -> what its training on a task multiplies the recipe's learning rate with: a setting and its default, or a number."""
@@ -107,6 +117,13 @@ def lacking(name: str, settings: Mapping[str, Any]) -> str:
 def remark(name: str) -> str:
     """What a table says below itself of all rows of the method; "" for most methods."""
     return REMARKS.get(name, "")
+
+
+def reworded(note: str) -> str:
+    """The note of a record in today's words."""
+    for older, today in REWORDED.items():
+        note = note.replace(older, today)
+    return note
 
 
 def rate_factor(name: str, settings: Mapping[str, Any]) -> float:

@@ -235,8 +235,8 @@ class BiLSTM(Method):
 
     def notes(self, setup: Setup) -> Sequence[str]:
         return (
-            "word vectors begin at random, over a vocabulary of the task's own training words",
-            "the paper's transfer set is made with --augment rules alone",
+            "word vectors begin at random. The vocabulary is that of the task's training texts",
+            "the paper's transfer set (augmented examples) is made only with --augment rules",
         )
 
     def build(self, setup: Setup) -> Student:

@@ -121,7 +121,9 @@ class MobileBERT(Method):
         if self.fits(setup.teacher):
             return ()
         losses_left = "soft and hard labels" if self.alpha else "labels"
-        return (f"no IB-BERT teacher: feature-map and attention transfer are absent; random start, {losses_left} only",)
+        return (
+            f"no IB-BERT (MobileBERT's own teacher), so no feature-map and attention transfer. Random start, {losses_left} only",
+        )
 
     def build(self, setup: Setup) -> Student:
         model = self.model(setup)

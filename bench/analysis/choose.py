@@ -1,4 +1,4 @@
-"""Which rows a budget admits, which of them is best, and which cheaper ones are statistically indistinguishable from it."""
+"""Which rows a budget admits, which of them is best, and which cheaper ones are not significantly different from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.record.cell import TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report import frame
-from bench.report.comparison import UNCLEAR, WORSE, compared, p_in_words
+from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, compared, p_in_words
 from bench.report.frame import Cell, Frame
 from bench.report.groups import Column, Group, groups
 from bench.report.resampled import Resampled, finished, resample
@@ -118,7 +118,13 @@ class Choice:
             return [*costs, score, Cell(""), Cell(""), Cell("best")]
         gap = c.score - best.score
         difference = Cell(f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", gap, c.low, c.high)
-        return [*costs, score, difference, Cell(p_in_words(c.adjusted), c.adjusted), Cell(c.verdict)]
+        return [
+            *costs,
+            score,
+            difference,
+            Cell(p_in_words(c.adjusted), c.adjusted),
+            Cell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
+        ]
 
     def said(self) -> list[str]:
         """The answer in words."""

@@ -27,9 +27,12 @@ from bench.report.comparison import (
     of_mean,
     p_in_words,
 )
-from bench.report.groups import Column
+from bench.report.groups import FROM_GLUE, GENERATED, Column
 from bench.report.render import github
 from bench.report.resampled import resampled
+
+SUITE = "sample suite "
+"""Begins the name of the sample suite."""
 
 
 @dataclass
@@ -153,6 +156,14 @@ def _source_of(cell: Cell) -> str:
     """The data source, with the optimiser where that is not AdamW."""
     other = _optimizer(cell)
     return cell.data.name if other == ADAMW else f"{cell.data.name}, optimizer {other}"
+
+
+def title_of(source: str) -> str:
+    """A data source of an answer as reports call it."""
+    name, found, rest = source.partition(", optimizer ")
+    if name.startswith(SUITE):
+        name += GENERATED
+    return FROM_GLUE.sub("", name, count=1) + found + rest
 
 
 def _none_finished(row: str, of_rows: Sequence[Record], results: Path) -> InputError:

@@ -111,31 +111,41 @@ def _check_shares(gap: float | None, disagreement: float, seeds: int, spread: fl
 
 def describe(answer: dict[str, Any]) -> str:
     """A few sentences."""
-    name = (
-        f"{answer['task']} ({answer['examples']:,} examples)" if answer["task"] else f"{answer['examples']:,} examples"
-    )
+    found = f"{_cases(POWER)} cases"
+    name = answer["task"] or "The test set"
     lines = [
-        f"{name}, two systems of which only one is right on {answer['disagreement']:g} % of them: the least gap found in "
-        f"{POWER:.0%} of such comparisons is {answer['least_gap']:.1f} points."
+        f"{name} has {answer['examples']:,} examples. Exactly one of the two systems is right on {answer['disagreement']:g} % of them.",
+        f"Minimum detectable difference of two trainings: {answer['least_gap']:.1f} points. A test finds a true difference of this size in "
+        f"{found}.",
     ]
-    several = "seeds" in answer
-    if several:
-        lines[0] = lines[0].replace("the least gap", "of one training each the least gap")
     if "gap" in answer:
         lines.append(
-            f"A gap of {answer['gap']:g} points is found in {answer['power']:.0%} of them; for {POWER:.0%} it takes "
-            f"{answer['examples_needed']:,} examples. More seeds do not make examples."
+            f"It finds a true difference of {_points(answer['gap'])} in {_cases(answer['power'])} cases. For {found} it needs "
+            f"{answer['examples_needed']:,} examples. More seeds do not replace examples."
         )
-    if several:
+    if "seeds" in answer:
         lines.append(
-            f"Of the methods, with {answer['seeds']} seeds of each that scatter by {answer['spread']:g} points: the least gap is "
-            f"{answer['least_gap_of_seeds']:.1f} points."
+            f"Minimum detectable difference of two methods with {answer['seeds']} seeds each (standard deviation "
+            f"{_points(answer['spread'])}): {answer['least_gap_of_seeds']:.1f} points."
         )
-    if several and "gap" in answer:
+    if "seeds" in answer and "gap" in answer:
         needed = answer["seeds_needed"]
-        lines[-1] += f" A gap of {answer['gap']:g} is found in {answer['power_of_seeds']:.0%}; " + (
-            f"for {POWER:.0%} it takes {needed} seeds."
-            if needed
-            else "a hundred seeds are too few: it takes more examples."
+        lines.append(
+            f"A test of these seeds finds a true difference of {_points(answer['gap'])} in {_cases(answer['power_of_seeds'])} cases. "
+            + (
+                f"For {found} it needs {needed} seeds of each method."
+                if needed
+                else "A hundred seeds of each method are too few: it needs more examples."
+            )
         )
     return "\n".join(lines)
+
+
+def _cases(share: float) -> str:
+    """``80 of 100``"""
+    return f"{100 * share:.0f} of 100"
+
+
+def _points(value: float) -> str:
+    """``1 point``, ``2.5 points``"""
+    return f"{value:g} point{'' if value == 1 else 's'}"

@@ -24,6 +24,7 @@ from bench.report.groups import Column, Group, groups
 from bench.report.speed import described, speed_up
 from bench.report.suspicions import baselines_of
 from bench.report.tables.accuracy import MAJORITY
+from bench.report.tables.parts import counted
 from bench.report.trainings import costs_of, trainings
 from bench.stats.ratios import percentile
 from bench.stats.summary import summarise
@@ -33,8 +34,8 @@ SHOWN = 20
 """Origins that are printed; of a short number there may be hundreds."""
 COST = (
     "examples",
-    "student TFLOPs",
-    "teacher TFLOPs",
+    "student FLOPs (10^12)",
+    "teacher FLOPs (10^12)",
     "student time (s)",
     "teacher time, shared (s)",
     "teacher time, alone (s)",
@@ -224,8 +225,8 @@ def _differences(group: Group) -> Iterator[Origin]:
 
 def _difference(one: str, other: str, what: str, gap: float, keys: tuple[str, ...], where: str) -> Iterator[Origin]:
     """Either way round: a report may print both."""
-    yield Origin(f"{one} less {other}, {what} ({where})", gap, keys, DIFFERENCE)
-    yield Origin(f"{other} less {one}, {what} ({where})", -gap, keys, DIFFERENCE)
+    yield Origin(f"{one} minus {other}, {what} ({where})", gap, keys, DIFFERENCE)
+    yield Origin(f"{other} minus {one}, {what} ({where})", -gap, keys, DIFFERENCE)
 
 
 def _of_session(session: SpeedRecord) -> Iterator[Origin]:
@@ -255,7 +256,7 @@ def _of_session(session: SpeedRecord) -> Iterator[Origin]:
 
 
 def _where(group: Group, limit: int | None) -> str:
-    return f"{group.slug}{f', {limit:,} rows' if limit else ''}, {group.recipe}{'' if group.optimizer == ADAMW else f', {group.optimizer}'}"
+    return f"{group.slug}{f', {limit:,} examples' if limit else ''}, {group.recipe}{'' if group.optimizer == ADAMW else f', {group.optimizer}'}"
 
 
 def _summaries(group: Group, label: str, column: Column, done: list[Record], where: str) -> Iterator[Origin]:
@@ -274,7 +275,7 @@ def describe(text: str, origins: list[Origin], results: Path) -> str:
     """One line an origin, the first of many, and how to see or rebuild the first record."""
     if not origins:
         return f"{text}: nothing that reports print of {results} is printed so; intervals and p-values are not searched"
-    lines = [f"{text}: {len(origins)} origins in {results}"]
+    lines = [f"{text}: {counted(len(origins), 'place')} in {results}"]
     for o in origins[:SHOWN]:
         behind = f"; records {', '.join(o.records[:6])}{' ...' if len(o.records) > 6 else ''}" if o.records else ""
         lines.append(f"  {o.what}: {o.exact:.4f}{behind}")

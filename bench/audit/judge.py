@@ -30,15 +30,20 @@ def of_basis(pages: Pages, only: str = "") -> list[Finding]:
 def shown(pages: Pages, findings: Sequence[Finding]) -> str:
     """The table of findings, how many there are, and how much was read."""
     rows = sum(len(sheet.rows) for sheet in pages.sheets)
-    counted = f"{len(pages.sheets)} tables, {rows} rows; {pages.reading}"
+    size = f"{pages.reading}, {_counted(rows, 'row')}"
     without = f"no table of numbers in {', '.join(pages.without)}\n\n" if pages.without else ""
     if not findings:
-        return f"{without}nothing found in {counted}"
-    guesses = sum(f.basis != ARITHMETIC for f in findings)
-    lines = len(causes(findings))
-    several = f" ({lines} causes)" if lines < len(findings) else ""
-    guessed = f"; {guesses} of them are guesses (inference)" if guesses else ""
-    return f"{without}{table(findings)}\n\n{len(findings)} findings in {counted}{several}{guessed}"
+        return f"{without}nothing found; {size}"
+    lines = causes(findings)
+    guesses = sum(cause[0].basis != ARITHMETIC for cause in lines)
+    findings_in = f" ({_counted(len(findings), 'finding')})" if len(lines) < len(findings) else ""
+    guessed = f", {guesses} of them {'a guess' if guesses == 1 else 'guesses'}" if guesses else ""
+    return f"{without}{table(findings)}\n\n{_counted(len(lines), 'line')}{findings_in}{guessed}; {size}"
+
+
+def _counted(number: int, what: str) -> str:
+    """``1 line``, ``3 lines``"""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def unread_lines(pages: Pages) -> str:

@@ -51,7 +51,8 @@ class Pages:
     @property
     def reading(self) -> str:
         """How much of the files was read: nothing found is worth only as much."""
-        return f"read {self.printed - len(self.unread):,} of {self.printed:,} numbers in {self.counted} tables"
+        tables = f"{self.counted} table{'' if self.counted == 1 else 's'}"
+        return f"read {self.printed - len(self.unread):,} of {self.printed:,} numbers in {tables}"
 
 
 def read_all(files: Sequence[Path]) -> Pages:

@@ -46,7 +46,9 @@ def check(
             metavar="METRIC=POINTS", help="How many points one metric may lose. Repeat the option for more metrics."
         ),
     ] = None,
-    accept: Annotated[Path | None, typer.Option(help="A TOML file with known regressions: row, what, reason.")] = None,
+    accept: Annotated[
+        Path | None, typer.Option(help="A TOML file with known regressions, each with a reason. docs/ci.md shows one.")
+    ] = None,
     summary_file: Annotated[
         Path | None, typer.Option("--summary", help="Also write the summary to this file, as Markdown.")
     ] = None,
@@ -96,15 +98,15 @@ def verify(
         bool,
         typer.Option(
             "--join",
-            help="If another version of the code made the record and the bits are equal: write to a file of the results that "
-            "both versions are equivalent. Review that file. At a terminal, the command asks first.",
+            help="Record that both versions of the code give equal bits. This needs a record that another version made, and equal "
+            "bits. It is written to a file of the results. Review that file. At a terminal, the command asks first.",
         ),
     ] = False,
     from_scratch: Annotated[
         bool,
         typer.Option(
             "--from-scratch",
-            help="Read nothing from the cache: train the teacher and the general distillation again too. The cache does not "
+            help="Read nothing from the cache: train the teacher and the general start again too. The cache does not "
             "change.",
         ),
     ] = False,
@@ -169,7 +171,7 @@ def audit(
         Path | None, typer.Option(help="Also write the findings to this file, as a text for an issue or a review.")
     ] = None,
     judge: Annotated[
-        Path | None, typer.Option(help="Audit each file of this folder by itself. Print what was read and found.")
+        Path | None, typer.Option(help="Check each file of this folder separately. Print how much was read and found.")
     ] = None,
     json_file: Json = None,
 ) -> int:
@@ -266,7 +268,7 @@ def store_repair(results: Results = Path("results/runs"), json_file: Json = None
 def _surveyed(survey: Survey, json_file: Path | None) -> int:
     from bench.workflows.upkeep import counted
 
-    print(f"holds\n{survey.describe()}" if survey.holds else "holds nothing")
+    print(f"contents: {survey.describe()}" if survey.holds else "contents: nothing")
     for one in survey.found:
         print(one.sentence())
     print(counted(survey.found) if survey.found else "nothing is broken")
@@ -289,7 +291,7 @@ def store_gc(
 ) -> int:
     """List files that nothing needs any more, with their size. With --yes, remove them.
 
-    Exit code 1 if such files are there and stay.
+    Exit code 1 if such files were found and not removed.
     """
     from bench.folders import users_cache
     from bench.workflows.upkeep import UNNAMED, megabytes, remove, unneeded

@@ -82,7 +82,7 @@ def data(
     for row in rows:
         shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
         print(
-            f"{row['task'] + '/' + row['split']:{width}}  {row['rows']:>8,} rows  {row['fingerprint'][:12]}  {row['labels']}{shared}"
+            f"{row['task'] + '/' + row['split']:{width}}  {row['rows']:>8,} examples  {row['fingerprint'][:12]}  {row['labels']}{shared}"
         )
     if out is not None:
         print(f"written: {export(tasks, data, asks_no_hub(offline), out)} files below {out}")

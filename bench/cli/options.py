@@ -25,13 +25,12 @@ Methods = Annotated[
 Tasks = Annotated[
     str, typer.Option(help="Tasks or groups of tasks, separated by commas. A task of your own is a FILE.toml.")
 ]
-Data = Annotated[
-    str,
-    typer.Option(
-        help="Where the examples come from: hub; sample (generated sentences); a folder with "
-        "<task>/<split>-00000-of-00001.parquet; or auto, which takes the hub on a machine with an accelerator, else sample."
-    ),
-]
+SOURCES = (
+    "Where the examples come from: hub; sample (generated sentences); a folder with "
+    "<task>/<split>-00000-of-00001.parquet; or auto, which takes the hub on a machine with an accelerator, else sample."
+)
+Data = Annotated[str, typer.Option(help=SOURCES)]
+DataOfLengths = Annotated[str, typer.Option(help=f"Only for `--lengths task`. {SOURCES}")]
 Teacher = Annotated[
     str,
     typer.Option(
@@ -55,7 +54,7 @@ Offline = Annotated[
     typer.Option(
         "--offline/--online",
         help="Do not use the network. Read models and data from the local cache.",
-        show_default="--online, and --offline where the variable CI is set",
+        show_default="online; offline if the variable CI is set",
     ),
 ]
 Latex = Annotated[
@@ -72,7 +71,7 @@ ExperimentFile = Annotated[
     ),
 ]
 TableNames = Annotated[
-    str, typer.Option("--table", help="Run only these tables of the experiment, separated by commas.")
+    str, typer.Option("--table", help="Use only these tables of the experiment, separated by commas.")
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the answer as JSON to this file.")]
 
@@ -169,7 +168,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             list[Path] | None,
             typer.Option(
                 metavar="FILE",
-                help="Unlabelled text for the general distillation: one document a line, or parquet with a text column. "
+                help="Text for pre-training, without labels: one document a line, or parquet with a text column. "
                 "Repeat the option for more files.",
             ),
         ],
@@ -179,7 +178,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             int | None,
             typer.Option(
-                help="How many tokens of the corpus the general distillation reads; a shorter corpus is repeated.",
+                help="How many tokens of the corpus the pre-training on text reads; a shorter corpus is repeated.",
                 show_default="4,000,000 with --corpus, else 200,000",
             ),
         ],
@@ -189,7 +188,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="Make more training examples for the students: masked (TinyBERT's rules) or rules (the BiLSTM's)."
+                help="Make more training examples for the students. masked: TinyBERT's method (a masked language model). rules: the "
+                "distilled BiLSTM's method."
             ),
         ],
         "",

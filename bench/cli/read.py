@@ -32,7 +32,7 @@ def list_(
     metrics: Annotated[bool, typer.Option("--metrics", help="Show the metrics instead.")] = False,
     json_file: Json = None,
 ) -> int:
-    """List the methods, the tasks and the groups of tasks. No method is imported without --check."""
+    """List the methods, the tasks and the groups of tasks. With --check it also imports each method and shows errors."""
     if metrics:
         from bench.stats.metrics import METRICS, table
 
@@ -129,18 +129,19 @@ def compare(
     from dataclasses import asdict
 
     from bench.analysis.compare import compare as carry_out
-    from bench.analysis.compare import table
+    from bench.analysis.compare import table, title_of
     from bench.plan.request import parse_seeds
     from bench.report.comparison import comparison_notes
+    from bench.stats.power import POWER
 
     named = [part.strip() for part in tasks.split(",") if part.strip()]
     found = carry_out(results, first, second, named, parse_seeds(seeds) if seeds.strip() else (), exact)
     for data, lines in found.items():
-        print(f"{data}\n\n{table(first, second, lines)}\n")
+        print(f"{title_of(data)}\n\n{table(first, second, lines)}\n")
     print(
-        "Intervals by paired bootstrap over examples, with Student's t over seeds where there are several. Least detectable: the "
-        "true difference that four in five such comparisons find. Verdicts by p after Holm's adjustment over the tasks; the mean "
-        "is not adjusted."
+        "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "
+        f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases. Verdict: by p after Holm's adjustment over the "
+        "tasks. The mean is not adjusted."
     )
     for said in comparison_notes([line for lines in found.values() for line in lines]):
         print(said)
@@ -173,7 +174,7 @@ def choose(
 ) -> int:
     """Find the best row within a budget of parameters, FLOPs or latency.
 
-    It also names the cheapest row that is statistically indistinguishable from the best one.
+    It also names the cheapest row that is not significantly different from the best one.
     """
     from dataclasses import asdict
 
@@ -282,7 +283,7 @@ def profile(
         bool,
         typer.Option(
             "--printed",
-            help="Compare the sizes that papers print with ours instead, and name the rule that gives them.",
+            help="Instead, compare our sizes with the sizes in papers, and name the counting rule that each paper seems to use.",
         ),
     ] = False,
     json_file: Json = None,
@@ -297,7 +298,7 @@ def profile(
     quiet()
     if printed:
         table = printed_and_ours([(size, counts_of(size.row, size.teacher)) for size in printed_sizes()])
-        print("\n\n".join([f"# {table.title}", to_markdown(table), *table.notes]))
+        print("\n\n".join([f"# {table.title}", *table.notes, to_markdown(table)]))
         write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
         return
     rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr))

@@ -10,7 +10,7 @@ import typer
 
 from bench.cli.options import (
     REQUEST,
-    Data,
+    DataOfLengths,
     Device,
     ExperimentFile,
     Json,
@@ -84,7 +84,7 @@ def run(
         typer.Option(
             metavar="PART",
             help=f"{TEACHERS}: fine-tune the teachers of the tasks and score them; one that has a classifier for the task "
-            f"already is only scored. {PRETRAINING}: run the stages of the rows that need only unlabelled text. Later runs "
+            f"already is only scored. {PRETRAINING}: run the pre-training on text of the rows. Later runs "
             "find the results in the cache.",
             show_default=False,
         ),
@@ -253,7 +253,10 @@ def speed(
     methods: Methods = "all",
     teacher: Teacher = "bert-base-uncased",
     lengths: Annotated[
-        str, typer.Option(help="Lengths in tokens, separated by commas; or task for the lengths of a task.")
+        str,
+        typer.Option(
+            help="Lengths in tokens, separated by commas. Or `task`: the lengths of the task named by --task."
+        ),
     ] = "32,128",
     batches: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,32",
     backends: Annotated[
@@ -264,7 +267,7 @@ def speed(
     threads: Threads = 2,
     rounds: Annotated[int, typer.Option(help="How many times each system is timed. The systems take turns.")] = 30,
     task: Annotated[str | None, typer.Option(help="The task for `--lengths task`.")] = None,
-    data: Data = "sample",
+    data: DataOfLengths = "sample",
     offline: Offline = None,
     memory: Annotated[
         bool, typer.Option("--memory/--no-memory", help="Measure peak memory, each system in its own process.")

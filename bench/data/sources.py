@@ -147,7 +147,7 @@ class HeldBack:
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         whole = self.source.load(task, "train")
         if len(whole) < 20:
-            raise InputError(f"{task.name} has {len(whole)} training rows; holding a tenth back needs at least 20")
+            raise InputError(f"{task.name} has {len(whole)} training examples; holding out a tenth needs at least 20")
         order = np.random.default_rng(1).permutation(len(whole)).tolist()
         kept = len(whole) - len(whole) // 10
         return whole.take(sorted(order[kept:] if isinstance(wanted, EvaluationSet) else order[:kept]))

@@ -58,12 +58,11 @@ def describe(plan: Plan) -> str:
             for group in plan.groups(task.task.name)
         ]
         sharing = f"; {max(taught)} share each teacher pass" if max(taught, default=0) > 1 else ""
-        lines.append(f"  {task.task.name:8} {task.data.rows['train']:>7,} rows: {names}{sharing}")
+        lines.append(f"  {task.task.name:8} {task.data.rows['train']:>7,} examples: {names}{sharing}")
     lines += [f"  note: {note}" for note in plan.notes]
     lines += [f"  code: {line}" for line in plan.code_warnings]
     if plan.todo:
-        lines.append(f"  estimate: {duration(plan.seconds)}, {plan.disk_bytes / 1e6:,.0f} MB of disk")
-        lines += [f"    {line}" for line in shares(plan)]
+        lines += [f"  {line}" for line in _estimate(plan)]
         lines += [f"  tip: {line}" for line in shorter(plan)]
     return "\n".join(lines)
 
@@ -88,7 +87,7 @@ def _describe_outputs(plan: Plan) -> list[str]:
     size = sum(one.disk_bytes for one in kept)
     made = f"{there} of {len(kept)} files there" if there else f"{len(kept)} file{'s' if len(kept) > 1 else ''} to make"
     return [
-        f"teacher outputs: {kept[0].number_format}, {made}, about {size / 1e6:,.0f} MB; one pass over the rows of each task, "
+        f"teacher outputs: {kept[0].number_format}, {made}, about {size / 1e6:,.0f} MB; one pass over the examples of each task, "
         f"shared by epochs, seeds and methods"
     ]
 
@@ -121,6 +120,17 @@ def _state_of(plan: Plan, entry: ArtefactPlan, needed: set[str]) -> str:
     return f"to make from {entry.text.budget:,} tokens of {entry.text.corpus.name}{shared}"
 
 
+def _estimate(plan: Plan) -> list[str]:
+    """How long the work takes from begin to end, how much work it is where several jobs do it, and its parts."""
+    took, disk = duration(plan.seconds), f"{plan.disk_bytes / 1e6:,.0f} MB of disk"
+    parts = [f"  {line}" for line in shares(plan)]
+    work = ""
+    if plan.request.jobs > 1:
+        took += f" with {plan.request.jobs} jobs at a time"
+        work = f"; {duration(sum(part.seconds for part in plan.parts))} of work"
+    return [f"estimate: {took}, {disk}{work}{':' if parts else ''}", *parts]
+
+
 def shares(plan: Plan) -> list[str]:
     """What takes the time, the longest first: each start from text, the teachers, and the cells, with its share."""
     whole = sum(part.seconds for part in plan.parts)  # of several jobs together more than the time from begin to end
@@ -145,7 +155,7 @@ def shorter(plan: Plan) -> list[str]:
         return []
     left = max(0.0, plan.seconds - on_text * (1 - FIRST_LOOK_TOKENS / max(budgets)))
     return [
-        f"training on unlabelled text takes {min(1.0, on_text / plan.seconds):.0%} of the time; for a first look add "
+        f"pre-training on text takes {min(1.0, on_text / plan.seconds):.0%} of the time; for a first look add "
         f"--corpus-tokens {FIRST_LOOK_TOKENS}, which makes it about {duration(left)} in all. The students then start from "
         f"an encoder that saw {FIRST_LOOK_TOKENS:,} tokens and not {max(budgets):,}: their scores are usually lower, and "
         f"their records are not those of a run without this option"

@@ -116,8 +116,9 @@ class Cell(Frozen):
     """One training: method x settings x dropped terms x tasks x data x teacher x recipe x seed."""
 
     label: str
-    """The row's name in a table; not part of the key."""
+    """the row's name in a table; not part of the key"""
     method: str
+    """its name"""
     version: int
     """of the method; a higher one gives new keys"""
     settings: dict[str, Any]
@@ -127,8 +128,11 @@ class Cell(Frozen):
     ablation_of: str | None = None
     """for a row ``w/o X``: the spelling of the full row; not part of the key"""
     tasks: tuple[str, ...]
+    """the task"""
     data: DataIdentity
+    """which examples: names for people, hashes of the content, numbers of examples"""
     teacher: TeacherIdentity
+    """which teacher: its name, the hash of its checkpoint, how it was made, its key"""
     tokenizer: str
     """sha256 of its vocabulary and rules"""
     artefacts: dict[str, str] = Field(default_factory=dict)
@@ -136,6 +140,7 @@ class Cell(Frozen):
     recipe: dict[str, Any]
     """numbers of the training: epochs, batch size, learning rate, schedule"""
     seed: int
+    """of all random draws of the training"""
     numeric: Numeric
     """precision, attention, number of threads and device"""
     together: tuple[Partner, ...] = ()

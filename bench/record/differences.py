@@ -16,8 +16,8 @@ WORDS: Mapping[str, str] = {
     "version": "the method's version",
     "dropped": "the dropped terms",
     "tasks": "the task",
-    "data": "the training rows",
-    "max_train_rows": "the limit of training rows",
+    "data": "the training examples",
+    "max_train_rows": "the limit of training examples",
     "teacher.base": "the teacher's checkpoint",
     "teacher.key": "the fine-tuned teacher",
     "together": "the tasks of the student",
@@ -36,7 +36,7 @@ GROUPS: Mapping[str, str] = {
     "artefacts.": "the artefact {}",
     "recipe.": "the recipe's {}",
     "numeric.": "the {}",
-    "selection.rows.": "the rows of {} that choose the epoch",
+    "selection.rows.": "the examples of {} that choose the epoch",
     "together.": "of the tasks of the student: {}",
 }
 """The same of fields that have names of their own."""

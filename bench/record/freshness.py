@@ -129,8 +129,13 @@ class Freshness:
 
     def stale_parts(self, record: Record) -> list[str]:
         """What of a record was made by other code, in words."""
-        parts = [name.replace("_", " ") for name, said in codes_of(record).items() if self.state_of_code(said) == STALE]
+        parts = [in_words(name) for name, said in codes_of(record).items() if self.state_of_code(said) == STALE]
         return [*filter(None, [other_version(record)]), *parts]
+
+
+def in_words(name: str) -> str:
+    """What a record calls a code or an artefact, for people."""
+    return "truncated teacher" if name == "cut_teacher" else name.replace("_", " ")
 
 
 def other_version(record: Record) -> str:
@@ -180,19 +185,17 @@ def _rows_and_tasks(records: Sequence[Record]) -> str:
     return "; ".join(f"{row} on {', '.join(sorted(tasks))}" for row, tasks in sorted(met.items()))
 
 
-def unknown_line(records: Iterable[Record], freshness: Freshness) -> str:
+def unknown_line(records: Iterable[Record], freshness: Freshness, short: bool = False) -> str:
     """One line on the finished records that do not say which code made them; "" where all do."""
     done = [record for record in records if record.status == "ok"]
     count = sum(freshness.of(record) == UNKNOWN for record in done)
     if not count:
         return ""
-    return (
-        f"{count} of {len(done)} records have no hash of the code, because they are from before it was kept: whether today's "
-        "code gives the same results was not checked"
-    )
+    older = f"{count} of {len(done)} records {'is' if count == 1 else 'are'} older than the hash of the code"
+    return older if short else f"{older}. Nobody checked that today's code gives the same results."
 
 
 def code_warnings(records: Sequence[Record], freshness: Freshness) -> list[str]:
     """All that a reader of these records should know of the code that made them."""
-    unknown = unknown_line(records, freshness)
+    unknown = unknown_line(records, freshness, short=True)
     return [*stale_lines(records, freshness), *([unknown] if unknown else [])]

@@ -22,18 +22,27 @@ class Sizes(Part):
     """Cost of the deployed model. MACs are what fvcore counts; a report prints FLOPs = 2 x MACs."""
 
     parameters: int
+    """all of them, each tensor once"""
     active_parameters: int | None = None
     """what one token meets, where that is less than all"""
     embedding: int
+    """parameters of the embedding"""
     pooler_and_head: int
+    """parameters of pooler and classifier"""
     macs: int
+    """multiply-accumulate operations of one batch as below, counted by ``counter``"""
     macs_closed_form: int
+    """the same by a formula"""
     expected_macs: int | None = None
     """of an average sequence of the task, where sequences leave the model early"""
     sequence_length: int
+    """tokens of each sequence that was counted"""
     batch: int
+    """sequences that were counted"""
     attention: str
+    """implementation of attention that was counted"""
     counter: str
+    """program that counted"""
 
     @property
     def without_embedding(self) -> int:
@@ -76,6 +85,7 @@ class Record(Part):
     """Field order is the order in the file."""
 
     schema_version: int = SCHEMA
+    """version of this layout"""
     key: str
     """name of the cell: hash of what was trained and what is scored"""
     train_key: str
@@ -87,7 +97,7 @@ class Record(Part):
     cell: Cell
     """what was asked: the row, the task, the seed and the conditions"""
     task: TaskFacts = TaskFacts()
-    """of the task that was scored; filled in where an older record does not say it"""
+    """what is known of the task; of an older record read from the table of tasks"""
     scores: dict[str, dict[str, float]] = Field(default_factory=dict)
     """evaluation set -> metric -> value between -1 and 1"""
     predicted: tuple[str, ...] = ()
@@ -101,8 +111,7 @@ class Record(Part):
     gradient_shares: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
     """stage -> term -> part of the summed gradient norms of all weighted terms of the same optimiser, at four steps from the first on"""
     usage: dict[str, Any] = Field(default_factory=dict)
-    """what the model did with the evaluation sets: where sequences left, which experts their tokens met; and the score
-    of each epoch on the examples by which the epoch was chosen"""
+    """exits taken and experts used on each evaluation set; score of each epoch if ``--checkpoint`` chose one"""
     notes: tuple[str, ...] = ()
     """what the method says of this row and a reader should know"""
     faults: tuple[str, ...] = ()
@@ -110,11 +119,11 @@ class Record(Part):
     train: TrainCost | None = None
     """steps, tokens, seconds and FLOPs of the training; None where nothing was trained"""
     artefacts: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """what was prepared by the harness: key, hash of the weights, cost"""
+    """what the program prepared: key, hash of the weights, cost"""
     weights: str | None = None
     """sha256 of the deployed weights"""
     answers: str | None = None
-    """sha256 of the ``.npz`` file with the raw predictions; None in older records, and where nothing was predicted"""
+    """sha256 of the ``.npz`` file with the answers (raw predictions and labels); None in older records, and where nothing was predicted"""
     code: dict[str, Any] = Field(default_factory=dict)
     """version of the package, commit, whether files were edited after it, and hashes of the code"""
     env: dict[str, Any] = Field(default_factory=dict)

@@ -249,7 +249,8 @@ class Store:
             near = nearest(key, {r.key[: len(key)] for r in self.records()}, ALIKE)
             hint = f"did you mean {near}? " if near else ""
             raise InputError(
-                f"no record in {self.root} has a key that begins with {key}; {hint}`report` lists what is there"
+                f"no record in {self.root} has a key that begins with {key}; {hint}the tables 'Records of each number' in the "
+                "reports list the keys"
             )
         if len(found) > 1:
             listed = [

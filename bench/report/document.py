@@ -82,7 +82,7 @@ def linked(table: Frame) -> list[str]:
     """What stands for a table that is too long for the page: its sentences, and where it is."""
     (stem,) = table_names([table.file or table.title])
     file = f"{TABLES}/{stem}.csv"
-    where = f"{len(table.printed_lines)} lines: in [{file}]({file}) and in [{HTML}]({HTML})."
+    where = f"All {len(table.printed_lines)} lines: [{file}]({file}) and [{HTML}]({HTML})."
     return [f"**{escape.markdown(table.title)}**", "", *(escape.markdown(note) for note in table.notes), "", where, ""]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,9 @@ from bench.stats.ratios import Ratio
 
 GLUE_FOLDER = "glue"
 """The name of the folder whose files are called GLUE without more words."""
+FROM_GLUE = re.compile(rf" from the folder {GLUE_FOLDER}(?=$|,)")
+GENERATED = ", generated, not GLUE"
+"""What follows the name of the sample suite, for people."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,9 @@ class Group:
     def _examples(self) -> str:
         """What the examples are, for people: a folder that is called glue needs no further words, generated examples do."""
         if self.facts.source == SAMPLE:
-            return f"{self.data}, generated, not GLUE"
+            return self.data + GENERATED
         known = self.facts.source == FOLDER and self.facts.folder == GLUE_FOLDER
-        return self.data.replace(f" from the folder {GLUE_FOLDER}", "", 1) if known else self.data
+        return FROM_GLUE.sub("", self.data, count=1) if known else self.data
 
     @property
     def facts(self) -> DataFacts:

@@ -9,14 +9,24 @@ from bench.report.file_names import PAGE
 
 MARK = "<!-- written by bench report -->"
 """The last line of an index. A page without it is somebody else's, and stays."""
+LIST = "<!-- reports -->"
+"""Before the list of an index. What a person wrote above it stays."""
+HEAD = f"""# Reports
+
+A folder is named by the data, and the folder in it by the teacher and the recipe. `1t` at the end: the jobs had one thread.
+
+{LIST}"""
 
 
 def write_index(folder: Path) -> Path | None:
     """Write ``README.md`` of the folder: a line for each report below it. None where there is another page of that name."""
-    index = folder / PAGE
-    if index.is_file() and MARK not in index.read_text(encoding="utf-8", errors="replace"):
-        return None
-    lines = ["# Reports", ""]
+    index, head = folder / PAGE, HEAD
+    if index.is_file():
+        there = index.read_text(encoding="utf-8", errors="replace")
+        if MARK not in there:
+            return None
+        head = there.partition(LIST)[0] + LIST if LIST in there else HEAD
+    lines = [head, ""]
     for page in sorted(folder.glob(f"*/*/{PAGE}")):
         place = page.parent.relative_to(folder)
         lines.append(f"- [{place.as_posix()}]({place.as_posix()}/{PAGE}): {_title(page)}")

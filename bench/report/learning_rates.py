@@ -94,7 +94,7 @@ def _choice(group: Group, of_students: bool) -> str:
     if of_students:
         said.append(
             f"{OF_STUDENTS} was chosen with plain fine-tuning on held-out training examples of that suite. It was then tried on the "
-            f"suite's development sets of mrpc and cola, and kept. Stages on text have {ON_TEXT}, chosen by the loss of the general start on "
-            "the suite's sentences."
+            f"suite's development sets of mrpc and cola, and kept. Pre-training on text has {ON_TEXT}, chosen by the loss of the "
+            "general start on the suite's sentences."
         )
     return " ".join([*said, "No rate was tuned on real GLUE, or for one row or task (reports/LOG.md)."])

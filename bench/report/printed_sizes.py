@@ -87,9 +87,9 @@ def printed_and_ours(named: Sequence[tuple[PrintedSize, Counted]]) -> Frame:
     names = ("Printed in", "Row here", "Quantity", "printed", "ours", "difference", "rule")
     columns = tuple(Column(name, name in words, EXACT if name == "ours" else TEXT) for name in names)
     note = (
-        f"{sum(fits for _, fits in found)} of {len(found)} printed figures are, to their last digit, a count of the same model "
-        "by the rule named; ours is the whole classifier of two labels, and 2 x MACs at length 128. A rule that fits is an inference: "
-        "no paper states its own."
+        "Papers count sizes by different rules. Column `rule` names the rule that gives the printed number to its last digit. "
+        "`ours` counts the whole classifier (two labels) and 2 x MACs at length 128. "
+        f"{sum(fits for _, fits in found)} of {len(found)} numbers fit a rule. No paper states its rule, so this is a guess."
     )
     return Frame("Printed sizes and ours", columns, tuple(line for line, _ in found), (note,))
 

@@ -16,7 +16,7 @@ from bench.report.groups import Group
 from bench.report.learning_rates import rates_line
 from bench.report.reproduce import places, starts_without_text
 from bench.report.systems import RANDOM, start_kind
-from bench.report.tables.parts import counted
+from bench.report.tables.parts import counted, listed
 
 
 def warnings(group: Group) -> list[str]:
@@ -74,12 +74,11 @@ def _start_line(group: Group) -> str:
     other = sorted({r.row for r in students if "general_start" not in r.artefacts} - set(random))
     text = f"Students begin with general start {', '.join(own)}" if own else "No student begins with a general start"
     text += ", except these." if own and (random or other) else "."
-    text += f" With random weights begin: {', '.join(random)}." if random else ""
-    return text + (
-        f" With the teacher or another pre-training (see the cost of training) begin: {', '.join(other)}."
-        if other
-        else ""
-    )
+    text += f" {', '.join(random)} begin{'s' if len(random) == 1 else ''} with random weights." if random else ""
+    if not other:
+        return text
+    begin = f"begin{'s' if len(other) == 1 else ''} with the teacher or another pre-training"
+    return f"{text} {', '.join(other)} {begin} (see the cost of training)."
 
 
 def made_again(made: Sequence[str], group: Group) -> list[str]:
@@ -91,13 +90,15 @@ def made_again(made: Sequence[str], group: Group) -> list[str]:
             "folder it trains them again"
         )
     if named := places(made):
-        known = escape.markdown(", ".join(named))
-        lines.append(f"- replace these names by your own paths, because records keep only the names: {known}")
-    for key, rows in starts_without_text(group).items():
         lines.append(
-            f"- the records of {escape.markdown(', '.join(rows))} do not say which text their pre-training {key} read; a `--corpus` "
-            "in a command above was taken from the records of other rows, and these may have read another text"
+            f"- replace {listed(list(map(escape.code, named)))} by your paths. Records keep file names without folders"
         )
+    for key, rows in starts_without_text(group).items():
+        named_rows = escape.markdown(", ".join(rows))
+        line = f"- the records of {named_rows} do not name their pre-training text (pre-training {key})"
+        if any(" --corpus " in command for command in made):
+            line += f". A `--corpus` above is that of other rows. It may not be the right one for {named_rows}"
+        lines.append(line)
     return lines
 
 

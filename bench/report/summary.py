@@ -10,7 +10,7 @@ from bench.report.frame import Frame
 from bench.report.groups import Group
 from bench.report.tables.accuracy import MAJORITY, Scores
 from bench.report.tables.paired_comparisons import MEAN_OF, SYSTEMS, own_row, reference_of
-from bench.report.tables.parts import counted
+from bench.report.tables.parts import counted, listed
 from bench.report.tables.registry import KEPT
 from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
 
@@ -71,14 +71,14 @@ def _ends(table: Frame) -> list[End]:
 
 
 def _named(group: Group, ends: Iterable[End], verdict: str, with_columns: bool = True) -> str:
-    """``microbert (mrpc, rte), kd (rte)``: the rows with a verdict, and their columns where wanted."""
+    """``microbert on mrpc and rte, kd on rte``: the rows with a verdict, and their columns where wanted."""
     columns: dict[str, list[str]] = {}
     for label, column, end in ends:
         if end == verdict:
             columns.setdefault(label, []).append(column)
-    return ", ".join(
-        group.called(label) + (f" ({', '.join(named)})" if with_columns else "") for label, named in columns.items()
-    )
+    if not with_columns:
+        return ", ".join(map(group.called, columns))
+    return ", ".join(f"{group.called(label)} on {listed(named)}" for label, named in columns.items())
 
 
 def _significant(group: Group, table: Frame) -> str:
@@ -87,21 +87,27 @@ def _significant(group: Group, table: Frame) -> str:
     means = {column.title for column in table.columns if column.title.startswith(MEAN_OF)}
     single = [end for end in _ends(table) if end[1] not in means]
     of_means = [end for end in _ends(table) if end[1] in means]
-    said = f"{counted(len(single), 'comparison')} with {reference} on single columns, after Holm's adjustment: "
-    said += f"{_verdicts(group, single, True)}."
+    tests = f"{counted(len(single), 'test')}, Holm's adjustment"
+    said = f"Single columns compared with {reference} ({tests}): {_verdicts(group, single, True)}."
     if of_means:
-        said += f" {counted(len(of_means), 'mean difference')} to it, adjusted likewise: {_verdicts(group, of_means, False)}."
+        tests = f"{counted(len(of_means), 'test')}, adjusted separately"
+        said += f" Means compared with {reference} ({tests}): {_verdicts(group, of_means, False)}."
     return said
 
 
 def _verdicts(group: Group, ends: Sequence[End], with_columns: bool) -> str:
-    """``better: microbert (mrpc), kd (rte); not significant: the other 5``"""
+    """``2 better: microbert on mrpc, kd on rte; 5 not significant``"""
     parts = [
-        f"{verdict}: {named}" for verdict in (BETTER, WORSE) if (named := _named(group, ends, verdict, with_columns))
+        f"{_count(ends, verdict)} {verdict}: {named}"
+        for verdict in (BETTER, WORSE)
+        if (named := _named(group, ends, verdict, with_columns))
     ]
-    rest = sum(verdict == UNCLEAR for _, _, verdict in ends)
-    parts += [f"{NOT_SIGNIFICANT}: {'all' if rest == len(ends) else 'the other'} {rest}"] if rest else []
-    return "; ".join(parts)
+    rest = _count(ends, UNCLEAR)
+    return "; ".join([*parts, *([f"{rest} {NOT_SIGNIFICANT}"] if rest else [])])
+
+
+def _count(ends: Sequence[End], verdict: str) -> int:
+    return sum(end == verdict for _, _, end in ends)
 
 
 def _retention(group: Group, table: Frame, kept: float) -> list[str]:
@@ -109,15 +115,11 @@ def _retention(group: Group, table: Frame, kept: float) -> list[str]:
     ends = [end for end in _ends(table) if not own_row(group, end[0])]
     if not ends:
         return []
-    parts = [f"{end}: {named}" for end in (KEEPS, LOSES) if (named := _named(group, ends, end))]
-    rest = sum(verdict == UNCLEAR for _, _, verdict in ends)
-    parts += [f"{UNCLEAR}: {'all' if rest == len(ends) else 'the other'} {rest}"] if rest else []
-    rule = f"{KEEPS}: the whole 95 % interval is above {100 * kept:g} % of it; {LOSES}: below"
-    asked = f"whether a student keeps its teacher's score ({rule}), without variants and ablations"
-    return [f"{counted(len(ends), 'test')} {asked}. {_sentence(parts)}."]
-
-
-def _sentence(parts: Sequence[str]) -> str:
-    """Parts as one sentence, without its point."""
-    text = "; ".join(parts)
-    return text[:1].upper() + text[1:]
+    said = [
+        f"Does a student keep its teacher's score? It keeps it if the whole 95 % interval of the ratio is above {100 * kept:g} %. "
+        f"It loses it if the whole interval is below {100 * kept:g} %.",
+        f"{counted(len(ends), 'test')}, without variants and ablations.",
+        *(f"{end.capitalize()}: {named}." for end in (KEEPS, LOSES) if (named := _named(group, ends, end))),
+    ]
+    rest = _count(ends, UNCLEAR)
+    return [" ".join([*said, *([f"{rest} {'is' if rest == 1 else 'are'} {UNCLEAR}."] if rest else [])])]

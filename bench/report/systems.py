@@ -242,7 +242,7 @@ def _choices(record: Record) -> list[str]:
     """How ours was chosen among several trainings or epochs, and what it learned with this task."""
     found = []
     if record.cell.selection is not None:
-        found.append("ours has its epoch chosen on development rows")
+        found.append("ours has its epoch chosen on development examples")
     if record.cell.search is not None:
         found.append("ours has its settings searched for")
     if record.cell.together:
@@ -256,7 +256,7 @@ def _augmentation(group: Group, theirs: Printed) -> list[str]:
     ours = group.facts.augmented is not None
     if ours == (theirs.augmented == "yes"):
         return ["augmented in another way"] if ours else []
-    return ["theirs with augmented training rows" if not ours else "ours with augmented training rows"]
+    return ["theirs with augmented training data" if not ours else "ours with augmented training data"]
 
 
 def same_teacher(name: str, theirs: Printed) -> bool:

@@ -23,7 +23,7 @@ def start_of(record: Record) -> str:
         "teacher_weights": "the pre-trained teacher",
         RANDOM: "random weights",
     }
-    return own.get(kind, "checkpoint" if record.cell.method == TEACHER else kind.replace("_", " "))
+    return own.get(kind, "pre-trained weights" if record.cell.method == TEACHER else kind.replace("_", " "))
 
 
 COSTS: Sequence[Callable[[TrainCost], float]] = (

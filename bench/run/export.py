@@ -58,7 +58,7 @@ def card(record: Record, model: Any) -> str:
     sizes = record.sizes
     counted = f"{sizes.parameters / 1e6:.2f} M parameters, {sizes.flops / 1e9:.2f} G FLOPs" if sizes else "not measured"
     partners = f", one student of {', '.join(partner.task for partner in cell.together)}" if cell.together else ""
-    learned = f"{cell.data.name}, {cell.data.rows['train']:,} rows; seed {cell.seed}; recipe {cell.recipe['name']}"
+    learned = f"{cell.data.name}, {cell.data.rows['train']:,} examples; seed {cell.seed}; recipe {cell.recipe['name']}"
     others = optimizers_of(cell.recipe)
     learned += f", optimizer {', '.join(others)}" if others else ""
     rows = [
@@ -93,6 +93,6 @@ def card(record: Record, model: Any) -> str:
             ]
         ),
         "",
-        f"To score it again with other rows: `{scoring_again(cell)}`.",
+        f"To score it again next to other rows: `{scoring_again(cell)}`.",
     ]
     return "\n".join(lines) + "\n"

@@ -61,7 +61,7 @@ def plan_pretraining(request: Request) -> tuple[ArtefactPlans, dict[str, tuple[s
         for entry in plans.with_inputs(asked):
             rows.setdefault(entry.key, []).append(row.spelling)
     if not plans.kept:
-        raise InputError(f"--methods {request.methods}: none of these rows has a general stage on unlabelled text")
+        raise InputError(f"--methods {request.methods}: none of these rows has a pre-training on text")
     return plans, {key: tuple(dict.fromkeys(spellings)) for key, spellings in rows.items()}
 
 

@@ -75,7 +75,7 @@ def tune(
     if request.recipe != "common":
         raise InputError("a search goes with --recipe common: each paper's schedule has its own learning rate")
     if request.checkpoint != "last":
-        raise InputError("a search goes with --checkpoint last: the rows held back choose the settings already")
+        raise InputError("a search goes with --checkpoint last: the held-out examples choose the settings already")
     if len(request.seeds) > 1:
         raise InputError("--seeds: a search takes one seed; run the rows that it finds with more")
     rows = parse_methods(request.methods)

@@ -31,6 +31,14 @@ BROKEN, UNPOINTED, NO_ANSWERS = "broken", "no pointer", "no answers"
 LEFTOVER, UNFINISHED, RENAMED, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
 RESULTS, CACHE = "results", "cache"
 BROKEN_SUFFIX = ".broken"
+HELD = {
+    "records, ok": ("valid record", "valid records"),
+    "records, failed": ("record of a failed cell", "records of failed cells"),
+    "records, interrupted": ("record of an interrupted cell", "records of interrupted cells"),
+    "sessions of timing": ("speed session", "speed sessions"),
+    "cache, states of trainings under way": ("saved state of a training", "saved states of trainings"),
+}
+"""What a survey counts -> how it is printed, of one and of several; of the cache's other things the names of their folders."""
 YOUNG_SECONDS = 600.0
 """What changed so recently may be in use."""
 
@@ -72,8 +80,13 @@ class Survey:
         self.sizes[what] = self.sizes.get(what, 0) + size
 
     def describe(self) -> str:
-        """A line for each kind of thing."""
-        return "\n".join(f"  {what}: {count:,}, {megabytes(self.sizes[what])}" for what, count in self.holds.items())
+        """``314 valid records (12.3 MB), 1 speed session (0.1 MB)``"""
+        return ", ".join(
+            f"{count:,} {one if count == 1 else several}"
+            + (f" ({megabytes(size)})" if (size := self.sizes[what]) else "")
+            for what, count in self.holds.items()
+            for one, several in [HELD.get(what, (what, what))]
+        )
 
 
 def megabytes(size: int) -> str:

@@ -17,7 +17,7 @@ from bench.plan.spelling import parse_rows
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key
 from bench.record.code_hash import KINDS, code_of
 from bench.record.differences import Difference, differences
-from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, other_version
+from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, in_words, other_version
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts
@@ -213,10 +213,10 @@ def code_parts(record: Record, freshness: Freshness) -> Iterator[CodePart]:
         covers = (*KINDS.get(kind, ()), *of)
         yield CodePart(name, judged.state, kind, covers, said["hash"], judged.today, lost, judged.joined)
         for inner, part in (said.get("parts") or {}).items():
-            yield from below(f"{name} / {inner.replace('_', ' ')}", part)
+            yield from below(f"{name} / {in_words(inner)}", part)
 
     for name, said in codes_of(record).items():
-        yield from below(name.replace("_", " "), said)
+        yield from below(in_words(name), said)
 
 
 def _no_row_today(record: Record, typed: Collection[str]) -> str:
@@ -297,7 +297,7 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
     if differs:
         return f"a run has another cell in its place: {record_key(cell, record.point)[:SHORT]}{by_tune}", True
     if data_facts(record.cell.data.slug).held_back:
-        return "`tune` finds this trial; `run` scores no rows that are held back", False
+        return "`tune` finds this trial; `run` scores no examples that are held out", False
     if record.cell.method == CHECKPOINT and planned.cell.method == TEACHER:
         return (
             "a run finds this record if it is given a folder with the same weights, configuration and tokenizer",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,9 @@ OF_THE_TEACHER = ("tasks", "teacher.base", "data", "version", "recipe.", "seed",
 """Fields of a teacher's cell that its tuned weights are made from."""
 
 
-ALL_OF = {"recipe.": "the recipe", "numeric.": "the numerics (precision, attention, threads, device)"}
+NUMERICS = {"precision": "precision", "attention": "attention", "threads": "number of threads", "device": "device"}
+"""Fields of a cell's numerics -> what they are, for a reader."""
+ALL_OF = {"recipe.": "the recipe", "numeric.": "the numerics"}
 """Groups of fields that are named together where they are the same."""
 
 
@@ -94,7 +96,7 @@ def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -
         unknown.append("its recipe and version, because its own record is not in the folder")
     if data_facts(ours.data.slug).augmented:  # these rows are the students'
         fields.remove("data")
-        unknown.append("the training rows before they were augmented")
+        unknown.append("the training examples before they were augmented")
     return _compared(fields, of_record, of_plan, unknown)
 
 
@@ -119,7 +121,7 @@ def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> Inputs:
     if ours.words or today.words:
         pairs.append(("the name of the word vectors", ours.words or None, today.words or None))
     pairs.append(("the teacher's checkpoint", record.cell.teacher.base, task.teacher.base))
-    unknown = ["the training rows before they were augmented"]
+    unknown = ["the training examples before they were augmented"]
     if not task.masked_head:
         return _split(pairs, unknown)
     head, made = plan.artefacts.kept[task.masked_head], record.artefacts.get(f"augmentation.{task.task.name}", {})
@@ -208,13 +210,19 @@ def _compared(
     same: list[str] = []
     for field in (field for field in fields if field not in found):
         group = next((group for group in ALL_OF if field.startswith(group)), "")
-        rest = "the rest of " if any(other.startswith(group) for other in found) else ""
-        same.append(rest + ALL_OF[group] if group else Difference(field, None, None).what)
+        same.append(_group_in_words(group, found) if group else Difference(field, None, None).what)
     return Inputs(
         tuple(f"{one.what} ({shown(one.ours)} and {shown(one.theirs)})" for one in differ),
         tuple(dict.fromkeys(same)),
         tuple(unknown),
     )
+
+
+def _group_in_words(group: str, found: Collection[str]) -> str:
+    """``the rest of the numerics (precision, attention, device)``: a group without the fields that were found to differ."""
+    rest = "the rest of " if any(other.startswith(group) for other in found) else ""
+    alike = [words for name, words in NUMERICS.items() if f"numeric.{name}" not in found]
+    return rest + ALL_OF[group] + (f" ({', '.join(alike)})" if group == "numeric." and alike else "")
 
 
 def _split(pairs: Iterable[tuple[str, Any, Any]], unknown: Iterable[str] = ()) -> Inputs:

@@ -24,10 +24,6 @@ This page is generated from the program's own `--help`. `bert-bench` does the sa
 """
 
 
-KINDS = {"Path": "PATH", "int": "NUMBER", "float": "NUMBER"}
-"""Type of an option's value -> how the page calls it."""
-
-
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table; cells may hold any text."""
     shown = [[cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for cell in row] for row in rows]
@@ -83,8 +79,10 @@ def _placeholder(argument: Any) -> str:
 
 
 def _spelled(option: Any) -> str:
+    from bench.cli.program import value_word
+
     names = ", ".join([*option.opts, *option.secondary_opts])
-    return names if option.is_flag else f"{names} {option.metavar or KINDS.get(option.bare_type(), 'TEXT')}"
+    return names if option.is_flag else f"{names} {value_word(option)}"
 
 
 def _default(option: Any) -> str:
@@ -156,7 +154,7 @@ BY_WIDTH = {"learning_rate": " (teachers: see below)"}
 
 
 def common_recipe() -> str:
-    """The numbers of the common recipe and of general distillation."""
+    """The numbers of the common recipe and of pre-training on text."""
     from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
 
     students = Recipe()
@@ -167,7 +165,7 @@ def common_recipe() -> str:
     ]
     narrow, wide = (_shown(TEACHER_LEARNING_RATES[key]) for key in (True, False))
     return (
-        f"\n{table(['number', 'students and teachers', 'general distillation'], rows)}\n"
+        f"\n{table(['number', 'students and teachers', 'pre-training on text'], rows)}\n"
         f"Teachers have their own `learning_rate`: {narrow} where they are narrower than 512, {wide} "
         "from 512 on. `epochs` are those of all stages together, without preparatory stages. The number of epochs is the same on the "
         "sample suite. "

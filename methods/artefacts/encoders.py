@@ -30,7 +30,7 @@ from methods.artefacts.protocol import (
 
 @dataclass(frozen=True)
 class TruncatedTeacher(Artefact):
-    """The un-tuned teacher cut down to this shape: where general distillation begins before it is trained.
+    """The un-tuned teacher truncated to this shape: where the general start begins before it is trained.
 
     Tensors as of :class:`GeneralDistillation`; where the shape does not fit into the teacher's, random weights.
     """
@@ -38,6 +38,10 @@ class TruncatedTeacher(Artefact):
     shape: Shape
     name: ClassVar[str] = "cut_teacher"
     corpus_tokens: ClassVar[int | None] = OBSERVED_TOKENS
+
+    @property
+    def words(self) -> str:
+        return "truncated teacher"
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.shape.hidden

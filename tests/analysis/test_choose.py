@@ -40,6 +40,7 @@ def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     (choice,) = choose(store.root, Budget(flops=2.0))
     assert [c.label for c in choice.candidates] == ["wide", "small", "twin", "poor"]
     assert [c.verdict for c in choice.candidates] == ["inconclusive"] * 3 + ["worse"]
+    assert [row[-1] for row in choice.table().rows] == ["best", *["not significant"] * 2, "worse"]
     assert [c.label for c in choice.as_good] == ["small", "twin", "wide"], "of one size the better one first"
     assert choice.left_out == {"dear": "10.00 G FLOPs", "half": "no score on sst2"}
     said = " ".join(choice.said())

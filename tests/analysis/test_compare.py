@@ -9,7 +9,7 @@ import factories
 import numpy as np
 import pytest
 
-from bench.analysis.compare import compare, table
+from bench.analysis.compare import compare, table, title_of
 from bench.errors import InputError
 from bench.record.store import Store
 from bench.report.comparison import BETTER, UNCLEAR
@@ -220,3 +220,16 @@ def test_a_mean_over_columns_of_other_seeds_names_none(store):
         "0",
         "each its own",
     ]
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ("GLUE files from the folder glue", "GLUE files"),
+        ("GLUE files from the folder glue, optimizer lamb", "GLUE files, optimizer lamb"),
+        ("GLUE files from the folder glue-mine", "GLUE files from the folder glue-mine"),
+        ("sample suite v1", "sample suite v1, generated, not GLUE"),
+    ],
+)
+def test_a_data_source_is_called_as_in_reports(source, title):
+    assert title_of(source) == title

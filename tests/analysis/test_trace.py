@@ -64,8 +64,8 @@ def test_a_sign_asks_for_a_difference_and_an_x_for_a_speed_up(tmp_path):
     for label, score in (("kd", 0.6), ("tinybert", 0.645), ("teacher", 0.045)):
         store.write(factories.record(label, "rte", score=score))
     write_speed(tmp_path, SESSION)
-    assert [o.what.split(",")[0] for o in trace("+4.5", tmp_path)] == ["tinybert less kd"]
-    assert [o.what.split(",")[0] for o in trace("-4.5", tmp_path)] == ["kd less tinybert"]
+    assert [o.what.split(",")[0] for o in trace("+4.5", tmp_path)] == ["tinybert minus kd"]
+    assert [o.what.split(",")[0] for o in trace("-4.5", tmp_path)] == ["kd minus tinybert"]
     plain = {o.kind for o in trace("4.5", tmp_path)}
     assert plain == {"", "difference"}  # the teacher's score too
     assert not trace("4.5x", tmp_path)

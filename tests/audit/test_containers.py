@@ -45,7 +45,7 @@ def test_the_plain_pass_counts_what_the_reader_reads(tmp_path, name):
     (tmp_path / name).write_text(CONTAINERS[name](table))
     pages = read_all([tmp_path / name])
     assert pages.unread == []
-    assert pages.reading == f"read {len(table.numbers)} of {len(table.numbers)} numbers in 1 tables"
+    assert pages.reading == f"read {len(table.numbers)} of {len(table.numbers)} numbers in 1 table"
 
 
 def test_what_was_not_read_is_counted_and_shown(bench, tmp_path):

@@ -317,7 +317,7 @@ def test_a_text_without_findings_says_how_much_was_checked(tmp_path):
     (tmp_path / "x.md").write_text("| S | A | B |\n|---|---|---|\n| one | 81.2 | 70.1 |\n| two | 80.2 | 70.3 |\n")
     pages = read_all([tmp_path / "x.md"])
     assert prose(of_basis(pages), pages.reading) == (
-        "I checked the arithmetic of the tables (read 4 of 4 numbers in 1 tables). Nothing is wrong that the numbers show.\n"
+        "I checked the arithmetic of the tables (read 4 of 4 numbers in 1 table). Nothing is wrong that the numbers show.\n"
     )
     with pytest.raises(InputError, match="arithmetic or inference"):
         of_basis(pages, "guess")

@@ -14,6 +14,8 @@ from bench.plan.estimate import epochs_of
 from bench.plan.jobs import Job
 from bench.plan.parallel import makespan
 from bench.plan.request import parse_jobs, threads_for
+from bench.plan.show import describe
+from bench.progress import duration
 
 seconds = st.integers(0, 9)
 works = st.lists(st.tuples(seconds, st.sets(st.integers(0, 5), max_size=3)), min_size=1, max_size=8)
@@ -76,6 +78,15 @@ def test_students_of_one_task_are_divided_where_a_process_would_idle(request_, s
     assert "students together" in plan.jobs_description or "one student a job" in plan.jobs_description
     assert whole.max_group_size == 8
     assert not whole.jobs_description
+
+
+def test_the_parts_of_an_estimate_add_up_to_the_work_that_it_names(request_, slow_machine):
+    plan = api.plan(request_())
+    work = duration(sum(part.seconds for part in plan.parts))
+    assert plan.seconds < sum(part.seconds for part in plan.parts)
+    said = next(line for line in describe(plan).splitlines() if line.startswith("  estimate: "))
+    assert said.startswith(f"  estimate: {duration(plan.seconds)} with 2 jobs at a time, ")
+    assert said.endswith(f"; {work} of work:")
 
 
 def test_more_tasks_than_jobs_are_not_divided(request_, slow_machine):

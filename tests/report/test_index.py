@@ -8,7 +8,7 @@ import factories
 import pytest
 
 from bench.record.store import Store
-from bench.report.index import MARK, write_index
+from bench.report.index import LIST, MARK, write_index
 from bench.report.write import write_reports
 
 
@@ -58,3 +58,18 @@ def test_rows_have_the_names_of_a_paper(bench, tmp_path):
         answer = bench(*words)
         assert answer.returncode == 2
         assert len(answer.stderr.strip().splitlines()) == 1
+
+
+def test_what_a_person_wrote_above_the_list_stays(tmp_path):
+    place = tmp_path / "glue" / "a-teacher"
+    place.mkdir(parents=True)
+    (place / "README.md").write_text("# GLUE\n")
+    index = write_index(tmp_path)
+    assert index is not None
+    index.write_text(index.read_text().replace("# Reports\n", "# Reports\n\nThe main report is glue.\n"))
+    (tmp_path / "glue" / "b-teacher").mkdir()
+    (tmp_path / "glue" / "b-teacher" / "README.md").write_text("# GLUE too\n")
+    write_index(tmp_path)
+    text = index.read_text()
+    assert text.count("The main report is glue.") == 1
+    assert text.index("The main report") < text.index(LIST) < text.index("a-teacher") < text.index("b-teacher")

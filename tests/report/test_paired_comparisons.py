@@ -175,7 +175,7 @@ def test_a_teacher_of_one_answer_makes_no_ratio(store, tmp_path):
         row = lines["finetune" if title.startswith("Retention") else "finetune, % of teacher"]
         assert row.split("|")[3].strip() == f"– [{mark}]"
         assert "%" in row.split("|")[2], "sst2"
-        assert "Columns without a ratio are not in the mean." in section(text, title)
+        assert "All means of this table leave out rte, which has no ratio." in section(text, title)
     assert "mean of 1 ratio |" in section(text, "Share of the teacher's score")
 
 

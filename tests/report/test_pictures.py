@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from bench.report.groups import groups
-from bench.report.plot.forest import differences
-from bench.report.plot.look import spread_labels
+from bench.report.plot.forest import differences, forest
+from bench.report.plot.look import GREY, PALE, spread_labels
 from bench.report.plot.pictures import PICTURES
-from bench.report.plot.scatter import points
+from bench.report.plot.scatter import BEATEN, _scatter, points
 from bench.report.resampled import resample
 from bench.report.tables.paired_comparisons import SYSTEMS
 from bench.report.tables.registry import ReportData
@@ -68,7 +68,37 @@ def test_means_lie_in_their_intervals(data):
         assert mean.value == pytest.approx(100 * answered_rows.SHARES[label], abs=4)
 
 
-def test_a_row_is_hollow_only_where_a_significantly_better_one_costs_no_more(data):
+def texts_of(picture) -> str:
+    """The words of an SVG."""
+    return " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture.decode()))
+
+
+def test_the_teacher_of_the_forest_plot_is_a_filled_diamond_that_was_not_tested(data):
+    drawn = forest(data)
+    assert drawn is not None
+    assert "filled if significant after Holm's adjustment; diamond: the teacher, not tested" in texts_of(drawn).replace(
+        "&#x27;", "'"
+    )
+    marks = re.findall(rf'style="(fill: #[0-9a-f]+); stroke: {GREY}"/>', drawn.decode())
+    assert f"fill: {GREY}" in marks
+    assert "fill: #ffffff" not in marks
+
+
+def test_the_legend_of_a_score_picture_names_what_is_drawn(data):
+    costs = {"teacher": 10.0, "finetune": 1.0, "kd": 1.0, "microbert": 1.0}
+    drawn = _scatter(data, costs, "svg", "cost")
+    assert drawn is not None
+    assert "dotted" not in texts_of(drawn)
+    assert BEATEN in texts_of(drawn)
+    assert f"fill: {PALE}; stroke: {GREY}" in drawn.decode()
+    data.group.baselines = dict.fromkeys(data.group.columns, 74.0)
+    again = _scatter(data, costs | {"microbert": 2.0}, "svg", "cost")
+    assert again is not None
+    assert "dotted: majority class" in texts_of(again)
+    assert BEATEN not in texts_of(again)
+
+
+def test_a_row_is_grey_only_where_a_significantly_better_one_costs_no_more(data):
     costs = {"teacher": 10.0, "finetune": 1.0, "kd": 1.0, "microbert": 1.0}
     beaten = {point.label: point.is_beaten for point in points(data, costs)}
     assert beaten == {"teacher": False, "microbert": False, "kd": True, "finetune": True}

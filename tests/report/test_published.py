@@ -189,7 +189,7 @@ def test_the_same_system_is_comparable_however_it_is_spelled(label, teacher):
         (
             "pkd",
             {"selection": Selection(rule="dev", rows={"rte": "5" * 64})},
-            "ours has its epoch chosen on development rows",
+            "ours has its epoch chosen on development examples",
         ),
         (
             "pkd",
@@ -213,7 +213,7 @@ def test_what_papers_do_not_say_is_never_comparable():
         ("hidden", None, "width not stated"),
         ("teacher", "unknown", "teacher not stated"),
         ("augmented", "unknown", "augmentation not stated"),
-        ("augmented", "yes", "theirs with augmented training rows"),
+        ("augmented", "yes", "theirs with augmented training data"),
         ("text", "unknown", "pre-training text not stated"),
     ):
         done = dataclasses.replace(paper.done, **{name: unknown})
@@ -227,8 +227,8 @@ def test_what_papers_do_not_say_is_never_comparable():
         assert why(record, dataclasses.replace(paper, **{name: unknown})) == [reason]
     augmented = ours("pkd", artefacts=UNTUNED)
     group = dataclasses.replace(group_of(augmented), slug="folder-glue-rules-augmented-2")
-    assert reasons(group, "pkd", group.columns[0], paper) == ["ours with augmented training rows"]
-    assert "fewer training rows" in why(factories.limited(record, 9, 9), paper)
+    assert reasons(group, "pkd", group.columns[0], paper) == ["ours with augmented training data"]
+    assert "fewer training examples" in why(factories.limited(record, 9, 9), paper)
     few = record.cell.data.model_copy(update={"rows": {"train": 40, "validation": 40}})
     assert why(record.model_copy(update={"cell": record.cell.model_copy(update={"data": few})}), paper) == [
         "not GLUE's development set"

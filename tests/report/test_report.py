@@ -61,6 +61,21 @@ def test_reappearance_is_student_over_teacher_and_names_its_mean():
     assert table.values[-1][1:] == ["125.0000", "80.0000", "102.5000"]
 
 
+def test_only_students_of_another_training_of_the_teacher_are_named_as_such():
+    def teachers_note(weights: str) -> str:
+        records = [factories.record("teacher", score=0.5, macs=10**9)]
+        for label, own in (("kd", weights), ("pkd", "a" * 64)):
+            record = factories.record(label, score=0.4)
+            records.append(record.model_copy(update={"artefacts": {"teacher": {"key": "k", "weights": own}}}))
+        records[0] = records[0].model_copy(update={"artefacts": {"teacher": {"key": "k", "weights": "a" * 64}}})
+        table = reappearance(groups(records)[0])
+        assert table is not None
+        return table.notes[0]
+
+    assert "another training" not in teachers_note("a" * 64)
+    assert " kd learned from another training of the same teacher. For this row," in teachers_note("b" * 64)
+
+
 def test_a_student_that_costs_more_than_its_teacher_claims_nothing():
     records = [factories.record("teacher", score=0.7, macs=10**6), factories.record("wide", score=0.69, macs=2 * 10**6)]
     table = reappearance(groups(records)[0])
@@ -166,7 +181,7 @@ def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
     table = accuracy(group)
     cells = {line.label: (line.cells[0].text, line.cells[0].bold) for line in table.lines}
     assert cells == {"teacher": ("80.0", False), "kd": ("71.0 ± 1.0", True), "pkd": ("75.0 (n = 1)", False)}
-    assert "Only rows with all seeds" in table.notes[0]
+    assert "A score of fewer seeds shows" in table.notes[0]
     assert "75.0  (fewer seeds)" in score_against_flops(ReportData(group)).decode()
 
 
@@ -236,10 +251,10 @@ def test_examples_before_the_counted_stages_are_named():
     )
     assert plain[0].cell.recipe["epochs"] * plain[0].cell.data.rows["train"] == 120
     quiet = cost(groups([*plain, costing(more, 120)])[0])
-    assert not any("preparatory" in note for note in quiet.notes)
+    assert not any("reparatory" in note for note in quiet.notes)
     table = cost(groups([*plain, costing(more, 160)])[0])
-    (note,) = [note for note in table.notes if "preparatory" in note]
-    assert "microbert: 40." in note
+    (note,) = [note for note in table.notes if "Preparatory" in note]
+    assert "microbert 40." in note
     assert "kd" not in note
 
 
@@ -247,7 +262,7 @@ def test_rows_that_augmentation_made_are_no_preparatory_stage():
     record = costing(factories.record("tinybert", "rte", 0, 0.7), 2400)
     rows = {"augmentation.rte": {"key": "1" * 64, "rows": 800}}
     table = cost(groups([record.model_copy(update={"artefacts": rows})])[0])
-    assert not any("preparatory" in note for note in table.notes)
+    assert not any("reparatory" in note for note in table.notes)
 
 
 def test_what_is_computed_before_the_trainings_is_named_once():
@@ -258,8 +273,8 @@ def test_what_is_computed_before_the_trainings_is_named_once():
     }
     records = [factories.record("mtdnn", "rte", s, 0.7).model_copy(update={"artefacts": ensemble}) for s in (0, 1)]
     table = cost(groups(records)[0])
-    assert [note for note in table.notes if "not in a column" in note] == [
-        "Ensemble targets, for mtdnn: 1,300 s, once for all seeds; not in a column of this table."
+    assert [note for note in table.notes if "No column" in note] == [
+        "Ensemble targets, for mtdnn: 1,300 s, once for all seeds. No column of this table counts it."
     ]
 
 

@@ -51,7 +51,7 @@ def test_what_a_row_lacks_goes_by_its_settings():
         "distilbert": "distilbert (second step only)",
         "distilbert:start=random": "distilbert:start=random (second step only)",
         "distilbert:pretraining=masked": "distilbert:pretraining=masked",
-        "mobilebert": "mobilebert (no pretraining)",
+        "mobilebert": "mobilebert (no pre-training)",
         "mobilebert:alpha=0:pretraining=progressive": "mobilebert:alpha=0:pretraining=progressive",
         "kd": "kd",
     }
@@ -91,18 +91,18 @@ def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):
     assert len(named) >= 7  # accuracy, differences, variants, reappearance, kept, cost, sizes, records
     assert all("(second step only)" in name for name in named)
     assert f"{SECOND_STEP}, % of teacher" in named
-    assert "| mobilebert (no pretraining) " in path.read_text()
+    assert "| mobilebert (no pre-training) " in path.read_text()
     findings = audit(read_all([path]).sheets)  # the made sizes of the teacher fit no model
     assert not [found for found in findings if found.row != "teacher"]
     for file in (tmp_path / "p").glob("*/*/tables/*.csv"):
         names = [cell for line in csv.reader(io.StringIO(file.read_text())) for cell in line if "bert" in cell]
         assert names
-        assert not any("step only" in name or "no pretraining" in name for name in names), file.name
+        assert not any("step only" in name or "no pre-training" in name for name in names), file.name
     (lines,) = compare(tmp_path / "r", "distilbert", "mobilebert").values()
-    assert lines[0].turned().names == ("mobilebert (no pretraining)", SECOND_STEP)
+    assert lines[0].turned().names == ("mobilebert (no pre-training)", SECOND_STEP)
     header = table("distilbert", "mobilebert", lines).splitlines()[0]
     assert f" {SECOND_STEP} |" in header
-    assert " mobilebert (no pretraining) |" in header
+    assert " mobilebert (no pre-training) |" in header
     choice = Choice(groups(store.records())[0], [], [Candidate("distilbert", None, None, None)])
     assert choice.table().rows[0][0] == SECOND_STEP
     assert choice.table().values[0][0] == "distilbert"

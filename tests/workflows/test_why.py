@@ -241,7 +241,8 @@ def test_what_is_computed_from_the_teacher_names_its_inputs(asked):
     assert fields(answer) == ["teacher.key", "artefacts.vocabulary", "numeric.threads"]
     computed = inputs(answer, "artefacts.vocabulary")
     assert [one.split(" (")[0] for one in computed.differ] == ["the fine-tuned teacher", "the threads"]
-    assert {"the training rows", "the tokenizer"} <= set(computed.same)
+    assert {"the training examples", "the tokenizer"} <= set(computed.same)
+    assert "the rest of the numerics (precision, attention, device)" in computed.same
     assert computed.unknown == ("its own version and settings",)
 
 
@@ -287,7 +288,7 @@ def test_other_rows_are_named(asked, tmp_path):
     record = keep(asked.results, cell_of(build(asked)))
     answer = ask(record, replace(asked, data=str(tiny.write_glue(tmp_path / "other", ("rte",), rows=30))))
     assert fields(answer) == ["data", "teacher.key", "evaluation.validation"]
-    assert [one.split(" (")[0] for one in inputs(answer, "teacher.key").differ] == ["the training rows"]
+    assert [one.split(" (")[0] for one in inputs(answer, "teacher.key").differ] == ["the training examples"]
 
 
 def test_a_limit_of_rows_is_the_records_own_until_one_is_typed(asked):
@@ -450,7 +451,7 @@ def test_augmented_rows(asked):
     more = ask(record, asked, augment_times=5)
     assert fields(more) == ["data"]
     assert inputs(more, "data").differ == ("the number of variants (3 and 5)",)
-    assert "the training rows before they were augmented" in inputs(more, "data").unknown
+    assert "the training examples before they were augmented" in inputs(more, "data").unknown
 
 
 def test_word_vectors_of_a_record_have_to_be_typed(asked):

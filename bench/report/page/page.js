@@ -215,9 +215,9 @@
   }
   const trimmed = (value) => String(Number(value.toFixed(2)));
 
-  function mark(svg, row, x, y, filled, title) {
+  function mark(svg, row, x, y, look, title) {
     const kind = row === numbers.teacher ? "teacher" : "student";
-    const attributes = { class: `${kind}${filled ? "" : " hollow"}`, "stroke-width": 1.6 };
+    const attributes = { class: look ? `${kind} ${look}` : kind, "stroke-width": 1.6 };
     const shape = kind === "teacher"
       ? drawn(svg, "path", { ...attributes, d: `M${x - 6} ${y}L${x} ${y - 6}L${x + 6} ${y}L${x} ${y + 6}Z` })
       : drawn(svg, "circle", { ...attributes, cx: x, cy: y, r: 5 });
@@ -254,10 +254,11 @@
       const kind = line.row === numbers.teacher ? "teacher" : "student";
       drawn(svg, "text", { x: left, y: y + 4, "text-anchor": "end" }, nameOf(line.row));
       drawn(svg, "line", { class: `${kind} bar`, x1: x(line.low), x2: x(line.high), y1: y, y2: y });
-      mark(svg, line.row, x(line.value), y, line.significant, `${nameOf(line.row)}: ${text}`);
+      mark(svg, line.row, x(line.value), y, kind === "teacher" || line.significant ? "" : "hollow", `${nameOf(line.row)}: ${text}`);
       if (!narrow) drawn(svg, "text", { x: right + 14, y: y + 4 }, text);
     });
-    note.textContent = "Filled: significant after Holm's adjustment. Bars: 95 % intervals. Dotted line: the majority class. Diamond: the teacher.";
+    note.textContent = "Circles: students, filled if significant after Holm's adjustment. Diamond: the teacher, not tested. Bars: 95 % intervals."
+      + (choice.majority === null ? "" : " Dotted line: the majority class.");
   }
 
   function scatter(svg, points, title, note) {
@@ -300,10 +301,10 @@
         drawn(svg, "line", { class: `${kind} bar`, "stroke-opacity": .35, x1: cx, x2: cx, y1: y(point.low), y2: y(point.high) });
       }
       drawn(svg, "line", { class: "axis", x1: cx + 6, x2: right + 4, y1: cy, y2: at });
-      mark(svg, point.row, cx, cy, !point.beaten, text);
+      mark(svg, point.row, cx, cy, point.beaten ? "beaten" : "", text);
       drawn(svg, "text", { x: right + 8, y: at + 4 }, text);
     });
-    note.textContent = "Vertical: mean score in percent, with 95 % intervals. Hollow: a row that costs no more has a higher mean (the interval of the difference is above 0, not adjusted).";
+    note.textContent = "Vertical: mean score in percent, with 95 % intervals. Grey circle: another row costs no more and scores higher (the interval of the difference is above 0, not adjusted). Diamond: the teacher.";
   }
 
   function matrix(box) {

@@ -56,7 +56,7 @@ def forest(data: ReportData, form: str = "svg") -> bytes | None:
     if not found:
         return None
     reference = reference_of(group)
-    with drawing(8.2, 0.26 * len(found) + 1.6, form) as (figure, out):
+    with drawing(8.2, 0.26 * len(found) + 1.75, form) as (figure, out):
         axes = figure.subplots()
         for height, (label, one) in enumerate(reversed(found.items())):
             is_teacher = label == TEACHER
@@ -67,7 +67,7 @@ def forest(data: ReportData, form: str = "svg") -> bytes | None:
                 [height],
                 s=36,
                 marker="D" if is_teacher else "o",
-                facecolor=colour if one.is_significant else "white",
+                facecolor=colour if is_teacher or one.is_significant else "white",
                 edgecolor=colour,
                 zorder=3,
             )
@@ -94,9 +94,11 @@ def forest(data: ReportData, form: str = "svg") -> bytes | None:
                 f"mean of {counted(len(group.columns), 'column')} ({columns})"
             )
         )
+        legend = ["circles: students, filled if significant after Holm's adjustment"]
+        legend += ["diamond: the teacher, not tested"] if TEACHER in found else []
+        further = "bars: 95 % intervals" + ("" if below is None else "; dotted: majority class")
         figure.suptitle(
-            f"{fill(escape_mathtext(group.title), 96)}\n"
-            f"filled: significant after Holm's adjustment; bars: 95 % intervals{'' if below is None else '; dotted: majority class'}",
+            f"{fill(escape_mathtext(group.title), 96)}\n{'; '.join(legend)}\n{further}",
             fontsize=9,
         )
     return out.getvalue()

@@ -19,6 +19,10 @@ MARGIN = 0.08
 the ticks' numbers do not touch."""
 
 
+BEATEN = "light grey: another row costs no more and scores higher (the interval of the difference is above 0)"
+"""What the legend says of beaten rows."""
+
+
 @dataclass(frozen=True)
 class Point:
     """One row: what it costs, its mean score in percent, and whether a row that costs no more is better.
@@ -115,8 +119,8 @@ def _scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str)
                 [point.mean.value],
                 s=36,
                 marker="D" if is_teacher else "o",
-                facecolor="white" if point.is_beaten else colour,
-                edgecolor=colour,
+                facecolor=PALE if point.is_beaten else colour,
+                edgecolor=GREY if point.is_beaten else colour,
                 zorder=3,
             )
             axes.annotate(
@@ -131,15 +135,19 @@ def _scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str)
             )
         _axis_of_costs(axes, [p.cost for p in shown])
         axes.set_ylim(min(low, *places) - apart, max(high, *places) + apart)
-        if (majority := data.group.majority) is not None and majority > low - apart:
+        majority = data.group.majority
+        has_majority = majority is not None and majority > low - apart
+        if has_majority:
             axes.axhline(majority, color=GREY, linewidth=0.8, linestyle=":")
         axes.grid(axis="y", color="#eeeeee")
         axes.set_xlabel("\n".join(map(escape_mathtext, axis.split("\n"))))
         axes.set_ylabel(f"mean score of {counted(len(group.columns), 'column')} (%)")
+        legend = [BEATEN] if any(point.is_beaten for point in shown) else []
+        further = ["bars: 95 % intervals, not adjusted"]
+        further += ["diamond: the teacher"] if any(point.label == TEACHER for point in shown) else []
+        further += ["dotted: majority class"] if has_majority else []
         figure.suptitle(
-            f"{fill(escape_mathtext(group.title), 96)}\n"
-            "hollow: a row that costs no more has a higher mean (the interval of the difference is above 0)\n"
-            "bars: 95 % intervals, not adjusted; dotted: majority class",
+            "\n".join([fill(escape_mathtext(group.title), 96), *legend, "; ".join(further)]),
             fontsize=9,
         )
     return out.getvalue()

@@ -14,7 +14,7 @@ from bench.record.task_facts import several_tasks
 from bench.report import frame
 from bench.report.frame import EXACT, SPREAD, Cell, Footnote, Frame, Line
 from bench.report.groups import Column, Group
-from bench.report.tables.parts import DASH, keys_of, line_of, missing
+from bench.report.tables.parts import DASH, keys_of, line_of, listed, missing
 from bench.report.tables.registry import RESULTS, ReportData, table
 from bench.report.tables.sizes import differ, models_differ, sizes_by_row
 from bench.stats.summary import Summary, summarise
@@ -170,9 +170,10 @@ def incomplete(group: Group) -> list[Frame]:
     scores = Scores(group)
     further = _further(group)
     lines = tuple(_line(scores, label, further) for label in _incomplete(scores))
-    note = "Rows that have no result in some of the columns: they are not in the table above, and have no mean."
+    note = "These rows lack results in some columns. So they have no mean and are not in the table above."
     columns = _columns(group, further)
-    return [Frame("Rows with some of the results", columns, lines, (note,), width=WIDTH)] if lines else []
+    file = "rows with some of the results"
+    return [Frame("Rows without all results", columns, lines, (note,), file=file, width=WIDTH)] if lines else []
 
 
 def _incomplete(scores: Scores) -> list[str]:
@@ -210,17 +211,31 @@ def _line(scores: Scores, label: str, further: Sequence[Further]) -> Line:
     ]
     records = group.of(label)
     method = records[0].cell.method
-    remarks = [f"{method}: {remark}"] if (remark := methods.remark(method)) else []
-    said = [f"{label}: {_in_todays_words(note)}" for record in records for note in record.notes]
+    remarks = [remark] if (remark := methods.remark(method)) else []
+    said = [f"{label}: {_in_todays_words(group, note)}" for record in records for note in record.notes]
     return line_of(group, label, cells, *map(Footnote, dict.fromkeys([*remarks, *said])))
 
 
-ONE_STUDENT = re.compile(r"one student of (?P<tasks>.+): what its training cost is the cost of all of them")
-"""How older records say that a student was trained on several tasks."""
+TOGETHER = (
+    re.compile(r"one student of (?P<tasks>.+): what its training cost is the cost of all of them"),
+    re.compile(re.escape(several_tasks("TASKS")).replace("TASKS", "(?P<tasks>.+)")),
+)
+"""How older records, and today's, say that a student was trained on several tasks."""
 
 
-def _in_todays_words(note: str) -> str:
-    return ONE_STUDENT.sub(lambda found: several_tasks(found["tasks"]), note)
+def _in_todays_words(group: Group, note: str) -> str:
+    for pattern in TOGETHER:
+        if found := pattern.fullmatch(note):
+            return _together(group, found["tasks"].split(", "))
+    said = methods.reworded(note)
+    return f"{said}." if ". " in said and not said.endswith(".") else said
+
+
+def _together(group: Group, tasks: Sequence[str]) -> str:
+    """Of a student of several tasks: which they are, which of them this report does not have, and what its cost is."""
+    others = [task for task in tasks if task not in group.tasks]
+    elsewhere = f" ({listed(others)} {'is' if len(others) == 1 else 'are'} in another report)" if others else ""
+    return f"one student was trained on {listed(tasks)} together{elsewhere}. Its cost is that of this one training."
 
 
 def _score(scores: Scores, label: str, column: Column) -> Cell:
@@ -273,11 +288,7 @@ def _notes(scores: Scores) -> list[str]:
             f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}"
             + ("; with one seed there is no deviation, and the noise is not known" if seeds == [1] else "")
             + "). The best student of each column is in bold"
-            + (
-                ". Only rows with all seeds of the column count for this; the others show their number of seeds, (n = ...)"
-                if len(seeds) > 1
-                else ""
-            )
+            + (". A score of fewer seeds shows (n = …) and is never bold" if len(seeds) > 1 else "")
             + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)"
             + (
                 ". For early-exit rows the FLOPs are the average over the sequences of the development set."

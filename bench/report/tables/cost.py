@@ -89,8 +89,8 @@ COLUMNS = (
     CostColumn("start", lambda t: Cell(", ".join(sorted({start_of(r) for r in t.done}))), words=True),
     CostColumn("cells", lambda t: Cell(str(len(t.done)), value=len(t.done))),
     CostColumn("examples", lambda t: _whole(t.examples)),
-    CostColumn("student TFLOPs", lambda t: _tera(t.flops)),
-    CostColumn("teacher TFLOPs", lambda t: _tera(t.teacher_flops)),
+    CostColumn("student FLOPs (10^12)", lambda t: _tera(t.flops)),
+    CostColumn("teacher FLOPs (10^12)", lambda t: _tera(t.teacher_flops)),
     CostColumn("student time (s)", lambda t: _whole(t.seconds)),
     CostColumn("teacher time, shared (s)", lambda t: _whole(t.teacher_seconds)),
     CostColumn("teacher time, alone (s)", lambda t: _whole(t.teacher_seconds_alone)),
@@ -113,10 +113,10 @@ def cost(group: Group) -> Frame | None:
 
 def _notes(group: Group, cpu: bool) -> list[str]:
     said = [
-        "The mean over the seeds of each task, summed over the tasks. TFLOPs are computed in closed form from the number of tokens. "
-        "Times were measured on the machine named below; other programs may have run there at the same time. Teacher time, shared: "
+        "The mean over the seeds of each task, summed over the tasks. FLOPs are computed in closed form from the number of tokens. "
+        "Times were measured on the machine named below. Other programs may have run there at the same time. Teacher time, shared: "
         "students that train together share the teacher's forward passes. Alone: the time without this sharing. Start: what the "
-        "student begins with; pre-trainings are listed below by their keys, and checkpoint means published pre-trained weights."
+        "row begins with. Pre-trainings on text are listed below by their keys."
     ]
     if cpu:
         said.append(
@@ -141,10 +141,11 @@ def _trained_starts(group: Group) -> list[str]:
         beginning = made.get("beginning", TRUNCATED if name == "general_start" else "")
         # as older records, and methods, call it
         beginning = beginning.replace("the cut-down teacher", TRUNCATED)
-        began = f"; it began as {beginning}" if beginning else ""
+        began = f" It starts from {beginning}." if beginning else ""
+        kind = "General start" if name == "general_start" else f"Pre-training on text, {name.replace('_', ' ')}"
         said.append(
-            f"{name.replace('_', ' ').capitalize()} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s "
-            f"for the student's own passes, once for all rows that use it{began}."
+            f"{kind} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s (student passes only), counted once "
+            f"for all rows that use it.{began}"
         )
     return said
 
@@ -163,12 +164,12 @@ def _preparatory(group: Group) -> list[str]:
         # as in the table: the mean over the seeds of each task, summed over tasks
         more = sum(sum(_beyond(group, r) for r in seeds) / len(seeds) for seeds in by_tasks(trainings(group, label)))
         if more >= 1:
-            said.append(f"{label}: {more:,.0f}")
+            said.append(f"{label} {more:,.0f}")
     if not said:
         return []
     return [
-        f"Examples beyond the {group.epochs:g} epochs of the recipe, seen in preparatory stages before the counted epochs (the method's "
-        f"file describes these stages): {'; '.join(said)}. They are in the columns of this table."
+        f"Preparatory stages come before the {group.epochs:g} epochs of the recipe and are extra (the method's file describes them). "
+        f"Examples seen in them: {', '.join(said)}. This table counts them."
     ]
 
 
@@ -199,7 +200,7 @@ def _made_once(group: Group) -> list[str]:
                 found.setdefault(kind, {})[made["key"]] = made["seconds"]
                 users.setdefault(kind, set()).add(record.cell.label)
     return [
-        f"{kind.capitalize()}, for {', '.join(sorted(users[kind]))}: {sum(seconds.values()):,.0f} s, once for all seeds; not in a "
-        f"column of this table."
+        f"{kind.capitalize()}, for {', '.join(sorted(users[kind]))}: {sum(seconds.values()):,.0f} s, once for all seeds. No column of "
+        f"this table counts it."
         for kind, seconds in sorted(found.items())
     ]

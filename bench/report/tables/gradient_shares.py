@@ -37,7 +37,7 @@ def gradient_shares(group: Group) -> Frame | None:
     columns = (frame.Column("System"), frame.Column("stage", words=True), frame.Column("term", words=True), *parts)
     note = (
         "The norm of a weighted term's gradient, divided by the sum of these norms over the terms of the same stage and optimiser, at four "
-        "steps; the mean over tasks and seeds. docs/methods.md says what the names of the terms mean."
+        "steps; the mean over tasks and seeds. docs/methods.md explains the terms (The names of the loss terms)."
     )
     return Frame("Gradient share of each term", columns, tuple(lines), (note, *_idle(group, measured)))
 

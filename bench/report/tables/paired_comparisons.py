@@ -29,7 +29,7 @@ from bench.report.resampled import Resampled, finished
 from bench.report.tables.parts import DASH, counted, keys_of, line_of
 from bench.report.tables.registry import PAIRED, ReportData, table
 from bench.stats.multiple import holm
-from bench.stats.power import LEVEL
+from bench.stats.power import LEVEL, POWER
 
 SYSTEMS = "paired comparisons"
 """The name of the first table's files."""
@@ -118,7 +118,9 @@ def _compared(
         frame.Column(f"{MEAN_OF} {counted(len(group.columns), 'difference')}", csv=EXACT),
     )
     said = comparison_notes([one.line for one in found.values()])
-    return Frame(title, columns, (*lines, _least_detectable(group.columns, found, means)), (_note(found), *said))
+    return Frame(
+        title, columns, (*lines, _least_detectable(group.columns, found, means)), (_note(found, bool(means)), *said)
+    )
 
 
 def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[Column, Resampled]) -> Found:
@@ -193,13 +195,24 @@ def _least(lines: Collection[Comparison]) -> Cell:
     return Cell(f"{np.median(values):.1f}", value=float(np.median(values))) if values else Cell(DASH)
 
 
-def _note(found: Found) -> str:
-    tests = ", ".join(sorted({one.line.test for one in found.values()}))
+TESTS = {
+    "McNemar, mid-p": "McNemar's test (mid-p) for shares of right answers",
+    "McNemar, exact": "McNemar's test (exact) for shares of right answers",
+    "permutation": "a permutation test for other metrics",
+}
+"""How a note names the tests of two rows with one seed each."""
+
+
+def _note(found: Found, has_means: bool) -> str:
+    tests = {one.line.test for one in found.values()}
+    single = ", ".join(words for test, words in TESTS.items() if test in tests)
+    if single and tests - TESTS.keys():
+        single += ", if both rows have one seed. Otherwise the bootstrap"
+    means = " Means are tested with the bootstrap and adjusted separately." if has_means else ""
     return (
-        f"Differences in points, with 95 % intervals of a paired bootstrap over examples, and with Student's t over seeds where there "
-        f"are several. The verdict is that of the test ({tests}), with p after Holm's adjustment over the {len(found)} comparisons of single "
-        f"columns; the means are a family of their own, tested with the bootstrap. The intervals are not adjusted. With many comparisons "
-        f"some intervals exclude 0 by chance. An interval that excludes 0 while the adjusted p is not below {LEVEL:g} is printed as "
-        f"'{NOT_SIGNIFICANT} after Holm', with that p. Minimum "
-        f"detectable difference: the true difference that four in five comparisons like these would find (the median of the column)."
+        "Differences in points, with 95 % intervals (paired bootstrap over examples, with Student's t over several seeds). "
+        f"Test: {single or 'the bootstrap'}. A verdict needs p below {LEVEL:g} after Holm's adjustment over the {len(found)} comparisons "
+        f"of single columns.{means} The intervals are not adjusted. So an interval can exclude 0 without a verdict: then the cell "
+        f"says '{NOT_SIGNIFICANT} after Holm' and p. Minimum detectable difference: the true difference that such comparisons "
+        f"find in {100 * POWER:.0f} of 100 cases (the median of the column). docs/statistics.md explains all this."
     )

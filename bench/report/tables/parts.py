@@ -11,12 +11,23 @@ from bench.report.groups import Column, Group
 from bench.stats.summary import summarise
 
 DASH = "–"
-LEFT_OUT = " Columns without a ratio are not in the mean."
 
 
 def counted(number: int, what: str) -> str:
     """``1 column``, ``3 columns``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def left_out_of_means(columns: Sequence[Column], sound: Sequence[Column]) -> str:
+    """A sentence that names the columns without a ratio, with a space before it; "" where all have one."""
+    names = [column.name for column in columns if column not in sound]
+    which = f"{listed(names)}, which {'has' if len(names) == 1 else 'have'} no ratio"
+    return f" All means of this table leave out {which}." if names else ""
 
 
 def line_of(group: Group, label: str, cells: Sequence[Cell], *notes: Footnote) -> Line:

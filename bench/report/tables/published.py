@@ -53,7 +53,7 @@ def reasons(group: Group, label: str, column: Column, paper: Published) -> list[
     elif not same_teacher(group.teacher, paper.done):
         found.append("other teacher")
     if group.row_limit(column.task):
-        found.append("fewer training rows")
+        found.append("fewer training examples")
     done = [record for record in group.of(label, column.task) if record.status == "ok"]
     return found + reasons_of(group, done, paper.done)
 
@@ -82,7 +82,7 @@ def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | N
     comparable = sum(line.cells[-1].text == YES for line in lines)
     note = (
         f"{comparable} of {len(lines)} pairs are comparable. A pair is a published result and one of ours, of the same method. "
-        "It is comparable where shape, start, pre-training, settings, teacher and data agree, as far as paper and records say. "
+        "Paper and records must agree in shape, start, pre-training, settings, teacher and data. "
         f"The scores that a paper prints for its own teacher are paired with our row {TEACHER}. "
         "Recipes and searches of hyper-parameters also differ; no column shows this."
     )

@@ -8,11 +8,12 @@ from bench.record.cell import TEACHER
 from bench.report import frame
 from bench.report.frame import EXACT, Cell, Footnote, Frame, Line
 from bench.report.groups import Column, Group
+from bench.report.resampled import finished
 from bench.report.tables.parts import (
     DASH,
-    LEFT_OUT,
     cheaper,
     counted,
+    left_out_of_means,
     missing,
     no_ratio,
     sound_teacher,
@@ -20,6 +21,7 @@ from bench.report.tables.parts import (
     teacher_score,
 )
 from bench.report.tables.registry import RETENTION, ReportData, table
+from bench.report.tables.retention import same_teacher
 from bench.stats.summary import summarise
 
 EMPTY = Cell("")
@@ -46,13 +48,27 @@ def reappearance(group: Group) -> Frame | None:
         ]
     note = (
         "The student's score divided by the teacher's score of the first line, on the same development set and by the same metric. "
-        "The last column is the mean of the ratios (in the teacher's row: the mean of its scores). Some students learned from "
-        "another training of the same teacher. For them, the table with intervals divides by the score of that training."
-    )
+        "The last column is the mean of the ratios (in the teacher's row: the mean of its scores)."
+    ) + left_out_of_means(columns, sound)
+    if other := [label for label in students if _learned_from_another(group, label, columns)]:
+        note += (
+            f" {', '.join(map(group.called, other))} learned from another training of the same teacher. For "
+            f"{'this row' if len(other) == 1 else 'these rows'}, the table with intervals divides by the score of that training, "
+            "where it is known."
+        )
     mean = frame.Column(f"mean of {counted(len(sound), 'ratio')}", csv=EXACT)
     heads = (frame.Column("System"), *(frame.Column(c.title, csv=EXACT) for c in columns), mean)
-    notes = (note + (LEFT_OUT if len(sound) < len(columns) else ""),)
-    return Frame("Share of the teacher's score", heads, tuple(lines), notes, file="reappearance")
+    return Frame("Share of the teacher's score", heads, tuple(lines), (note,), file="reappearance")
+
+
+def _learned_from_another(group: Group, label: str, columns: Sequence[Column]) -> bool:
+    """Whether one of a student's records names another teacher than the one in the table."""
+    return any(
+        not same_teacher(student, teacher)
+        for column in columns
+        for student in finished(group, label, column)
+        for teacher in finished(group, TEACHER, column)
+    )
 
 
 def _teacher(group: Group, columns: Sequence[Column], sound: Sequence[Column]) -> Line:

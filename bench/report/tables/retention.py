@@ -16,9 +16,9 @@ from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled, finished, rng_for, teacher_weights
 from bench.report.tables.parts import (
     DASH,
-    LEFT_OUT,
     cheaper,
     keys_of,
+    left_out_of_means,
     line_of,
     no_ratio,
     sound_teacher,
@@ -97,7 +97,7 @@ def retentions(group: Group, answered: Mapping[Column, Resampled], kept: float =
     )
     if any(cell.text == REFUSED for line in lines for cell in line.cells):
         note += f" {REFUSED}: not comparable, for the reason in the footnote."
-    notes = (note + (LEFT_OUT if len(sound) < len(columns) else ""),)
+    notes = (note + left_out_of_means(columns, sound),)
     return Frame("Retention with intervals", heads, tuple(lines), notes, file=KEPT_OF_THE_TEACHER)
 
 
