@@ -112,7 +112,7 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
             )
     if len(table) == 0:
         raise InputError(f"{where} has no rows; {task.name} needs at least one")
-    texts = [list(table[column]) for column in task.columns]
+    texts = [_values(table, column, where) for column in task.columns]
     for column, values in zip(task.columns, texts, strict=True):
         for row, value in enumerate(values):
             if not isinstance(value, str):
@@ -120,8 +120,22 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
             if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
                 raise InputError(f"{where}, row {row}: {column} has half a character (a lone surrogate)")
     ids = _ids(table, where)
-    labels = labels_of(list(table[task.label_column]), task, where) if labelled else None
+    labels = labels_of(_values(table, task.label_column, where), task, where) if labelled else None
     return Split(texts[0], texts[1] if len(texts) == 2 else None, labels, ids)
+
+
+def _values(table: Any, column: str, where: str) -> list[Any]:
+    """One column. Its bytes are looked at now: parquet may call bytes a text that are none.
+
+    Raises:
+        InputError: they cannot be read.
+    """
+    try:
+        return list(table[column])
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{where}: column {column!r} is not UTF-8 text ({error.reason} at byte {error.start})"
+        ) from None
 
 
 def _table(files: Sequence[Path], task: Task) -> Any:
@@ -246,7 +260,7 @@ def _ids(table: Any, where: str) -> list[int]:
     """
     if "idx" not in table.column_names:
         return list(range(len(table)))
-    ids = list(table["idx"])
+    ids = _values(table, "idx", where)
     for row, value in enumerate(ids):
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise InputError(f"{where}, row {row}: idx should be a whole number, found {_shown(value)}")

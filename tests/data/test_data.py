@@ -228,3 +228,16 @@ def test_a_corpus_table_without_text(tmp_path):
     pandas.DataFrame({"body": ["x"]}).to_parquet(tmp_path / "c.parquet")
     with pytest.raises(InputError, match="no column 'text'; it has: body"):
         read_corpus([str(tmp_path / "c.parquet")])
+
+
+def test_bytes_that_parquet_calls_a_text_are_refused(tmp_path):
+    """The file is whole; only the bytes of one text are no UTF-8. Found by the long form of the fuzzer."""
+    import pyarrow
+    import pyarrow.parquet
+
+    text = pyarrow.array([b"fine words", b"f\xfene words"], pyarrow.binary()).view(pyarrow.string())
+    file = tmp_path / "t.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"a": text, "label": [0, 1]}), file)
+    task = from_toml(own_task(tmp_path))
+    with pytest.raises(InputError, match=r"t\.parquet: column 'a' is not UTF-8 text"):
+        read([file], task, True)
