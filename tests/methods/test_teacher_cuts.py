@@ -215,7 +215,7 @@ def test_mobilebert_beside_another_teacher_says_so():
     assert "no IB-BERT (MobileBERT's own teacher)" in note
     assert "soft and hard labels only" in note
     (alone,) = dataclasses.replace(made, alpha=0.0).notes(Setup(BertConfig(), 2, ("x",)))
-    assert "random start, labels only" in alone
+    assert "Random start, labels only" in alone
     (stage,) = made.stages(Setup(BertConfig(), 2, ("x",)))
     assert set(stage.terms) == {"soft", "hard"}
     fitting = dataclasses.replace(made).stages(Setup(MobileBertConfig(), 2, ("x",)))
