@@ -212,10 +212,10 @@ def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer)
 def test_mobilebert_beside_another_teacher_says_so():
     made = methods.get("mobilebert")()
     (note,) = made.notes(Setup(BertConfig(), 2, ("x",)))
-    assert "no IB-BERT teacher" in note
+    assert "no IB-BERT (MobileBERT's own teacher)" in note
     assert "soft and hard labels only" in note
     (alone,) = dataclasses.replace(made, alpha=0.0).notes(Setup(BertConfig(), 2, ("x",)))
-    assert "random start, labels only" in alone
+    assert "Random start, labels only" in alone
     (stage,) = made.stages(Setup(BertConfig(), 2, ("x",)))
     assert set(stage.terms) == {"soft", "hard"}
     fitting = dataclasses.replace(made).stages(Setup(MobileBertConfig(), 2, ("x",)))
