@@ -15,6 +15,7 @@ from bench.progress import Progress
 from bench.record.claims import Claims
 from bench.record.store import Store
 from bench.run.executors import executor_for, refuse_in_a_starting_worker
+from bench.run.interrupts import interrupts_noticed
 from bench.run.outcome import Outcome
 from bench.run.preflight import agree, check_disk, check_saving
 from bench.run.schedule import Schedule
@@ -51,4 +52,5 @@ def _do_jobs(plan: Plan, progress: Progress, outcome: Outcome) -> None:
         if plan.request.rerun_stale:
             for slot in plan.stale:
                 slot.forget()
-        Schedule(plan, jobs, executor, store, claims, outcome).carry_out()
+        with interrupts_noticed():
+            Schedule(plan, jobs, executor, store, claims, outcome).carry_out()

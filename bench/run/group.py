@@ -26,6 +26,7 @@ from bench.record.schema import Record
 from bench.record.task_facts import several_tasks
 from bench.run.export import export_student
 from bench.run.failures import failure_of
+from bench.run.interrupts import end_if_interrupted
 from bench.run.outcome import FailedCell, JobResult
 from bench.run.recording import Shipped, failed, now, scored
 from bench.train.best_epoch import BestEpoch
@@ -265,6 +266,7 @@ class Group:
             self.answer.not_saved.append(FailedCell(one_task.name, record.row, record.cell.seed, why))
 
     def _note_failure(self, cells: Sequence[Planned], error: Exception) -> None:
+        end_if_interrupted()
         for planned, one_task in zip(cells, self.task_data, strict=True):
             why = failure_of(error, planned.cell.method)
             self.answer.records.append((failed(planned.cell, self.started, why, one_task.task.task), {}))

@@ -1,4 +1,7 @@
-"""What Ctrl-C does while processes start and while records are written. Only the main thread may say what a signal does."""
+"""What Ctrl-C does in a run: noticed for good, ignored while processes start, deferred while records are written.
+
+Only the main thread may say what a signal does.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,42 @@ def interrupts_deferred() -> Iterator[None]:
             before(*received[0])
         elif received:
             os.kill(os.getpid(), signal.SIGINT)  # ignored, or the end of the process, as it was before
+
+
+_noticed = False
+
+
+@contextmanager
+def interrupts_noticed() -> Iterator[None]:
+    """Ctrl-C inside is remembered: a library that is at work may turn the exception into an error of its own, or drop it."""
+    global _noticed
+    before = signal.getsignal(signal.SIGINT)
+    if not _can_handle_signals() or not callable(before):
+        yield
+        return
+
+    def remembered(number: int, frame: Any) -> None:
+        global _noticed
+        _noticed = True
+        before(number, frame)
+
+    _noticed = False
+    signal.signal(signal.SIGINT, remembered)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _noticed = False
+
+
+def end_if_interrupted() -> None:
+    """Before an error becomes a failed cell: it may be what a library made of Ctrl-C.
+
+    Raises:
+        KeyboardInterrupt: somebody pressed Ctrl-C, whatever has become of it since.
+    """
+    if _noticed:
+        raise KeyboardInterrupt
 
 
 def _can_handle_signals() -> bool:

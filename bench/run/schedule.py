@@ -22,7 +22,7 @@ from bench.record.claims import Claims
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
 from bench.run.failures import failure_of
-from bench.run.interrupts import interrupts_deferred
+from bench.run.interrupts import end_if_interrupted, interrupts_deferred
 from bench.run.outcome import FailedCell, JobResult, Outcome
 from bench.run.recording import empty, failed, now
 
@@ -91,6 +91,7 @@ class Schedule:
         self._graph.prepare()
         try:
             while self._graph.is_active():
+                end_if_interrupted()
                 for key in self._graph.get_ready():
                     self._ready.append((self._jobs[key], key))
                     self._parts_left[key] = 1

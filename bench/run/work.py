@@ -19,6 +19,7 @@ from bench.progress import Progress
 from bench.record.cell import record_key
 from bench.run.failures import failure_of
 from bench.run.group import Group, checked
+from bench.run.interrupts import end_if_interrupted
 from bench.run.outcome import JobResult
 from bench.run.recording import Shipped, failed, now, scored
 from bench.train.numerics import Numerics
@@ -80,6 +81,7 @@ class JobRunner:
             elif task is not None:
                 self._make_for_task(job, task)
         except Exception as error:
+            end_if_interrupted()
             return JobResult(error=failure_of(error, job.method))
         return JobResult()
 
@@ -112,6 +114,7 @@ class JobRunner:
                 self._score_teacher(planned, task_data, started, answer)
             checked(answer.records)
         except Exception as error:
+            end_if_interrupted()
             answer.records = [(failed(cell, started, failure_of(error, cell.method), task_data.task.task), {})]
         return answer
 

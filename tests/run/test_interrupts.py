@@ -1,0 +1,65 @@
+"""Ctrl-C ends a run, also where a library makes another error of it or drops it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+import tiny
+
+from bench.record.store import Store
+from bench.run import group, interrupts
+
+SMALL = f"{tiny.SHAPE}:start=random"
+pytestmark = pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="signals are handled in the main thread"
+)
+
+
+def pressed():
+    """Ctrl-C, here and now."""
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(1)
+
+
+@pytest.fixture
+def typed(glue_folder, teacher_folder, tmp_path):
+    return (
+        *("run", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1, "--methods", f"kd:{SMALL}"),
+        *("--results", tmp_path / "r", "--reports", tmp_path / "p", "--threads", 1, "--jobs", 1, "--seeds", "0,1"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("swallowed", [False, True], ids=["another error", "dropped"])
+def test_what_a_library_makes_of_ctrl_c_is_no_failed_cell(bench, typed, tmp_path, monkeypatch, swallowed):
+    build = group.build_trainer
+
+    def built(*given):
+        try:
+            pressed()
+        except KeyboardInterrupt:
+            if not swallowed:
+                raise SystemError("a library returned a result with an exception set") from None
+        return build(*given)
+
+    monkeypatch.setattr(group, "build_trainer", built)
+    done = bench(*typed)
+    assert done.returncode == 130, done.stdout + done.stderr
+    there = [r.status for r in Store(tmp_path / "r").records() if r.cell.method == "kd"]
+    assert "failed" not in there
+    assert there.count("ok") == swallowed, "no job was begun after it"
+    monkeypatch.setattr(group, "build_trainer", build)
+    again = bench(*typed)
+    assert again.returncode == 0, again.stderr
+    assert [r.status for r in Store(tmp_path / "r").records()] == ["ok"] * 3, "a teacher and two students"
+
+
+def test_it_is_forgotten_when_the_run_has_ended():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), interrupts.interrupts_noticed():
+        pressed()
+    interrupts.end_if_interrupted()
+    assert signal.getsignal(signal.SIGINT) is before
