@@ -409,19 +409,19 @@ def test_least_gap_and_examples_needed_agree_with_power():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--task", "rte", "--gap", 1.0), "found in 8% of them"),
-        (("--tasks", "rte", "--gap", 1.0), "found in 8% of them"),
-        (("--tasks", "rte,mrpc"), "\n\nmrpc (408 examples)"),
-        (("--tasks", "mrpc", "--seeds", "0,1,2", "--spread", 1.5), "with 3 seeds of each that scatter by 1.5 points"),
-        (("--examples", 10_000), "least gap found in 80%"),
+        (("--task", "rte", "--gap", 1.0), "true difference of 1 point in 8 of 100 cases"),
+        (("--tasks", "rte", "--gap", 1.0), "true difference of 1 point in 8 of 100 cases"),
+        (("--tasks", "rte,mrpc"), "\n\nmrpc has 408 examples"),
+        (("--tasks", "mrpc", "--seeds", "0,1,2", "--spread", 1.5), "with 3 seeds each (standard deviation 1.5 points)"),
+        (("--examples", 10_000), "Minimum detectable difference of two trainings"),
         (
             ("--task", "mrpc", "--seeds", 3, "--spread", 1.5),
-            "with 3 seeds of each that scatter by 1.5 points: the least gap is",
+            "with 3 seeds each (standard deviation 1.5 points): ",
         ),
-        (("--task", "sst2", "--gap", 3, "--seeds", 3, "--spread", 1.5), "for 80% it takes"),
+        (("--task", "sst2", "--gap", 3, "--seeds", 3, "--spread", 1.5), "For 80 of 100 cases it needs"),
         (
             ("--task", "rte", "--gap", 2, "--seeds", 3, "--spread", 1.5),
-            "a hundred seeds are too few: it takes more examples",
+            "A hundred seeds of each method are too few: it needs more examples.",
         ),
     ],
 )
