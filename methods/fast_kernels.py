@@ -1,6 +1,6 @@
 """Faster kernels for training on a CPU: the same formulas, whose last digits are rounded otherwise.
 
-torch multiplies fp32 matrices by MKL, which is slow on processors of other makers; oneDNN is as fast on all of them.
+torch multiplies fp32 matrices by MKL, which uses no AVX-512 on an AMD EPYC; oneDNN does, and takes less than half the time.
 :class:`FastLinear` lets oneDNN compute the linear layers of students, forward and backward. :class:`FastTeacher` is a frozen
 teacher whose weights oneDNN has reordered once and whose attention is ``scaled_dot_product_attention``, which never writes the
 scores to memory.
