@@ -130,7 +130,7 @@ def with_fast_kernels(model: Any) -> nn.Module:
 
 def encoder_layers(model: Any) -> Sequence[nn.Module]:
     """Of a classifier, in their order."""
-    return family_of(model).layers(getattr(model, model.base_model_prefix))
+    return family_of(model).layers(model.base_model)
 
 
 def reordered_bytes(model: Any) -> int:
@@ -141,12 +141,12 @@ def reordered_bytes(model: Any) -> int:
 
 def _replace_parts(module: Any) -> None:
     """The linear layers directly in a module, and the attention that it asks its configuration for."""
-    if isinstance(getattr(module, "intermediate_act_fn", None), GELUActivation):
+    if isinstance(dict(module.named_children()).get("intermediate_act_fn"), GELUActivation):
         module.dense, module.intermediate_act_fn = ReorderedLinear(module.dense, "gelu"), nn.Identity()
     for name, child in list(module.named_children()):
         if isinstance(child, nn.Linear):
             setattr(module, name, ReorderedLinear(child))
-    if hasattr(module, "config"):
+    if "config" in vars(module):
         module.config = copy.copy(module.config)  # the model's own says "packed", which its walk looks at
         module.config._attn_implementation = ATTENTION
 

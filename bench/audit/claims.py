@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from bench.audit.findings import INFERENCE, Finding
 from bench.audit.names import TEACHER, is_average, is_plain, is_score, plain_name, plain_task
-from bench.audit.printed import printed
+from bench.audit.printed import ROOM, printed
 from bench.audit.table import Row, Sheet
 
 NUMBER = r"(\d+(?:\.\d+)?)"
@@ -125,7 +125,7 @@ def _averages(where: str, sentence: str, rows: Sequence[Row]) -> Iterator[Findin
         if (
             not averages
             or claimed is None
-            or any(cell.value.quantize(claimed.unit) == claimed.value for cell in averages)
+            or any(cell.value.quantize(claimed.unit, context=ROOM) == claimed.value for cell in averages)
         ):
             continue
         nearest = min(averages, key=lambda cell: abs(cell.value - claimed.value))

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, of_cell
 from bench.audit.names import is_plain, is_quantity
-from bench.audit.printed import Printed, numbers_of
+from bench.audit.printed import ROOM, Printed, numbers_of
 from bench.audit.table import Row, Sheet
 
 SETS = {
@@ -41,7 +41,7 @@ def counts(sheet: Sheet) -> Iterator[Finding]:
             percent = next((part.number for part in numbers_of(text) if part.number.suffix == "%"), None)
             exact = 100 * Decimal(base[1]) / Decimal(base[2])
             if percent is not None and not percent.is_rounded(exact) and not percent.is_cut(exact):
-                shown = str(exact.quantize(percent.unit))
+                shown = str(exact.quantize(percent.unit, context=ROOM))
                 why = f"100 x {base[1]} / {base[2]}"
                 yield Finding(sheet.where, row.system, column, percent.text, shown, ARITHMETIC, "count", why, "a digit")
 

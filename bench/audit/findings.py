@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 from bench.audit.names import is_average, is_average_row, is_plain
+from bench.audit.printed import ROOM
 from bench.audit.table import Row, Sheet
 
 ARITHMETIC, INFERENCE = "arithmetic", "inference"
@@ -40,7 +41,7 @@ def of_cell(sheet: Sheet, row: Row, column: str, right: Decimal, check: str, why
     ``changes`` is worked out where it is not given: whether the right value moves the row in its column.
     """
     cell = row.cells[column] if column in row.cells else row.sizes[column]
-    rounded = right.quantize(cell.unit, ROUND_HALF_UP)
+    rounded = right.quantize(cell.unit, ROUND_HALF_UP, ROOM)
     return Finding(
         sheet.where,
         row.system,

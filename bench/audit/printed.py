@@ -6,10 +6,12 @@ import html
 import re
 import unicodedata
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
-DIGITS = r"(?:\d{1,3}(?:,\d{3}){1,4}(?:\.\d{1,12})?|\d{1,15}(?:\.\d{0,12})?(?:[eE][-+]?\d{1,2})?|\.\d{1,12})"
-"""A printed number. One with more digits is no result, and could not be rounded: decimals here have 28 digits."""
+DIGITS = r"(?:\d{1,3}(?:,\d{3}){1,4}(?:\.\d{1,20})?|\d{1,15}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,2})?|\.\d{1,20})"
+"""A printed number. One with more digits is no result."""
+ROOM = Context(prec=200)
+"""In which the largest of them can be rounded to the smallest step; decimals have 28 digits otherwise."""
 UNIT = (
     r"(?:%|‰|[x×X](?![\w])|(?:ms|µs|us|sec|secs|s|min|mins|h|hr|hrs|hours?|d|days?|[KkMBGT]|[KMGT]i?B|mb|mn|bn|b|m|B/s|MB/s"
     r"|it/s|tok/s|tokens/s|pts?|pp|points?|bits?|bpw|GFLOPs|MFLOPs|FLOPs|GMACs|MACs|params|million|billion|hours|epochs?"
@@ -50,11 +52,11 @@ class Printed:
 
     def is_rounded(self, exact: Decimal) -> bool:
         """Whether it is ``exact`` rounded to its places, halves either way."""
-        return self.value in {exact.quantize(self.unit, rule) for rule in (ROUND_HALF_UP, ROUND_HALF_EVEN)}
+        return self.value in {exact.quantize(self.unit, rule, ROOM) for rule in (ROUND_HALF_UP, ROUND_HALF_EVEN)}
 
     def is_cut(self, exact: Decimal) -> bool:
         """Whether it is ``exact`` with the further digits cut off."""
-        return self.value == exact.quantize(self.unit, ROUND_DOWN)
+        return self.value == exact.quantize(self.unit, ROUND_DOWN, ROOM)
 
 
 @dataclass(frozen=True)

@@ -434,7 +434,7 @@ def test_no_committed_report_has_a_finding(bench):
         assert found == [], file.name
     answer = bench("audit", *COMMITTED)
     assert answer.returncode == 0, answer.stdout[-2000:]
-    assert "nothing found in" in answer.stdout
+    assert "\nnothing found; read " in answer.stdout
     assert "no table of numbers in" in answer.stdout
 
 

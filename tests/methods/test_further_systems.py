@@ -251,7 +251,7 @@ def test_a_general_stage_on_text_is_made_once_and_kept(bench, tmp_path, teacher_
     assert len({m["weights"] for m in made}) == len({m["key"] for m in made}) == 2
     assert all(m["train"]["tokens"] >= 2000 for m in made)
     (report,) = (tmp_path / "p").glob("*/*/README.md")
-    assert "Relations " in report.read_text()
+    assert "Pre-training on text, relations " in report.read_text()
     again = bench("plan", *words, "--json", tmp_path / "plan.json")
     assert again.stdout.count(": there; shared") == 3
     assert len(json.loads((tmp_path / "plan.json").read_text())["cells"]) == 10

@@ -387,6 +387,9 @@ def test_a_command_that_trains_can_be_planned(bench, command, embedded, tmp_path
     verb, *words = shlex.split(command)
     if "reviews.toml" in words or "mine.toml" in words:
         pytest.skip("its file is written and read by a test of its own")
+    for executor, package in (("ray", "ray"), ("slurm", "submitit")):
+        if executor in words:
+            pytest.importorskip(package, reason=f"needs the extra {executor!r}")
     monkeypatch.chdir(ROOT)
     answer = bench("plan", *as_planned(verb, words, tmp_path / "classifier"))
     assert answer.returncode == 0, answer.stderr
