@@ -29,7 +29,9 @@ def check(
     baseline: Annotated[Path, typer.Option(help="Folder with the records to compare with.")],
     results: Results = Path("results/runs"),
     tasks: Annotated[str, typer.Option(help="Use only these tasks of the baseline, separated by commas.")] = "",
-    methods: Annotated[str, typer.Option(help="Use only these rows, separated by commas, and the teacher.")] = "",
+    methods: Annotated[
+        str, typer.Option(help="Compare only these rows, separated by commas. The teacher is always included.")
+    ] = "",
     seeds: Annotated[
         str,
         typer.Option(

@@ -27,14 +27,14 @@ Tasks = Annotated[
 ]
 SOURCES = (
     "Where the examples come from: hub; sample (generated sentences); a folder with "
-    "<task>/<split>-00000-of-00001.parquet; or auto, which takes the hub on a machine with an accelerator, else sample."
+    "<task>/<split>-00000-of-00001.parquet; or auto, which uses the hub on a machine with an accelerator, else sample."
 )
 Data = Annotated[str, typer.Option(help=SOURCES)]
 DataOfLengths = Annotated[str, typer.Option(help=f"Only for `--lengths task`. {SOURCES}")]
 Teacher = Annotated[
     str,
     typer.Option(
-        help="The teacher: a name on the hub; a folder; embedded (a small model from a package); or auto, which takes "
+        help="The teacher: a name on the hub; a folder; embedded (a small model from a package); or auto, which uses "
         "bert-base-uncased on a machine with an accelerator, else embedded."
     ),
 ]
@@ -99,7 +99,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--set",
                 metavar="NAME=NUMBER",
-                help="Change a number of the students' recipe: batch_size or max_length. Repeat the option for both. For one row, "
+                help="Change a number of the students' recipe: batch_size, max_length, or micro_batch (at most so many examples of a "
+                "batch at a time: less memory, the same batch). Repeat the option for several. For one row, "
                 "write the number into the row: tinybert:intermediate.epochs=50, with --recipe paper.",
             ),
         ],
@@ -137,8 +138,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="exact, or fast: on a CPU, the trainings of students take less time and differ in the last digits. "
-                "Such results have keys and row names of their own.",
+                help="exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the last digits differ. "
+                "Results with fast have keys and row names of their own.",
             ),
         ],
         "exact",

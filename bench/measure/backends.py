@@ -67,7 +67,9 @@ def _onnx(model: nn.Module, threads: int, in_8_bits: bool) -> Runner:
         import onnx  # noqa: F401
         import onnxruntime
     except ImportError:
-        raise InputError("the onnx backend needs two packages; type: pip install 'bert-bench[onnx]'") from None
+        raise InputError(
+            "the onnx backend needs two packages; type: pip install -c constraints.txt -e '.[onnx]'"
+        ) from None
     example = torch.ones(2, 8, dtype=torch.long)
     axes = {"ids": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}}
     options = onnxruntime.SessionOptions()

@@ -167,7 +167,7 @@ def _write(
     for number, (section, end) in enumerate(zip(sections, ends, strict=True)):
         part = replace(found[number], order=section.rows) if number in found else None
         tables = _tables(section, part, target.store) if part is not None else []
-        lines += [f"## {escape.markdown(section.name)}", ""]
+        lines += [f"## {escape.markdown(_heading(section.name))}", ""]
         if part is None or not tables:
             lines += ["Nothing measured.", ""]
             continue
@@ -186,6 +186,11 @@ def _write(
     remove_stale_files(own / TABLES, stems, target.latex)
     write_atomically(own / PAGE, ("\n".join(lines).rstrip() + "\n").encode())
     return own / PAGE
+
+
+def _heading(name: str) -> str:
+    """The name of a table as a heading: its first letter is a capital."""
+    return name[:1].upper() + name[1:]
 
 
 def _head(title: str, group: Group) -> list[str]:

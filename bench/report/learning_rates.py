@@ -80,7 +80,7 @@ def was_trained(record: Record) -> bool:
 def _rule() -> str:
     return (
         f"A student whose layers are copied from its teacher, or that begins with a pre-trained encoder of width {WIDE} or more, has "
-        f"the teacher's learning rate: {OF_NARROW} for teachers narrower than {WIDE}, {OF_WIDE} for wider ones. Every other student "
+        f"the teacher's learning rate: {OF_NARROW} for teachers narrower than {WIDE}, {OF_WIDE} from width {WIDE} on. Every other student "
         f"has {OF_STUDENTS}. A method, or the setting `pace=` of a row, can multiply the rate."
     )
 

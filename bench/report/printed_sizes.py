@@ -87,7 +87,7 @@ def printed_and_ours(named: Sequence[tuple[PrintedSize, Counted]]) -> Frame:
     names = ("Printed in", "Row here", "Quantity", "printed", "ours", "difference", "rule")
     columns = tuple(Column(name, name in words, EXACT if name == "ours" else TEXT) for name in names)
     note = (
-        "Papers count sizes by different rules. Column `rule` names the rule that gives the printed number to its last digit. "
+        "Papers count sizes by different rules. The column `rule` names the rule that gives the printed number to its last digit. "
         "`ours` counts the whole classifier (two labels) and 2 x MACs at length 128. "
         f"{sum(fits for _, fits in found)} of {len(found)} numbers fit a rule. No paper states its rule, so this is a guess."
     )

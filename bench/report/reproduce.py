@@ -96,7 +96,7 @@ def _computing_options(cell: Cell) -> tuple[str, ...]:
 def _numbers(record: Record, plain: Mapping[str, Any]) -> list[str]:
     """The numbers of a row's recipe that were set for it: those that its teacher's recipe has otherwise."""
     own = record.cell.recipe
-    return [word for name in NUMBERS if own[name] != plain[name] for word in ("--set", f"{name}={own[name]}")]
+    return [word for name in NUMBERS if own.get(name) != plain.get(name) for word in ("--set", f"{name}={own[name]}")]
 
 
 def _command(group: Group, asked: _Asked, rows: Sequence[str]) -> str:

@@ -72,13 +72,20 @@ def _start_line(group: Group) -> str:
     students = [r for r in group.records if r.train and r.cell.method != TEACHER]
     random = sorted({r.row for r in students if start_kind(r) == RANDOM})
     other = sorted({r.row for r in students if "general_start" not in r.artefacts} - set(random))
-    text = f"Students begin with general start {', '.join(own)}" if own else "No student begins with a general start"
-    text += ", except these." if own and (random or other) else "."
-    text += f" {', '.join(random)} begin{'s' if len(random) == 1 else ''} with random weights." if random else ""
-    if not other:
-        return text
-    begin = f"begin{'s' if len(other) == 1 else ''} with the teacher or another pre-training"
-    return f"{text} {', '.join(other)} {begin} (see the cost of training)."
+    text = (
+        f"Students begin with the general start {' or '.join(own)}" if own else "No student begins with a general start"
+    )
+    others = [
+        f"{listed(rows)} begin{'s' if len(rows) == 1 else ''} with {what}"
+        for rows, what in (
+            (random, "random weights"),
+            (other, "the teacher or another pre-training (see the cost of training)"),
+        )
+        if rows
+    ]
+    if own and others:
+        return f"{text}, with these exceptions: {'; '.join(others)}."
+    return " ".join(f"{sentence}." for sentence in (text, *others))
 
 
 def made_again(made: Sequence[str], group: Group) -> list[str]:

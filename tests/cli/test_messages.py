@@ -306,7 +306,7 @@ def test_an_error_names_the_deepest_line_of_the_method(do, place):
 def test_a_student_that_does_not_fit_in_memory_says_what_needs_less():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**50)
-    assert "fewer --jobs, with --set batch_size=16" in failure_of(caught.value, "kd").message
+    assert "fewer --jobs, with --set micro_batch=8 (batches" in failure_of(caught.value, "kd").message
     assert failure_of(ValueError("a shape"), "kd").message == "a shape"
 
 

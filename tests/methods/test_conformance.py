@@ -311,21 +311,21 @@ SPELLINGS = {
 def test_what_a_class_promises_to_be_spelled_is_spelled(monkeypatch, what):
     ablations, grid, expected = SPELLINGS[what]
     monkeypatch.setattr(LabelledWrongly, "terms", (*KD.terms, "more"))
-    assert not found_by(LabelledWrongly, "spellings parse")
+    assert not found_by(LabelledWrongly, "settings can be typed")
     monkeypatch.setattr(LabelledWrongly, "ablations", ablations)
     monkeypatch.setattr(LabelledWrongly, "search_space", grid)
-    assert expected in found_by(LabelledWrongly, "spellings parse")["spellings parse"]
+    assert expected in found_by(LabelledWrongly, "settings can be typed")["settings can be typed"]
 
 
 def test_dropping_a_term_of_weight_0_is_no_row_of_its_own(monkeypatch):
     lstm = methods.get("bilstm")  # the labels' loss has weight 0 there
     monkeypatch.setattr(lstm, "ablations", {"w/o labels": ":-hard"})
-    assert "makes the same row as the full row" in found_by(lstm, "spellings parse")["spellings parse"]
+    assert "makes the same row as the full row" in found_by(lstm, "settings can be typed")["settings can be typed"]
 
 
 def test_settings_for_tests_have_the_types_of_the_settings():
-    found = found_by(SmallOfAnotherType, "spellings parse")
-    assert found == {"spellings parse": "tiny_settings: layers=2.0 should be of type int"}
+    found = found_by(SmallOfAnotherType, "settings can be typed")
+    assert found == {"settings can be typed": "tiny_settings: layers=2.0 should be of type int"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,7 +340,7 @@ class SmallOfAnotherType(FineTune):
 
 @pytest.mark.parametrize("name", methods.TABLE)
 def test_every_shipped_spelling_parses(name):
-    assert not found_by(methods.get(name), "spellings parse")
+    assert not found_by(methods.get(name), "settings can be typed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -503,7 +503,7 @@ SOUND = {
     "contrastive, said": reads(contrastive, hidden=1, across_batch=True),
     "labels weighted by the batch, said": reads(balanced_by_the_batch, across_batch=True),
 }
-APART, UNPADDED = "sequences do not mix", "padding counts nothing"
+APART, UNPADDED = "sequences do not mix", "padding has no effect"
 
 
 @pytest.mark.parametrize("what", MIXING)
@@ -621,18 +621,18 @@ def test_no_loss_of_ours_mixes_and_each_would_be_found(name):
 
 PLANTED = {
     "contract": SharesDoNotSumToOne,
-    "spellings parse": MisspeltLabel,
+    "settings can be typed": MisspeltLabel,
     "forms": AlwaysTwoLabels,
     "loss falls": ClimbsInsteadOfDescending,
-    "terms live": TermLostInRounding,
+    "terms have an effect": TermLostInRounding,
     "needs": ReadsWhatOthersDeclared,
     "sequences do not mix": MIXING["pairs of tokens"],
-    "padding counts nothing": PADDED["padding divides"],
-    "aux stays": ShipsItsProjection,
+    "padding has no effect": PADDED["padding divides"],
+    "aux is not deployed": ShipsItsProjection,
     "seeded": SameStartForAllSeeds,
-    "goes on": CountsItsSteps,
+    "resumes": CountsItsSteps,
     "saves": LosesSomethingWhenSaved,
-    "ships what it trained": ShipsAnotherModel,
+    "deploys what it trained": ShipsAnotherModel,
     "alone or together": ChangesWhatOthersSee,
     "cost": ClaimsOtherCosts,
 }

@@ -130,7 +130,13 @@ def table(record: Record, found: dict[str, Any]) -> str:
     """Markdown: a row for each contestant, then the other figures."""
     peers = list(found["over"])
     batch, contestants = record["settings"]["batch"], record["contestants"]
-    head = ["contestant", "seconds a step", "examples/s", *(f"over {peer}" for peer in peers), "of the peak"]
+    head = [
+        "contestant",
+        "seconds a step",
+        "examples/s",
+        *(f"speed relative to {peer}" for peer in peers),
+        "share of the peak",
+    ]
     lines = [f"| {' | '.join(head)} |", "|---|" + "--:|" * (len(head) - 1)]
     for name, one in contestants.items():
         middle = found["seconds"][name]["median"]
@@ -190,7 +196,7 @@ def comparison(before: Record, after: Record) -> tuple[str, list[str]]:
     lies below the older one.
     """
     old, new = figures(before), figures(after)
-    lines = ["| contestant | seconds before | now | over a peer before | now |", "|---|--:|--:|--:|--:|"]
+    lines = ["| contestant | seconds before | now | speed relative to a peer before | now |", "|---|--:|--:|--:|--:|"]
     slower = []
     for name in (name for name in new["seconds"] if name in old["seconds"]):
         for peer in (peer for peer in new["over"] if name in old["over"].get(peer, {}) and name in new["over"][peer]):

@@ -369,9 +369,9 @@ show = "differences"
     (report,) = (tmp_path / "reports" / "runs").glob("a-small-paper/*/README.md")
     text = report.read_text()
     assert text.startswith("# A small paper")
-    assert "## scores" in text
-    assert "## weights" in text
-    assert "alpha=0.9" in text.split("## weights")[1]
+    assert "## Scores" in text
+    assert "## Weights" in text
+    assert "alpha=0.9" in text.split("## Weights")[1]
     assert "sst2" not in text
     again = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert again.stderr.count("nothing to do: every cell has its record") == 2

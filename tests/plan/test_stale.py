@@ -226,9 +226,9 @@ def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_ru
     files = {file: file.read_bytes() for file in root.rglob("*.json")}
     again = bench("run", *words, "--rerun-stale")
     assert "nothing to do" in again.stderr
-    assert again.stderr.count("3 of 3 records are older than the hash of the code") == 1
+    assert again.stderr.count("3 of 3 records were made before records had a hash of the code") == 1
     (report,) = (tmp_path / "reports").glob("*/*/README.md")
-    assert report.read_text().count("3 of 3 records are older than the hash of the code") == 1
+    assert report.read_text().count("3 of 3 records were made before records had a hash of the code") == 1
     assert {code for _, code in states(bench, words, tmp_path).values()} == {UNKNOWN}
     assert {file: file.read_bytes() for file in root.rglob("*.json")} == files, "no hash is written into an old record"
 

@@ -181,7 +181,7 @@ def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
     table = accuracy(group)
     cells = {line.label: (line.cells[0].text, line.cells[0].bold) for line in table.lines}
     assert cells == {"teacher": ("80.0", False), "kd": ("71.0 ± 1.0", True), "pkd": ("75.0 (n = 1)", False)}
-    assert "A score of fewer seeds shows" in table.notes[0]
+    assert "A score from fewer seeds is marked" in table.notes[0]
     assert "75.0  (fewer seeds)" in score_against_flops(ReportData(group)).decode()
 
 

@@ -116,7 +116,9 @@ def test_the_method_in_one_file(teacher_folder, monkeypatch):
     assert one.error is None
     assert set(one.log.terms["distil"]) == set(method.terms)
     wrong = [
-        check.found for check in check_method(module.Mine, ("contract", "spellings parse", "needs")) if check.found
+        check.found
+        for check in check_method(module.Mine, ("contract", "settings can be typed", "needs"))
+        if check.found
     ]
     assert not wrong
 

@@ -288,7 +288,7 @@ def _notes(scores: Scores) -> list[str]:
             f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}"
             + ("; with one seed there is no deviation, and the noise is not known" if seeds == [1] else "")
             + "). The best student of each column is in bold"
-            + (". A score of fewer seeds shows (n = …) and is never bold" if len(seeds) > 1 else "")
+            + (". A score from fewer seeds is marked (n = …) and is never bold" if len(seeds) > 1 else "")
             + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)"
             + (
                 ". For early-exit rows the FLOPs are the average over the sequences of the development set."
@@ -306,5 +306,5 @@ def _notes(scores: Scores) -> list[str]:
             f"rounds, with its 95 % interval ({group.speed_conditions}). A dash: not timed."
         )
     if group.baselines:
-        said.append(f"Row {MAJORITY}: the best score of a constant prediction.")
+        said.append(f"The row '{MAJORITY}' is the best score of a constant prediction.")
     return said

@@ -17,7 +17,7 @@ from bench.report.tables.registry import ENVIRONMENT, ReportData, table
 
 NUMBERS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("epochs", lambda recipe: f"{recipe['epochs']:g}"),
-    ("batch size", lambda recipe: str(recipe["batch_size"])),
+    ("batch size", lambda recipe: _batch_size(recipe)),
     ("longest input (tokens)", lambda recipe: str(recipe["max_length"])),
     ("schedule", lambda recipe: str(recipe.get("schedule", "–"))),
     ("warm-up (share of steps)", lambda recipe: f"{recipe['warmup']:g}" if "warmup" in recipe else "–"),
@@ -26,6 +26,11 @@ NUMBERS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("optimizer", lambda recipe: str(recipe.get("optimizer", ADAMW))),
 )
 """Title of a column -> its text, from a recipe as a record has it."""
+
+
+def _batch_size(recipe: Mapping[str, Any]) -> str:
+    parts = recipe.get("micro_batch", 0)
+    return str(recipe["batch_size"]) + (f" (in parts of at most {parts})" if parts else "")
 
 
 @table(ENVIRONMENT, place=85)

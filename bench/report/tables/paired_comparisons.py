@@ -26,7 +26,7 @@ from bench.report.comparison import (
 from bench.report.frame import EXACT, Cell, Frame, Line
 from bench.report.groups import Column, Group
 from bench.report.resampled import Resampled, finished
-from bench.report.tables.parts import DASH, counted, keys_of, line_of
+from bench.report.tables.parts import DASH, keys_of, line_of
 from bench.report.tables.registry import PAIRED, ReportData, table
 from bench.stats.multiple import holm
 from bench.stats.power import LEVEL, POWER
@@ -106,8 +106,9 @@ def _compared(
     if not found:
         return None
     means = _means(group.columns, other_of, found)
+    has_means = len(group.columns) > 1
     lines = [
-        _line(group, label, other, found, means.get(label))
+        _line(group, label, other, found, [means.get(label)] if has_means else [])
         for label, other in other_of.items()
         if any((label, column) in found for column in group.columns)
     ]
@@ -115,7 +116,7 @@ def _compared(
         frame.Column("System"),
         frame.Column("compared with"),
         *(frame.Column(c.title, csv=EXACT) for c in group.columns),
-        frame.Column(f"{MEAN_OF} {counted(len(group.columns), 'difference')}", csv=EXACT),
+        *([frame.Column(f"{MEAN_OF} {len(group.columns)} differences", csv=EXACT)] if has_means else []),
     )
     said = comparison_notes([one.line for one in found.values()])
     return Frame(
@@ -139,9 +140,10 @@ def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[Co
     }
 
 
-def _line(group: Group, label: str, other: str, found: Found, mean: _Compared | None) -> Line:
-    cells = [_cell(found.get((label, column))) for column in group.columns]
-    return line_of(group, label, [Cell(group.called(other), plain=other), *cells, _cell(mean)])
+def _line(group: Group, label: str, other: str, found: Found, mean: Sequence[_Compared | None]) -> Line:
+    """The differences of a row in each column, and their mean where the table has a column for it."""
+    cells = [_cell(one) for one in (*(found.get((label, column)) for column in group.columns), *mean)]
+    return line_of(group, label, [Cell(group.called(other), plain=other), *cells])
 
 
 def _cell(one: _Compared | None) -> Cell:
@@ -186,8 +188,9 @@ def _means(columns: Sequence[Column], labels: Iterable[str], found: Found) -> di
 def _least_detectable(columns: Sequence[Column], found: Found, means: Mapping[str, _Compared]) -> Line:
     """The smallest true difference that comparisons like those of a column, and like those of the means, would find."""
     cells = [_least([one.line for (_, where), one in found.items() if where == column]) for column in columns]
-    of_means = _least([one.line for one in means.values()]) if means else Cell("")
-    return Line("minimum detectable difference", (Cell(""), *cells, of_means), only="markdown")
+    if len(columns) > 1:
+        cells.append(_least([one.line for one in means.values()]) if means else Cell(""))
+    return Line("minimum detectable difference", (Cell(""), *cells), only="markdown")
 
 
 def _least(lines: Collection[Comparison]) -> Cell:
@@ -198,7 +201,7 @@ def _least(lines: Collection[Comparison]) -> Cell:
 TESTS = {
     "McNemar, mid-p": "McNemar's test (mid-p) for shares of right answers",
     "McNemar, exact": "McNemar's test (exact) for shares of right answers",
-    "permutation": "a permutation test for other metrics",
+    "permutation": "a permutation test",
 }
 """How a note names the tests of two rows with one seed each."""
 
@@ -206,6 +209,8 @@ TESTS = {
 def _note(found: Found, has_means: bool) -> str:
     tests = {one.line.test for one in found.values()}
     single = ", ".join(words for test, words in TESTS.items() if test in tests)
+    if "permutation" in tests and len(tests & TESTS.keys()) > 1:
+        single += " for other metrics"
     if single and tests - TESTS.keys():
         single += ", if both rows have one seed. Otherwise the bootstrap"
     means = " Means are tested with the bootstrap and adjusted separately." if has_means else ""

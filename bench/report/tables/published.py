@@ -83,7 +83,7 @@ def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | N
     note = (
         f"{comparable} of {len(lines)} pairs are comparable. A pair is a published result and one of ours, of the same method. "
         "Paper and records must agree in shape, start, pre-training, settings, teacher and data. "
-        f"The scores that a paper prints for its own teacher are paired with our row {TEACHER}. "
+        f"The scores that a paper prints for its own teacher are paired with our row '{TEACHER}'. "
         "Recipes and searches of hyper-parameters also differ; no column shows this."
     )
     return Frame("Published numbers and ours", columns, tuple(lines), (note,), file="published and ours", folded=True)

@@ -14,6 +14,7 @@ from bench.report.tables.parts import (
     cheaper,
     counted,
     left_out_of_means,
+    listed,
     missing,
     no_ratio,
     sound_teacher,
@@ -52,7 +53,7 @@ def reappearance(group: Group) -> Frame | None:
     ) + left_out_of_means(columns, sound)
     if other := [label for label in students if _learned_from_another(group, label, columns)]:
         note += (
-            f" {', '.join(map(group.called, other))} learned from another training of the same teacher. For "
+            f" {listed([group.called(row) for row in other])} learned from another training of the same teacher. For "
             f"{'this row' if len(other) == 1 else 'these rows'}, the table with intervals divides by the score of that training, "
             "where it is known."
         )
