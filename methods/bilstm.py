@@ -80,24 +80,18 @@ def _as_bytes(words: Sequence[str]) -> Tensor:
 
 
 class BiLstmConfig(PretrainedConfig):
+    """Sizes of the network, and how many bytes the text of its vocabulary has."""
+
     model_type = "bert_bench_bilstm"
 
-    def __init__(
-        self,
-        vocab_size: int = 2,
-        word_bytes: int = 0,
-        word_width: int = 300,
-        hidden_size: int = 150,
-        inner: int = 200,
-        pairs: bool = False,
-        dropout: float = 0.1,
-        max_position_embeddings: int = 128,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.vocab_size, self.word_bytes, self.word_width = vocab_size, word_bytes, word_width
-        self.hidden_size, self.inner, self.pairs, self.dropout = hidden_size, inner, pairs, dropout
-        self.max_position_embeddings = max_position_embeddings
+    vocab_size: int = 2
+    word_bytes: int = 0
+    word_width: int = 300
+    hidden_size: int = 150
+    inner: int = 200
+    pairs: bool = False
+    dropout: float = 0.1
+    max_position_embeddings: int = 128
 
 
 @opened_by_transformers

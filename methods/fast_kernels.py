@@ -21,7 +21,7 @@ from transformers.activations import GELUActivation
 from methods.batches import Batch
 from methods.families import Cost, cost, family_of
 from methods.models import PackedModel
-from methods.packed import Layout, forward
+from methods.packed import Chunk, LayerAttention, attention_by_chunk, forward
 from methods.taps import Out, Taps
 
 ATTENTION = "packed frozen"
@@ -81,35 +81,23 @@ def frozen_attention(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
-    scaling: float | None = None,
     *,
-    layout: Layout,
-    kept_scores: list[tuple[Tensor, ...]] | None = None,
-    kept_vectors: list[tuple[Tensor, Tensor, Tensor]] | None = None,
-    **_: object,
+    packed: LayerAttention,
+    **options: Any,
 ) -> tuple[Tensor, None]:
-    """:func:`methods.packed.packed_attention` of a frozen model, for one packed row of shape [1, H, T, D].
+    """:func:`methods.packed.packed_attention` of a frozen model, by ``scaled_dot_product_attention``.
 
     Kept scores are computed next to the attention and not for it: asking for them cannot change a result.
     """
-    if kept_vectors is not None:
-        q_TX, k_TX, v_TX = (x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
-        kept_vectors.append((q_TX, k_TX, v_TX))
-    scale = scaling or query.size(-1) ** -0.5
-    q_NHD, k_NHD, v_NHD = (x[0].transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
-    scores, mixed = [], []
-    for chunk in layout.chunks:
-        shape = (len(chunk.sequences), chunk.longest)
-        q_nHLD, k_nHLD, v_nHLD = (x[chunk.places].unflatten(0, shape).transpose(1, 2) for x in (q_NHD, k_NHD, v_NHD))
-        if kept_scores is not None:
-            scores.append(torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale)
+    scale = options.get("scaling") or query.size(-1) ** -0.5
+
+    def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
+        scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if packed.keeps_scores else None
         mask = None if chunk.full else chunk.keys_nL[:, None, None, :]
         mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, attn_mask=mask, scale=scale)
-        mixed.append(mixed_nHLD.transpose(1, 2).flatten(0, 1))
-    if kept_scores is not None:
-        kept_scores.append(tuple(scores))
-    mixed_NHD = mixed[0] if len(mixed) == 1 else torch.cat(mixed)
-    return mixed_NHD.index_select(0, layout.scatter_T)[None], None
+        return mixed_nHLD, scores_nHLL
+
+    return attention_by_chunk(query, key, value, packed, kernel)
 
 
 def with_fast_kernels(model: Any) -> nn.Module:

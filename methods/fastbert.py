@@ -35,7 +35,7 @@ from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, 
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import FAMILIES
 from methods.models import Cost, PackedModel
-from methods.packed import Layout, packed_attention, walk
+from methods.packed import LayerAttention, Layout, packed_attention, walk
 from methods.parts import opened_by_transformers, teacher_depth
 from methods.settings import Count
 from methods.taps import LOGITS, Tap, Taps, exits, hidden, layers_of
@@ -76,7 +76,7 @@ class Branch(nn.Module):
     def forward(self, states_TW: Tensor, layout: Layout) -> Tensor:
         """[T, W] packed states -> [B, C]."""
         q, k, v = self._heads(torch.tanh(self.narrow(states_TW)))
-        mixed_1THD, _ = packed_attention(self, q, k, v, None, dropout=self.dropout, layout=layout)
+        mixed_1THD, _ = packed_attention(self, q, k, v, None, packed=LayerAttention(layout), dropout=self.dropout)
         return self._answer(layout.first(mixed_1THD[0].flatten(1)))
 
     def padded(self, states_BLW: Tensor, mask_BL: Tensor | None) -> Tensor:
@@ -150,7 +150,7 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         inside = torch.arange(len(layout.lengths), device=x_TW.device)
         depth = len(self.branches) + 1
         for number, layer in enumerate(family.layers(self.bert), start=1):
-            out = layer(x_TW[None], layout=layout)
+            out = layer(x_TW[None], packed=LayerAttention(layout))
             x_TW = (out[0] if isinstance(out, tuple) else out)[0]
             if number == depth:
                 answer_BC = self.classifier(family.pool(self, layout.first(x_TW)))

@@ -174,45 +174,84 @@ POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {"cls": Layout.first, 
 """[T, W] states -> one [B, W] state of each sequence."""
 
 
+@dataclass
+class LayerAttention:
+    """What the attention of one layer has to know of its packed row, what it should keep for terms, and what it kept.
+
+    Attributes:
+        scores: before the softmax, scaled, unmasked, [n, H, L, L] of each of ``layout.chunks``.
+        vectors: queries, keys and values, [T, H * D] each.
+    """
+
+    layout: Layout
+    keeps_scores: bool = False
+    keeps_vectors: bool = False
+    scores: tuple[Tensor, ...] = ()
+    vectors: tuple[Tensor, ...] = ()
+
+
+ChunkKernel = Callable[[Tensor, Tensor, Tensor, Chunk], tuple[Tensor, Tensor | None]]
+"""Queries, keys and values of one chunk, [n, H, L, D] each -> the mixed values of that shape, and the chunk's scores where they
+are kept."""
+
+
+def attention_by_chunk(
+    query: Tensor, key: Tensor, value: Tensor, packed: LayerAttention, kernel: ChunkKernel
+) -> tuple[Tensor, None]:
+    """Attention of each sequence over itself, for one packed row of shape [1, H, T, D] -> [1, T, H, D].
+
+    Computed chunk by chunk, so that short sequences are not padded to the batch's longest. The second value is what
+    transformers calls the attention weights: none.
+    """
+    if packed.keeps_vectors:
+        packed.vectors = tuple(x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
+    layout = packed.layout
+    q_NHD, k_NHD, v_NHD = (x[0].transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
+    scores, mixed = [], []
+    for chunk in layout.chunks:
+        shape = (len(chunk.sequences), chunk.longest)
+        q_nHLD, k_nHLD, v_nHLD = (x[chunk.places].unflatten(0, shape).transpose(1, 2) for x in (q_NHD, k_NHD, v_NHD))
+        mixed_nHLD, kept_nHLL = kernel(q_nHLD, k_nHLD, v_nHLD, chunk)
+        mixed.append(mixed_nHLD.transpose(1, 2).flatten(0, 1))
+        if kept_nHLL is not None:
+            scores.append(kept_nHLL)
+    packed.scores = tuple(scores)
+    mixed_NHD = mixed[0] if len(mixed) == 1 else torch.cat(mixed)
+    return mixed_NHD.index_select(0, layout.scatter_T)[None], None
+
+
 def packed_attention(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
-    scaling: float | None = None,
-    dropout: float = 0.0,
     *,
-    layout: Layout,
-    kept_scores: list[tuple[Tensor, ...]] | None = None,
-    kept_vectors: list[tuple[Tensor, Tensor, Tensor]] | None = None,
-    **_: object,
+    packed: LayerAttention,
+    **options: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of each sequence over itself, for one packed row of shape [1, H, T, D].
+    """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations.
 
-    Computed chunk by chunk, so that short sequences are not padded to the batch's longest. ``kept_scores``
-    receives the scores before the softmax (scaled, unmasked, [n, H, L, L] for each of ``layout.chunks``),
-    ``kept_vectors`` queries, keys and values ([T, H * D] each). The arithmetic is the same whether or not they
-    are kept, so asking for them can never change a result.
+    The arithmetic is the same whether or not scores are kept, so asking for them can never change a result.
+
+    Args:
+        attention_mask: None; the layout says where sequences end.
+        options: ``scaling`` of the scores, 1 / sqrt(D) where there is none, and the probability of ``dropout``.
     """
-    if kept_vectors is not None:
-        q_TX, k_TX, v_TX = (x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
-        kept_vectors.append((q_TX, k_TX, v_TX))
-    scale = scaling or query.size(-1) ** -0.5
-    q_NHD, k_NHD, v_NHD = (x[0].transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
-    scores, mixed = [], []
-    for chunk in layout.chunks:
-        shape = (len(chunk.sequences), chunk.longest)
-        q_nHLD, k_nHLD, v_nHLD = (x[chunk.places].unflatten(0, shape).transpose(1, 2) for x in (q_NHD, k_NHD, v_NHD))
-        scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale
-        scores.append(scores_nHLL)
-        masked_nHLL = scores_nHLL.masked_fill(~chunk.keys_nL[:, None, None, :], float("-inf"))
+    scale = options.get("scaling") or query.size(-1) ** -0.5
+    dropout = options.get("dropout", 0.0)
+
+    def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
+        # in place where nothing else reads the numbers: a tensor of n * H * L * L less to write and to read
+        scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)).mul_(scale)
+        masked_nHLL = scores_nHLL
+        if not chunk.full:
+            fill = scores_nHLL.masked_fill if packed.keeps_scores else scores_nHLL.masked_fill_
+            masked_nHLL = fill(~chunk.keys_nL[:, None, None, :], float("-inf"))
         weights_nHLL = nn.functional.dropout(masked_nHLL.softmax(-1), p=dropout, training=module.training)
-        mixed.append(torch.matmul(weights_nHLL, v_nHLD).transpose(1, 2).flatten(0, 1))
-    if kept_scores is not None:
-        kept_scores.append(tuple(scores))
-    mixed_NHD = mixed[0] if len(mixed) == 1 else torch.cat(mixed)
-    return mixed_NHD.index_select(0, layout.scatter_T)[None], None
+        return torch.matmul(weights_nHLL, v_nHLD), scores_nHLL if packed.keeps_scores else None
+
+    return attention_by_chunk(query, key, value, packed, kernel)
 
 
 AttentionInterface.register("packed", packed_attention)
@@ -255,25 +294,19 @@ def walk(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Mo
     last = len(layers) if taps >= LOGITS else max(layers_of(taps), default=0)
     for number, layer in enumerate(layers[:last], start=1):
         scores, vectors = Tap("scores", number), Tap("vectors", number)
-        kept: list[tuple[Tensor, ...]] = []
-        triples: list[tuple[Tensor, Tensor, Tensor]] = []
-        x_1TW = layer(
-            x_TW[None],
-            layout=layout,
-            kept_scores=kept if scores in taps else None,
-            kept_vectors=triples if vectors in taps else None,
-        )
+        attention = LayerAttention(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
+        x_1TW = layer(x_TW[None], packed=attention)
         x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW)[0]
         if number in with_states:
             states[number] = x_TW
-        if (scores in taps and not kept) or (vectors in taps and not triples):
+        if (scores in taps and not attention.scores) or (vectors in taps and not attention.vectors):
             raise EmptyAttention(
                 f"attention scores came back empty: layer {number} did not run through the packed kernel"
             )
         if scores in taps:
-            read[scores] = kept[0]
+            read[scores] = attention.scores
         if vectors in taps:
-            read[vectors] = triples[0]
+            read[vectors] = attention.vectors
     if taps >= LOGITS:
         pooled_BW = family.pool(model, layout.first(x_TW))
         head = model.classifier

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, of_cell
+from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, Place, of_cell
 from bench.audit.names import is_plain, is_quantity
 from bench.audit.printed import ROOM, Printed, numbers_of
 from bench.audit.table import Row, Sheet
@@ -84,7 +84,7 @@ def _odd_one(sheet: Sheet, row: Row, column: str, size: int, whole: int) -> Find
     count = int((cell.value * size / whole).to_integral_value())
     nearest = Decimal(whole) * count / size
     why = f"no count of {size} examples gives it, and all others of the column are such shares; the nearest is {count} of {size}"
-    finding = of_cell(sheet, row, column, nearest, "test set", why, "a digit, or a score of other data")
+    finding = of_cell(Place(sheet, row, column), nearest, "test set", why, "a digit, or a score of other data")
     return Finding(**{**vars(finding), "basis": INFERENCE})
 
 

@@ -35,11 +35,21 @@ class Finding:
     changes: str
 
 
-def of_cell(sheet: Sheet, row: Row, column: str, right: Decimal, check: str, why: str, changes: str = "") -> Finding:
+@dataclass(frozen=True)
+class Place:
+    """A cell of a table that is audited."""
+
+    sheet: Sheet
+    row: Row
+    column: str
+
+
+def of_cell(place: Place, right: Decimal, check: str, why: str, changes: str = "") -> Finding:
     """The arithmetic finding that a cell should read ``right``, shown with the cell's own digits.
 
     ``changes`` is worked out where it is not given: whether the right value moves the row in its column.
     """
+    sheet, row, column = place.sheet, place.row, place.column
     cell = row.cells[column] if column in row.cells else row.sizes[column]
     rounded = right.quantize(cell.unit, ROUND_HALF_UP, ROOM)
     return Finding(

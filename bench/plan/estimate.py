@@ -125,7 +125,7 @@ class StudentCosts:
         labels = task.task.num_labels
         same = (type(row.method), row.spelling, labels, task.checkpoint.sha256)
         if same not in self._known:
-            self._known[same] = student_counts(row.method, task.checkpoint.config, labels)
+            self._known[same] = student_counts(row, task.checkpoint, labels)
         return self._known[same]
 
 

@@ -80,6 +80,9 @@ class Settings(TypedFile):
     tables: tuple[str, ...] = ()
     batch_size: int | None = Field(default=None, strict=True, ge=NUMBERS["batch_size"][0], le=NUMBERS["batch_size"][1])
     max_length: int | None = Field(default=None, strict=True, ge=NUMBERS["max_length"][0], le=NUMBERS["max_length"][1])
+    micro_batch: int | None = Field(
+        default=None, strict=True, ge=NUMBERS["micro_batch"][0], le=NUMBERS["micro_batch"][1]
+    )
     augment: Literal["none", "masked", "rules"] | None = None
     augment_times: int | None = Field(default=None, strict=True, ge=1)
     row: dict[str, bool | int | float | str] = Field(default_factory=dict)
@@ -241,7 +244,7 @@ class Part:
     methods: str
     tasks: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    """batch_size, max_length, augment and augment_times, where they are set"""
+    """the numbers of NUMBERS, augment and augment_times, where they are set"""
     labels: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     """spelling of a row -> what the table calls it, and its full row where it is an ablation"""
 

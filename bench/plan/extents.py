@@ -84,8 +84,18 @@ def lengths_of(task: TaskPlan) -> list[float]:
 
 
 def batch_extent(task: TaskPlan, fill: int = 0) -> Extent:
-    rows = training_rows(task)
-    return extent(lengths_of(task), min(task.recipe.batch_size, rows), task.recipe.max_length, fill)
+    """Of the batches that students are trained on."""
+    return _training_extent(task, task.recipe.batch_size, fill)
+
+
+def part_extent(task: TaskPlan, fill: int = 0) -> Extent:
+    """What of such a batch goes through the models at a time: a micro-batch, where they are asked for."""
+    recipe = task.recipe
+    return _training_extent(task, min(recipe.micro_batch or recipe.batch_size, recipe.batch_size), fill)
+
+
+def _training_extent(task: TaskPlan, examples: int, fill: int) -> Extent:
+    return extent(lengths_of(task), min(examples, training_rows(task)), task.recipe.max_length, fill)
 
 
 def training_rows(task: TaskPlan) -> int:

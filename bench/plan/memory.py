@@ -25,6 +25,7 @@ from bench.plan.extents import (
     data_bytes,
     extent,
     lengths_of,
+    part_extent,
     scored_batch,
     text_batch_extent,
     text_bytes,
@@ -160,24 +161,12 @@ def artefact_bytes(plan: Plan, entry: ArtefactPlan) -> int:
 
 # models on the meta device
 
-_STUDENTS: dict[tuple[str, int, str, bool], Student] = {}
-"""spelling, labels, teacher and whether it learns several tasks -> the student: many groups have the same rows"""
-
 
 def _student_of(row: MethodRow, task: TaskPlan, several: bool) -> Student:
-    """The student of one row as it is trained, without memory of its own; one head where it has several tasks."""
-    import torch
+    """The student of one row as it is trained; one head where it has several tasks."""
+    from bench.plan.untrained import meta_student
 
-    from methods.api import Setup
-    from methods.parts import blank_artefacts
-
-    config, labels = task.checkpoint.config, task.task.num_labels
-    same = (row.spelling, labels, task.checkpoint.sha256, several)
-    if same not in _STUDENTS:
-        with torch.random.fork_rng(devices=[]), torch.device("meta"):
-            blank = blank_artefacts(row.method.requires(config), config, labels, "x" if several else "")
-            _STUDENTS[same] = row.method.build(Setup(config, labels, ("x",), blank))
-    return _STUDENTS[same]
+    return meta_student(row, task.checkpoint, task.task.num_labels, several)
 
 
 def _row(planned: Planned) -> MethodRow:
@@ -307,22 +296,38 @@ def _step_bytes(
     stages = _taps(_row(planned).method.stages(setup_of([task], {})), planned.cell.dropped)
     asked = None if teacher is None else layers_of(teacher)
     return _gradient_bytes(student) + max(
-        _stage_bytes(student, asked, ours, asked_by_all if theirs else theirs, batch_extent(task, stage.padding))
+        _stage_bytes(
+            student,
+            asked,
+            ours,
+            asked_by_all if theirs else theirs,
+            part_extent(task, stage.padding),
+            batch_extent(task, stage.padding),
+        )
         for stage, ours, theirs in stages
     )
 
 
-def _stage_bytes(student: Student, teacher: Layers | None, ours: Taps, theirs: Taps, batch: Extent) -> int:
-    """Activations of one step: the teacher's answer stays while the student computes."""
+def _stage_bytes(
+    student: Student, teacher: Layers | None, ours: Taps, theirs: Taps, batch: Extent, whole: Extent | None = None
+) -> int:
+    """Activations of one step: the teacher's answer stays while the student computes.
+
+    Args:
+        batch: what goes through the models at a time.
+        whole: the batch of which that is a part: the teacher's answer to all of it is held; None where it is no part.
+    """
     own = layers_of(student.model)
     read = own.read(ours, batch)
     answer = passing = 0
     if teacher is not None and theirs:
-        answer = teacher.read(theirs, batch)
+        answer = teacher.read(theirs, whole or batch)
         passing = teacher.answered(batch) + teacher.held_for_pooling(theirs, batch)
         # a narrow student's states are compared in the teacher's width, also where the teacher's come pooled
         pooled = any(tap.kind == "pooled" for tap in theirs)
-        read = max(read, answer, replace(own, width=teacher.width).read(ours, batch) if pooled else 0)
+        read = max(
+            read, teacher.read(theirs, batch), replace(own, width=teacher.width).read(ours, batch) if pooled else 0
+        )
     step = own.trained(batch) + READ * read
     return answer + max(passing, step)
 

@@ -24,7 +24,7 @@ OUTPUT_FORMATS = {"fp32": "<f4", "fp16": "<f2"}
 """What --teacher-outputs takes -> numpy's name of such a number."""
 EXACT, FAST = "exact", "fast"
 KERNELS = (EXACT, FAST)
-NUMBERS = {"batch_size": (1, 4096), "max_length": (8, 4096)}
+NUMBERS = {"batch_size": (1, 4096), "max_length": (8, 4096), "micro_batch": (1, 4096)}
 """Numbers of the students' recipe that a request may set -> the least and the most. A teacher keeps the recipe's."""
 DIGITS = 9
 """Of a whole number that somebody types, at most."""

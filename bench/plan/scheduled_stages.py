@@ -13,6 +13,8 @@ from methods.api import Stage, Taps, Term
 
 MAIN = "main"
 """The player that moves the student itself."""
+PREPARATION, COUNTED = "preparation", "counted"
+"""The two series of a training: extra steps that come first, and the epochs that every method has."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,20 @@ def _check_optimizers(stages: Sequence[Stage], recipe: Recipe) -> None:
             raise CellError(f"the stage {stage.name}: {refused}")
 
 
+def _check_micro_batches(kept: Sequence[tuple[Stage, dict[str, Term]]], recipe: Recipe) -> None:
+    """A batch in parts gives the gradient of the whole one only where each sequence adds its own share of it."""
+    if not recipe.micro_batch:
+        return
+    for stage, terms in kept:
+        if across := ", ".join(name for name, term in terms.items() if term.across_batch):
+            raise CellError(
+                f"micro_batch={recipe.micro_batch}: the term {across} compares the sequences of a whole batch; "
+                f"train this row without micro-batches, or drop the term (:-{across.split(', ')[0]})"
+            )
+        if stage.masking is not None:
+            raise CellError(f"micro_batch={recipe.micro_batch}: the stage {stage.name} hides tokens of whole batches")
+
+
 def schedule_stages(
     stages: Sequence[Stage], dropped: Sequence[str], recipe: Recipe, *examples: int
 ) -> tuple[list[ScheduledStage], list[ScheduledStage]]:
@@ -67,7 +83,8 @@ def schedule_stages(
 
     Raises:
         CellError: a dropped term is in no stage, nothing is left that trains the student, student and teacher cannot have
-            a term, the papers' recipes are asked for and a counted stage names none, or there is no such optimiser.
+            a term, the papers' recipes are asked for and a counted stage names none, there is no such optimiser, or a term
+            needs whole batches where micro-batches are asked for.
     """
     _check_dropped(stages, dropped)
     _check_optimizers(stages, recipe)
@@ -77,6 +94,7 @@ def schedule_stages(
     for name, term in ((name, term) for _, terms in kept for name, term in terms.items()):
         if term.unsupported:
             raise CellError(f"the term {name}: {term.unsupported}, or drop it (:-{name})")
+    _check_micro_batches(kept, recipe)
     counted = [(stage, terms) for stage, terms in kept if not stage.extra_steps]
     if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
         raise CellError("every term that trains the student was dropped; keep at least one")

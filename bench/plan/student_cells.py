@@ -15,7 +15,7 @@ from bench.plan.teacher_outputs import row_taps
 from bench.record.cell import Cell, Partner, Selection
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
-from bench.record.task_facts import BEST_EPOCH, best_of, with_kernels, with_outputs
+from bench.record.task_facts import BEST_EPOCH, best_of, with_kernels, with_micro_batches, with_outputs
 
 if TYPE_CHECKING:
     from methods.artefacts import Artefact
@@ -55,7 +55,9 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""
     kernels = FAST if request.kernels == FAST else ""
-    chosen = (BEST_EPOCH if CHECKPOINTS[request.checkpoint] else "") + with_outputs(outputs) + with_kernels(kernels)
+    recipe = recipes[0].as_dict()
+    chosen = BEST_EPOCH if CHECKPOINTS[request.checkpoint] else ""
+    chosen += with_outputs(outputs) + with_kernels(kernels) + with_micro_batches(recipe)
     partners = [
         Partner(
             task=task.task.name,
@@ -78,7 +80,7 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
             teacher=task.teacher,
             tokenizer=task.tokenizer,
             artefacts=artefacts,
-            recipe=recipes[0].as_dict(),
+            recipe=recipe,
             seed=seed,
             numeric=task.numeric,
             together=tuple(partners) if several else (),

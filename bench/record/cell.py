@@ -146,7 +146,7 @@ class Cell(Frozen):
     together: tuple[Partner, ...] = ()
     """all tasks of a student that learns several; ``tasks`` is then the one that was scored"""
     selection: Selection | None = None
-    """how the shipped epoch was chosen; None for the last"""
+    """how the scored epoch was chosen; None for the last"""
     search: Search | None = None
     """how the settings were chosen, where they were searched for; part of the record's key, not of the training's"""
     teacher_outputs: str = ""

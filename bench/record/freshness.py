@@ -191,7 +191,9 @@ def unknown_line(records: Iterable[Record], freshness: Freshness, short: bool = 
     count = sum(freshness.of(record) == UNKNOWN for record in done)
     if not count:
         return ""
-    older = f"{count} of {len(done)} records {'is' if count == 1 else 'are'} older than the hash of the code"
+    older = (
+        f"{count} of {len(done)} records {'was' if count == 1 else 'were'} made before records had a hash of the code"
+    )
     return older if short else f"{older}. Nobody checked that today's code gives the same results."
 
 

@@ -49,6 +49,9 @@ class Recipe:
     stage_optimizers: tuple[tuple[str, str], ...] = field(default=(), metadata=LATER)
     """Stages whose paper names another optimiser than the recipe, and its name. A stage's other numbers follow from the
     method's version; this one joined later, so keys and reports have it by itself."""
+    micro_batch: int = field(default=0, metadata=LATER)
+    """At most so many examples of a batch go through the models at a time; their gradients are added before the step. 0: the
+    whole batch. A mean over tokens becomes the mean of the parts' means, weighted by their numbers of examples."""
 
     def __post_init__(self) -> None:  # a record's JSON has lists
         object.__setattr__(self, "betas", tuple(self.betas))
@@ -95,6 +98,6 @@ def without_epochs(paper: Mapping[str, Any]) -> dict[str, Any]:
 WIDE = 512
 """Width of an encoder from which on large steps destroy what it has learned."""
 TEACHER_LEARNING_RATES = {True: 1.5e-4, False: 3e-5}
-"""Of teachers narrower than WIDE (True) and wider: small encoders need larger steps."""
+"""Of teachers below width WIDE (True) and of the others: small encoders need larger steps."""
 START = Recipe(name="general start", epochs=1.0, batch_size=32, learning_rate=1e-3, max_length=128)
 """Of general stages on unlabelled text: general starts and methods' own."""

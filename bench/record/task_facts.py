@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -143,9 +143,15 @@ def with_kernels(kernels: str) -> str:
     return f" ({kernels} kernels)" if kernels else ""
 
 
+def with_micro_batches(recipe: Mapping[str, Any]) -> str:
+    """Ends the label of a row whose batches were trained in parts; "" for whole batches."""
+    return f" (micro-batches of {recipe['micro_batch']})" if recipe.get("micro_batch") else ""
+
+
 def row_as_typed(cell: Cell, label: str = "") -> str:
     """How a row was typed: its label, or another one of the same cells, without what its cell's choices added to it."""
-    plain = (label or cell.label).removesuffix(with_kernels(cell.kernels))
+    plain = (label or cell.label).removesuffix(with_micro_batches(cell.recipe))
+    plain = plain.removesuffix(with_kernels(cell.kernels))
     plain = plain.removesuffix(with_outputs(cell.teacher_outputs))
     if cell.selection is not None:
         plain = plain.removesuffix(BEST_EPOCH)

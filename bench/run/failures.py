@@ -18,7 +18,10 @@ from methods.api import MethodError
 
 OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|cannot allocate memory", re.IGNORECASE)
 """What torch says on CUDA, and on a CPU: there it is a plain RuntimeError."""
-LESS_MEMORY = "less memory is needed with fewer --jobs, with --set batch_size=16, or with --precision bf16"
+LESS_MEMORY = (
+    "less memory is needed with fewer --jobs, with --set micro_batch=8 (batches of the same size, in parts), with "
+    "--set batch_size=16, or with --precision bf16"
+)
 
 
 def method_line(error: BaseException, method: str) -> str:

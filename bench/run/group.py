@@ -208,10 +208,11 @@ class Group:
         names = "+".join(one_task.name for one_task in self.task_data)
         kernels: AbstractContextManager[object] = FastLinear() if self.is_fast else nullcontext()
         with first.progress.task(f"{names}: {', '.join(t.label for t in trainers)}, seed {seed}") as update, kernels:
+            recipe = first.task.recipe
             train_tasks(
                 taught_tasks,
                 trainers,
-                LoopOptions(seed, first.numerics, first.task.recipe.batch_size, on_step=update, states=training_states),
+                LoopOptions(seed, first.numerics, recipe.batch_size, update, training_states, recipe.micro_batch),
             )
 
     def _score(self, cells: Sequence[Planned], trainer: StudentTrainer, made: Made) -> None:

@@ -7,6 +7,7 @@ what it answers.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,15 +21,13 @@ from bench.data.encoding import Encoded, mixed_batches
 from bench.data.masking import mask_tokens
 from bench.data.padding import pad_batch
 from bench.errors import CellError
-from bench.plan.scheduled_stages import ScheduledStage
+from bench.plan.scheduled_stages import COUNTED, PREPARATION, ScheduledStage
 from bench.train.numerics import Numerics, RandomState, Stopwatch
-from bench.train.student_trainer import StudentTrainer
+from bench.train.student_trainer import MicroBatch, StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods.api import Batch, Masking, Out, Taps
 from methods.packed import forward
 
-PREPARATION, COUNTED = "preparation", "counted"
-"""The two series of a training: extra steps that come first, and the epochs that every method has."""
 SETTLE_EVERY = 16
 """Steps after which the seconds of an accelerator's work are fetched: a look after each would make it wait."""
 OnStep = Callable[[int, int], Any]
@@ -57,6 +56,8 @@ class LoopOptions:
     take it, so only theirs can say how long the rest will take"""
     states: TrainingStates | None = None
     """where the state is kept, for the case that this training breaks off"""
+    micro_batch: int = 0
+    """at most so many examples of a batch go through the models at a time; 0: all"""
 
 
 @dataclass(frozen=True)
@@ -126,16 +127,26 @@ def _train_step(
     if not moving:
         return
     seed, numerics = options.seed, options.numerics
-    batch = task.data.batch(step.rows, numerics.device, step.task)
+    batches = [task.data.batch(rows, numerics.device, step.task) for rows in _cut(step.rows, options.micro_batch)]
     for view in dict.fromkeys(_view(stage) for _, stage, _ in moving):
         masking, padding, dropout = view
-        seen = batch if masking is None else mask_tokens(batch, task.data, masking, seed, step.number)
-        seen = pad_batch(seen, task.data, padding) if padding else seen
         noise = RandomState(_seed_of(seed, step), numerics.device) if dropout else None
         sharing = [one for one in moving if _view(one[1]) == view]
-        answer = _teacher_pass(sharing, seen, task.teacher, numerics, noise, stopwatch)
+        parts = []
+        for batch in batches:
+            seen = batch if masking is None else mask_tokens(batch, task.data, masking, seed, step.number)
+            seen = pad_batch(seen, task.data, padding) if padding else seen
+            answer = _teacher_pass(sharing, seen, task.teacher, numerics, noise, stopwatch)
+            parts.append(MicroBatch(seen, answer, len(batch.example_ids) / len(step.rows)))
         for trainer, stage, number in sharing:
-            _student_step(trainer, stage, number, seen, answer, stopwatch)
+            _student_step(trainer, stage, number, parts, stopwatch)
+
+
+def _cut(rows: Sequence[int], most: int) -> list[Sequence[int]]:
+    """The rows of a batch in parts of at most so many, as equal as can be; one part where ``most`` is 0."""
+    count = math.ceil(len(rows) / most) if most else 1
+    ends = [number * len(rows) // count for number in range(count + 1)]
+    return [rows[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def _end_epochs(moving: Sequence[StudentTrainer], step: int, per_epoch: int) -> None:
@@ -195,19 +206,20 @@ def _share_time(seconds: float, taught: Sequence[StudentTrainer]) -> None:
 
 
 def _student_step(
-    trainer: StudentTrainer, stage: ScheduledStage, number: int, batch: Batch, answer: Out, stopwatch: Stopwatch
+    trainer: StudentTrainer, stage: ScheduledStage, number: int, parts: Sequence[MicroBatch], stopwatch: Stopwatch
 ) -> None:
     """One step of one student; what it raises is that student's error alone."""
     with stopwatch.timing(trainer.log.add_seconds):
         try:
-            trainer.step(stage, number, batch, answer)
+            trainer.step(stage, number, parts)
         except Exception as error:
             trainer.error = error
     log = trainer.log
     log.steps += 1
-    log.examples += len(batch.example_ids)
-    log.tokens += batch.layout.total
-    log.squared_lengths += _squared_lengths(batch)
+    for part in parts:
+        log.examples += len(part.batch.example_ids)
+        log.tokens += part.batch.layout.total
+        log.squared_lengths += _squared_lengths(part.batch)
 
 
 def _squared_lengths(batch: Batch) -> int:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bench.errors import CellError
 from bench.optimizers import built
-from bench.plan.scheduled_stages import MAIN, ScheduledStage
+from bench.plan.scheduled_stages import COUNTED, MAIN, PREPARATION, ScheduledStage
 from bench.record.recipe import Recipe
 from bench.train.numerics import Numerics, RandomState
 from methods.api import Batch, Out, Student
@@ -28,6 +28,16 @@ GRADIENT_WITHIN = 10
 CURVE_POINTS = 64
 SHARE_POINTS = 4
 """Steps of a stage, evenly spread from its first, at which every term's gradient is measured."""
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """A part of a batch that goes through the models at once, with what the teacher answers to it."""
+
+    batch: Batch
+    teacher: Out
+    share: float = 1.0
+    """of the batch's examples"""
 
 
 @dataclass
@@ -79,7 +89,7 @@ class StudentTrainer:
         numerics: Numerics,
     ) -> None:
         self.label, self.student, self.random, self.numerics = label, student, random, numerics
-        self.schedule = {"preparation": preparation, "counted": counted}
+        self.schedule = {PREPARATION: preparation, COUNTED: counted}
         self.log = TrainLog()
         self.error: Exception | None = None
         self.best_epoch: BestEpoch | None = None
@@ -88,7 +98,7 @@ class StudentTrainer:
         student.aux.to(numerics.device)
         self._current: ScheduledStage | None = None
         self._step_of_stage = 0
-        self._optimisers: dict[str, torch.optim.Optimizer] = {}
+        self._optimizers: dict[str, torch.optim.Optimizer] = {}
         self._moving: dict[str, list[nn.Parameter]] = {}
         self._without_gradient: set[str] = set()
         self._pending: list[Tensor] = []
@@ -123,7 +133,7 @@ class StudentTrainer:
         players = {term.player for term in scheduled.terms.values()}
         order = [player for player in self.student.players if player in players] + [MAIN] * (MAIN in players)
         rates = scheduled.stage.parameter_lr_scale or (lambda name: 1.0)
-        self._optimisers = {player: optimiser(self._named(player), scheduled.recipe, rates) for player in order}
+        self._optimizers = {player: optimizer_of(self._named(player), scheduled.recipe, rates) for player in order}
         held = {id(p) for player in order for name, p in self._named(player) if rates(name) == 0}
         self._moving = {player: [p for p in self.parameters(player) if id(p) not in held] for player in order}
 
@@ -135,9 +145,9 @@ class StudentTrainer:
             self.error = error
         tensors = {f"weights.{name}": value for name, value in self._modules().state_dict().items()}
         tensors |= {f"random.{name}": value for name, value in self.random.state().items()}
-        for player, optimiser_ in self._optimisers.items():
-            for number, values in optimiser_.state_dict()["state"].items():
-                tensors |= {f"optimiser.{player}.{number}.{name}": value for name, value in values.items()}
+        for player, optimizer in self._optimizers.items():
+            for number, values in optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer.{player}.{number}.{name}": value for name, value in values.items()}
         scores: list[float] = []
         if self.best_epoch is not None:
             best, scores = self.best_epoch.state()
@@ -158,13 +168,13 @@ class StudentTrainer:
         if state["stage"] is not None:
             series, number = state["stage"]
             self._begin_stage(self.schedule[series][number])
-        for player, optimiser_ in self._optimisers.items():
+        for player, optimizer in self._optimizers.items():
             values: dict[int, dict[str, Tensor]] = {}
-            for name, value in with_prefix(f"optimiser.{player}.", tensors).items():
+            for name, value in with_prefix(f"optimizer.{player}.", tensors).items():
                 of_parameter, _, what = name.partition(".")
                 values.setdefault(int(of_parameter), {})[what] = value
-            groups = optimiser_.state_dict()["param_groups"]
-            optimiser_.load_state_dict({"state": values, "param_groups": groups})
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": values, "param_groups": groups})
         self._modules().load_state_dict(with_prefix("weights.", tensors))
         self.random.restore(with_prefix("random.", tensors))
         if self.best_epoch is not None:
@@ -187,7 +197,7 @@ class StudentTrainer:
         if self._without_gradient:
             raise self._no_gradient()
         self.log.terms[self._current.stage.name] = {name: thinned(values) for name, values in self._curves.items()}
-        self._optimisers = {}
+        self._optimizers = {}
         self._current = None
 
     def finish(self) -> None:
@@ -204,8 +214,8 @@ class StudentTrainer:
             f"it adds nothing. Drop it (:-{names.split(', ')[0]}) or mend what it reads"
         )
 
-    def step(self, scheduled: ScheduledStage, step: int, batch: Batch, teacher: Out) -> None:
-        """One step of every player of this stage on one batch."""
+    def step(self, scheduled: ScheduledStage, step: int, parts: Sequence[MicroBatch]) -> None:
+        """One step of every player of this stage on one batch, which comes whole or in parts."""
         if scheduled is not self._current:
             self._begin_stage(scheduled)
         self._step_of_stage = step
@@ -215,52 +225,78 @@ class StudentTrainer:
         if scheduled.stage.on_step_begin is not None:
             scheduled.stage.on_step_begin(self.student.model, progress)
         with self.random.current():
-            main_moves = MAIN in self._optimisers
-            with torch.set_grad_enabled(main_moves), self.numerics.autocast():
-                ours = forward(self.student.model, batch, scheduled.student)
-            values: dict[str, Tensor] = {}
-            for player, optimiser_ in self._optimisers.items():
-                seen = ours if player == MAIN else ours.detached()
-                own, weighted = self._weighted_terms(player, scheduled, progress, batch, seen, teacher)
-                values |= own
-                self._update(player, optimiser_, scheduled, progress, weighted)
+            values = self._whole_batch(scheduled, progress, parts[0]) if len(parts) == 1 else {}
+            for player in self._optimizers if len(parts) > 1 else ():
+                values |= self._in_parts(player, scheduled, progress, parts)
         self._pending.append(torch.stack([values[name] for name in scheduled.terms]))
         if len(self._pending) >= CHECK_EVERY:
             self._check_losses()
 
-    def _update(
-        self,
-        player: str,
-        optimiser_: torch.optim.Optimizer,
-        scheduled: ScheduledStage,
-        progress: float,
-        weighted: Mapping[str, Tensor],
-    ) -> None:
-        """Move one player's parameters by the gradient of its weighted terms."""
-        parameters = self._moving[player]
-        self._check_gradients(scheduled, weighted, parameters)
+    def _whole_batch(self, scheduled: ScheduledStage, progress: float, whole: MicroBatch) -> dict[str, Tensor]:
+        """All players move, one after the other, by one forward pass of the student. Returns the terms' values."""
+        ours = self._forward(scheduled, whole.batch, MAIN in self._optimizers)
+        values: dict[str, Tensor] = {}
+        for player in self._optimizers:
+            own, weighted = self._weighted_terms(player, scheduled, progress, ours, whole)
+            values |= own
+            self._check_gradients(scheduled, weighted, self._moving[player])
+            if self._add_gradients(player, weighted):
+                self._move(player, scheduled, progress)
+        return values
+
+    def _in_parts(
+        self, player: str, scheduled: ScheduledStage, progress: float, parts: Sequence[MicroBatch]
+    ) -> dict[str, Tensor]:
+        """One player moves by the gradients of all parts together. Returns its terms' values, weighted means over the parts.
+
+        Each player has its own forward passes: a pass with its history can be kept for one part alone.
+        """
+        total: dict[str, Tensor] = {}
+        moves = False
+        for number, part in enumerate(parts):
+            ours = self._forward(scheduled, part.batch, player == MAIN)
+            own, weighted = self._weighted_terms(player, scheduled, progress, ours, part)
+            if number == 0:  # the guards look at one part: all have the same terms
+                self._check_gradients(scheduled, weighted, self._moving[player])
+            total = {name: total.get(name, 0.0) + part.share * value for name, value in own.items()}
+            moves |= self._add_gradients(player, {name: part.share * value for name, value in weighted.items()})
+        if moves:
+            self._move(player, scheduled, progress)
+        return total
+
+    def _forward(self, scheduled: ScheduledStage, batch: Batch, keeps_history: bool) -> Out:
+        with torch.set_grad_enabled(keeps_history), self.numerics.autocast():
+            return forward(self.student.model, batch, scheduled.student)
+
+    def _add_gradients(self, player: str, weighted: Mapping[str, Tensor]) -> bool:
+        """Add the gradient of these terms to those of a player's parameters; False where they go through none of them."""
         reached = [value for value in weighted.values() if value.requires_grad]
-        if not reached:
-            return  # this pass went through nothing that this player may move
-        torch.stack(reached).sum().backward(inputs=parameters)
-        nn.utils.clip_grad_norm_(parameters, scheduled.recipe.clip)
+        if reached:
+            torch.stack(reached).sum().backward(inputs=self._moving[player])
+        return bool(reached)
+
+    def _move(self, player: str, scheduled: ScheduledStage, progress: float) -> None:
+        """Move one player's parameters by the gradients that they have."""
+        optimizer = self._optimizers[player]
+        nn.utils.clip_grad_norm_(self._moving[player], scheduled.recipe.clip)
         rate = scheduled.recipe.learning_rate * scheduled.recipe.factor(self._step_of_stage, scheduled.steps)
         if scheduled.stage.lr_scale is not None:
             rate *= scheduled.stage.lr_scale(progress)
-        for group in optimiser_.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = rate * group["factor"]
-        optimiser_.step()
-        optimiser_.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
     def _weighted_terms(
-        self, player: str, scheduled: ScheduledStage, progress: float, batch: Batch, seen: Out, teacher: Out
+        self, player: str, scheduled: ScheduledStage, progress: float, ours: Out, part: MicroBatch
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """The terms of one player: their values without their history, and the weighted ones with it."""
+        seen = ours if player == MAIN else ours.detached()
         values, weighted = {}, {}
         with self.numerics.autocast():
             for name, term in scheduled.terms.items():
                 if term.player == player:
-                    value = term.fn(batch, seen, teacher, self.student.aux)
+                    value = term.fn(part.batch, seen, part.teacher, self.student.aux)
                     values[name] = value.detach().float()
                     weight = term.weight(progress) if callable(term.weight) else term.weight
                     weighted[name] = weight * value
@@ -325,7 +361,7 @@ def is_not_decayed(name: str) -> bool:
     return "bias" in own.split("_") or "layernorm" in name.replace("_", "").lower()
 
 
-def optimiser(
+def optimizer_of(
     named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe, rates: Callable[[str], float] = lambda name: 1.0
 ) -> torch.optim.Optimizer:
     """The recipe's, without decay on biases and LayerNorm, as BERT is tuned; parameters of rate 0 are not in it."""

@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bench.cache import cache_root
+from bench.plan.scheduled_stages import COUNTED, PREPARATION
 from bench.record.code_hash import code_of
 from bench.record.keys import digest
 from bench.train.student_trainer import StudentTrainer
@@ -87,7 +88,7 @@ class StudentState:
             OSError: it cannot be written; the old one is still there.
         """
         tensors, student = trainer.state()
-        body = {"code": self.code, "done": {"preparation": done.preparation, "counted": done.counted}}
+        body = {"code": self.code, "done": {PREPARATION: done.preparation, COUNTED: done.counted}}
         self.file.parent.mkdir(parents=True, exist_ok=True)
         new = self.file.with_suffix(f".{os.getpid()}")
         try:
@@ -95,6 +96,15 @@ class StudentState:
             os.replace(new, self.file)
         finally:
             new.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often states are written."""
+
+    every: float | None = None
+    """seconds between two writings, :data:`EVERY_SECONDS` by default; 0 for one after each step"""
+    clock: Callable[[], float] = time.monotonic
 
 
 class TrainingStates:
@@ -107,8 +117,7 @@ class TrainingStates:
         self,
         trainings: Sequence[Any],
         say: Callable[[str], Any] = lambda text: None,
-        every: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        pace: Pace | None = None,
         folder: Path | None = None,
         code: Sequence[str] = (),
         is_stopping: Callable[[], bool] = lambda: False,
@@ -117,7 +126,7 @@ class TrainingStates:
         Args:
             trainings: of each student, what tells its training from all others; anything that JSON can hold.
             say: told that a training goes on where another stopped.
-            every: seconds between two writings, :data:`EVERY_SECONDS` by default; 0 for one after each step.
+            pace: how often they are written.
             folder: where the files lie; a folder of the cache by default.
             code: of each student, the hash of what computes its training, the same for all if there is one; "" for code
                 that cannot be read, whose state is not kept.
@@ -127,9 +136,9 @@ class TrainingStates:
         codes = list(code) * len(trainings) if len(code) == 1 else list(code) or [" "] * len(trainings)
         self.students = [self._state(*one) for one in zip(trainings, codes, strict=True)]
         self._readable = "" not in codes
-        self._say, self._clock, self._is_stopping = say, clock, is_stopping
-        self._every = EVERY_SECONDS if every is None else every
-        self._kept = clock()
+        self._say, self._is_stopping, self._pace = say, is_stopping, pace or Pace()
+        self._every = EVERY_SECONDS if self._pace.every is None else self._pace.every
+        self._kept = self._pace.clock()
         self._preparation = 0
 
     def _state(self, identity: Any, code: str) -> StudentState:
@@ -139,7 +148,8 @@ class TrainingStates:
 
     def of(self, numbers: Sequence[int]) -> TrainingStates:
         """The states of some of the students alone."""
-        some = TrainingStates([], self._say, self._every, self._clock, self._folder, is_stopping=self._is_stopping)
+        pace = Pace(self._every, self._pace.clock)
+        some = TrainingStates([], self._say, pace, self._folder, is_stopping=self._is_stopping)
         some.students, some._readable = [self.students[number] for number in numbers], self._readable
         return some
 
@@ -153,7 +163,7 @@ class TrainingStates:
             How many of the steps are done; 0 where no earlier training left a state.
         """
         self._forget()
-        self._preparation = max((t.steps("preparation") for t in trainers), default=0)
+        self._preparation = max((t.steps(PREPARATION) for t in trainers), default=0)
         for name in dict.fromkeys(
             t.label for t, s in zip(trainers, self.students, strict=False) if s.left_by_other_code
         ):
@@ -170,12 +180,12 @@ class TrainingStates:
 
     def _done(self, trainer: StudentTrainer, number: int) -> StepsDone:
         """How far a student is after so many steps of the loop, which begins with the longest preparation of all."""
-        return StepsDone(min(number, trainer.steps("preparation")), max(0, number - self._preparation))
+        return StepsDone(min(number, trainer.steps(PREPARATION)), max(0, number - self._preparation))
 
     @property
     def is_due(self) -> bool:
         """Whether the last writing is long enough ago for another, or somebody wants the training to end."""
-        return self._is_stopping() or (self._readable and self._clock() - self._kept >= self._every)
+        return self._is_stopping() or (self._readable and self._pace.clock() - self._kept >= self._every)
 
     def save(self, trainers: Sequence[StudentTrainer], number: int) -> None:
         """Write the states after so many steps, if the last time is some minutes ago.
@@ -185,13 +195,13 @@ class TrainingStates:
         """
         if not self.is_due:
             return
-        begun = self._clock()
+        begun = self._pace.clock()
         try:
             for trainer, state in zip(trainers, self.students, strict=True) if self._readable else ():
                 state.write(trainer, self._done(trainer, number))
         except (OSError, SafetensorError) as error:  # a full disk must not end a training that could go on
             self._say(f"  its state could not be kept ({error}); if it breaks off it begins anew")
-        self._kept = self._clock()
+        self._kept = self._pace.clock()
         if self._every:
             self._every = max(self._every, WORTH * (self._kept - begun))
         if self._is_stopping():
@@ -243,15 +253,15 @@ def group_by_progress(trainers: Sequence[StudentTrainer], states: TrainingStates
     for number, (trainer, state) in enumerate(zip(trainers, states.students, strict=True)):
         done = state.done()
         if done.counted:
-            groups.setdefault(("counted", done.counted), []).append(number)
-        elif done.preparation < trainer.steps("preparation"):
-            groups.setdefault(("preparation", done.preparation), []).append(number)
+            groups.setdefault((COUNTED, done.counted), []).append(number)
+        elif done.preparation < trainer.steps(PREPARATION):
+            groups.setdefault((PREPARATION, done.preparation), []).append(number)
         else:
             waiting.append(number)
     apart: list[int] = []
     for number in waiting:
-        own = trainers[number].steps("preparation")
-        fits = (key for key in groups if key[0] == "preparation" and key[1] >= own)
+        own = trainers[number].steps(PREPARATION)
+        fits = (key for key in groups if key[0] == PREPARATION and key[1] >= own)
         joined = next(fits, None)
         (apart if joined is None else groups[joined]).append(number)
     found = [*groups.values(), *([apart] if apart else [])]

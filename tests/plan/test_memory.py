@@ -49,6 +49,12 @@ def with_recipe(task, **numbers):
     return replace(task, recipe=replace(task.recipe, **numbers), teacher_recipe=replace(task.teacher_recipe, **numbers))
 
 
+def test_micro_batches_state_less_memory_of_a_students_step(planned):
+    plan = planned(f"kd,tinybert:{tiny.SHAPE}")
+    whole = [stated(plan, with_recipe(plan.tasks[0], batch_size=32, micro_batch=part)) for part in (0, 32, 8, 2)]
+    assert whole[0] == whole[1] > whole[2] > whole[3]
+
+
 @given(LENGTHS, st.integers(1, 64), st.integers(0, MOST))
 def test_a_batch_grows_with_its_sequences_and_what_they_are_filled_to(lengths, count, fill):
     plain, more = extent(lengths, count, MOST), extent(lengths, count + 1, MOST)

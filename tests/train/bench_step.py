@@ -12,7 +12,7 @@ import torch
 import methods
 from bench.conformance.tiny_bench import Bench
 from bench.data.padding import pad_batch
-from bench.train.student_trainer import SHARE_POINTS
+from bench.train.student_trainer import SHARE_POINTS, MicroBatch
 from methods.api import Out
 from methods.packed import forward
 
@@ -42,7 +42,7 @@ def test_a_step(name, benchmark, one_thread):
         if stage.teacher:
             with torch.no_grad():
                 answer = forward(bench.teacher, batch, stage.teacher)
-        trainer.step(stage, number, batch, answer)
+        trainer.step(stage, number, [MicroBatch(batch, answer)])
 
     step(0)  # the optimiser has its moments from now on
     measured = {part * stage.steps // SHARE_POINTS for part in range(SHARE_POINTS)}

@@ -23,7 +23,7 @@ from bench.plan.spelling import parse_one
 from bench.plan.teacher_outputs import FILE, readable_taps
 from bench.record.recipe import Recipe
 from bench.train.numerics import Numerics, RandomState
-from bench.train.student_trainer import StudentTrainer
+from bench.train.student_trainer import MicroBatch, StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, Wanted, write_outputs
 from methods.api import Setup
 from methods.packed import forward
@@ -89,7 +89,7 @@ def measured(name, folder):
             begun = time.perf_counter()
             with torch.no_grad():
                 answer = forward(model, batch, stage.teacher)
-            trainer.step(stage, number, batch, answer)
+            trainer.step(stage, number, [MicroBatch(batch, answer)])
             seconds[id(model)].append(time.perf_counter() - begun)
     passed, read = seconds[id(teacher)], seconds[id(kept)]
     return [one / other for one, other in zip(passed, read, strict=True)], read, passed, (folder / FILE).stat().st_size

@@ -14,8 +14,8 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
 from bench.train.numerics import Numerics, RandomState
-from bench.train.student_trainer import StudentTrainer
-from bench.train.training_state import EVERY_SECONDS, WORTH, TrainingStates
+from bench.train.student_trainer import MicroBatch, StudentTrainer
+from bench.train.training_state import EVERY_SECONDS, WORTH, Pace, TrainingStates
 from methods.api import Out, Setup
 
 ROWS = {
@@ -39,10 +39,9 @@ def test_saving_takes_less_than_two_percent_of_the_time(name, tmp_path, benchmar
     stages = schedule_stages(row.method.stages(setup), (), Recipe(batch_size=8), len(data))
     trainer = StudentTrainer(row.spelling, student, random, *stages, Numerics())
     batch = data.batch(next(iter(batches_of_epoch(len(data), 8, 0, 0))))
-    trainer.step(
-        trainer.schedule["counted"][0], 0, batch, Out(batch.layout)
-    )  # the optimiser has its moments from now on
-    states = TrainingStates([name], folder=tmp_path, code=["code"], every=0.0)
+    part = MicroBatch(batch, Out(batch.layout))
+    trainer.step(trainer.schedule["counted"][0], 0, [part])  # the optimizer has its moments from now on
+    states = TrainingStates([name], folder=tmp_path, code=["code"], pace=Pace(0.0))
     benchmark.pedantic(states.save, ([trainer], 1), rounds=5, warmup_rounds=1)
     seconds = benchmark.stats.stats.median
     share = seconds / max(EVERY_SECONDS, WORTH * seconds)

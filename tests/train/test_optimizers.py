@@ -41,7 +41,7 @@ from bench.train import student_trainer as of_loop
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import Numerics
 from bench.train.student_trainer import optimiser
-from bench.train.training_state import TrainingStates
+from bench.train.training_state import Pace, TrainingStates
 from methods.api import Setup, Stage
 from methods.terms import hard
 
@@ -191,7 +191,7 @@ def test_a_training_that_breaks_off_ends_as_in_one_go(teacher_folder, tmp_path, 
                 raise KeyboardInterrupt
 
         training_states = (
-            TrainingStates([name], said.append, folder=tmp_path, every=0.0, code=["c"]) if kill_at != 0 else None
+            TrainingStates([name], said.append, pace=Pace(0.0), folder=tmp_path, code=["c"]) if kill_at != 0 else None
         )
         train_task(
             [one], data, teacher, LoopOptions(0, Numerics(), RECIPE.batch_size, on_step=on_step, states=training_states)
