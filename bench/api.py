@@ -1,4 +1,6 @@
-"""The verbs of the command line as functions; each imports what it needs when it is called.
+"""Six functions for use from Python: plan, run, pretrain, report, check_method and profile.
+
+Each imports what it needs when it is called.
 
 from bench import api
 outcome = api.run(api.Request(methods="kd,microbert", tasks="rte", data="sample", teacher="embedded"))
@@ -16,7 +18,7 @@ from bench.record.schema import Record, Sizes
 from bench.record.store import Store
 
 if TYPE_CHECKING:
-    from bench.conformance.checks import Check
+    from bench.conformance.check_method import Check
     from bench.plan.build import Plan
     from bench.progress import Progress
     from bench.run import Outcome
@@ -68,7 +70,7 @@ def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:
         KeyError: no such method or check.
         InputError: the class is not written for today's contract.
     """
-    from bench.conformance.checks import check_method as carry_out
+    from bench.conformance.check_method import check_method as carry_out
     from bench.plan.plugins import method_class
     from bench.progress import quiet
 

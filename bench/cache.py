@@ -84,7 +84,7 @@ _CHECKED: set[Path] = set()
 """Files of the cache whose content this process has compared with its hash, or has written: none is read twice for that."""
 
 
-def damage(slot: Slot, file: str) -> str:
+def damage_reason(slot: Slot, file: str) -> str:
     """Why what the cache has of a thing cannot be used; "" where it can, or where there is nothing."""
     path = slot.folder.resolve() / file
     if not slot.is_made:
@@ -122,7 +122,7 @@ def keep(
     final = slot.folder
     final.parent.mkdir(parents=True, exist_ok=True)
     with lock_of(final.with_suffix(".lock")):
-        if found := damage(slot, file):
+        if found := damage_reason(slot, file):
             say(f"  {slot.title}, in the cache, is damaged and made again: {found}")
         if found or not slot.is_made:
             _remove(final)

@@ -104,7 +104,7 @@ def reference(name: str) -> str:
     return next((point.value for point in entry_points(group=GROUP) if point.name == name), "")
 
 
-def lacking(name: str, settings: Mapping[str, Any]) -> str:
+def shortcoming(name: str, settings: Mapping[str, Any]) -> str:
     """What a table says behind the name of a row with these settings: ``second step only``; "" for most rows.
 
     Args:

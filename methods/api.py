@@ -92,7 +92,7 @@ class Stage:
                 f"the stage {self.name}: a paper's recipe cannot change {', '.join(unknown)}; it can: {', '.join(sorted(PAPER_OVERRIDES))}"
             )
         if self.padding and self.masking is not None:
-            raise MethodError(f"the stage {self.name} hides tokens and fills sequences: its positions would not fit")
+            raise MethodError(f"the stage {self.name} masks tokens and fills sequences: its positions would not fit")
 
 
 @dataclass
@@ -201,7 +201,7 @@ class Method(Settings, ABC):
         return {"": student.model}
 
 
-def lacking(method: type[Method]) -> list[str]:
+def missing_members(method: type[Method]) -> list[str]:
     """What a class has to state or define and does not."""
     stated = ("name", "version", "terms", "needs_teacher")
     return [name for name in stated if not hasattr(method, name)] + sorted(method.__abstractmethods__)

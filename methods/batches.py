@@ -1,4 +1,4 @@
-"""What a term is given besides the two models' answers: a mini-batch, and how its tokens may be hidden."""
+"""What a term is given besides the two models' answers: a mini-batch, and how its tokens may be masked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Batch:
     """Position of this batch's task in Setup.tasks"""
     texts: Sequence[tuple[str, str | None]] = ()
     masked_positions: Tensor | None = None
-    """[K] int64: places in the packed row whose token a stage's ``masking`` has hidden"""
+    """[K] int64: places in the packed row whose token a stage's ``masking`` has masked"""
     masked_ids: Tensor | None = None
     """[K] int64: the tokens that stood there"""
 
@@ -37,7 +37,7 @@ class Batch:
 class Masking:
     """Hide some tokens of every batch: of the chosen ones 80 % become [MASK], 10 % another token, 10 % stay.
 
-    Devlin et al. 2019, section 3.1; drawn anew at every visit. Student and teacher read the same hidden text.
+    Devlin et al. 2019, section 3.1; drawn anew at every visit. Student and teacher read the same masked text.
     """
 
     share: float = 0.15

@@ -236,7 +236,7 @@ class BiLSTM(Method):
     def build(self, setup: Setup) -> Student:
         made = setup.artefacts[Vocabulary.name]
         words = made["words"]
-        config = BiLstmConfig(
+        config = BiLstmConfig(  # type: ignore[call-arg]  # transformers takes num_labels, and declares it nowhere
             vocab_size=2 + bytes(words.tolist()).count(b"\n") + 1,
             word_bytes=words.numel(),
             word_width=self.word_width,

@@ -5,7 +5,7 @@ layers 1, 3, 5, 8, 10, 12, as the authors' script does), no token-type embedding
 T = 2 with the factor T^2, the cosine of the last hidden states, and a hard loss.
 ``pretraining=masked`` is its first step, on unlabelled text with the un-tuned teacher: soft labels over the vocabulary
 for every real token (``vocabulary_loss=masked``: for the hidden ones, an option of the code), cross-entropy of the
-hidden tokens, cosine of the last states, with the weights 5, 2 and 1 of the authors' command, rare tokens hidden more
+masked tokens, cosine of the last states, with the weights 5, 2 and 1 of the authors' command, rare tokens masked more
 often (count ** -0.7), the output matrix tied. The teacher's masked-language head is its checkpoint's; where there is
 none it is trained first on the same text with the encoder fixed, and the record says so. The student's output bias
 begins as the teacher's, as the authors' script copies it. Fine-tuning after it is plain, as in the paper's table 1:
@@ -33,8 +33,8 @@ from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, 
 from methods.artefacts import Artefact, PretrainingStage, TeacherWeights
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens, with_head
-from methods.parts import Depth, encoder_layers, evenly_spread, teacher_depth
-from methods.settings import Positive, later
+from methods.parts import Depth, evenly_spread, load_checked, select_layers, teacher_depth
+from methods.settings import Positive, added_setting
 from methods.taps import hidden
 from methods.terms import hard, softened
 
@@ -50,7 +50,7 @@ RENAMED = {
 }
 """Modules of a BERT layer -> of a DistilBERT layer."""
 
-OF_THE_COMMAND: Mapping[str, Any] = {
+AUTHORS_PRETRAINING: Mapping[str, Any] = {
     "learning_rate": 5e-4,
     "betas": (0.9, 0.98),
     "eps": 1e-6,
@@ -110,7 +110,7 @@ class TripleLoss(PretrainingStage):
             "cos": last_states(last, top, 1.0),
         }
         terms.pop(self.without, None)
-        return (Stage("triple loss", terms, masking=self.masking, paper=OF_THE_COMMAND),)
+        return (Stage("triple loss", terms, masking=self.masking, paper=AUTHORS_PRETRAINING),)
 
     def training_cost(self, student: Student) -> Cost:
         config: Any = student.model.config
@@ -155,14 +155,12 @@ def distilbert(setup: Setup, depth: int) -> DistilBertForSequenceClassification:
 def spread_layers(setup: Setup, depth: int) -> dict[str, Tensor]:
     """Evenly spread layers of the un-tuned teacher under DistilBERT's names."""
     taken = evenly_spread(depth, setup.teacher.num_hidden_layers)
-    return renamed(encoder_layers(setup.artefacts["teacher_weights"], taken))
+    return renamed(select_layers(setup.artefacts["teacher_weights"], taken))
 
 
 def fill(model: DistilBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
     """Everything but the head."""
-    missing, unexpected = model.load_state_dict(dict(weights), strict=False)
-    if unexpected or not {name.split(".")[0] for name in missing} <= {"pre_classifier", "classifier"}:
-        raise MethodError(f"the teacher's layers do not fit: missing {missing}, unexpected {unexpected}")
+    load_checked(model, weights, "what was taken of the teacher", new=("pre_classifier.", "classifier."))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +184,11 @@ class DistilBERT(Method):
     soft_weight: float = 0.5
     cosine_weight: float = 0.1
     hard_weight: float = 0.5
-    pretraining: Literal["none", "masked"] = later("none")
+    pretraining: Literal["none", "masked"] = added_setting("none")
     """``masked``: the paper's first step, on the general start's text."""
-    vocabulary_loss: Literal["all", "masked"] = later("all")
+    vocabulary_loss: Literal["all", "masked"] = added_setting("all")
     """Tokens whose soft labels over the vocabulary that step compares."""
-    pretraining_without: Literal["none", "vocabulary", "masked", "cos"] = later("none")
+    pretraining_without: Literal["none", "vocabulary", "masked", "cos"] = added_setting("none")
     """A term that the first step leaves out (table 4)."""
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from transformers.activations import GELUActivation
 from methods.batches import Batch
 from methods.families import Cost, cost, family_of
 from methods.models import PackedModel
-from methods.packed import Chunk, LayerAttention, attention_by_chunk, forward
+from methods.packed import AttentionTrace, Chunk, attention_by_chunk, forward
 from methods.taps import Out, Taps
 
 ATTENTION = "packed frozen"
@@ -82,7 +82,7 @@ def frozen_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    packed: LayerAttention,
+    trace: AttentionTrace,
     **options: Any,
 ) -> tuple[Tensor, None]:
     """:func:`methods.packed.packed_attention` of a frozen model, by ``scaled_dot_product_attention``.
@@ -92,12 +92,12 @@ def frozen_attention(
     scale = options.get("scaling") or query.size(-1) ** -0.5
 
     def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
-        scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if packed.keeps_scores else None
+        scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if trace.keeps_scores else None
         mask = None if chunk.full else chunk.keys_nL[:, None, None, :]
         mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, attn_mask=mask, scale=scale)
         return mixed_nHLD, scores_nHLL
 
-    return attention_by_chunk(query, key, value, packed, kernel)
+    return attention_by_chunk(query, key, value, trace, kernel)
 
 
 def with_fast_kernels(model: Any) -> nn.Module:
@@ -110,20 +110,20 @@ def with_fast_kernels(model: Any) -> nn.Module:
     # a deep copy copies what it has not seen yet: so it has seen the tensors
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     fast = copy.deepcopy(model, shared)
-    for layer in encoder_layers(fast):
+    for layer in encoder_modules(fast):
         for module in list(layer.modules()):
             _replace_parts(module)
     return fast
 
 
-def encoder_layers(model: Any) -> Sequence[nn.Module]:
+def encoder_modules(model: Any) -> Sequence[nn.Module]:
     """Of a classifier, in their order."""
     return family_of(model).layers(model.base_model)
 
 
 def reordered_bytes(model: Any) -> int:
     """What :func:`with_fast_kernels` adds to a model: each linear layer of its encoder a second time."""
-    parts = (part for layer in encoder_layers(model) for part in layer.modules())
+    parts = (part for layer in encoder_modules(model) for part in layer.modules())
     return sum(part.weight.nbytes for part in parts if isinstance(part, nn.Linear))
 
 
@@ -135,7 +135,7 @@ def _replace_parts(module: Any) -> None:
         if isinstance(child, nn.Linear):
             setattr(module, name, ReorderedLinear(child))
     if "config" in vars(module):
-        module.config = copy.copy(module.config)  # the model's own says "packed", which its walk looks at
+        module.config = copy.copy(module.config)  # the model's own says "packed", which its run_layers looks at
         module.config._attn_implementation = ATTENTION
 
 

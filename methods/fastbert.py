@@ -35,8 +35,8 @@ from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, 
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import FAMILIES
 from methods.models import Cost, PackedModel
-from methods.packed import LayerAttention, Layout, packed_attention, walk
-from methods.parts import opened_by_transformers, teacher_depth
+from methods.packed import AttentionTrace, Layout, packed_attention, run_layers
+from methods.parts import load_checked, opened_by_transformers, teacher_depth
 from methods.settings import Count
 from methods.taps import LOGITS, Tap, Taps, exits, hidden, layers_of
 
@@ -76,7 +76,7 @@ class Branch(nn.Module):
     def forward(self, states_TW: Tensor, layout: Layout) -> Tensor:
         """[T, W] packed states -> [B, C]."""
         q, k, v = self._heads(torch.tanh(self.narrow(states_TW)))
-        mixed_1THD, _ = packed_attention(self, q, k, v, None, packed=LayerAttention(layout), dropout=self.dropout)
+        mixed_1THD, _ = packed_attention(self, q, k, v, None, trace=AttentionTrace(layout), dropout=self.dropout)
         return self._answer(layout.first(mixed_1THD[0].flatten(1)))
 
     def padded(self, states_BLW: Tensor, mask_BL: Tensor | None) -> Tensor:
@@ -135,7 +135,7 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
             return Out(batch.layout, {Tap("logits"): self._leaving(batch)})
         leaving = sorted(layers_of(taps, "exits"))  # in order: a branch may draw its dropout
         plain = taps - exits(*leaving)
-        out = walk(self, batch, plain | hidden(*leaving))
+        out = run_layers(self, batch, plain | hidden(*leaving))
         answers = {
             Tap("exits", number): self.branches[number - 1](out.hidden(number).detach(), batch.layout)
             for number in leaving
@@ -150,7 +150,7 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         inside = torch.arange(len(layout.lengths), device=x_TW.device)
         depth = len(self.branches) + 1
         for number, layer in enumerate(family.layers(self.bert), start=1):
-            out = layer(x_TW[None], packed=LayerAttention(layout))
+            out = layer(x_TW[None], trace=AttentionTrace(layout))
             x_TW = (out[0] if isinstance(out, tuple) else out)[0]
             if number == depth:
                 answer_BC = self.classifier(family.pool(self, layout.first(x_TW)))
@@ -260,9 +260,7 @@ class FastBERT(Method):
         config.num_labels = setup.num_labels
         model = FastBertForSequenceClassification(config)
         model.set_attn_implementation("packed")
-        missing, unexpected = model.load_state_dict(dict(setup.artefacts["tuned_teacher"]), strict=False)
-        if unexpected or not all(name.startswith("branches.") for name in missing):
-            raise MethodError(f"the teacher's weights do not fit: missing {missing}, unexpected {unexpected}")
+        load_checked(model, setup.artefacts["tuned_teacher"], "the teacher", new=("branches.",))
         for name, parameter in model.named_parameters():
             parameter.requires_grad = name.startswith("branches.")
         model.dropout_while_training = self.dropout

@@ -4,7 +4,7 @@ On the task there is no teacher. By default the encoder begins with the shared g
 states of the un-tuned teacher on text: so the row shows what the start alone gives, and it is not the field's row
 without any distillation. ``start=random`` is the same shape from random weights, without any teacher. BERT_TINY of Jiao
 et al. 2020, table 1, is pre-trained as BERT is, without a teacher, and then tuned:
-``pd:finetune=true:start=masked:-soft``, where the pre-training is on hidden tokens alone, without next sentences.
+``pd:finetune=true:start=masked:-soft``, where the pre-training is on masked tokens alone, without next sentences.
 """
 
 from __future__ import annotations

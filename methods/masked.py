@@ -1,4 +1,4 @@
-"""Masked-language modelling that methods share: the head, the teacher's head, and pre-training on hidden tokens alone."""
+"""Masked-language modelling that methods share: the head, the teacher's head, and pre-training on masked tokens alone."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class MaskedLanguageHead(nn.Module):
         return self.LayerNorm(nn.functional.gelu(self.dense(states_KW))) @ words_VW.T + self.bias
 
 
-class NothingToRun(PackedModel):
-    """Stands for a student's model where only its aux learns."""
+class NoStudentModel(PackedModel):
+    """In the place of a student's model where only its aux learns."""
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         return Out(batch.layout)
@@ -60,7 +60,7 @@ class NothingToRun(PackedModel):
 
 
 def masked_tokens(head: str, layer: int, weight: float = 1.0, of_teacher: bool = False) -> Term:
-    """Cross-entropy of the hidden tokens, mean over them: ``aux[head]`` on the states after ``layer``."""
+    """Cross-entropy of the masked tokens, mean over them: ``aux[head]`` on the states after ``layer``."""
 
     def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
         states_TW = (teacher if of_teacher else student).hidden(layer)
@@ -99,7 +99,7 @@ class TeacherHead(PretrainingStage):
 
     def build(self, setup: Setup) -> Student:
         words = setup.artefacts[TeacherWeights(tuned=False).name][WORDS]
-        return Student(NothingToRun(), nn.ModuleDict({"head": MaskedLanguageHead(words)}))
+        return Student(NoStudentModel(), nn.ModuleDict({"head": MaskedLanguageHead(words)}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         last = setup.teacher.num_hidden_layers
@@ -119,7 +119,7 @@ class TeacherHead(PretrainingStage):
 
 @dataclass(frozen=True)
 class MaskedPretraining(PretrainingStage):
-    """A BERT of this shape pre-trained on hidden tokens alone, from random weights; no teacher (Turc et al. 2019, section 3)."""
+    """A BERT of this shape pre-trained on masked tokens alone, from random weights; no teacher (Turc et al. 2019, section 3)."""
 
     shape: Shape
 

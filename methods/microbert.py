@@ -31,8 +31,8 @@ from transformers import BertForSequenceClassification
 from methods import losses
 from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Taps, TaskHead, Term
 from methods.packed import Layout
-from methods.parts import OwnShape, averaged_layers, nearest_layers, unequal_heads
-from methods.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, later
+from methods.parts import OwnShape, averaged_layers, nearest_layers, why_heads_differ
+from methods.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, added_setting
 from methods.taps import LOGITS, Source
 from methods.terms import (
     HIDDEN,
@@ -252,7 +252,7 @@ class MicroBERT(OwnShape):
     expert_dropout: Annotated[float, Limit(lambda share: 0 <= share < 1, "be at least 0 and below 1")] = 0.1
     schedule: Literal["joint", "tinybert"] = "joint"
     """``tinybert``: features first, for two thirds of the examples, then predictions."""
-    tasks: Literal["each", "together"] = later("each")
+    tasks: Literal["each", "together"] = added_setting("each")
     """``each``: one student a task. ``together``: one for all tasks of the run, its router really choosing by task."""
 
     def __post_init__(self) -> None:
@@ -308,7 +308,7 @@ class MicroBERT(OwnShape):
             "embd": layerwise(fal.kind, {0: 0}, fal, self.embd_weight),
         }
         if self.attention:
-            unequal = unequal_heads(self.heads, setup.teacher)
+            unequal = why_heads_differ(self.heads, setup.teacher)
             alignment["attn"] = layerwise(SCORES, nearest, with_layout(losses.scores_mse_realmean), unsupported=unequal)
         last = self.layers
         adversary = Adversary(self.discriminator_input, self.gan, setup.labels_of_tasks, last, sources[last])

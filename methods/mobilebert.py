@@ -4,11 +4,11 @@ The paper's: thin bottleneck blocks, 24 x 512 outside and 128 inside, two stacke
 embeddings of 128, no LayerNorm, relu. With an inverted-bottleneck teacher of the same outer width and depth
 (IB-BERT): feature-map transfer and attention transfer, layer by layer, weighted as in the authors' code.
 MobileBERT itself is ``feedforward_networks=4:key_query=shared``.
-``pretraining`` is the paper's: an IB-BERT is pre-trained on the text with hidden tokens, then taught layer by layer to
+``pretraining`` is the paper's: an IB-BERT is pre-trained on the text with masked tokens, then taught layer by layer to
 the student, whose embeddings and masked-language head begin as the IB-BERT's: in one phase with the pre-training
 distillation (``auxiliary``, AKT), in a phase of its own before it (``joint``, JKT) or in one phase a layer
 (``progressive``, PKT: the current layer at three times the rate, earlier ones at 0.3, everything else held; 240 of 740
-thousand steps). Distillation over the vocabulary: half the hidden tokens, half the IB-BERT's answers, no next
+thousand steps). Distillation over the vocabulary: half the masked tokens, half the IB-BERT's answers, no next
 sentences. The code's mean and variance terms, which compare with the wrong tensors there, are left out.
 Schedule on text: the rate rises over the first 10 % of each phase and falls to 0 at its end, from 1e-3, the rate of
 every general stage; AdamW with fresh moments for each phase; as many steps as the text gives. With ``--recipe paper``
@@ -44,7 +44,8 @@ from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, 
 from methods.artefacts import Artefact, PretrainingStage
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, masked_tokens, with_head
-from methods.settings import Count, Fraction, Positive, later
+from methods.parts import load_checked
+from methods.settings import Count, Fraction, Positive, added_setting
 from methods.taps import hidden
 from methods.terms import HIDDEN, SCORES, hard, layerwise, plain, softened, with_layout
 
@@ -84,11 +85,11 @@ class MobileBERT(Method):
     fmt_weight: float = 100.0
     att_weight: float = 1.0
     """Both over the mean of all layers, as in the authors' code; in a layer's own phase over that layer alone."""
-    key_query: Literal["own", "shared"] = later("own")
+    key_query: Literal["own", "shared"] = added_setting("own")
     """``own``: all of queries, keys and values from each layer's bottleneck (tiny); ``shared``: values from the wide states."""
-    pretraining: Literal["none", "auxiliary", "joint", "progressive"] = later("none")
+    pretraining: Literal["none", "auxiliary", "joint", "progressive"] = added_setting("none")
     """On text, from an IB-BERT that is itself pre-trained on it."""
-    inverted: int = later(1024)
+    inverted: int = added_setting(1024)
     """Inner width of that IB-BERT; its feed-forward networks are four times as wide."""
 
     def __post_init__(self) -> None:
@@ -200,14 +201,12 @@ def classifier(setup: Setup, **shape: Any) -> MobileBertForSequenceClassificatio
 
 def fill(model: MobileBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
     """Everything but the classification layer."""
-    missing, unexpected = model.load_state_dict(dict(weights), strict=False)
-    if unexpected or any(not name.startswith("classifier.") for name in missing):
-        raise MethodError(f"the pre-trained weights do not fit: missing {missing}, unexpected {unexpected}")
+    load_checked(model, weights, "the pre-trained encoder", new=("classifier.",))
 
 
 @dataclass(frozen=True)
 class InvertedBottleneck(PretrainingStage):
-    """IB-BERT: as wide outside as the student, wider inside, with LayerNorm and gelu; pre-trained on hidden tokens."""
+    """IB-BERT: as wide outside as the student, wider inside, with LayerNorm and gelu; pre-trained on masked tokens."""
 
     student: MobileBERT
 
@@ -258,18 +257,18 @@ def with_vocabulary(model: Any) -> Cost:
 
 PRETRAINING = {"learning_rate": 1.5e-3, "warmup": 0.02, "optimizer": "lamb"}
 """The authors' command: 10,000 steps of warm-up, of 500,000."""
-JOINTLY = {**PRETRAINING, "warmup": 0.04}
+JOINT_RECIPE = {**PRETRAINING, "warmup": 0.04}
 """Of 240,000."""
-ONE_LAYER = {**PRETRAINING, "warmup": 0.1}
+ONE_LAYER_RECIPE = {**PRETRAINING, "warmup": 0.1}
 """In the code each layer's rate rises over the first tenth of its phase."""
 
 
-SHAPE = (
+PRETRAINING_SETTINGS = (
     *("layers", "hidden", "bottleneck", "heads", "ffn", "feedforward_networks", "embedding", "key_query", "inverted"),
     *("fmt_weight", "att_weight"),
 )
 """Settings of the student that its general stage depends on."""
-PHASES = 240 / 740
+LAYERWISE_SHARE = 240 / 740
 """Share of the layer-wise phases in the authors' schedule of 240,000 and 500,000 steps."""
 
 
@@ -285,7 +284,10 @@ class Transfer(PretrainingStage):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return {**{name: value for name, value in asdict(self.student).items() if name in SHAPE}, "kind": self.kind}
+        return {
+            **{name: value for name, value in asdict(self.student).items() if name in PRETRAINING_SETTINGS},
+            "kind": self.kind,
+        }
 
     @property
     def source(self) -> InvertedBottleneck:
@@ -306,9 +308,7 @@ class Transfer(PretrainingStage):
         made = setup.artefacts[self.source.name]
         model: Any = self.student.model(setup)
         kept = {name: value for name, value in made.items() if name.startswith("mobilebert.embeddings.")}
-        _, unexpected = model.load_state_dict(kept, strict=False)
-        if unexpected:
-            raise MethodError(f"the IB-BERT's embeddings do not fit: unexpected {unexpected}")
+        load_checked(model, kept, "the embedding of the IB-BERT", new=("",))
         own, theirs = head_of(model), MaskedLanguageHead(made[WORDS], self.student.hidden)
         weights = {n.removeprefix("aux.head."): value for n, value in made.items() if n.startswith("aux.head.")}
         own.load_state_dict(weights)
@@ -331,10 +331,15 @@ class Transfer(PretrainingStage):
         whole = transfer_terms(layers, s.fmt_weight, s.att_weight)
         if self.kind == "auxiliary":
             return (Stage("distillation", {**whole, **distillation}, masking=Masking(), paper=PRETRAINING),)
-        end = Stage("distillation", distillation, epoch_fraction=1 - PHASES, masking=Masking(), paper=PRETRAINING)
+        end = Stage(
+            "distillation", distillation, epoch_fraction=1 - LAYERWISE_SHARE, masking=Masking(), paper=PRETRAINING
+        )
         if self.kind == "joint":
-            return (Stage("transfer", whole, epoch_fraction=PHASES, masking=Masking(), paper=JOINTLY), end)
-        return (*(self._phase(layer, PHASES / s.layers) for layer in layers), end)
+            return (
+                Stage("transfer", whole, epoch_fraction=LAYERWISE_SHARE, masking=Masking(), paper=JOINT_RECIPE),
+                end,
+            )
+        return (*(self._phase(layer, LAYERWISE_SHARE / s.layers) for layer in layers), end)
 
     def _phase(self, layer: int, share: float) -> Stage:
         def rates(name: str) -> float:
@@ -346,7 +351,12 @@ class Transfer(PretrainingStage):
 
         terms = transfer_terms([layer], self.student.fmt_weight, self.student.att_weight)
         return Stage(
-            f"layer {layer}", terms, epoch_fraction=share, parameter_lr_scale=rates, masking=Masking(), paper=ONE_LAYER
+            f"layer {layer}",
+            terms,
+            epoch_fraction=share,
+            parameter_lr_scale=rates,
+            masking=Masking(),
+            paper=ONE_LAYER_RECIPE,
         )
 
     def training_cost(self, student: Student) -> Cost:

@@ -35,8 +35,8 @@ from methods.api import Batch, Method, MethodError, Setup, Stage, Student
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
 from methods.models import PackedModel, RoutedModule
 from methods.packed import forward
-from methods.parts import Padding, check_padding, opened_by_transformers, teacher_depth
-from methods.settings import NOT_NEGATIVE, Count, later
+from methods.parts import Padding, check_padding, load_checked, opened_by_transformers, teacher_depth
+from methods.settings import NOT_NEGATIVE, Count, added_setting
 from methods.taps import LOGITS
 from methods.terms import HIDDEN, hard, layerwise, plain, soft
 
@@ -195,13 +195,6 @@ class TokensSeen:
         self.ids = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
 
 
-class Nothing(nn.Module):
-    """In the place of a BERT layer's ``intermediate``: the experts do both halves."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
 @opened_by_transformers
 class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassification):
     """A BERT classifier with experts in every layer; saves and loads like any other."""
@@ -212,7 +205,7 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
         super().__init__(config)
         seen = TokensSeen()
         for layer in self.bert.encoder.layer:
-            layer.intermediate = Nothing()
+            layer.intermediate = nn.Identity()
             layer.output = Experts(config, seen)
         self.bert.embeddings.register_forward_pre_hook(seen, with_kwargs=True)
 
@@ -248,14 +241,14 @@ class MoEBERT(Method):
     importance: Literal["gradient", "random"] = "gradient"
     importance_examples: Count = 2048
     """So many rows, the first ones, give the importance; with augmentation variants count."""
-    importance_rows: Literal["train", "validation"] = later("train")
+    importance_rows: Literal["train", "validation"] = added_setting("train")
     """``validation``: as the released pipeline, whose choice of neurons sees the development set and its labels; here
     the first ``importance_examples`` rows of the first evaluation set."""
-    shared: Literal["one", "copies"] = later("one")
+    shared: Literal["one", "copies"] = added_setting("one")
     """``copies``: every expert has its own copy of the important neurons, which drift apart, as in the code."""
-    teacher_dropout: bool = later(False)
+    teacher_dropout: bool = added_setting(False)
     """Whether the teacher's dropout is on, as in the code."""
-    padding: Padding = later(0)
+    padding: Padding = added_setting(0)
     """128 (the code's): every sequence is filled with [PAD], and the layers' losses average over it."""
     distil_weight: float = 1.0
     """The paper's lambda."""
@@ -315,9 +308,7 @@ class MoEBERT(Method):
         weights = setup.artefacts["tuned_teacher"]
         block = tuple(f".{part}." for part in ("intermediate.dense", "output.dense", "output.LayerNorm"))
         plain = {n: w for n, w in weights.items() if ".attention." in n or not any(part in n for part in block)}
-        _, unexpected = model.load_state_dict(plain, strict=False)
-        if unexpected:
-            raise MethodError(f"the teacher's weights do not fit: unexpected {unexpected}")
+        load_checked(model, plain, "the teacher", new=("",))
         for number, layer in enumerate(model.bert.encoder.layer, start=1):
             prefix = f"bert.encoder.layer.{number - 1}."
             neurons = setup.teacher.intermediate_size

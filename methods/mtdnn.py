@@ -28,7 +28,7 @@ from transformers import BertForSequenceClassification, PretrainedConfig
 from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, TaskHead, Term
 from methods.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
-from methods.parts import cut_classifier, encoder_layers, teacher_depth
+from methods.parts import cut_classifier, select_layers, teacher_depth
 from methods.settings import NOT_NEGATIVE, Count
 from methods.terms import LOGITS, hard
 
@@ -69,7 +69,7 @@ class MTDNN(Method):
 
     def build(self, setup: Setup) -> Student:
         depth = self._depth(setup.teacher)
-        weights = encoder_layers(setup.artefacts["teacher_weights"], range(1, depth + 1))
+        weights = select_layers(setup.artefacts["teacher_weights"], range(1, depth + 1))
         model: Any = cut_classifier(setup, depth, weights)
         tasks = dict(zip(setup.tasks, setup.labels_of_tasks, strict=True))
         model.classifier = HeadOfEachTask(model.config.hidden_size, tasks)

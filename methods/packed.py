@@ -175,7 +175,7 @@ POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {"cls": Layout.first, 
 
 
 @dataclass
-class LayerAttention:
+class AttentionTrace:
     """What the attention of one layer has to know of its packed row, what it should keep for terms, and what it kept.
 
     Attributes:
@@ -196,16 +196,16 @@ are kept."""
 
 
 def attention_by_chunk(
-    query: Tensor, key: Tensor, value: Tensor, packed: LayerAttention, kernel: ChunkKernel
+    query: Tensor, key: Tensor, value: Tensor, trace: AttentionTrace, kernel: ChunkKernel
 ) -> tuple[Tensor, None]:
     """Attention of each sequence over itself, for one packed row of shape [1, H, T, D] -> [1, T, H, D].
 
     Computed chunk by chunk, so that short sequences are not padded to the batch's longest. The second value is what
     transformers calls the attention weights: none.
     """
-    if packed.keeps_vectors:
-        packed.vectors = tuple(x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
-    layout = packed.layout
+    if trace.keeps_vectors:
+        trace.vectors = tuple(x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
+    layout = trace.layout
     q_NHD, k_NHD, v_NHD = (x[0].transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
     scores, mixed = [], []
     for chunk in layout.chunks:
@@ -215,7 +215,7 @@ def attention_by_chunk(
         mixed.append(mixed_nHLD.transpose(1, 2).flatten(0, 1))
         if kept_nHLL is not None:
             scores.append(kept_nHLL)
-    packed.scores = tuple(scores)
+    trace.scores = tuple(scores)
     mixed_NHD = mixed[0] if len(mixed) == 1 else torch.cat(mixed)
     return mixed_NHD.index_select(0, layout.scatter_T)[None], None
 
@@ -227,7 +227,7 @@ def packed_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    packed: LayerAttention,
+    trace: AttentionTrace,
     **options: Any,
 ) -> tuple[Tensor, None]:
     """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations.
@@ -246,12 +246,12 @@ def packed_attention(
         scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)).mul_(scale)
         masked_nHLL = scores_nHLL
         if not chunk.full:
-            fill = scores_nHLL.masked_fill if packed.keeps_scores else scores_nHLL.masked_fill_
+            fill = scores_nHLL.masked_fill if trace.keeps_scores else scores_nHLL.masked_fill_
             masked_nHLL = fill(~chunk.keys_nL[:, None, None, :], float("-inf"))
         weights_nHLL = nn.functional.dropout(masked_nHLL.softmax(-1), p=dropout, training=module.training)
-        return torch.matmul(weights_nHLL, v_nHLD), scores_nHLL if packed.keeps_scores else None
+        return torch.matmul(weights_nHLL, v_nHLD), scores_nHLL if trace.keeps_scores else None
 
-    return attention_by_chunk(query, key, value, packed, kernel)
+    return attention_by_chunk(query, key, value, trace, kernel)
 
 
 AttentionInterface.register("packed", packed_attention)
@@ -269,10 +269,10 @@ def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
         UndeclaredNeed: the model has no such thing to read.
     """
     own = packed_model(classifier)
-    return walk(classifier, batch, taps) if own is None else own.packed_forward(batch, taps)
+    return run_layers(classifier, batch, taps) if own is None else own.packed_forward(batch, taps)
 
 
-def walk(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Module] | None = None) -> Out:
+def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Module] | None = None) -> Out:
     """:func:`forward` for a class of ``methods/families.py``, through these ``layers`` in the place of its own."""
     model: Any = classifier
     if layers_of(taps, "exits"):
@@ -294,19 +294,19 @@ def walk(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Mo
     last = len(layers) if taps >= LOGITS else max(layers_of(taps), default=0)
     for number, layer in enumerate(layers[:last], start=1):
         scores, vectors = Tap("scores", number), Tap("vectors", number)
-        attention = LayerAttention(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
-        x_1TW = layer(x_TW[None], packed=attention)
+        trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
+        x_1TW = layer(x_TW[None], trace=trace)
         x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW)[0]
         if number in with_states:
             states[number] = x_TW
-        if (scores in taps and not attention.scores) or (vectors in taps and not attention.vectors):
+        if (scores in taps and not trace.scores) or (vectors in taps and not trace.vectors):
             raise EmptyAttention(
                 f"attention scores came back empty: layer {number} did not run through the packed kernel"
             )
         if scores in taps:
-            read[scores] = attention.scores
+            read[scores] = trace.scores
         if vectors in taps:
-            read[vectors] = attention.vectors
+            read[vectors] = trace.vectors
     if taps >= LOGITS:
         pooled_BW = family.pool(model, layout.first(x_TW))
         head = model.classifier

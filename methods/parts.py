@@ -21,7 +21,7 @@ from transformers import (
 
 from methods.api import Method, MethodError, Setup, Shape, Student
 from methods.artefacts import Artefact, GeneralDistillation, GivenEncoder, artefact_name
-from methods.settings import Count, Limit, later
+from methods.settings import Count, Limit, added_setting
 
 Classifier = TypeVar("Classifier", bound=type[PreTrainedModel])
 
@@ -86,14 +86,28 @@ def bert_config(shape: Shape, teacher: PretrainedConfig, num_labels: int = 2) ->
     return config
 
 
+def load_checked(module: nn.Module, weights: Mapping[str, Tensor], what: str, new: tuple[str, ...] = ()) -> None:
+    """Fill a module with weights.
+
+    Args:
+        what: the weights, for the message.
+        new: what names of parameters begin with that the weights may lack; ``("",)`` for all.
+
+    Raises:
+        MethodError: a weight that has no place, or a parameter that would stay as it is.
+    """
+    missing, unexpected = module.load_state_dict(dict(weights), strict=False)
+    missing = [name for name in missing if not name.startswith(new)]
+    if missing or unexpected:
+        raise MethodError(f"{what} does not fit the student: missing {missing}, unexpected {unexpected}")
+
+
 def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) -> BertForSequenceClassification:
     """A classifier of this configuration; ``encoder`` are weights for its BERT (pooler excepted)."""
     model = BertForSequenceClassification(config)
     model.set_attn_implementation("packed")
     if encoder is not None:
-        missing, unexpected = model.bert.load_state_dict(dict(encoder), strict=False)
-        if unexpected or any(not name.startswith("pooler.") for name in missing):
-            raise MethodError(f"the start does not fit the student: missing {missing}, unexpected {unexpected}")
+        load_checked(model.bert, encoder, "the start", new=("pooler.",))
     return model
 
 
@@ -119,7 +133,7 @@ def encoder_of(classifier: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def text_tensors(student: Student) -> dict[str, Tensor]:
+def pretrained_tensors(student: Student) -> dict[str, Tensor]:
     """What a general stage on text hands on: the model's tensors by name, those of aux after ``aux.``; a tied one once."""
     kept = {**student.model.state_dict(), **{f"aux.{name}": value for name, value in student.aux.state_dict().items()}}
     return {name: value.detach().clone() for name, value in kept.items()}
@@ -151,7 +165,7 @@ def check_padding(padding: int, teacher: PretrainedConfig) -> None:
         raise MethodError(f"padding={padding}: the teacher has {teacher.max_position_embeddings} places")
 
 
-def unequal_heads(heads: int, teacher: PretrainedConfig) -> str:
+def why_heads_differ(heads: int, teacher: PretrainedConfig) -> str:
     """Why attention cannot be compared head by head (for ``Term.unsupported``); "" where it can."""
     theirs = teacher.num_attention_heads
     if heads == theirs:
@@ -159,7 +173,7 @@ def unequal_heads(heads: int, teacher: PretrainedConfig) -> str:
     return f"attention distillation needs equal numbers of heads; the student has {heads}, the teacher {theirs}: choose heads={theirs}"
 
 
-def encoder_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[str, Tensor]:
+def select_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[str, Tensor]:
     """Weights of a BERT classifier with only the ``chosen`` layers (1-based), in their new places."""
     kept: dict[str, Tensor] = {}
     place = {old - 1: new for new, old in enumerate(chosen)}
@@ -179,9 +193,7 @@ def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> 
     config.num_labels = setup.num_labels
     model = BertForSequenceClassification(config)  # type: ignore[arg-type]
     model.set_attn_implementation("packed")
-    missing, unexpected = model.load_state_dict(dict(weights), strict=False)
-    if unexpected or any(not name.startswith("classifier.") for name in missing):
-        raise MethodError(f"the teacher's layers do not fit the student: missing {missing}, unexpected {unexpected}")
+    load_checked(model, weights, "what was taken of the teacher", new=("classifier.",))
     return model
 
 
@@ -196,7 +208,7 @@ class OwnShape(Method):
     heads: Count = 12
     ffn: Count = 1200
     start: Literal["general", "random"] = "general"
-    start_from: str = later("")
+    start_from: str = added_setting("")
     """A finished general start in the place of ours: a hub name or a folder, like huawei-noah/TinyBERT_General_4L_312D."""
 
     def __post_init__(self) -> None:
@@ -213,21 +225,21 @@ class OwnShape(Method):
             return (GivenEncoder(self.start_from, self.shape),)
         return (GeneralDistillation(self.shape),) if self.start == "general" else ()
 
-    def _begun(self, setup: Setup) -> Mapping[str, Tensor]:
+    def _start_tensors(self, setup: Setup) -> Mapping[str, Tensor]:
         """The tensors of the start; none where it is random."""
         if self.start_from:
             return setup.artefacts[GivenEncoder.name]
         return setup.artefacts[GeneralDistillation.name] if self.start == "general" else {}
 
     def student_model(self, setup: Setup) -> BertForSequenceClassification:
-        begun = self._begun(setup)
+        begun = self._start_tensors(setup)
         encoder = {name: value for name, value in begun.items() if not name.startswith("projection.")} or None
         return classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder)
 
     def start_projection(self, setup: Setup) -> nn.Linear:
         """The student's way up to the teacher's width: the one learned with the general start, as TinyBERT keeps it."""
         layer = nn.Linear(self.hidden, setup.teacher.hidden_size)
-        begun = self._begun(setup)
+        begun = self._start_tensors(setup)
         if "projection.weight" in begun:
             layer.load_state_dict({"weight": begun["projection.weight"], "bias": begun["projection.bias"]})
         return layer

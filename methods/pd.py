@@ -4,7 +4,7 @@ The paper's: a compact BERT is pre-trained on text first, then learns the tuned 
 cross-entropy on transfer data, with nothing but the logits; a last step on the labels is optional (its PD-F).
 The shapes are those of table 1 of TinyBERT: BERT_TINY (4 x 312, the default) and BERT_SMALL
 (``layers=4:hidden=512:heads=8:ffn=2048``).
-``start=masked`` pre-trains as the paper does: on hidden tokens, from random weights, without a teacher.
+``start=masked`` pre-trains as the paper does: on masked tokens, from random weights, without a teacher.
 Ours: the default pre-training is the shared general start (hidden states of the un-tuned teacher on unlabelled text,
 begun as the teacher cut down), so that rows differ in their task distillation alone: without ``start=masked`` the row
 is not the paper's pre-training. No next-sentence loss; the transfer data are the task's own training sentences, where

@@ -24,7 +24,7 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
-from methods.parts import Depth, cut_classifier, encoder_layers, nearest_layers, teacher_depth
+from methods.parts import Depth, cut_classifier, nearest_layers, select_layers, teacher_depth
 from methods.settings import NOT_NEGATIVE, Fraction, Positive
 from methods.terms import hard, soft, with_pooled_teacher
 
@@ -74,7 +74,7 @@ class PKD(Method):
 
     def build(self, setup: Setup) -> Student:
         depth = self.depth(setup.teacher)
-        weights = encoder_layers(setup.artefacts["teacher_weights"], range(1, depth + 1))
+        weights = select_layers(setup.artefacts["teacher_weights"], range(1, depth + 1))
         return Student(cut_classifier(setup, depth, weights))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:

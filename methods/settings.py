@@ -53,7 +53,7 @@ def values_of(settings: Settings) -> Mapping[str, Any]:
     return {setting.name: held[setting.name] for setting in fields(settings)}
 
 
-def later(default: Any) -> Any:
+def added_setting(default: Any) -> Any:
     """A setting that joined a method after results with it were published: identity holds it only where it was changed.
 
     So the keys of rows that leave it alone stay what they were.

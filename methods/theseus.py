@@ -27,8 +27,8 @@ from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, 
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import cost
 from methods.models import Cost, PackedModel
-from methods.packed import walk
-from methods.parts import Depth, cut_classifier, encoder_layers, teacher_depth
+from methods.packed import run_layers
+from methods.parts import Depth, cut_classifier, select_layers, teacher_depth
 from methods.terms import hard
 
 
@@ -64,7 +64,7 @@ class Replacing(PackedModel):
         ]
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        return walk(self.successor, batch, taps, self.layers())
+        return run_layers(self.successor, batch, taps, self.layers())
 
     def cost(self) -> Cost:
         """Of the successor, which is shipped."""
@@ -126,7 +126,7 @@ class Theseus(Method):
     def build(self, setup: Setup) -> Student:
         depth, weights = self.depth(setup.teacher), setup.artefacts["tuned_teacher"]
         whole = cut_classifier(setup, setup.teacher.num_hidden_layers, weights)
-        successor = cut_classifier(setup, depth, encoder_layers(weights, range(1, depth + 1)))
+        successor = cut_classifier(setup, depth, select_layers(weights, range(1, depth + 1)))
         layers: Any = whole.bert.encoder.layer
         size = setup.teacher.num_hidden_layers // depth
         return Student(Replacing(successor, [nn.ModuleList(layers[m * size : (m + 1) * size]) for m in range(depth)]))

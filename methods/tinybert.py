@@ -37,9 +37,9 @@ from methods.parts import (
     check_padding,
     nearest_layers,
     opened_by_transformers,
-    unequal_heads,
+    why_heads_differ,
 )
-from methods.settings import Positive, later
+from methods.settings import Positive, added_setting
 from methods.terms import HIDDEN, SCORES, Pair, hard, layerwise, soft, with_layout
 
 
@@ -77,11 +77,11 @@ class TinyBERT(OwnShape):
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0)}
 
     temperature: Positive = 1.0
-    head: Literal["usual", "relu"] = later("usual")
+    head: Literal["usual", "relu"] = added_setting("usual")
     """``relu``: the code's, a relu in the place of the dropout before the classification layer."""
-    teacher_dropout: bool = later(False)
+    teacher_dropout: bool = added_setting(False)
     """Whether the teacher's dropout is on, as the code leaves it."""
-    padding: Padding = later(0)
+    padding: Padding = added_setting(0)
     """128 (the code's; the paper: 64 for single sentences): the first stage fills every sequence with [PAD], averages over it."""
     prediction: Literal["soft", "labels"] = "soft"
     """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1: the row "w/o Pred"."""
@@ -105,7 +105,7 @@ class TinyBERT(OwnShape):
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layer_map = nearest_layers(self.layers, setup.teacher.num_hidden_layers)
         encoder = {m: n for m, n in layer_map.items() if m > 0}
-        unequal = unequal_heads(self.heads, setup.teacher)
+        unequal = why_heads_differ(self.heads, setup.teacher)
         intermediate = {
             "embd": hidden_states({0: 0}),
             "hidn": hidden_states(encoder),

@@ -77,7 +77,7 @@ class Activations:
     """layer -> [T, W], 0: embeddings"""
     middle: dict[int, Tensor] = field(default_factory=dict)
     """layer -> [T, W], after attention, before the feed-forward block"""
-    writing: dict[int, Tensor] = field(default_factory=dict)
+    neuron_activity: dict[int, Tensor] = field(default_factory=dict)
     """layer -> [F], mean absolute activation of each feed-forward neuron"""
 
 
@@ -92,10 +92,10 @@ def collect_activations(teacher: BertForSequenceClassification, batch: Batch) ->
         def middle(module: nn.Module, inputs: Any, output: Any, number: int = number) -> None:
             states.middle[number] = (output[0] if isinstance(output, tuple) else output)[0].double()
 
-        def writing(module: nn.Module, inputs: Any, output: Tensor, number: int = number) -> None:
-            states.writing[number] = output[0].abs().double().mean(0)
+        def activity(module: nn.Module, inputs: Any, output: Tensor, number: int = number) -> None:
+            states.neuron_activity[number] = output[0].abs().double().mean(0)
 
-        hooks += [layer.attention.register_forward_hook(middle), layer.intermediate.register_forward_hook(writing)]
+        hooks += [layer.attention.register_forward_hook(middle), layer.intermediate.register_forward_hook(activity)]
     try:
         depth = len(layers)
         out = forward(teacher.eval(), batch, hidden(*range(depth + 1)))
@@ -144,8 +144,8 @@ def init_from_teacher(
     ):
         return False
     layer_map = nearest_layers(small.num_hidden_layers, big.num_hidden_layers)
-    spread = torch.stack([(x / x.std()).var(0) for x in (*states.hidden.values(), *states.middle.values())]).mean(0)
-    keep = spread.topk(small.hidden_size).indices.sort().values
+    variance_W = torch.stack([(x / x.std()).var(0) for x in (*states.hidden.values(), *states.middle.values())]).mean(0)
+    keep = variance_W.topk(small.hidden_size).indices.sort().values
 
     ours, theirs = student.bert.embeddings, teacher.bert.embeddings
     for table in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
@@ -158,8 +158,8 @@ def init_from_teacher(
         _attention(target, source, before, regression(before, states.hidden[layer_map[m] - 1]), keep, heads)
         _norm(target.attention.output.LayerNorm, source.attention.output.LayerNorm, keep)
         middle = states.middle[layer_map[m]]
-        loud = states.writing[layer_map[m]] * source.output.dense.weight.double().norm(dim=0)
-        neurons = loud.topk(small.intermediate_size).indices.sort().values
+        importance = states.neuron_activity[layer_map[m]] * source.output.dense.weight.double().norm(dim=0)
+        neurons = importance.topk(small.intermediate_size).indices.sort().values
         _read(target.intermediate.dense, source.intermediate.dense, regression(middle[:, keep], middle), neurons)
         target.output.dense.weight.copy_(source.output.dense.weight[keep][:, neurons])
         target.output.dense.bias.copy_(source.output.dense.bias[keep])

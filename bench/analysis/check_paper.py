@@ -1,4 +1,4 @@
-"""The numbers of a paper's tables held against the records: which are printed as measured, which differ, which have no record."""
+"""The numbers of a paper's tables compared with the records: which are printed as measured, which differ, which have no record."""
 
 from __future__ import annotations
 

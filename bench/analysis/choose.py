@@ -15,8 +15,8 @@ from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report import frame
 from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, compared, p_in_words
-from bench.report.frame import Cell, Frame
-from bench.report.groups import Column, Group, groups
+from bench.report.frame import Frame, TableCell
+from bench.report.groups import Group, ScoreColumn, groups
 from bench.report.resampled import Resampled, finished, resample
 from bench.report.sources import warnings
 from bench.report.speed import latest
@@ -80,7 +80,7 @@ class Choice:
     """What one table's rows say."""
 
     group: Group
-    columns: Sequence[Column]
+    columns: Sequence[ScoreColumn]
     candidates: list[Candidate]
     """those that fit, best first"""
     left_out: dict[str, str] = field(default_factory=dict)
@@ -106,24 +106,25 @@ class Choice:
         ]
         titles += ["difference to the best", "p, Holm", "verdict"]
         lines = [line_of(self.group, c.label, self._cells(c)) for c in self.candidates]
-        return Frame("Choice", tuple(map(frame.Column, titles)), tuple(lines))
+        return Frame("Choice", tuple(map(frame.TableColumn, titles)), tuple(lines))
 
-    def _cells(self, c: Candidate) -> list[Cell]:
+    def _cells(self, c: Candidate) -> list[TableCell]:
         costs = [
-            Cell(DASH) if cost is None else Cell(f"{cost:.2f}", cost) for cost in (c.parameters, c.flops, c.latency)
+            TableCell(DASH) if cost is None else TableCell(f"{cost:.2f}", cost)
+            for cost in (c.parameters, c.flops, c.latency)
         ]
-        score = Cell(f"{c.score:.1f}", c.score)
+        score = TableCell(f"{c.score:.1f}", c.score)
         best = self.candidates[0]
         if c is best:
-            return [*costs, score, Cell(""), Cell(""), Cell("best")]
+            return [*costs, score, TableCell(""), TableCell(""), TableCell("best")]
         gap = c.score - best.score
-        difference = Cell(f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", gap, c.low, c.high)
+        difference = TableCell(f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", gap, c.low, c.high)
         return [
             *costs,
             score,
             difference,
-            Cell(p_in_words(c.adjusted), c.adjusted),
-            Cell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
+            TableCell(p_in_words(c.adjusted), c.adjusted),
+            TableCell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
         ]
 
     def said(self) -> list[str]:
@@ -174,7 +175,7 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
     return made
 
 
-def _choice(group: Group, columns: Sequence[Column], budget: Budget, store: Store) -> Choice:
+def _choice(group: Group, columns: Sequence[ScoreColumn], budget: Budget, store: Store) -> Choice:
     fitting: list[Candidate] = []
     left_out: dict[str, str] = {}
     faults = faults_of(group, store)
@@ -207,7 +208,7 @@ def _choice(group: Group, columns: Sequence[Column], budget: Budget, store: Stor
     return Choice(group, columns, _compared_with_best(group, columns, fitting, store), left_out)
 
 
-def _disqualified(group: Group, label: str, column: Column, faults: Faults) -> list[str]:
+def _disqualified(group: Group, label: str, column: ScoreColumn, faults: Faults) -> list[str]:
     """Why the answers of a row are no candidate's: ``rte: answers entailment to all 277 examples, seeds 0 and 2``.
 
     One seed with constant or permuted answers is enough. A low score counts where the row's mean is no better than one answer to
@@ -223,7 +224,7 @@ def _disqualified(group: Group, label: str, column: Column, faults: Faults) -> l
 
 
 def _compared_with_best(
-    group: Group, columns: Sequence[Column], fitting: Sequence[Candidate], store: Store
+    group: Group, columns: Sequence[ScoreColumn], fitting: Sequence[Candidate], store: Store
 ) -> list[Candidate]:
     """The candidates with their intervals and tests against the first of them."""
     if len(fitting) < 2:
@@ -245,7 +246,7 @@ def _compared_with_best(
 
 
 def _difference(
-    group: Group, label: str, best: str, column: Column, answered: Mapping[Column, Resampled]
+    group: Group, label: str, best: str, column: ScoreColumn, answered: Mapping[ScoreColumn, Resampled]
 ) -> np.ndarray:
     sides = finished(group, label, column), finished(group, best, column)
     data = answered.get(column)

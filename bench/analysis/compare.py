@@ -27,7 +27,7 @@ from bench.report.comparison import (
     of_mean,
     p_in_words,
 )
-from bench.report.groups import FROM_GLUE, GENERATED, Column
+from bench.report.groups import FROM_GLUE, GENERATED, ScoreColumn
 from bench.report.render import github
 from bench.report.resampled import resampled
 
@@ -203,7 +203,7 @@ def compare_records(
     for record in records:
         if not store.has_predictions(record):
             raise InputError(f"{record.row}, {evaluation}: its answers are not stored; run it again with --rerun")
-    data = resampled(Column(first.cell.tasks[0], evaluation, metric), records, store)
+    data = resampled(ScoreColumn(first.cell.tasks[0], evaluation, metric), records, store)
     for record in records:
         if record.key in data.others:
             raise InputError(

@@ -31,7 +31,7 @@ from bench.errors import (
 )
 from bench.files import slug
 from bench.record.cell import TEACHER
-from bench.record.comparability import differing, question
+from bench.record.comparability import comparability_key, differing_parts
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.schema import Record
 from bench.record.speed_sessions import Conditions, SpeedRecord, speed_records
@@ -211,7 +211,7 @@ def _rows(records: Iterable[Record]) -> list[list[Record]]:
     found: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         cell = record.cell
-        place = (cell.tasks, cell.method != TEACHER, cell.label, record.point, question(cell))
+        place = (cell.tasks, cell.method != TEACHER, cell.label, record.point, comparability_key(cell))
         found.setdefault(place, []).append(record)
     return [sorted(found[place], key=lambda r: r.cell.seed) for place in sorted(found, key=str)]
 
@@ -238,7 +238,7 @@ def _row(olds: list[Record], news: list[Record], seeds: Sequence[int], stores: S
             if (r.cell.tasks, r.cell.label, r.point) == (first.cell.tasks, first.cell.label, first.point)
         ]
         if near:
-            return [Finding(subject, "row", OTHER, f"measured with other {differing(first.cell, near[0].cell)}")]
+            return [Finding(subject, "row", OTHER, f"measured with other {differing_parts(first.cell, near[0].cell)}")]
         return [Finding(subject, "row", MISSING, "no record; run the baseline's command")]
     findings = []
     for _, new in pairs:

@@ -7,22 +7,10 @@ from typing import Any
 from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown
 from bench.plan.request import parse_seeds
+from bench.stats.glue import development_examples
 from bench.stats.metrics import metric_of
 from bench.stats.power import POWER, examples_for, least_gap, least_gap_of_seeds, power_of_seeds, seeds_for
 from bench.stats.power import power as power_of
-
-SIZES = {
-    "cola": 1043,
-    "sst2": 872,
-    "mrpc": 408,
-    "stsb": 1500,
-    "qqp": 40430,
-    "mnli": 9815,
-    "qnli": 5463,
-    "rte": 277,
-    "wnli": 71,
-}
-"""Examples of GLUE's development sets (mnli: matched)."""
 
 
 def number_of_seeds(text: str) -> int:
@@ -49,7 +37,7 @@ def power_analysis(
     """
     _check(task, examples)
     _check_shares(gap, disagreement, seeds, spread)
-    n = examples or SIZES[task]
+    n = examples or development_examples(task)
     found: dict[str, Any] = {
         "task": task,
         "examples": n,

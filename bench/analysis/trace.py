@@ -20,7 +20,7 @@ from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
-from bench.report.groups import Column, Group, groups
+from bench.report.groups import Group, ScoreColumn, groups
 from bench.report.speed import described, speed_up
 from bench.report.suspicions import baselines_of
 from bench.report.tables.accuracy import MAJORITY
@@ -149,7 +149,7 @@ def _left_out(group: Group) -> Iterator[Origin]:
                 yield Origin(f"{what} (left out: a newer training has that name)", 100 * value, _keys([record]))
 
 
-def _scores(group: Group, label: str, column: Column) -> Iterator[Origin]:
+def _scores(group: Group, label: str, column: ScoreColumn) -> Iterator[Origin]:
     """The scores of a row in a column, of each seed and over seeds."""
     where = _where(group, group.row_limit(column.task))
     done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
@@ -169,7 +169,7 @@ def _sizes(group: Group, label: str, where: str) -> Iterator[Origin]:
         yield Origin(f"{label}, FLOPs in billions ({where})", sizes.flops / 1e9, keys)
 
 
-def _means(group: Group, label: str, columns: Sequence[Column]) -> list[float]:
+def _means(group: Group, label: str, columns: Sequence[ScoreColumn]) -> list[float]:
     """A row's mean over its seeds in each column that it has."""
     return [summarise(list(v.values())).mean for c in columns if (v := group.values(label, c))]
 
@@ -259,7 +259,7 @@ def _where(group: Group, limit: int | None) -> str:
     return f"{group.slug}{f', {limit:,} examples' if limit else ''}, {group.recipe}{'' if group.optimizer == ADAMW else f', {group.optimizer}'}"
 
 
-def _summaries(group: Group, label: str, column: Column, done: list[Record], where: str) -> Iterator[Origin]:
+def _summaries(group: Group, label: str, column: ScoreColumn, done: list[Record], where: str) -> Iterator[Origin]:
     own = summarise(list(group.values(label, column).values()))
     if own.n > 1:
         yield Origin(f"{label}, {column.title}, mean over {own.n} seeds ({where})", own.mean, _keys(done))

@@ -19,7 +19,7 @@ from bench.data.table_files import Split
 from bench.data.word_vectors import WordVectors, read
 from bench.plan.tasks import TaskPlan
 from bench.train.loop import OnStep
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 from bench.train.prediction import predict
 from methods import taps
 from methods.api import Batch, Setup
@@ -28,9 +28,9 @@ from methods.packed import Layout, forward
 
 Head = tuple[Mapping[str, Tensor], Mapping[str, Any], Mapping[str, Any]]
 """The un-tuned teacher's masked-language head; how it was made; and from which text."""
-TOKENS_A_BATCH = 8192
+TOKENS_A_PASS = 8192
 LONGEST = 126
-"""Tokens of a sentence and its hidden twin together, without the special ones."""
+"""Tokens of a sentence and of its copy with a masked word together, without the special ones."""
 TEXTS = "texts.parquet"
 
 
@@ -67,7 +67,7 @@ def augmented_rows(plan: TaskPlan, head: Callable[[], Head], work: Work) -> tupl
     return rows, origins, body
 
 
-def relabelled(encoded: Encoded, origins: np.ndarray, teacher: nn.Module, numerics: Numerics) -> None:
+def relabel_variants(encoded: Encoded, origins: np.ndarray, teacher: nn.Module, numerics: ComputeSettings) -> None:
     """Give every variant the tuned teacher's answer as its label: it may mean something else than its origin.
 
     Args:
@@ -83,13 +83,13 @@ def relabelled(encoded: Encoded, origins: np.ndarray, teacher: nn.Module, numeri
 def teacher_candidates(
     checkpoint: Checkpoint,
     head: Mapping[str, Tensor],
-    numerics: Numerics,
+    numerics: ComputeSettings,
     on_step: OnStep,
     vectors: WordVectors | None = None,
 ) -> Candidates:
     """What the un-tuned teacher would put in a word's place.
 
-    A word of one piece: the 15 likeliest other words of one piece at its place, which is hidden, among the 30 likeliest
+    A word of one piece: the 15 likeliest other words of one piece at its place, which is masked, among the 30 likeliest
     pieces (the authors': the words among the 15 likeliest). The whole sentence follows as the second segment, as the
     authors' code asks. A word of several pieces: its 15 nearest words by the cosine of the given
     word vectors (the authors': GloVe's), none where they lack it; without vectors, by that of the teacher's own embeddings.
@@ -139,7 +139,7 @@ def teacher_candidates(
         start = 0
         while start < len(questions):
             stop, tokens = start, 0
-            while stop < len(questions) and (stop == start or tokens < TOKENS_A_BATCH):
+            while stop < len(questions) and (stop == start or tokens < TOKENS_A_PASS):
                 tokens += 2 * len(questions[stop][2]) + 3
                 stop += 1
             some = questions[start:stop]
@@ -155,8 +155,8 @@ def teacher_candidates(
         rows, segments, places = [], [], []
         total = 0
         for _, _, ids, place in questions:
-            hidden = [*ids[:place], mask, *ids[place + 1 :]]
-            rows.append([cls, *hidden, sep, *ids, sep])
+            masked = [*ids[:place], mask, *ids[place + 1 :]]
+            rows.append([cls, *masked, sep, *ids, sep])
             segments += [0] * (len(ids) + 2) + [1] * (len(ids) + 1)
             places.append(total + 1 + place)
             total += len(rows[-1])

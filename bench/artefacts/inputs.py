@@ -16,7 +16,7 @@ from bench.data.encoding import Encoded
 from bench.plan.scheduled_stages import schedule_stages
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, OnStep, train_task
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.prediction import predict
 from bench.train.student_trainer import StudentTrainer, TrainLog
 from bench.train.training_state import TrainingStates
@@ -51,7 +51,7 @@ class Inputs(Protocol):
 
 
 @dataclass(frozen=True)
-class OnText:
+class CorpusTraining:
     """How a student is trained on the corpus."""
 
     budget: int
@@ -59,16 +59,16 @@ class OnText:
 
 
 @dataclass
-class Making:
+class MakeContext:
     """One artefact that is being made: what its ``make`` is given (:class:`methods.artefacts.Given`)."""
 
     artefact: Artefact
     setup_of: Callable[[Parts], Setup]
     """input artefacts -> what it receives"""
     inputs: Inputs
-    numerics: Numerics
+    numerics: ComputeSettings
     batch_size: int
-    on_text: OnText | None = None
+    on_text: CorpusTraining | None = None
     on_step: OnStep = lambda done, total: None
     beginning: str = ""
     log: TrainLog | None = None
@@ -135,7 +135,7 @@ class Making:
 
 
 @dataclass
-class TrainedMaking(Making):
+class TrainingMakeContext(MakeContext):
     """One artefact that is trained on text."""
 
     def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
@@ -162,7 +162,7 @@ class TrainedMaking(Making):
         self.log = trainer.log
 
 
-def made(making: Making, file: Path | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def made(making: MakeContext, file: Path | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors of an artefact on the CPU, and what is known of how they were made.
 
     Args:

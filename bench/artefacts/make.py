@@ -12,7 +12,7 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from bench.artefacts.inputs import Making, OnText, TrainedMaking, made
+from bench.artefacts.inputs import CorpusTraining, MakeContext, TrainingMakeContext, made
 from bench.artefacts.task_data import TaskData, known
 from bench.artefacts.teachers import base_model
 from bench.cache import WEIGHTS, keep
@@ -22,7 +22,7 @@ from bench.plan.artefacts import ArtefactPlan, ArtefactPlans
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
 from bench.record.recipe import Recipe
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 from bench.train.training_state import TrainingStates
 from methods.artefacts import Artefact, Source
 from methods.fast_kernels import FastLinear
@@ -42,7 +42,7 @@ class Made:
 class ArtefactStore:
     """The artefacts of a plan, made when they are first asked for. What all tasks share stays in memory."""
 
-    def __init__(self, plans: ArtefactPlans, numerics: Numerics, progress: Progress) -> None:
+    def __init__(self, plans: ArtefactPlans, numerics: ComputeSettings, progress: Progress) -> None:
         self.plans, self.numerics, self.progress = plans, numerics, progress
         self._held: dict[str, Made] = {}
 
@@ -107,12 +107,12 @@ class ArtefactStore:
 
     def _making(
         self, entry: ArtefactPlan, inputs: _Inputs, update: Callable[[int, int], Any] = lambda done, total: None
-    ) -> Making:
-        on_text = None if entry.text is None else OnText(entry.text.budget, entry.text.recipe)
+    ) -> MakeContext:
+        on_text = None if entry.text is None else CorpusTraining(entry.text.budget, entry.text.recipe)
         batch_size = Recipe.batch_size
         if entry.task is not None:
             batch_size = entry.task.recipe.batch_size
-        kind = TrainedMaking if entry.stages else Making
+        kind = TrainingMakeContext if entry.stages else MakeContext
         return kind(entry.artefact, entry.setup, inputs, self.numerics, batch_size, on_text, update)
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from torch import nn
 
-from bench.artefacts.augmented_rows import Head, augmented_rows, relabelled
+from bench.artefacts.augmented_rows import Head, augmented_rows, relabel_variants
 from bench.artefacts.teachers import Work, base_model, finetuned_teacher
 from bench.data.checkpoints import tokenizer_of
 from bench.data.encoding import Encoded, encode
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
 from bench.train.best_epoch import SelectionRows
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 from bench.train.training_state import TrainingStates
 
 
@@ -25,7 +25,7 @@ class TaskData:
     """The encoded data and the teacher of one task, made when first needed."""
 
     task: TaskPlan
-    numerics: Numerics
+    numerics: ComputeSettings
     progress: Progress
     masked_head: Callable[[TaskPlan], Head] = lambda task: ({}, {}, {})
 
@@ -62,7 +62,7 @@ class TaskData:
             rows, origins, body = augmented_rows(plan, self._head, work)
         encoded = encode(self.tokenizer, rows, plan.recipe.max_length)
         if plan.augmentation.kind == "rules" and encoded.labels is not None:
-            relabelled(encoded, origins, self.teacher[0], self.numerics)
+            relabel_variants(encoded, origins, self.teacher[0], self.numerics)
         text = {"text": self._head()[2]} if plan.masked_head else {}
         return encoded, {**known(body, "rows"), **text}
 

@@ -10,7 +10,7 @@ from bench.artefacts.task_data import TaskData
 from bench.cache import keep
 from bench.data.checkpoints import sha256_of
 from bench.plan.teacher_outputs import FILE, OutputsPlan
-from bench.train.teacher_outputs import Part, TeacherOutputs, Wanted, write_outputs
+from bench.train.teacher_outputs import StoredTap, TeacherOutputs, Wanted, write_outputs
 
 
 def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
@@ -44,5 +44,5 @@ def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
 
 def opened(task_data: TaskData, plan: OutputsPlan) -> TeacherOutputs:
     """The outputs of a task's teacher, to be read."""
-    parts = [Part.of(body) for body in kept_outputs(task_data, plan)["taps"]]
+    parts = [StoredTap.of(body) for body in kept_outputs(task_data, plan)["taps"]]
     return TeacherOutputs(plan.slot.folder / FILE, parts, plan.number_format, task_data.train)

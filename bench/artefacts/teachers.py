@@ -15,7 +15,7 @@ from bench.data.encoding import Encoded
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.tasks import TaskPlan
 from bench.train.loop import LoopOptions, OnStep, train_task
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods.api import Stage, Student
@@ -26,7 +26,7 @@ from methods.terms import hard
 class Work:
     """How something is made for the cache: where, who is told how far it is, and where its state is kept."""
 
-    numerics: Numerics
+    numerics: ComputeSettings
     on_step: OnStep = lambda done, total: None
     say: Callable[[str], Any] = lambda text: None
     training_states: TrainingStates | None = None

@@ -65,7 +65,7 @@ def duplicates(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     One number throughout (a share of 100 %, a guess of 50) says nothing of where it came from; one model at two speeds may
     well answer alike; a page may call one system by two names.
     """
-    twins: dict[int, list[tuple[Sheet, Row]]] = {}
+    duplicates_of: dict[int, list[tuple[Sheet, Row]]] = {}
     first_of: dict[int, tuple[Sheet, Row, Shared]] = {}
     for one, a, other, b, shared in _pairs(sheets):
         if plain_name(a.system) == plain_name(b.system) or any(x.value != y.value for x, y in shared.values()):
@@ -77,11 +77,11 @@ def duplicates(sheets: Sequence[Sheet]) -> Iterator[Finding]:
             yield _equal(one, a, shared, f"equal to {b.system} in all {len(shared)} shared columns")
         elif one.source == other.source or _is_one_method(a, b):
             continue
-        elif not any(id(row) == id(a) for known in twins.values() for _, row in known):
+        elif not any(id(row) == id(a) for known in duplicates_of.values() for _, row in known):
             first_of.setdefault(id(a), (one, a, shared))
-            twins.setdefault(id(a), []).append((other, b))
+            duplicates_of.setdefault(id(a), []).append((other, b))
     for key, (one, a, shared) in first_of.items():
-        others = "; ".join(f"{row.system} of {sheet.where}" for sheet, row in twins[key])
+        others = "; ".join(f"{row.system} of {sheet.where}" for sheet, row in duplicates_of[key])
         yield _equal(one, a, shared, f"equal to {others}")
 
 

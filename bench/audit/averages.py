@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from bench.audit.findings import Finding, Place, of_cell
+from bench.audit.findings import AuditedCell, Finding, of_cell
 from bench.audit.names import (
     TEACHER,
     derived_kind,
@@ -188,10 +188,10 @@ def _against(sheet: Sheet, column: str, name: str, judged: Sequence[Judged]) -> 
         printed_rule = finer and len(others) >= 2 and sum(others) >= 0.8 * len(others)
         is_cut = one.is_cut and cut >= 2
         if (not one.fits and not is_cut) or (printed_rule and not one.is_rounded and not one.is_cut):
-            yield of_cell(Place(sheet, one.row, column), one.made, "average", f"{name} of this row")
+            yield of_cell(AuditedCell(sheet, one.row, column), one.made, "average", f"{name} of this row")
         elif one.is_cut and (not one.fits or everywhere or (finer and (cut >= 2 or printed_rule))):
             how = "is truncated here and rounded elsewhere" if any(exact) else "is truncated, not rounded"
-            yield of_cell(Place(sheet, one.row, column), one.made, "truncation", f"{name} {how}", "a digit")
+            yield of_cell(AuditedCell(sheet, one.row, column), one.made, "truncation", f"{name} {how}", "a digit")
 
 
 def average_rows(sheet: Sheet) -> Iterator[Finding]:
@@ -223,7 +223,7 @@ def average_rows(sheet: Sheet) -> Iterator[Finding]:
                 continue  # of another scale: a ratio of means, a geometric mean
             if not _fits(row.cells[column], mean, choices[name], column):
                 yield of_cell(
-                    Place(sheet, row, column), mean, "average", f"the mean of {name} in this column", "a headline"
+                    AuditedCell(sheet, row, column), mean, "average", f"the mean of {name} in this column", "a headline"
                 )
 
 

@@ -1,6 +1,6 @@
 """How many numbers the tables of a file print, by a plain pass over its text that knows nothing of the reader.
 
-The reader is held against it: what it lost is counted, and shown with ``--unread``. The pass cuts lines at ``|``, tabs, ``&``
+The reader is compared with it: what it lost is counted, and shown with ``--unread``. The pass cuts lines at ``|``, tabs, ``&``
 or ``<td>``, leaves the first cell of each line out, and counts a cell's numbers if nothing but signs and units is around them.
 """
 

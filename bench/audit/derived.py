@@ -1,4 +1,4 @@
-"""Rows and columns of percentages or differences, held against the two rows or columns that they come from.
+"""Rows and columns of percentages or differences, compared with the two rows or columns that they come from.
 
 The pair is the one that most of the derived cells follow. A cell is a finding if no rounding of the two scores gives what
 is printed, or if the row visibly works on the printed scores and this cell does not follow.
@@ -13,7 +13,7 @@ from decimal import Decimal
 from math import comb, prod
 
 from bench.audit.averages import averaging_rules, slack_of_mean
-from bench.audit.findings import ARITHMETIC, Finding, Place, of_cell
+from bench.audit.findings import ARITHMETIC, AuditedCell, Finding, of_cell
 from bench.audit.names import (
     DIFFERENCE,
     RATIO,
@@ -195,13 +195,13 @@ def _row(sheet: Sheet, row: Row, origin: Origin, shown: Habit | None) -> Iterato
             check = "sign" if made.is_turned else origin.kind
             changes = "the sign of a comparison" if made.value * made.cell.value < 0 else ""
             why = f"{origin.rule}{': the sign is reversed' if made.is_turned else ''}"
-            yield of_cell(Place(sheet, row, column), made.value, check, why, changes)
+            yield of_cell(AuditedCell(sheet, row, column), made.value, check, why, changes)
         elif shown and made.is_cut and not made.is_rounded:
             why = f"{origin.rule} is truncated, not rounded; the other cells are {'truncated too' if shown.cuts else 'rounded'}"
-            yield of_cell(Place(sheet, row, column), made.value, "truncation", why, "a digit")
+            yield of_cell(AuditedCell(sheet, row, column), made.value, "truncation", why, "a digit")
         elif shown and not made.is_rounded:
             why = f"{origin.rule}; the other cells follow their printed scores to the digit"
-            yield of_cell(Place(sheet, row, column), made.value, origin.kind, why)
+            yield of_cell(AuditedCell(sheet, row, column), made.value, origin.kind, why)
 
 
 def _label(sheet: Sheet, row: Row, origin: Origin, rules: Mapping[str, str]) -> Iterator[Finding]:
@@ -239,7 +239,7 @@ def _own_average(sheet: Sheet, row: Row, origin: Origin) -> Iterator[Finding]:
             made = _MAKERS[origin.kind](cell, cells[origin.first][column], cells[origin.second][column])
             if made.is_turned:
                 why = f"{origin.rule}, as the other cells are: the sign is reversed"
-                yield of_cell(Place(sheet, row, column), made.value, "sign", why, "a headline")
+                yield of_cell(AuditedCell(sheet, row, column), made.value, "sign", why, "a headline")
                 continue
             ways.append((made.value, made.slack, f"{origin.rule} of this column"))
         for name, rule in averaging_rules(list(own)).items():
@@ -253,7 +253,7 @@ def _own_average(sheet: Sheet, row: Row, origin: Origin) -> Iterator[Finding]:
             whole = 100 * sums[0] / (sums[1] or 1)
             ways.append((whole, slack_of_mean(cell, len(origin.made), cell.unit), "the ratio of the two means"))
         if ways and all(abs(cell.value - value) > slack for value, slack, _ in ways):
-            yield of_cell(Place(sheet, row, column), ways[0][0], "average", ways[0][2], "a headline")
+            yield of_cell(AuditedCell(sheet, row, column), ways[0][0], "average", ways[0][2], "a headline")
 
 
 def derived_columns(sheet: Sheet) -> Iterator[Finding]:
@@ -280,7 +280,7 @@ def derived_columns(sheet: Sheet) -> Iterator[Finding]:
             if not made.is_possible:
                 check, changes = ("sign", "the sign of a comparison") if made.is_turned else (origin.kind, "a digit")
                 row = sheet.rows[int(place)]
-                yield of_cell(Place(sheet, row, column), made.value, check, origin.rule, changes)
+                yield of_cell(AuditedCell(sheet, row, column), made.value, check, origin.rule, changes)
 
 
 def _columns_and_sizes(sheet: Sheet) -> dict[str, dict[str, Printed]]:

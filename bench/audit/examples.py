@@ -6,22 +6,23 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, Place, of_cell
+from bench.audit.findings import ARITHMETIC, INFERENCE, AuditedCell, Finding, of_cell
 from bench.audit.names import is_plain, is_quantity
 from bench.audit.printed import ROOM, Printed, numbers_of
 from bench.audit.table import Row, Sheet
+from bench.stats.glue import development_examples
 
 SETS = {
-    "rte": 277,
-    "mrpc": 408,
-    "wnli": 71,
-    "sst-?2": 872,
+    "rte": development_examples("rte"),
+    "mrpc": development_examples("mrpc"),
+    "wnli": development_examples("wnli"),
+    "sst-?2": development_examples("sst2"),
     "copa": 100,
     "cb": 56,
     "boolq": 3270,
     "wic": 638,
     "wsc": 104,
-    "qnli": 5463,
+    "qnli": development_examples("qnli"),
 }
 """Task -> examples of its development set (GLUE, SuperGLUE)."""
 NO_SHARE = re.compile(r"f1|mcc|matt|corr|pearson|spear|em\b|auc|loss|ppl|bleu|rouge|mean|avg|test", re.IGNORECASE)
@@ -84,7 +85,7 @@ def _odd_one(sheet: Sheet, row: Row, column: str, size: int, whole: int) -> Find
     count = int((cell.value * size / whole).to_integral_value())
     nearest = Decimal(whole) * count / size
     why = f"no count of {size} examples gives it, and all others of the column are such shares; the nearest is {count} of {size}"
-    finding = of_cell(Place(sheet, row, column), nearest, "test set", why, "a digit, or a score of other data")
+    finding = of_cell(AuditedCell(sheet, row, column), nearest, "test set", why, "a digit, or a score of other data")
     return Finding(**{**vars(finding), "basis": INFERENCE})
 
 

@@ -36,7 +36,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Place:
+class AuditedCell:
     """A cell of a table that is audited."""
 
     sheet: Sheet
@@ -44,7 +44,7 @@ class Place:
     column: str
 
 
-def of_cell(place: Place, right: Decimal, check: str, why: str, changes: str = "") -> Finding:
+def of_cell(place: AuditedCell, right: Decimal, check: str, why: str, changes: str = "") -> Finding:
     """The arithmetic finding that a cell should read ``right``, shown with the cell's own digits.
 
     ``changes`` is worked out where it is not given: whether the right value moves the row in its column.

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.audit.checks import audit
-from bench.audit.claims import claims
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, causes, table
 from bench.audit.sheets import KINDS, NoTable, Pages, read_all
+from bench.audit.text_claims import claims
 from bench.errors import InputError
 
 

@@ -10,7 +10,7 @@ from bench.audit.table import Row, Sheet
 
 AVERAGE = re.compile(
     r"^\W*(avg|average|mean\b|score|macro(?![ -]?f)|overall|glue$|glue avg|aver\.|ave\.|ave$|avr\.?$|moyenne|durchschnitt|mittel|media$"
-    r"|promedio|gemiddeld|średni|среднее|平均|均值|总分|均分|평균|average)",
+    r"|promedio|gemiddeld|średni|среднее|平均|均值|总分|均分|평균)",
     re.IGNORECASE,
 )
 AVERAGE_LAST = re.compile(r"(?:\b(?:avg|average)|平均|평균)\.?\s*(?:score|acc\w*)?\s*(?:\([^()]*\))?$", re.IGNORECASE)

@@ -15,6 +15,7 @@ from bench.audit.findings import ARITHMETIC, Finding
 from bench.audit.names import is_plain
 from bench.audit.printed import Printed
 from bench.audit.table import Row, Sheet
+from bench.stats.glue import development_examples
 
 ORDERED = (
     (r"\bem\b|exact[ -_]?match", r"\bf1\b", "EM is at most F1: an exact answer has all words right"),
@@ -123,7 +124,7 @@ def _accuracy_and_f1(sheet: Sheet, rows: Sequence[Row]) -> Iterator[Finding]:
                 yield _finding(sheet, row, f"{column}, {other}", accuracy, f1, why)
 
 
-COLA = (1043, 721)
+COLA = (development_examples("cola"), 721)
 """Examples of CoLA's development set, and those of them that are acceptable."""
 MATTHEWS = re.compile(r"\bmcc\b|matthews?(?:'?s)?(?:[- ]corr\w*\.?)?|\bmcc\.", re.IGNORECASE)
 

@@ -171,16 +171,6 @@ def _tasks_of_several_columns(bodies: Sequence[dict[str, str]]) -> set[tuple[str
     return several
 
 
-def from_markdown(text: str, where: str) -> list[Sheet]:
-    """Tables of a page in Markdown, with those of HTML and LaTeX within it."""
-    return from_text(text, where)
-
-
-def from_latex(text: str, where: str) -> list[Sheet]:
-    """Every tabular; a caption in the same table environment names it."""
-    return from_text(text, where)
-
-
 def from_notebook(text: str, where: str) -> list[Sheet]:
     """Tables of a notebook: its Markdown cells and outputs.
 

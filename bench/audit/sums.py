@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from bench.audit.averages import rows_above
-from bench.audit.findings import INFERENCE, Finding, Place, of_cell
+from bench.audit.findings import INFERENCE, AuditedCell, Finding, of_cell
 from bench.audit.names import TOTAL, is_average, is_plain, is_total_row
 from bench.audit.printed import Printed
 from bench.audit.table import Row, Sheet
@@ -62,7 +62,7 @@ def _against(
     right = _sum(nearest)
     if abs(right - cell.value) > NEAR * abs(cell.value) or len({part.suffix for part in nearest}) > 1:
         return
-    finding = of_cell(Place(sheet, row, column), right, "sum", why, "a total")
+    finding = of_cell(AuditedCell(sheet, row, column), right, "sum", why, "a total")
     counted = not any(part.places or part.suffix for part in nearest)
     if not counted and abs(right - cell.value) <= cell.unit / 2 + sum((part.unit / 2 for part in nearest), Decimal(0)):
         why = f"{why}; rounding of the parts hardly gives this"

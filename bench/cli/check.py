@@ -67,7 +67,7 @@ def check(
 
     from bench.analysis.gate import EXIT_CODES, Limits, budgets_of, junit, overall, read_acceptances, summary
     from bench.analysis.gate import accept as accept_known
-    from bench.analysis.gate import check as compare
+    from bench.analysis.gate import check as check_against_baseline
     from bench.files import write_atomically
     from bench.plan.request import parse_seeds
 
@@ -77,7 +77,9 @@ def check(
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     limits = Limits(margin, speed_margin, budgets_of(budget or []))
     acceptances = read_acceptances(accept) if accept is not None else []
-    findings = accept_known(compare(baseline, results, listed[0], listed[1], chosen, limits), acceptances)
+    findings = accept_known(
+        check_against_baseline(baseline, results, listed[0], listed[1], chosen, limits), acceptances
+    )
     print(summary(findings))
     if summary_file is not None:
         write_atomically(summary_file, summary(findings).encode())

@@ -26,7 +26,7 @@ from bench.cli.options import (
     with_request_options,
 )
 from bench.cli.program import app
-from bench.cli.shared import asking, ended, request_of, typed_options, write_json
+from bench.cli.shared import asking, report_outcome, request_of, typed_options, write_json
 from bench.errors import OK, InputError
 from bench.plan.executor_options import PROCESSES
 
@@ -110,7 +110,7 @@ def run(
         from bench.workflows.run import run as carry_out
 
         outcome = carry_out(request_of(**given), confirm=asking())
-    return ended(outcome)
+    return report_outcome(outcome)
 
 
 def _part_of_run(part: str, given: dict[str, Any], experiment: Path | None) -> int:
@@ -132,7 +132,7 @@ def _part_of_run(part: str, given: dict[str, Any], experiment: Path | None) -> i
 def _teachers(given: dict[str, Any]) -> int:
     from bench.workflows.run import run as carry_out
 
-    return ended(carry_out(request_of(**(given | {"methods": ""})), confirm=asking()))
+    return report_outcome(carry_out(request_of(**(given | {"methods": ""})), confirm=asking()))
 
 
 def _pretraining(given: dict[str, Any], json_file: Path | None = None) -> None:
@@ -154,7 +154,7 @@ def status(json_file: Json = None) -> None:
     import time
     from dataclasses import asdict
 
-    from bench.running import described, under_way
+    from bench.run_status import described, under_way
 
     found = under_way()
     for one in found:
@@ -243,7 +243,7 @@ def tune(
     for found in chosen:
         print(f"{found.task}: {found.search.of} -> {found.row}; {found.search.describe()}")
     write_json(json_file, [{**asdict(found), "search": found.search.model_dump()} for found in chosen])
-    return ended(outcome)
+    return report_outcome(outcome)
 
 
 @app.command(

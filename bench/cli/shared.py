@@ -35,7 +35,7 @@ def request_of(**given: Any) -> Any:
     return Request(**given)
 
 
-def ended(outcome: Outcome) -> int:
+def report_outcome(outcome: Outcome) -> int:
     """Say how a run ended: its tables, what to type next, what failed. Returns its exit code."""
     from bench.workflows.ending import failure_lines
 

@@ -10,9 +10,8 @@ import contextlib
 import functools
 import math
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -26,33 +25,19 @@ from bench.conformance.tiny_bench import EXAMPLES, RECIPE, TASK, Bench, Broken, 
 from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
-from bench.plan.plugins import refuse_other_classes
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.plan.untrained import untrained
 from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 from bench.train.student_trainer import StudentTrainer
-from bench.train.training_state import Pace, TrainingStates
+from bench.train.training_state import SaveInterval, TrainingStates
 from methods import get
-from methods.api import Method, MethodError, Out, Setup, Stage, lacking
+from methods.api import Method, MethodError, Out, Setup, Stage
 from methods.artefacts import Artefact, sources
 from methods.families import cost
 from methods.packed import forward
 from methods.settings import check_setting
-
-
-@dataclass(frozen=True)
-class Check:
-    """The outcome of one check: ``found`` says what is wrong, and is empty where nothing is."""
-
-    name: str
-    found: str
-    seconds: float
-
-    @property
-    def passed(self) -> bool:
-        return not self.found
 
 
 def choices_of(method: Any) -> list[tuple[str, Any]]:
@@ -182,7 +167,7 @@ class Suite:
                 shape = tuple(bench.logits(model).shape)
                 if shape != (8, num_labels):
                     raise Broken(
-                        f"with {num_labels} outputs, {point or 'shipped'}: logits {shape}, expected (8, {num_labels})"
+                        f"with {num_labels} outputs, {point or 'deployed'}: logits {shape}, expected (8, {num_labels})"
                     )
 
     def loss_falls(self) -> None:
@@ -199,7 +184,7 @@ class Suite:
             if not last < first:
                 raise Broken(f"stage {scheduled.stage.name}: its loss goes from {first:.4g} to {last:.4g}")
 
-    def terms_live(self) -> None:
+    def terms_have_an_effect(self) -> None:
         """Dropping a term changes what is learned."""
         whole = self._learned(self.whole)
         names = {name for stages in self.whole.schedule.values() for stage in stages for name in stage.terms}
@@ -241,22 +226,22 @@ class Suite:
         if found := [finding.text for finding in self._mixing if finding.padding == padding]:
             raise Broken("; ".join(found))
 
-    def sequences_apart(self) -> None:
+    def sequences_do_not_mix(self) -> None:
         """The gradient of a term at one sequence keeps its direction whatever the others are, unless it is across_batch."""
         self._found(padding=False)
 
-    def padding_counts_nothing(self) -> None:
+    def padding_has_no_effect(self) -> None:
         """No term reads a place without a token, or divides by the number of such places."""
         self._found(padding=True)
 
-    def aux_stays(self) -> None:
-        """Nothing of ``aux`` is in what ships."""
+    def aux_is_not_deployed(self) -> None:
+        """Nothing of ``aux`` is in what is deployed."""
         aux = {p.data_ptr(): name for name, p in self.whole.student.aux.named_parameters()}
         for point, model in self.bench().deployed(self.whole).items():
-            shipped = [name for name, p in model.named_parameters() if p.data_ptr() in aux]
-            if shipped:
+            deployed = [name for name, p in model.named_parameters() if p.data_ptr() in aux]
+            if deployed:
                 raise Broken(
-                    f"shipped{' at ' + point if point else ''} although it belongs to aux: {', '.join(shipped)}"
+                    f"deployed{' at ' + point if point else ''} although it belongs to aux: {', '.join(deployed)}"
                 )
 
     def seeded(self) -> None:
@@ -273,7 +258,7 @@ class Suite:
         elif self._learned(bench.trained(seed=1)) == self._learned(self.whole):
             raise Broken("trainings of two seeds end alike: the seed decides nothing")
 
-    def goes_on(self) -> None:
+    def resumes(self) -> None:
         """Interrupted in the middle and resumed by new objects, it ends with the same weights, to the bit."""
         bench = self.bench()
         before: list[str] = []
@@ -286,7 +271,8 @@ class Suite:
 
         with tempfile.TemporaryDirectory() as folder:
             first, second = (
-                TrainingStates(["tiny"], said.append, Pace(0.0), folder=Path(folder)) for said in (before, after)
+                TrainingStates(["tiny"], said.append, SaveInterval(0.0), folder=Path(folder))
+                for said in (before, after)
             )
             with contextlib.suppress(KeyboardInterrupt):
                 train_task(
@@ -357,7 +343,7 @@ class Suite:
                 f"and its configuration; where the class is its own, it needs a model_type and @opened_by_transformers"
             )
 
-    def ships_what_it_trained(self) -> None:
+    def deploys_what_it_trained(self) -> None:
         """The shipped model answers like the trained one (to rounding)."""
         bench = self.bench()
         deployed = bench.deployed(self.whole)
@@ -372,7 +358,10 @@ class Suite:
         other, alone = other_student(torch.get_num_threads())
         beside, together = other.trainer(), self.bench().trainer()
         train_task(
-            [together, beside], self.bench().data, self.bench().teacher, LoopOptions(0, Numerics(), RECIPE.batch_size)
+            [together, beside],
+            self.bench().data,
+            self.bench().teacher,
+            LoopOptions(0, ComputeSettings(), RECIPE.batch_size),
         )
         if self._learned(together) != self._learned(self.whole):
             raise Broken("trained beside another student it ends with other weights: the two share some state")
@@ -405,50 +394,15 @@ CHECKS: Mapping[str, Callable[[Suite], None]] = {
     "settings can be typed": Suite.spellings,
     "forms": Suite.forms,
     "loss falls": Suite.loss_falls,
-    "terms have an effect": Suite.terms_live,
+    "terms have an effect": Suite.terms_have_an_effect,
     "needs": Suite.needs,
-    "sequences do not mix": Suite.sequences_apart,
-    "padding has no effect": Suite.padding_counts_nothing,
-    "aux is not deployed": Suite.aux_stays,
+    "sequences do not mix": Suite.sequences_do_not_mix,
+    "padding has no effect": Suite.padding_has_no_effect,
+    "aux is not deployed": Suite.aux_is_not_deployed,
     "seeded": Suite.seeded,
-    "resumes": Suite.goes_on,
+    "resumes": Suite.resumes,
     "saves": Suite.saves,
-    "deploys what it trained": Suite.ships_what_it_trained,
+    "deploys what it trained": Suite.deploys_what_it_trained,
     "alone or together": Suite.alone_or_together,
     "cost": Suite.cost,
 }
-
-
-def check_method(
-    method: type[Method],
-    names: Sequence[str] = (),
-    on_check: Callable[[Check], Any] = lambda check: None,
-    settings: Mapping[str, Any] | None = None,
-) -> list[Check]:
-    """Run the checks (all, or those named) on a method's class.
-
-    Args:
-        settings: in the place of its defaults, and of those for tests.
-
-    Raises:
-        KeyError: a check that does not exist.
-        InputError: it is not written for today's contract.
-    """
-    wanted = {name: CHECKS[name] for name in names or CHECKS}
-    refuse_other_classes(method.__name__, method)
-    if missing := lacking(method):
-        return [Check("contract", f"it lacks {', '.join(missing)}", 0.0)]
-    try:
-        suite = Suite(method, settings or {})
-    except Exception as error:
-        return [Check("contract", f"it cannot be made with its settings for tests: {error}", 0.0)]
-    done: list[Check] = []
-    for name, look in wanted.items():
-        begun, found = time.perf_counter(), ""
-        try:
-            look(suite)
-        except Exception as error:
-            found = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
-        done.append(Check(name, found, round(time.perf_counter() - begun, 3)))
-        on_check(done[-1])
-    return done

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification
 
-from bench.artefacts.inputs import Making, OnText, TrainedMaking, made
+from bench.artefacts.inputs import CorpusTraining, MakeContext, TrainingMakeContext, made
 from bench.conformance.mixing import Scene
 from bench.data.encoding import Encoded, Vocabulary
 from bench.errors import CellError
 from bench.plan.scheduled_stages import schedule_stages
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import Setup, Stage, Student
 from methods.artefacts import Artefact, Source, artefact_name, is_of_task, sources
@@ -82,7 +82,7 @@ def tiny_teacher(num_labels: int, threads: int) -> BertForSequenceClassification
     Args:
         threads: of torch now; with another number its bits would be others.
     """
-    config, data, numerics = tiny_teacher_config(), tiny_task(num_labels), Numerics()
+    config, data, numerics = tiny_teacher_config(), tiny_task(num_labels), ComputeSettings()
     config.num_labels = num_labels
     random = RandomState(7, numerics.device)
     with random.current():
@@ -98,7 +98,7 @@ class Bench:
 
     def __init__(self, method: Any, num_labels: int) -> None:
         self.method, self.num_labels = method, num_labels
-        self.data, self.numerics = tiny_task(num_labels), Numerics()
+        self.data, self.numerics = tiny_task(num_labels), ComputeSettings()
         self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads()))  # a method may spoil its own
         self._artefacts: Mapping[str, Mapping[str, Tensor]] | None = None
         self._made: list[tuple[Artefact, Mapping[str, Tensor]]] = []
@@ -128,9 +128,9 @@ class Bench:
         blank = self._blank(artefact)
         if any(source.kind == "checkpoint" for source in sources(artefact, self.teacher.config)):
             return blank  # a real checkpoint does not fit this teacher
-        text = OnText(self.text.total_tokens, RECIPE)
+        text = CorpusTraining(self.text.total_tokens, RECIPE)
         setup_of = functools.partial(self._setup_of, artefact)
-        making = TrainedMaking if artefact.stages(setup_of({})) else Making
+        making = TrainingMakeContext if artefact.stages(setup_of({})) else MakeContext
         try:
             tensors, _ = made(making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
         except CellError as error:

@@ -27,8 +27,8 @@ from bench.data.word_vectors import head_of
 from bench.errors import InputError
 
 KINDS = ("masked", "rules")
-REPLACED, CANDIDATES = 0.4, 15
-HIDDEN, OF_CLASS, NGRAM, LONGEST_NGRAM = 0.1, 0.1, 0.25, 5
+P_REPLACED, CANDIDATES = 0.4, 15
+P_MASKED, P_OF_CLASS, NGRAM, LONGEST_NGRAM = 0.1, 0.1, 0.25, 5
 MASK = "[MASK]"
 FUNCTION_WORDS = frozenset(
     """
@@ -94,7 +94,7 @@ def word_class(word: str) -> str:
 def by_candidates(words: Sequence[str], candidates: Mapping[int, Sequence[str]], rng: np.random.Generator) -> list[str]:
     """One variant: each place with candidates is replaced with probability 0.4."""
     return [
-        str(rng.choice(candidates[place])) if candidates.get(place) and rng.random() < REPLACED else word
+        str(rng.choice(candidates[place])) if candidates.get(place) and rng.random() < P_REPLACED else word
         for place, word in enumerate(words)
     ]
 
@@ -106,10 +106,10 @@ def by_chance(
     made, changed = [], 0
     for word in words:
         chance = rng.random()
-        if chance < HIDDEN:
+        if chance < P_MASKED:
             made.append(MASK)
             changed += 1
-        elif chance < HIDDEN + OF_CLASS:
+        elif chance < P_MASKED + P_OF_CLASS:
             members, shares = classes[word_class(word)]
             made.append(members[int(rng.choice(len(members), p=shares))])
             changed += 1

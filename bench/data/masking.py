@@ -16,32 +16,32 @@ AS_MASK, AS_ANOTHER = 0.8, 0.1
 
 
 def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: int) -> Batch:
-    """The batch with some tokens hidden, at least one; drawn without replacement.
+    """The batch with some tokens masked, at least one; drawn without replacement.
 
     Raises:
         CellError: the tokenizer has no [MASK], or there is nothing but special tokens.
     """
     known = data.vocabulary
     if known is None:
-        raise CellError("tokens cannot be hidden: the teacher's tokenizer has no [MASK]")
+        raise CellError("tokens cannot be masked: the teacher's tokenizer has no [MASK]")
     ids = batch.token_ids.cpu().numpy()
     ordinary = np.setdiff1d(np.arange(known.size), sorted(known.special))
     places = np.flatnonzero(~np.isin(ids, sorted(known.special)))
     if not len(places):
-        raise CellError("tokens cannot be hidden: a batch has nothing but special tokens")
+        raise CellError("tokens cannot be masked: a batch has nothing but special tokens")
     rng = np.random.default_rng([seed, step, 1])
     weights = np.maximum(data.counts[ids[places]], 1).astype(np.float64) ** -masking.smoothing
     number = max(1, round(masking.share * len(places)))
     chosen = np.sort(rng.choice(places, size=number, replace=False, p=weights / weights.sum()))
     fate = rng.random(number)
-    hidden = ids.copy()
-    hidden[chosen[fate < AS_MASK]] = known.mask
+    masked = ids.copy()
+    masked[chosen[fate < AS_MASK]] = known.mask
     other = (fate >= AS_MASK) & (fate < AS_MASK + AS_ANOTHER)
-    hidden[chosen[other]] = rng.choice(ordinary, size=int(other.sum()))
+    masked[chosen[other]] = rng.choice(ordinary, size=int(other.sum()))
     device = batch.token_ids.device
     return replace(
         batch,
-        token_ids=torch.from_numpy(hidden).to(device),
+        token_ids=torch.from_numpy(masked).to(device),
         masked_positions=torch.from_numpy(chosen).to(device),
         masked_ids=torch.from_numpy(ids[chosen]).to(device),
     )

@@ -1,1 +1,1 @@
-"""Sizes of models, and the machine they were measured on."""
+"""Measurements: sizes, memory and speed of models; and the machine: its cores, memory, load and devices."""

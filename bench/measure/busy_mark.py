@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.errors import InputError
 from bench.folders import MARKS
 
 
@@ -33,6 +34,18 @@ def trainings(cache: Path) -> list[int]:
         else:
             mark.unlink(missing_ok=True)
     return found
+
+
+def refuse_while_training(cache: Path, advice: str) -> None:
+    """
+    Args:
+        advice: how the message ends: why that matters, and what to do.
+
+    Raises:
+        InputError: a run that uses this cache is training.
+    """
+    if busy := trainings(cache):
+        raise InputError(f"cells are training on this machine (process {', '.join(map(str, busy))}); {advice}")
 
 
 def is_alive(process: str) -> bool:

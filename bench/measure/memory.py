@@ -1,6 +1,6 @@
 """Peak memory of loading one model and answering one batch, in a process of its own.
 
-Run as ``python -m bench.measure.memory FOLDER DEVICE``: prints bytes as JSON.
+Run as ``python -m bench.measure.memory FOLDER KIND DEVICE``, KIND being ``module:class``: prints bytes as JSON.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def connected(address: str, **resources: Any) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    _knock(address)
+    _check_reachable(address)
     quiet = {"log_to_driver": False, "configure_logging": False, "include_dashboard": None}
     try:
         if address:
@@ -52,7 +52,7 @@ def connected(address: str, **resources: Any) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Look whether anybody listens at ``host:port``: Ray itself tries it for five minutes.
 
     Raises:

@@ -1,7 +1,6 @@
 """What the rows of a plan ask for: each artefact with its key, and what it is made from, known before it is made.
 
-This file and ``bench/artefacts/inputs.py`` are the two that know where inputs come from; nothing else in ``bench/`` tells one
-kind of artefact from another.
+The keys of its inputs are found here; ``bench/artefacts/make.py`` finds the inputs themselves when an artefact is made.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from bench.cache import Slot
 from bench.errors import InputError
 from bench.optimizers import refusal
 from bench.plan.request import FAST, Request
-from bench.record.cell import Numeric
+from bench.record.cell import NumericIdentity
 from bench.record.code_hash import FAST_LINEAR, Code, class_code
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import (
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from methods.artefacts import Artefact, Identity, Source
 
 CORPUS_VERSION = 1
-SAMPLE_TOKENS, CORPUS_TOKENS = 200_000, 4_000_000
+DEFAULT_SAMPLE_BUDGET, DEFAULT_CORPUS_BUDGET = 200_000, 4_000_000
 """Text that is read of the sample suite's sentences and of a corpus, unless --corpus-tokens says else."""
 
 
@@ -49,7 +48,7 @@ class Base:
     checkpoint: Checkpoint
     tokenizer: str
     """sha256 of what decides its token ids"""
-    numeric: Numeric
+    numeric: NumericIdentity
     task: TaskPlan | None = None
 
 
@@ -237,7 +236,7 @@ class ArtefactPlans:
         return entry
 
     def _base_of(self, entry: ArtefactPlan) -> Base:
-        return Base(entry.checkpoint, "", Numeric(), entry.task)
+        return Base(entry.checkpoint, "", NumericIdentity(), entry.task)
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -248,7 +247,7 @@ class ArtefactPlans:
 
     def _text(self, artefact: Artefact, stages: Collection[Stage]) -> Text:
         """Where no stage says anything of its paper's recipe, there is one artefact for both recipes."""
-        budget = self.request.corpus_tokens or (CORPUS_TOKENS if self.request.corpus else SAMPLE_TOKENS)
+        budget = self.request.corpus_tokens or (DEFAULT_CORPUS_BUDGET if self.request.corpus else DEFAULT_SAMPLE_BUDGET)
         said = self.request.recipe == PAPER and any(without_epochs(stage.paper) for stage in stages)
         return Text(self.corpus, budget, _by_papers(artefact, stages) if said else START)
 

@@ -23,7 +23,7 @@ from bench.plan.stale import stale_slots, warnings
 from bench.plan.student_cells import asks_ensemble, multitask, student_cells, with_stages
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
 from bench.plan.teacher_outputs import outputs_of
-from bench.record.cell import CHECKPOINT, TEACHER, Cell, Numeric, train_key
+from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity, train_key
 from bench.record.freshness import STALE
 from bench.record.keys import digest
 from bench.record.schema import Record
@@ -40,7 +40,7 @@ class Planned:
     cell: Cell
     row: Row
     record: Record | None
-    todo: bool
+    is_todo: bool
     code: str = ""
     """whether today's code made the record: current, stale or unknown; "" without a finished record"""
 
@@ -78,7 +78,7 @@ class Plan:
 
     @property
     def todo(self) -> list[Planned]:
-        return [planned for planned in self.cells if planned.todo]
+        return [planned for planned in self.cells if planned.is_todo]
 
     @property
     def labels(self) -> list[str]:
@@ -89,9 +89,9 @@ class Plan:
     def cells_of(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]
 
-    def behind_todo(self, task: TaskPlan) -> list[ArtefactPlan]:
+    def inputs_of_todo(self, task: TaskPlan) -> list[ArtefactPlan]:
         """All artefacts that the cells to do of one task are made from."""
-        todo = [planned for planned in self.cells_of(task.task.name) if planned.todo]
+        todo = [planned for planned in self.cells_of(task.task.name) if planned.is_todo]
         rows = {planned.row.spelling: planned.row for planned in todo if isinstance(planned.row, MethodRow)}
         asked = [entry for row in rows.values() for entry in asked_by(row.method, task, self.artefacts)]
         return self.artefacts.with_inputs(asked)
@@ -101,7 +101,7 @@ class Plan:
         group_size = group_size or self.max_group_size
         by_seed: dict[int, list[Planned]] = {}
         for planned in self.cells_of(task):
-            if planned.todo and isinstance(planned.row, MethodRow) and not planned.cell.together:
+            if planned.is_todo and isinstance(planned.row, MethodRow) and not planned.cell.together:
                 by_seed.setdefault(planned.cell.seed, []).append(planned)
         return [
             of_seed[first : first + group_size]
@@ -115,7 +115,7 @@ class Plan:
         for planned in self.cells:
             if planned.cell.together:
                 trainings.setdefault(train_key(planned.cell), []).append(planned)
-        return [cells for cells in trainings.values() if any(planned.todo for planned in cells)]
+        return [cells for cells in trainings.values() if any(planned.is_todo for planned in cells)]
 
 
 def build(request: Request, estimated: bool = True) -> Plan:
@@ -199,7 +199,7 @@ def _keep_outputs(plan: Plan) -> None:
         )
 
 
-def _check_kernels(numeric: Numeric) -> None:
+def _check_kernels(numeric: NumericIdentity) -> None:
     """Whether the fast kernels work here.
 
     Raises:
@@ -212,13 +212,13 @@ def _check_kernels(numeric: Numeric) -> None:
         raise InputError(f"--kernels fast: {problem}")
 
 
-def numeric_of(request: Request) -> Numeric:
+def numeric_of(request: Request) -> NumericIdentity:
     """What of a request changes the arithmetic.
 
     Raises:
         InputError: there is no such device here.
     """
-    return Numeric(precision=request.precision, threads=request.threads, device=_kind_of_device(request))
+    return NumericIdentity(precision=request.precision, threads=request.threads, device=_kind_of_device(request))
 
 
 def _kind_of_device(request: Request) -> str:
@@ -324,7 +324,7 @@ def _made_anew(plan: Plan, store: Store) -> list[str]:
         f"{planned.cell.label} on {'+'.join(planned.cell.tasks)}, seed {planned.cell.seed}, is trained again, because its record "
         f"was set aside: {why}"
         for planned in plan.todo
-        if planned.record is None and (why := store.why_not(planned.cell))
+        if planned.record is None and (why := store.set_aside_reason(planned.cell))
     ]
 
 
@@ -333,4 +333,4 @@ def _planned(cell: Cell, row: Row, request: Request, store: Store) -> Planned:
     done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
     code = store.freshness.of(record) if record is not None and record.status == "ok" else ""
     again = request.rerun or (request.rerun_stale and code == STALE)
-    return Planned(cell, row, record, todo=again or not done, code=code)
+    return Planned(cell, row, record, is_todo=again or not done, code=code)

@@ -30,7 +30,7 @@ LINEAR_SHARE = 0.75
 gained 1.4 to 2.0 times where matrix products gained 2.2 times."""
 SQUARED_LENGTHS = 1.3
 """Mean squared length over the squared mean length, chosen by hand."""
-CORPUS_TOKENS, SAMPLE_TOKENS = 64, 16
+MEAN_PIECE_TOKENS, MEAN_SAMPLE_PIECE_TOKENS = 64, 16
 """Mean tokens of a piece of text from --corpus, and of one from the generated corpus; chosen by hand."""
 WINDOWS, SECONDS_A_WINDOW = 8, 0.04
 
@@ -72,7 +72,7 @@ def rate_of_students(request: Request) -> float:
     return rate / (1 - LINEAR_SHARE + LINEAR_SHARE / gain)
 
 
-def passes(cost: Cost, examples: float, mean_tokens: float) -> float:
+def forward_flops(cost: Cost, examples: float, mean_tokens: float) -> float:
     """FLOPs of forward passes over ``examples``."""
     return 2 * cost.macs(examples * mean_tokens, SQUARED_LENGTHS * examples * mean_tokens**2, examples)
 
@@ -104,14 +104,14 @@ def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
     """The artefacts that the work to do needs, made or not; in the place of a view what it shows."""
     needed: list[ArtefactPlan] = []
     for task in plan.tasks:
-        needed += plan.behind_todo(task)
+        needed += plan.inputs_of_todo(task)
         if task.masked_head and _todo(plan, task) and not plan.is_there(task.augmentation_slot):
             needed.append(plan.artefacts.kept[task.masked_head])
     return [entry for entry in plan.artefacts.with_inputs(needed) if entry.is_kept]
 
 
 def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
-    return [planned for planned in plan.cells_of(task.task.name) if planned.todo]
+    return [planned for planned in plan.cells_of(task.task.name) if planned.is_todo]
 
 
 class StudentCosts:
@@ -136,7 +136,7 @@ def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, s
     if task.teacher.origin == "fine-tuned" and not plan.is_there(task.teacher_slot(0)):
         weights = config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2
         parts.append(Part(f"teacher of {name}", teacher_flops(task) / rate, 4 * weights))
-    asked = plan.behind_todo(task)
+    asked = plan.inputs_of_todo(task)
     parts += [
         Part(task.teacher_slot(seed).title, teacher_flops(task) / rate)
         for seed in sorted({seed for entry in asked for seed in entry.seeds} - {0})
@@ -154,12 +154,12 @@ def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, s
 def teacher_flops(task: TaskPlan) -> float:
     """Of fine-tuning a teacher of this task."""
     examples = len(task.train) * task.teacher_recipe.epochs
-    return 3 * passes(_teacher_cost(task), examples, task.mean_tokens)
+    return 3 * forward_flops(_teacher_cost(task), examples, task.mean_tokens)
 
 
 def outputs_flops(task: TaskPlan) -> float:
     """Of one pass of the teacher over the training rows, whose outputs are kept."""
-    return passes(_teacher_cost(task), training_rows(task), task.mean_tokens)
+    return forward_flops(_teacher_cost(task), training_rows(task), task.mean_tokens)
 
 
 def asks_passes(planned: Planned) -> bool:
@@ -171,7 +171,7 @@ def asks_passes(planned: Planned) -> bool:
 def augmentation_flops(task: TaskPlan) -> float:
     """Of masked augmentation: about every second token is a word that is asked for, next to its whole sentence."""
     questions = 0.5 * len(task.train) * task.mean_tokens
-    return passes(_teacher_cost(task), questions, 2 * task.mean_tokens)
+    return forward_flops(_teacher_cost(task), questions, 2 * task.mean_tokens)
 
 
 def _teacher_cost(task: TaskPlan) -> Cost:
@@ -184,7 +184,7 @@ def shared_flops(task: TaskPlan, training: Sequence[Planned]) -> float:
     """Of the teacher's passes while these students are trained together: they share them, up to the end of the longest."""
     rows = [planned.row for planned in training if asks_passes(planned)]
     epochs = max((epochs_of(row, task) for row in rows if isinstance(row, MethodRow)), default=0.0)
-    return passes(_teacher_cost(task), training_rows(task) * epochs, task.mean_tokens)
+    return forward_flops(_teacher_cost(task), training_rows(task) * epochs, task.mean_tokens)
 
 
 def epochs_of(row: MethodRow, task: TaskPlan) -> float:
@@ -205,8 +205,8 @@ def own_flops(planned: Planned, task: TaskPlan, students: StudentCosts) -> float
     if isinstance(planned.row, MethodRow):
         own, _ = students.of(planned.row, task)
         filled = max(task.mean_tokens, planned.row.method.padding)
-        flops = 3 * passes(own, training_rows(task) * epochs_of(planned.row, task), filled)
-    return flops + passes(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
+        flops = 3 * forward_flops(own, training_rows(task) * epochs_of(planned.row, task), filled)
+    return flops + forward_flops(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
 
 
 def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], students: StudentCosts) -> Part:
@@ -226,15 +226,15 @@ def artefact_cost(plan: Plan, entry: ArtefactPlan) -> Part:
     flops, weights = 0.0, 0
     if entry.text is not None:
         training, teacher = training_of(entry), _cost_of_teacher(entry)
-        length = CORPUS_TOKENS if plan.request.corpus else SAMPLE_TOKENS
+        length = MEAN_PIECE_TOKENS if plan.request.corpus else MEAN_SAMPLE_PIECE_TOKENS
         if training is not None:
             examples = entry.text.budget / length
-            flops += passes(teacher, examples, length) + 3 * passes(training.cost, examples, length)
+            flops += forward_flops(teacher, examples, length) + 3 * forward_flops(training.cost, examples, length)
             weights = sum(parameter.numel() for parameter in training.student.model.parameters())
         else:
-            flops += 3 * passes(teacher, entry.own_tokens / length, length)
+            flops += 3 * forward_flops(teacher, entry.own_tokens / length, length)
     if entry.task is not None and entry.reads_rows:
-        flops += 3 * passes(_teacher_cost(entry.task), len(entry.task.train), entry.task.mean_tokens)
+        flops += 3 * forward_flops(_teacher_cost(entry.task), len(entry.task.train), entry.task.mean_tokens)
     rate = rate_of_students(plan.request) if entry.kernels else rate_of(plan.request)
     return Part(entry.title, flops / rate, 4 * weights, from_text=bool(entry.stages))
 

@@ -38,6 +38,7 @@ from bench.data.tasks import expand
 from bench.errors import InputError, unknown
 from bench.plan.request import NUMBERS
 from bench.plan.spelling import ALL, MethodRow, parse_methods, parse_one
+from bench.plan.stage_settings import LIMITS, Schedule
 from bench.record.cell import CHECKPOINT
 from bench.user_files import TypedFile, checked, toml_of
 
@@ -58,17 +59,23 @@ class TableSpec(TypedFile):
         return [task.name for task, _ in expand(",".join(self.tasks))]
 
 
+def _number(name: str) -> Any:
+    """A field of a stage's number, with the limits that it has in a row's spelling."""
+    bounds: Mapping[str, Any] = LIMITS[name].bounds
+    return Field(default=None, strict=True, **bounds)
+
+
 class StageNumbers(TypedFile):
     """Numbers of one stage in the place of those in the method's file."""
 
-    epochs: float | None = Field(default=None, strict=True, gt=0, lt=10_000)
-    learning_rate: float | None = Field(default=None, strict=True, gt=0, le=1)
-    schedule: Literal["linear", "constant"] | None = None
-    warmup: float | None = Field(default=None, strict=True, ge=0, lt=1)
-    weight_decay: float | None = Field(default=None, strict=True, ge=0, lt=1)
-    clip: float | None = Field(default=None, strict=True, gt=0)
+    epochs: float | None = _number("epochs")
+    learning_rate: float | None = _number("learning_rate")
+    schedule: Schedule | None = None
+    warmup: float | None = _number("warmup")
+    weight_decay: float | None = _number("weight_decay")
+    clip: float | None = _number("clip")
     optimizer: str | None = None
-    eps: float | None = Field(default=None, strict=True, gt=0, lt=1)
+    eps: float | None = _number("eps")
 
 
 class Settings(TypedFile):

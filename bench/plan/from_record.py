@@ -41,7 +41,7 @@ def request_of(record: Record, request: Request, typed: Collection[str] = ()) ->
     if cell.method in (TEACHER, CHECKPOINT) or "methods" in typed:
         return asked
     usual = {name: getattr(Recipe, name) for name in NUMBERS}
-    if cell.search is None and all(cell.recipe[name] == usual[name] for name in NUMBERS):
+    if cell.search is None and all(cell.recipe.get(name, usual[name]) == usual[name] for name in NUMBERS):
         return asked
     return _with_numbers(cell, asked, typed)
 
@@ -94,7 +94,7 @@ def _with_numbers(cell: Cell, asked: Request, typed: Collection[str]) -> Request
 
 def _numbers(recorded: Mapping[str, Any], planned: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     """The numbers of a recipe that were set for the record; a length that this teacher cannot read is left out."""
-    own = {name: recorded[name] for name in NUMBERS if recorded.get(name) != planned.get(name)}
+    own = {name: recorded.get(name, 0) for name in NUMBERS if recorded.get(name) != planned.get(name)}
     if planned["max_length"] < Recipe.max_length and own.get("max_length", 0) > planned["max_length"]:
         del own["max_length"]
     return tuple(sorted(own.items()))

@@ -31,7 +31,7 @@ MAX_GROUP_SIZE = 8
 
 
 @dataclass(frozen=True)
-class Student:
+class StudentJob:
     """One student of a job: its cells, and what it is made from."""
 
     cells: tuple[str, ...]
@@ -54,7 +54,7 @@ class Job:
     """"" for what serves several tasks"""
     seed: int = 0
     """of a teacher"""
-    students: tuple[Student, ...] = ()
+    students: tuple[StudentJob, ...] = ()
     """of a job that makes records"""
     made_from: tuple[str, ...] = ()
     """keys of jobs that a thing of the cache needs"""
@@ -62,7 +62,7 @@ class Job:
     """of the first row that wants a thing of the cache"""
     code: str = ""
     """hash of the code that makes a thing of the cache; "" where some of it cannot be read"""
-    anew: bool = False
+    from_scratch: bool = False
     """whether what an earlier run left of these trainings is thrown away"""
 
     @property
@@ -73,12 +73,12 @@ class Job:
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([*self.made_from, *(key for student in self.students for key in student.needs)]))
 
-    def of(self, students: Sequence[Student]) -> Job:
+    def of(self, students: Sequence[StudentJob]) -> Job:
         """The same job for some of its students."""
         return Job(records_job_key(students), self.title, self.kind, self.task, self.seed, tuple(students))
 
 
-def records_job_key(students: Sequence[Student]) -> str:
+def records_job_key(students: Sequence[StudentJob]) -> str:
     """The key of a job that makes these students' records."""
     return digest([student.cells for student in students])
 
@@ -132,7 +132,9 @@ class _Jobs:
         """Enter every job of the plan, in the order in which one process does them."""
         plan = self.plan
         for task in plan.tasks:
-            todo = [planned for planned in plan.cells_of(task.task.name) if planned.todo and not planned.cell.together]
+            todo = [
+                planned for planned in plan.cells_of(task.task.name) if planned.is_todo and not planned.cell.together
+            ]
             for planned in todo:
                 if not isinstance(planned.row, MethodRow):
                     self.add_records_job(SCORES, [[planned]], [task])
@@ -147,7 +149,7 @@ class _Jobs:
     def add_records_job(self, kind: str, group: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
         """Enter the job that makes the records of these students, each with one cell for each task."""
         students = [
-            Student(tuple(record_key(one.cell) for one in cells), self._needs(cells, tasks), code_of_student(cells))
+            StudentJob(tuple(record_key(one.cell) for one in cells), self._needs(cells, tasks), code_of_student(cells))
             for cells in group
         ]
         names = "+".join(task.task.name for task in tasks)

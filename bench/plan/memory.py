@@ -215,7 +215,7 @@ def _summed(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def layers_of(model: nn.Module) -> Layers:
+def layer_sizes(model: nn.Module) -> Layers:
     """What a forward pass through this model keeps, read off its modules.
 
     A model of a family is an encoder. Of another one all linear and recurrent layers count as if every token took them.
@@ -294,7 +294,7 @@ def _step_bytes(
     from bench.plan.tasks import setup_of
 
     stages = _taps(_row(planned).method.stages(setup_of([task], {})), planned.cell.dropped)
-    asked = None if teacher is None else layers_of(teacher)
+    asked = None if teacher is None else layer_sizes(teacher)
     return _gradient_bytes(student) + max(
         _stage_bytes(
             student,
@@ -317,7 +317,7 @@ def _stage_bytes(
         batch: what goes through the models at a time.
         whole: the batch of which that is a part: the teacher's answer to all of it is held; None where it is no part.
     """
-    own = layers_of(student.model)
+    own = layer_sizes(student.model)
     read = own.read(ours, batch)
     answer = passing = 0
     if teacher is not None and theirs:
@@ -343,11 +343,11 @@ def _tuning_bytes(teacher: nn.Module, task: TaskPlan) -> int:
     recipe = task.teacher_recipe
     batch = extent(lengths_of(task), min(recipe.batch_size, len(task.train)), recipe.max_length)
     state = _state_bytes(teacher, recipe.as_dict())
-    return state + _gradient_bytes(teacher) + layers_of(teacher).trained(batch)
+    return state + _gradient_bytes(teacher) + layer_sizes(teacher).trained(batch)
 
 
 def _scoring_bytes(model: nn.Module, task: TaskPlan) -> int:
-    return layers_of(model).answered(scored_batch(task))
+    return layer_sizes(model).answered(scored_batch(task))
 
 
 def _asks_teacher(plan: Plan, row: MethodRow, task: TaskPlan) -> bool:
@@ -427,12 +427,12 @@ def _reading_bytes(entry: ArtefactPlan, text: Text, teacher: nn.Module) -> int:
     batch, tokens = text_batch_extent(text), entry.own_tokens
     times = tokens / batch.tokens
     whole = Extent(round(times * batch.sequences), tokens, times * batch.squares)
-    said = entry.artefact.making_bytes(entry.checkpoint.config, tokens, layers_of(teacher).answered(whole))
-    return said or layers_of(teacher).trained(batch)
+    said = entry.artefact.making_bytes(entry.checkpoint.config, tokens, layer_sizes(teacher).answered(whole))
+    return said or layer_sizes(teacher).trained(batch)
 
 
 def _training_bytes(training: Training, base: nn.Module, text: Text, words: int) -> int:
-    """A training on text: its student, its teacher, and the head over the vocabulary where it hides tokens."""
+    """A training on text: its student, its teacher, and the head over the vocabulary where it masks tokens."""
     stages = _taps(training.stages, ())
     share = max((stage.masking.share for stage, _, _ in stages if stage.masking is not None), default=0.0)
     heads = 4 * FLOAT * share * text_batch_extent(text).tokens * words  # logits, their softmax, both gradients
@@ -442,7 +442,7 @@ def _training_bytes(training: Training, base: nn.Module, text: Text, words: int)
 
 def _learning_bytes(student: Student, teacher: nn.Module, taps: Sequence[tuple[Taps, Taps]], text: Text) -> int:
     """A student, its optimiser's state and gradients, its teacher, and its largest step on text."""
-    batch, asked = text_batch_extent(text), layers_of(teacher)
+    batch, asked = text_batch_extent(text), layer_sizes(teacher)
     step = max(_stage_bytes(student, asked, ours, theirs, batch) for ours, theirs in taps)
     held = _bytes(student) + _state_bytes(student, text.recipe.as_dict()) + _gradient_bytes(student)
     return held + _bytes(teacher) + step

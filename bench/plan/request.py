@@ -34,7 +34,7 @@ HUB_TEACHER = "bert-base-uncased"
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of ``bench run``; also those of ``bench.run`` in Python."""
+    """The arguments of ``bench run``; also those of ``bench.api.run`` in Python."""
 
     methods: str = "all"
     tasks: str = "glue"
@@ -77,7 +77,7 @@ class Request:
     augment_times: int = 10
     word_vectors: Path | None = None
     checkpoint: str = "last"
-    """which epoch of a student is shipped: the last, or the best on the development rows or on half of them"""
+    """which epoch of a student is scored: the last, or the best on the development rows or on half of them"""
     teacher_outputs: str = ""
     """fp32 or fp16: compute the teacher's outputs once, and read them from a file in every epoch; "" for a pass every step"""
     teacher_outputs_limit: float = 20.0

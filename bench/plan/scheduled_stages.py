@@ -70,7 +70,7 @@ def _check_micro_batches(kept: Sequence[tuple[Stage, dict[str, Term]]], recipe: 
                 f"train this row without micro-batches, or drop the term (:-{across.split(', ')[0]})"
             )
         if stage.masking is not None:
-            raise CellError(f"micro_batch={recipe.micro_batch}: the stage {stage.name} hides tokens of whole batches")
+            raise CellError(f"micro_batch={recipe.micro_batch}: the stage {stage.name} masks tokens of whole batches")
 
 
 def schedule_stages(

@@ -28,7 +28,7 @@ def state(planned: Planned) -> str:
     """``to do``, or what the store says of the cell."""
     if planned.record is None:
         return "to do"
-    if planned.todo:
+    if planned.is_todo:
         return f"to do again (was {planned.record.status})"
     return "there" if planned.record.status == "ok" else "failed before (--retry-failed runs it again)"
 
@@ -37,7 +37,7 @@ def describe(plan: Plan) -> str:
     """Several lines for a terminal or a log."""
     tasks = plan.tasks
     counts = Counter(state(planned) for planned in plan.cells)
-    stale = sum(planned.code == STALE and not planned.todo for planned in plan.cells)
+    stale = sum(planned.code == STALE and not planned.is_todo for planned in plan.cells)
     lines = [
         f"plan: {len(plan.cells)} cells: "
         + ", ".join(f"{count} {what}" for what, count in counts.items())
@@ -51,7 +51,7 @@ def describe(plan: Plan) -> str:
     lines += [f"  {line}" for line in _describe_artefacts(plan)]
     lines += [f"  {line}" for line in _describe_outputs(plan)]
     for task in tasks:
-        todo = [p for p in plan.cells_of(task.task.name) if p.todo]
+        todo = [p for p in plan.cells_of(task.task.name) if p.is_todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
         taught = [
             sum(isinstance(p.row, MethodRow) and p.row.method.needs_teacher for p in group)

@@ -6,26 +6,44 @@ They go in the place of those that the method's file takes from its paper (``Sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
 
 Numbers = tuple[tuple[str, Any], ...]
 """``stage.number`` and its value, in alphabetical order"""
-SCHEDULES = ("linear", "constant")
-LIMITS: Mapping[str, tuple[Callable[[float], bool], str]] = {
-    "epochs": (lambda value: 0 < value < 10_000, "above 0 and below 10,000"),
-    "learning_rate": (lambda value: 0 < value <= 1, "above 0 and at most 1"),
-    "warmup": (lambda value: 0 <= value < 1, "a share of the steps, from 0 to below 1"),
-    "weight_decay": (lambda value: 0 <= value < 1, "from 0 to below 1"),
-    "clip": (lambda value: 0 < value < 1_000_000, "above 0"),
-    "eps": (lambda value: 0 < value < 1, "above 0 and below 1"),
+Schedule = Literal["linear", "constant"]
+SCHEDULES: tuple[str, ...] = get_args(Schedule)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Which values of a number make sense."""
+
+    bounds: Mapping[str, float]
+    """gt, ge, lt or le, as pydantic and :mod:`operator` call them -> the bound"""
+    words: str
+    """how to say so"""
+
+    def allow(self, value: float) -> bool:
+        """Whether a value is within all bounds."""
+        return all(getattr(operator, comparison)(value, bound) for comparison, bound in self.bounds.items())
+
+
+LIMITS: Mapping[str, Limits] = {
+    "epochs": Limits({"gt": 0, "lt": 10_000}, "above 0 and below 10,000"),
+    "learning_rate": Limits({"gt": 0, "le": 1}, "above 0 and at most 1"),
+    "warmup": Limits({"ge": 0, "lt": 1}, "a share of the steps, from 0 to below 1"),
+    "weight_decay": Limits({"ge": 0, "lt": 1}, "from 0 to below 1"),
+    "clip": Limits({"gt": 0, "lt": 1_000_000}, "above 0 and below 1,000,000"),
+    "eps": Limits({"gt": 0, "lt": 1}, "above 0 and below 1"),
 }
-"""Number of a stage -> which values make sense, and how to say so."""
+"""Number of a stage -> which values make sense. The fields of an experiment file have these limits too."""
 CHOICES: Mapping[str, tuple[str, ...]] = {"schedule": SCHEDULES, "optimizer": tuple(OPTIMIZERS)}
 NAMES = ("epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "optimizer", "eps")
 
@@ -48,13 +66,13 @@ def read(where: str, name: str, text: str) -> Any:
         return text
     if number not in LIMITS:
         raise unknown(f"number of a stage in {where}", number, list(NAMES))
-    fits, words = LIMITS[number]
+    limits = LIMITS[number]
     try:
         value = float(text)
     except ValueError:
         raise InputError(f"{where}: {name}={text}: expected a number") from None
-    if not fits(value):
-        raise InputError(f"{where}: {name}={text} should be {words}")
+    if not limits.allow(value):
+        raise InputError(f"{where}: {name}={text} should be {limits.words}")
     return value
 
 

@@ -21,9 +21,9 @@ def wanted(plan: Plan) -> list[Slot]:
     found: dict[str, Slot] = {}
     shared: list[ArtefactPlan] = []
     for task in plan.tasks:
-        if not any(planned.todo for planned in plan.cells_of(task.task.name)):
+        if not any(planned.is_todo for planned in plan.cells_of(task.task.name)):
             continue
-        asked = plan.behind_todo(task)
+        asked = plan.inputs_of_todo(task)
         if task.teacher.origin == "fine-tuned":
             seeds = range(1 + max((seed for entry in asked for seed in entry.seeds), default=0))
             found |= {slot.key: slot for slot in map(task.teacher_slot, seeds)}
@@ -46,6 +46,6 @@ def stale_slots(plan: Plan, freshness: Freshness) -> list[Slot]:
 
 def warnings(plan: Plan, freshness: Freshness) -> list[str]:
     """For a reader of the plan: what is stale, and how many records do not name the code that made them."""
-    records = [planned.record for planned in plan.cells if planned.record is not None and not planned.todo]
+    records = [planned.record for planned in plan.cells if planned.record is not None and not planned.is_todo]
     in_cache = [f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}." for slot in plan.stale]
     return [*in_cache, *code_warnings(records, freshness)]

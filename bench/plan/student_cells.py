@@ -15,7 +15,13 @@ from bench.plan.teacher_outputs import row_taps
 from bench.record.cell import Cell, Partner, Selection
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
-from bench.record.task_facts import BEST_EPOCH, best_of, with_kernels, with_micro_batches, with_outputs
+from bench.record.task_facts import (
+    BEST_EPOCH_SUFFIX,
+    best_of_suffix,
+    kernels_suffix,
+    micro_batch_suffix,
+    outputs_suffix,
+)
 
 if TYPE_CHECKING:
     from methods.artefacts import Artefact
@@ -56,8 +62,8 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""
     kernels = FAST if request.kernels == FAST else ""
     recipe = recipes[0].as_dict()
-    chosen = BEST_EPOCH if CHECKPOINTS[request.checkpoint] else ""
-    chosen += with_outputs(outputs) + with_kernels(kernels) + with_micro_batches(recipe)
+    chosen = BEST_EPOCH_SUFFIX if CHECKPOINTS[request.checkpoint] else ""
+    chosen += outputs_suffix(outputs) + kernels_suffix(kernels) + micro_batch_suffix(recipe)
     partners = [
         Partner(
             task=task.task.name,
@@ -69,7 +75,7 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
     ]
     return [
         Cell(
-            label=(search.of + best_of(len(search.trials)) if search else row.label) + chosen,
+            label=(search.of + best_of_suffix(len(search.trials)) if search else row.label) + chosen,
             method=_name(row),
             version=row.method.version,
             settings=row.settings,

@@ -15,7 +15,7 @@ from bench.plan.artefacts import ArtefactPlans, Base
 from bench.plan.request import CHECKPOINTS, Request, recipe_of
 from bench.record.cell import (
     DataIdentity,
-    Numeric,
+    NumericIdentity,
     TeacherIdentity,
 )
 from bench.record.code_hash import code_of
@@ -46,7 +46,7 @@ class TaskPlan:
     checkpoint: Checkpoint
     teacher: TeacherIdentity
     teacher_recipe: Recipe
-    numeric: Numeric
+    numeric: NumericIdentity
     recipe: Recipe
     mean_tokens: float
     data: DataIdentity
@@ -83,7 +83,9 @@ class TaskPlan:
         return Slot("augmented", self.data.train, code_of("augmentation"), f"augmented rows of {self.task.name}")
 
 
-def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numeric) -> tuple[list[TaskPlan], list[str]]:
+def plan_tasks(
+    request: Request, wanted: list[tuple[Task, bool]], numeric: NumericIdentity
+) -> tuple[list[TaskPlan], list[str]]:
     """The tasks of a request with their data and teachers, and the names of those that are left out.
 
     Args:
@@ -158,7 +160,7 @@ def plan_tasks(request: Request, wanted: list[tuple[Task, bool]], numeric: Numer
 
 
 def _teacher_identity(
-    checkpoint: Checkpoint, task: Task, data: DataIdentity, recipe: Recipe, numeric: Numeric
+    checkpoint: Checkpoint, task: Task, data: DataIdentity, recipe: Recipe, numeric: NumericIdentity
 ) -> TeacherIdentity:
     if checkpoint.finetuned:
         return TeacherIdentity(name=checkpoint.name, base=checkpoint.sha256, origin="given", key=checkpoint.sha256)
@@ -167,7 +169,7 @@ def _teacher_identity(
 
 
 def _teacher_key(
-    checkpoint: Checkpoint, task: Task, data: DataIdentity, recipe: Recipe, numeric: Numeric, seed: int
+    checkpoint: Checkpoint, task: Task, data: DataIdentity, recipe: Recipe, numeric: NumericIdentity, seed: int
 ) -> str:
     return digest(
         {

@@ -1,4 +1,4 @@
-"""The raw answers of a record: read with care, and held against what the record says of them. No torch."""
+"""The raw answers of a record: read with care, and compared with what the record says of them. No torch."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Selection(Frozen):
         return "the epoch whose weights are shipped was chosen on the other half of the development rows"
 
 
-class Numeric(Frozen):
+class NumericIdentity(Frozen):
     """What changes the arithmetic without changing the question."""
 
     precision: str = "fp32"
@@ -141,7 +141,7 @@ class Cell(Frozen):
     """numbers of the training: epochs, batch size, learning rate, schedule"""
     seed: int
     """of all random draws of the training"""
-    numeric: Numeric
+    numeric: NumericIdentity
     """precision, attention, number of threads and device"""
     together: tuple[Partner, ...] = ()
     """all tasks of a student that learns several; ``tasks`` is then the one that was scored"""

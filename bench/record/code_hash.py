@@ -34,7 +34,7 @@ LOOP = (
     "bench.record.recipe:Recipe",
     "bench.plan.scheduled_stages:schedule_stages",
     "bench.train.loop:train_tasks",
-    "bench.train.numerics:Numerics",
+    "bench.train.numerics:ComputeSettings",
     "bench.train.numerics:RandomState",
     "bench.train.student_trainer:StudentTrainer",
     f"{OPTIMIZERS}[{ADAMW}]",
@@ -42,13 +42,13 @@ LOOP = (
 ARTEFACT = (
     "bench.data.encoding:encode",
     "bench.data.encoding:pieces",
-    "bench.artefacts.inputs:Making",
+    "bench.artefacts.inputs:MakeContext",
     "bench.artefacts.inputs:made",
     "bench.artefacts.teachers:base_model",
     "methods.api:Setup",
 )
 """What hands an artefact its inputs."""
-TRAINED = (*LOOP, *ARTEFACT, "bench.artefacts.inputs:TrainedMaking")
+TRAINED = (*LOOP, *ARTEFACT, "bench.artefacts.inputs:TrainingMakeContext")
 KINDS: Mapping[str, tuple[str, ...]] = {
     "student": (*LOOP, "bench.run.group:build_trainer", "bench.train.prediction:predict"),
     "scoring": ("bench.data.encoding:encode", "bench.train.prediction:predict", "bench.artefacts.teachers:base_model"),
@@ -58,7 +58,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "augmentation": (
         "bench.data.encoding:encode",
         "bench.artefacts.augmented_rows:augmented_rows",
-        "bench.artefacts.augmented_rows:relabelled",
+        "bench.artefacts.augmented_rows:relabel_variants",
     ),
     "teacher outputs": ("bench.data.encoding:encode", "bench.train.teacher_outputs:write_outputs"),
     "training state": ("bench.train.training_state:TrainingStates",),

@@ -25,12 +25,12 @@ SHARED = ("data", "teacher", "teacher's training")
 """What all rows of a column must have in common."""
 
 
-def question(cell: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
+def comparability_key(cell: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
     """The same for cells that agree in these parts; with all of them, only row's name, task's name and seed may differ."""
     return str([PARTS[name](cell) for name in parts])
 
 
-def differing(one: Cell, other: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
+def differing_parts(one: Cell, other: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
     """Which of these parts of the question differ, in words."""
     found = [name for name, of in PARTS.items() if name in parts and of(one) != of(other)]
     return ", ".join(found[:-1] if len(found) > 1 and found[-1] == "teacher's training" else found)

@@ -72,10 +72,10 @@ def differences(ours: Cell, theirs: Cell, point: str = "") -> list[Difference]:
     Args:
         point: the operating point of ours; theirs has the same.
     """
-    return differing(identity(ours, point), identity(theirs, point))
+    return field_differences(identity(ours, point), identity(theirs, point))
 
 
-def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
+def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
     """The same of two identities."""
     return [
         Difference(name, first.get(name, ABSENT), second.get(name, ABSENT))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 
 from bench.record.cell import TEACHER
-from bench.record.comparability import PARTS, SHARED, differing, question
+from bench.record.comparability import PARTS, SHARED, comparability_key, differing_parts
 from bench.record.schema import Record
 
 
@@ -40,14 +40,14 @@ def newest_of(
     """Where records that differ in these parts meet in one place, those whose last one is the newest; and the others."""
     met: dict[Hashable, dict[str, list[Record]]] = {}
     for record in records:
-        met.setdefault(place(record), {}).setdefault(question(record.cell, parts), []).append(record)
+        met.setdefault(place(record), {}).setdefault(comparability_key(record.cell, parts), []).append(record)
     shown: list[Record] = []
     left: list[LeftOut] = []
     for kinds in met.values():
         chosen = max(kinds.values(), key=lambda those: max((r.status == "ok", r.finished, r.key) for r in those))
         shown += chosen
         for those in kinds.values():
-            left += [LeftOut(r, differing(r.cell, chosen[-1].cell, parts)) for r in those if those is not chosen]
+            left += [LeftOut(r, differing_parts(r.cell, chosen[-1].cell, parts)) for r in those if those is not chosen]
     return shown, left
 
 

@@ -9,6 +9,9 @@ from typing import Any
 PAPER, PAPER_START = "paper", "general start, paper"
 """Names of recipes whose stages say their own numbers: of students, and of general stages on text."""
 
+SCHEDULES = ("linear", "constant")
+"""What :attr:`Recipe.schedule` may be."""
+
 ADAMW = "adamw"
 """The optimiser of every training that names no other."""
 
@@ -63,8 +66,14 @@ class Recipe:
             return replace(self, **paper)
         return replace(self, **without_epochs(paper)) if self.name == PAPER_START else self
 
-    def factor(self, step: int, steps: int) -> float:
-        """What the learning rate is multiplied with at ``step`` (0-based) of ``steps``."""
+    def lr_multiplier(self, step: int, steps: int) -> float:
+        """What the learning rate is multiplied with at ``step`` (0-based) of ``steps``.
+
+        Raises:
+            ValueError: there is no such schedule.
+        """
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"no schedule is called {self.schedule!r}; known: {', '.join(SCHEDULES)}")
         if self.schedule == "constant":
             return 1.0
         warm = max(1, round(self.warmup * steps))

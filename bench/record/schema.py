@@ -143,7 +143,7 @@ class Record(Part):
     @property
     def called(self) -> str:
         """The row's name as tables print it: with what it has less than the paper that its method is named after."""
-        lacks = methods.lacking(self.cell.method, self.cell.settings)
+        lacks = methods.shortcoming(self.cell.method, self.cell.settings)
         return f"{self.row} ({lacks})" if lacks else self.row
 
 

@@ -77,16 +77,16 @@ class Store:
         """The current record of this cell, or None."""
         return self._current(self.folder(cell, point))
 
-    def why_not(self, cell: Cell, point: str = "") -> str:
+    def set_aside_reason(self, cell: Cell, point: str = "") -> str:
         """Why what lies in a cell's folder was set aside; "" where nothing was."""
         folder = self.folder(cell, point)
         return "; ".join(note.why for note in self.notes if note.kind == SET_ASIDE and note.path.parent == folder)
 
     def _current(self, folder: Path) -> Record | None:
-        file = self.counted(folder)
+        file = self.current_attempt(folder)
         return None if file is None else self.opened(file)
 
-    def counted(self, folder: Path) -> Path | None:
+    def current_attempt(self, folder: Path) -> Path | None:
         """The attempt that counts in a cell's folder: the one that ``current`` names.
 
         Where that cannot be used, it is the newest finished one that can; it is adopted, and said to be. A run that is
@@ -96,11 +96,11 @@ class Store:
         named = self._named(pointer)
         if named is not None and self.opened(named) is not None:
             return named
-        whole = not os.path.lexists(pointer)
+        pointer_missing = not os.path.lexists(pointer)
         for file in self.attempts_in(folder):
             record = self.opened(file)
-            if record is not None and (record.status == "ok" or (whole and record.status == "failed")):
-                why = "no `current` names it" if whole else "what `current` names was set aside"
+            if record is not None and (record.status == "ok" or (pointer_missing and record.status == "failed")):
+                why = "no `current` names it" if pointer_missing else "what `current` names was set aside"
                 self.note(Note(ADOPTED, file, f"{why}; `bench store repair` writes `current` anew"))
                 return file
         return None
@@ -215,7 +215,7 @@ class Store:
 
     def has_predictions(self, record: Record) -> bool:
         """Whether the raw answers of the current attempt are there."""
-        file = self.counted(self.folder(record.cell, record.point))
+        file = self.current_attempt(self.folder(record.cell, record.point))
         return file is not None and file.with_suffix(".npz").is_file()
 
     def predictions(self, record: Record, attempt: str = "") -> dict[str, np.ndarray]:
@@ -225,7 +225,7 @@ class Store:
             InputError: they are gone, or cannot be read.
         """
         folder = self.folder(record.cell, record.point)
-        file = folder / f"{attempt}.json" if attempt else self.counted(folder)
+        file = folder / f"{attempt}.json" if attempt else self.current_attempt(folder)
         if file is None:
             raise InputError(f"no attempt in {folder} can be used; `run` trains the cell again")
         try:

@@ -25,7 +25,7 @@ AUGMENTED = re.compile(r"-(masked|rules)-augmented-(\d+)(?:-with-(.+))?$")
 """What a data source's short name ends with when its training rows were augmented."""
 HELD_BACK, HALF_DEV = "-held-back", "-half-dev"
 """What it has where rows held back are scored, and where half of the development rows choose the epoch."""
-BEST_EPOCH = " (best epoch)"
+BEST_EPOCH_SUFFIX = " (best epoch)"
 """Ends the label of a row whose epoch was chosen."""
 
 
@@ -123,36 +123,36 @@ def unaugmented_name(name: str) -> str:
     return name.partition(", augmented ")[0]
 
 
-def best_of(trials: int) -> str:
+def best_of_suffix(trials: int) -> str:
     """Ends the label of a row whose settings were searched for."""
     return f" (best of {trials})"
 
 
-def several_tasks(tasks: str) -> str:
+def several_tasks_note(tasks: str) -> str:
     """What a record notes of a student that learned several tasks, and what its cost is."""
     return f"one student was trained on {tasks} together: the cost of training is that of this one training run"
 
 
-def with_outputs(number_format: str) -> str:
+def outputs_suffix(number_format: str) -> str:
     """Ends the label of a row that read its teacher's outputs from a file; "" where it read none."""
     return f" ({number_format} outputs)" if number_format else ""
 
 
-def with_kernels(kernels: str) -> str:
+def kernels_suffix(kernels: str) -> str:
     """Ends the label of a row whose training was computed by other kernels; "" for the usual ones."""
     return f" ({kernels} kernels)" if kernels else ""
 
 
-def with_micro_batches(recipe: Mapping[str, Any]) -> str:
+def micro_batch_suffix(recipe: Mapping[str, Any]) -> str:
     """Ends the label of a row whose batches were trained in parts; "" for whole batches."""
     return f" (micro-batches of {recipe['micro_batch']})" if recipe.get("micro_batch") else ""
 
 
 def row_as_typed(cell: Cell, label: str = "") -> str:
     """How a row was typed: its label, or another one of the same cells, without what its cell's choices added to it."""
-    plain = (label or cell.label).removesuffix(with_micro_batches(cell.recipe))
-    plain = plain.removesuffix(with_kernels(cell.kernels))
-    plain = plain.removesuffix(with_outputs(cell.teacher_outputs))
+    plain = (label or cell.label).removesuffix(micro_batch_suffix(cell.recipe))
+    plain = plain.removesuffix(kernels_suffix(cell.kernels))
+    plain = plain.removesuffix(outputs_suffix(cell.teacher_outputs))
     if cell.selection is not None:
-        plain = plain.removesuffix(BEST_EPOCH)
-    return plain.removesuffix(best_of(len(cell.search.trials))) if cell.search is not None else plain
+        plain = plain.removesuffix(BEST_EPOCH_SUFFIX)
+    return plain.removesuffix(best_of_suffix(len(cell.search.trials))) if cell.search is not None else plain

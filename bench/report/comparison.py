@@ -149,7 +149,7 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
     spread, rng = _spread(data, sides)
     drawn = 100 * metric_of(column.metric).possible_differences(spread)
     said = [[data.predicted[record.key] for record in side] for side in sides]
-    pairs = Pairs(said[0], said[1], data.labels, column.metric, still)
+    pairs = Pairs(said[0], said[1], data.labels, column.metric)
     low, high = interval(drawn)
     test, p = single_test(pairs, rng, exact) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
     scores = [100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in sides]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.files import slug
-from bench.record.cell import Numeric
+from bench.record.cell import NumericIdentity
 from bench.record.keys import canonical, digest
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import FOLDER, data_facts
@@ -87,7 +87,7 @@ def _words_suffice(group: Group) -> bool:
         group.base in KNOWN
         and group.origin == "fine-tuned"
         and group.optimizer == ADAMW
-        and group.numeric == canonical(Numeric(threads=group.threads).identity())
+        and group.numeric == canonical(NumericIdentity(threads=group.threads).identity())
         and slug(group.slug).lower() == group.slug
         and not re.search(r"-\d+-rows$", group.slug)
         and re.fullmatch("[a-z]+", group.recipe) is not None

@@ -44,7 +44,7 @@ class Footnotes:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One cell: a measured number with its interval, and how it is printed.
 
     Attributes:
@@ -73,21 +73,21 @@ class Cell:
     verdict: str = ""
 
 
-Field = tuple[str, Callable[[Cell], str]]
+Field = tuple[str, Callable[[TableCell], str]]
 """One column of a CSV file: what its title has behind the column's own, and the text of a cell."""
 
 
-def printed(cell: Cell) -> str:
+def printed(cell: TableCell) -> str:
     """The text of a cell in a CSV file, where that is the printed one."""
     return cell.text if cell.plain is None else cell.plain
 
 
-def exact(digits: int = 4) -> Callable[[Cell], str]:
+def exact(digits: int = 4) -> Callable[[TableCell], str]:
     """The text of a cell in a CSV file, where that is the value with so many decimals; empty where there is none."""
     return lambda cell: "" if cell.value is None else f"{cell.value:.{digits}f}"
 
 
-def _deviation(cell: Cell) -> str:
+def _deviation(cell: TableCell) -> str:
     return "" if cell.deviation is None else f"{cell.deviation:.4f}"
 
 
@@ -98,7 +98,7 @@ SPREAD: tuple[Field, ...] = ((" mean", exact()), (" sd", _deviation), (" n", lam
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column: its title, whether it holds words (printed to the left), and its columns in a CSV file."""
 
     title: str
@@ -119,15 +119,15 @@ class Line:
     """
 
     label: str
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     name: str = ""
     footnotes: tuple[Footnote, ...] = ()
     only: str = ""
 
     @property
-    def head(self) -> Cell:
+    def head(self) -> TableCell:
         """The name as a cell."""
-        return Cell(self.name or self.label, footnotes=self.footnotes, plain=self.label)
+        return TableCell(self.name or self.label, footnotes=self.footnotes, plain=self.label)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Frame:
     """
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...] = ()
     file: str = ""
@@ -202,10 +202,6 @@ class Frame:
         """The same table with all lines in all its forms."""
         return replace(self, lines=tuple(replace(line, only="") for line in self.lines))
 
-    def noted(self, *notes: str) -> Frame:
-        """The same table with these further sentences below it."""
-        return replace(self, notes=(*self.notes, *notes))
-
 
 def number_all(frame: Frame, notes: Footnotes) -> None:
     """Number the footnotes of a table in the order of reading: line by line, from left to right."""
@@ -220,5 +216,5 @@ def words_of(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], w
     Args:
         words: titles of the columns that are printed to the left.
     """
-    columns = tuple(Column(name, name in words) for name in header)
-    return Frame(title, columns, tuple(Line(row[0], tuple(map(Cell, row[1:]))) for row in rows))
+    columns = tuple(TableColumn(name, name in words) for name in header)
+    return Frame(title, columns, tuple(Line(row[0], tuple(map(TableCell, row[1:]))) for row in rows))

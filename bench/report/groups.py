@@ -26,7 +26,7 @@ GENERATED = ", generated, not GLUE"
 
 
 @dataclass(frozen=True)
-class Column:
+class ScoreColumn:
     """One evaluation set of one task, shown by one metric."""
 
     task: str
@@ -75,9 +75,9 @@ class Group:
     """labels of rows in this order, where it is given; other rows come after them"""
     names: Mapping[str, str] = field(default_factory=dict)
     """row -> its name in a paper"""
-    suspicions: dict[tuple[str, Column], list[str]] = field(default_factory=dict)
+    suspicions: dict[tuple[str, ScoreColumn], list[str]] = field(default_factory=dict)
     """(row, column) -> what is suspect about its answers"""
-    baselines: dict[Column, float] = field(default_factory=dict)
+    baselines: dict[ScoreColumn, float] = field(default_factory=dict)
     """column -> percent that the best single answer to every example scores"""
     left_out: list[LeftOut] = field(default_factory=list)
     """records under the name of a newer training"""
@@ -129,9 +129,9 @@ class Group:
         return sorted(named, key=lambda name: (order.get(name, len(order)), name))
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[ScoreColumn]:
         """Evaluation sets by task; a task on which every cell failed still has its column, for the footnote."""
-        found: list[Column] = []
+        found: list[ScoreColumn] = []
         for task in self.tasks:
             records = [r for r in self.records if task in r.cell.tasks]
             scored = [(name, next(iter(scores))) for r in records for name, scores in r.scores.items() if scores]
@@ -142,7 +142,7 @@ class Group:
                     for name in r.cell.data.evaluation
                     if name not in r.task.unlabelled
                 ]
-            found += [Column(task, name, metric) for name, metric in dict.fromkeys(scored)]
+            found += [ScoreColumn(task, name, metric) for name, metric in dict.fromkeys(scored)]
         return found
 
     @property
@@ -176,7 +176,7 @@ class Group:
         """The name of a row as tables print it: ``distilbert (second step only)``. CSV files have the label alone."""
         return self.names.get(label) or next((record.called for record in self.of(label)), label)
 
-    def values(self, label: str, column: Column) -> dict[int, float]:
+    def values(self, label: str, column: ScoreColumn) -> dict[int, float]:
         """Seed -> score in percent."""
         return {
             r.cell.seed: 100 * r.scores[column.evaluation][column.metric]
@@ -185,7 +185,7 @@ class Group:
         }
 
     @cached_property
-    def _most_seeds(self) -> dict[Column, int]:
+    def _most_seeds(self) -> dict[ScoreColumn, int]:
         students = [label for label in self.systems if label != TEACHER]
         return {c: max((len(self.values(label, c)) for label in students), default=0) for c in self.columns}
 
@@ -195,7 +195,7 @@ class Group:
             (limit for r in self.records if task in r.cell.tasks and (limit := r.cell.data.max_train_rows)), None
         )
 
-    def lacks_seeds(self, label: str, column: Column) -> bool:
+    def lacks_seeds(self, label: str, column: ScoreColumn) -> bool:
         """Whether a student's mean is of fewer seeds than others of this column have: luckier or unluckier by that."""
         return label != TEACHER and 0 < len(self.values(label, column)) < self._most_seeds[column]
 
@@ -214,7 +214,7 @@ def groups(records: Iterable[Record], freshness: Freshness | None = None) -> lis
     for key, group in found.items():
         whole = found.get((key[0], None, *key[2:]))
         if group.max_train_rows and whole:
-            group.records += _uncut(group, whole)
+            group.records += _rows_within_limit(group, whole)
     for record in records:  # a teacher belongs to every table of its students, whatever their recipe
         cell = record.cell
         if cell.method != TEACHER:
@@ -238,7 +238,7 @@ def groups(records: Iterable[Record], freshness: Freshness | None = None) -> lis
     return made
 
 
-def _uncut(group: Group, whole: Group) -> list[Record]:
+def _rows_within_limit(group: Group, whole: Group) -> list[Record]:
     """What the rows of a table with a limit gave on tasks that the limit leaves whole."""
     rows, tasks = set(group.systems), set(group.tasks)
     return [

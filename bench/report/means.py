@@ -10,13 +10,13 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.report.comparison import drawn_differences
-from bench.report.groups import Column, Group
+from bench.report.groups import Group, ScoreColumn
 from bench.report.resampled import Resampled, finished, rng_for
 from bench.stats.metrics import metric_of
 from bench.stats.paired import bootstrap_p, interval, over_seeds
 from bench.stats.summary import summarise
 
-Answers = Mapping[Column, Resampled]
+Answers = Mapping[ScoreColumn, Resampled]
 
 
 @dataclass(frozen=True)

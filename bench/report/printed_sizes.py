@@ -1,4 +1,4 @@
-"""Sizes and FLOPs that papers print, held against ours under every convention: which rule gives the printed digit."""
+"""Sizes and FLOPs that papers print, compared with ours under every convention: which rule gives the printed digit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.errors import InputError
-from bench.report.frame import EXACT, TEXT, Cell, Column, Frame, Line
+from bench.report.frame import EXACT, TEXT, Frame, Line, TableCell, TableColumn
 from bench.report.published import FOLDER, rows_of
 
 FIGURE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
@@ -85,7 +85,7 @@ def printed_and_ours(named: Sequence[tuple[PrintedSize, Counted]]) -> Frame:
     ]
     words = {"Row here", "Quantity", "rule"}
     names = ("Printed in", "Row here", "Quantity", "printed", "ours", "difference", "rule")
-    columns = tuple(Column(name, name in words, EXACT if name == "ours" else TEXT) for name in names)
+    columns = tuple(TableColumn(name, name in words, EXACT if name == "ours" else TEXT) for name in names)
     note = (
         "Papers count sizes by different rules. The column `rule` names the rule that gives the printed number to its last digit. "
         "`ours` counts the whole classifier (two labels) and 2 x MACs at length 128. "
@@ -115,11 +115,11 @@ def _line(size: PrintedSize, one: Figure) -> tuple[Line, bool]:
     rule, value, fits = rule_of(one.printed, one.conventions, one.unit)
     nearest = f"none found; nearest: {rule}, {value / one.unit:.2f} {one.sign}, {one.off(value)}"
     cells = (
-        Cell(size.row),
-        Cell(one.quantity),
-        Cell(f"{one.printed} {one.sign}", value=float(one.printed), plain=one.printed),
-        Cell(f"{own / one.unit:.2f} {one.sign}", value=own / one.unit),
-        Cell(one.off(own)),
-        Cell(rule if fits else nearest),
+        TableCell(size.row),
+        TableCell(one.quantity),
+        TableCell(f"{one.printed} {one.sign}", value=float(one.printed), plain=one.printed),
+        TableCell(f"{own / one.unit:.2f} {one.sign}", value=own / one.unit),
+        TableCell(one.off(own)),
+        TableCell(rule if fits else nearest),
     )
     return Line(f"{size.source}, {size.table}: {size.system}", cells), fits

@@ -16,7 +16,7 @@ from tabulate import tabulate
 from bench.files import write_atomically
 from bench.report.escape import cell as escaped
 from bench.report.escape import csv_cell, flat
-from bench.report.frame import Cell, Footnotes, Frame, number_all
+from bench.report.frame import Footnotes, Frame, TableCell, number_all
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def to_markdown(frame: Frame, notes: Footnotes | None = None) -> str:
     numbered = Footnotes() if notes is None else notes
     number_all(frame, numbered)
 
-    def text(cell: Cell) -> str:
+    def text(cell: TableCell) -> str:
         marked = " ".join([cell.text, *(f"[{numbered.number(note)}]" for note in cell.footnotes)])
         return f"**{marked}**" if cell.bold else marked
 
@@ -150,7 +150,7 @@ def to_terminal(frame: Frame, width: int = TERMINAL) -> str:
     return "\n\n".join(drawn)
 
 
-def _bare(cell: Cell) -> str:
+def _bare(cell: TableCell) -> str:
     """The words of a cell; ``*`` behind them where they are bold."""
     return flat(cell.text) + (" *" if cell.bold else "")
 
@@ -212,7 +212,7 @@ def _row(cells: Iterable[str]) -> str:
     return ("{}" if text.lstrip().startswith(("[", "*")) else "") + text + r" \\"
 
 
-def _tex_cell(cell: Cell, own: Footnotes) -> str:
+def _tex_cell(cell: TableCell, own: Footnotes) -> str:
     """A cell as LaTeX, with the numbers of its footnotes."""
     numbers = ",".join(str(own.number(note)) for note in cell.footnotes)
     # control characters, which no text has, stand for commands until the text is escaped
@@ -291,7 +291,7 @@ def to_latex(frame: Frame, title: str, paper: Paper, label: str) -> str:
     tables. Where the numbers come from is above it as comments.
     """
     own = Footnotes()
-    lines = [[Cell(name) for name in frame.header], *([line.head, *line.cells] for line in frame.printed_lines)]
+    lines = [[TableCell(name) for name in frame.header], *([line.head, *line.cells] for line in frame.printed_lines)]
     rows = [[_tex_cell(cell, own) for cell in cells] for cells in lines]
     widths = [max(len(line[i].text) for line in lines) for i in range(len(lines[0]))]
     share = 0.5 if len(widths) > 2 else 0.7  # of the text's width, for a column of words

@@ -120,13 +120,13 @@ def experiment_command(group: Group, file: Path, tables: str, tasks: str, of_the
         of_the_file: whether the file sets numbers for some rows or tasks, which an option would go before.
     """
     seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
-    words = ["python", "-m", "bench", "run", "--experiment", typed(file)]
+    words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
     words += ["--table", tables] if tables else []
     words += ["--tasks", tasks] if tasks else []
     limit, text = group.max_train_rows, _any_text(group)
     asked = _Asked(("run",), (), limit, text, tuple(sorted(seeds)))
     return shlex.join(
-        [*words, *(_place(group, asked, _chosen_optimizer(group)) if of_the_file else _options(group, asked))]
+        [*words, *(_common_options(group, asked, _chosen_optimizer(group)) if of_the_file else _options(group, asked))]
     )
 
 
@@ -140,22 +140,22 @@ def _options(group: Group, asked: _Asked, further: Sequence[str] = (), recipe: b
     if augmented := group.facts.augmented:
         words += ["--augment", augmented.kind, "--augment-times", str(augmented.times)]
         words += ["--word-vectors", augmented.words] if augmented.words else []
-    return _place(group, asked, words)
+    return _common_options(group, asked, words)
 
 
 def _chosen_optimizer(group: Group) -> list[str]:
     return ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
 
 
-def _place(group: Group, asked: _Asked, numbers: Sequence[str] = ()) -> list[str]:
+def _common_options(group: Group, asked: _Asked, numbers: Sequence[str] = ()) -> list[str]:
     """Seeds, data, teacher, text, machine and results, with the numbers of a recipe between them."""
     words = ["--seeds", ",".join(map(str, asked.seeds))] if asked.seeds else []
-    words += [*source(group), *numbers]
+    words += [*source_options_of(group), *numbers]
     words += ["--max-train-rows", str(asked.limit)] if asked.limit else []
     return [*words, *asked.text, "--threads", str(group.threads), "--device", group.device, "--results", group.results]
 
 
-def source(group: Group) -> list[str]:
+def source_options_of(group: Group) -> list[str]:
     """The options that name the data and the teacher of a group."""
     return source_options(group.slug, group.teacher, group.base)
 
@@ -167,11 +167,11 @@ def verifying(group: Group) -> str:
     """
     if is_own(group.slug):
         return ""
-    words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results, *source(group)]
+    words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results, *source_options_of(group)]
     return shlex.join([*words, *_any_text(group), "--device", group.device])
 
 
-def places(made: Iterable[str]) -> list[str]:
+def named_files(made: Iterable[str]) -> list[str]:
     """Names of files and folders in commands: where they are is the reader's to know."""
     named: list[str] = []
     for command in made:
@@ -184,7 +184,7 @@ def places(made: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def typed(place: Path) -> str:
+def as_typed_path(place: Path) -> str:
     """How to type a folder of records, or a file: from here if it is below, else by its name, as other folders."""
     here, there = Path.cwd().resolve(), place.resolve()
     return str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
@@ -204,7 +204,7 @@ def set_record_source(group: Group, store: Store, records: Iterable[Record] | No
     Args:
         records: all of that folder, where they are read already.
     """
-    group.results, group.texts = typed(store.root), _texts(store.records() if records is None else records)
+    group.results, group.texts = as_typed_path(store.root), _texts(store.records() if records is None else records)
 
 
 def texts_known(group: Group) -> dict[str, tuple[str, ...]]:

@@ -16,7 +16,7 @@ import numpy as np
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.groups import Column, Group
+from bench.report.groups import Group, ScoreColumn
 from bench.stats.metrics import metric_of
 from bench.stats.paired import resampled_scores
 
@@ -29,7 +29,7 @@ ANY_SET = "validation"
 class Resampled:
     """Finished records of a column, scored on the same resampled examples."""
 
-    column: Column
+    column: ScoreColumn
     labels: np.ndarray
     predicted: dict[str, np.ndarray]
     """record key -> answers"""
@@ -49,7 +49,7 @@ class Resampled:
         return np.stack([self.scores_R[record.key] for record in records], 1)
 
 
-def resampled(column: Column, records: Sequence[Record], store: Store) -> Resampled:
+def resampled(column: ScoreColumn, records: Sequence[Record], store: Store) -> Resampled:
     """These records' stored answers to the column, of one record or more.
 
     Records with other examples than the first one's are only named.
@@ -71,13 +71,13 @@ def resampled(column: Column, records: Sequence[Record], store: Store) -> Resamp
     return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
 
 
-def finished(group: Group, label: str, column: Column) -> list[Record]:
+def finished(group: Group, label: str, column: ScoreColumn) -> list[Record]:
     """The finished records of a row in a column, in the order of their seeds."""
     records = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
     return sorted(records, key=lambda r: r.cell.seed)
 
 
-def resample(group: Group, store: Store) -> dict[Column, Resampled]:
+def resample(group: Group, store: Store) -> dict[ScoreColumn, Resampled]:
     """The stored answers of the group's records; columns without any are left out."""
     made = {}
     for column in group.columns:
@@ -122,7 +122,7 @@ def teacher_weights(record: Record) -> str | None:
     return found["weights"] if found else None
 
 
-def rng_for(column: Column, purpose: str, *rows: str) -> np.random.Generator:
+def rng_for(column: ScoreColumn, purpose: str, *rows: str) -> np.random.Generator:
     """The generator of a column's examples, or of two rows' trainings (in whichever order): always the same one.
 
     Each evaluation set has its own examples. The trainings behind all sets of a task are the same, and so is what is drawn for

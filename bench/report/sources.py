@@ -14,7 +14,7 @@ from bench.record.task_facts import SAMPLE
 from bench.report import escape
 from bench.report.groups import Group
 from bench.report.learning_rates import rates_line
-from bench.report.reproduce import places, starts_without_text
+from bench.report.reproduce import named_files, starts_without_text
 from bench.report.systems import RANDOM, start_kind
 from bench.report.tables.parts import counted, listed
 
@@ -96,7 +96,7 @@ def made_again(made: Sequence[str], group: Group) -> list[str]:
             f"- with `--results {escape.markdown(group.results)}` a command finds these records and trains nothing; with another "
             "folder it trains them again"
         )
-    if named := places(made):
+    if named := named_files(made):
         lines.append(
             f"- replace {listed(list(map(escape.code, named)))} by your paths. Records keep file names without folders"
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bench.record.store import Store
-from bench.report.groups import Column, Group
+from bench.report.groups import Group, ScoreColumn
 from bench.report.resampled import finished
 from bench.stats.guards import Suspicion, suspicions
 from bench.stats.metrics import metric_of
 
-Faults = dict[tuple[str, Column], dict[str, dict[int, Suspicion]]]
+Faults = dict[tuple[str, ScoreColumn], dict[str, dict[int, Suspicion]]]
 """(row, column) -> what is wrong with its answers -> seed -> how it shows there"""
 
 
@@ -30,13 +30,13 @@ def faults_of(group: Group, store: Store) -> Faults:
     return found
 
 
-def suspicions_of(group: Group, store: Store) -> dict[tuple[str, Column], list[str]]:
+def suspicions_of(group: Group, store: Store) -> dict[tuple[str, ScoreColumn], list[str]]:
     """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
-    met: dict[tuple[Column, str], dict[str, dict[int, Suspicion]]] = {}
+    met: dict[tuple[ScoreColumn, str], dict[str, dict[int, Suspicion]]] = {}
     for (label, column), faults in faults_of(group, store).items():
         for what, of_seed in faults.items():
             met.setdefault((column, what), {})[label] = of_seed
-    found: dict[tuple[str, Column], list[str]] = {}
+    found: dict[tuple[str, ScoreColumn], list[str]] = {}
     for (column, what), rows in met.items():
         listed = "; ".join(f"{label}, {seeds(of_seed)}" for label, of_seed in rows.items())
         for label in rows:
@@ -52,7 +52,7 @@ def seeds(found: Mapping[int, Suspicion]) -> str:
     return named + (f" ({shown})" if shown else "")
 
 
-def baselines_of(group: Group, store: Store) -> dict[Column, float]:
+def baselines_of(group: Group, store: Store) -> dict[ScoreColumn, float]:
     """Percent that the best single answer to every example scores; without columns that have no stored answers."""
     found = {}
     for column in group.columns:

@@ -12,7 +12,7 @@ from bench.measure.busy_mark import training_here
 from bench.plan.build import Plan
 from bench.plan.jobs import jobs_of
 from bench.progress import Progress
-from bench.record.claims import Claims
+from bench.record.cell_locks import CellLocks
 from bench.record.store import Store
 from bench.run.executors import executor_for, refuse_in_a_starting_worker
 from bench.run.interrupts import interrupts_noticed
@@ -48,9 +48,9 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
 def _do_jobs(plan: Plan, progress: Progress, outcome: Outcome) -> None:
     jobs, store = jobs_of(plan), Store(plan.request.results)
     # the claims are given back last: a worker that is being ended may still write its state
-    with Claims(plan.request.results) as claims, executor_for(plan, len(jobs), progress) as executor:
+    with CellLocks(plan.request.results) as locks, executor_for(plan, len(jobs), progress) as executor:
         if plan.request.rerun_stale:
             for slot in plan.stale:
                 slot.forget()
         with interrupts_noticed():
-            Schedule(plan, jobs, executor, store, claims, outcome).carry_out()
+            Schedule(plan, jobs, executor, store, locks, outcome).carry_out()

@@ -19,7 +19,7 @@ from bench.progress import Progress
 from bench.record.cell import record_key
 from bench.run.display import Display, write_status
 from bench.run.outcome import JobResult
-from bench.running import announce, new_folder
+from bench.run_status import announce, new_folder
 
 FORGOTTEN_SECONDS = 30 * 86_400.0
 """The folder of a run that was killed is removed by a later one after so long."""

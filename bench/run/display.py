@@ -17,7 +17,7 @@ WRITE_SECONDS = 0.5
 """How often a worker writes how far it is, at most."""
 
 
-class Reported(Progress):
+class FileProgress(Progress):
     """The progress of a worker: written to the file of the job that it does."""
 
     def __init__(self, stop: Any = None) -> None:
@@ -69,7 +69,7 @@ class Reported(Progress):
         write_status(self._file, self._body)
 
 
-class Told(Reported):
+class MemoryProgress(FileProgress):
     """The progress of a worker on another machine: kept in memory until it is asked for."""
 
     def told(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def read_status(file: Path) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-class Mirrored(Reported):
+class TeeProgress(FileProgress):
     """The progress of a run that does its jobs itself: shown as ever, and written to the file of the job too."""
 
     def __init__(self, shown: Progress) -> None:

@@ -29,12 +29,12 @@ from bench.plan.request import Request
 from bench.progress import Progress
 from bench.record.cell import record_key
 from bench.run import worker
-from bench.run.display import Display, Mirrored
+from bench.run.display import Display, TeeProgress
 from bench.run.interrupts import interrupts_ignored
 from bench.run.outcome import JobResult
 from bench.run.work import JobRunner
-from bench.running import announce, new_folder
-from bench.train.numerics import Numerics
+from bench.run_status import announce, new_folder
+from bench.train.numerics import ComputeSettings
 
 CANNOT_START = "processes for several jobs cannot be started here; --jobs 1 needs none"
 STOP_TIMEOUT_SECONDS = 5.0
@@ -59,8 +59,8 @@ class Executor(Protocol):
     def had_begun(self, future: Future[JobResult]) -> bool:
         """Whether the process of a job that is gone had been started as a worker."""
 
-    def ended(self, future: Future[JobResult]) -> None:
-        """The answer of a job is taken, or it has none."""
+    def release(self, future: Future[JobResult]) -> None:
+        """Free the worker of a job: its answer is taken, or it has none."""
 
     def say(self, text: str) -> None:
         """Tell a person something, between what is shown of the jobs."""
@@ -116,17 +116,17 @@ class InProcess:
     def __init__(self, plan: Plan, progress: Progress) -> None:
         self.say = progress.say
         torch.set_num_threads(plan.request.threads)
-        numerics = Numerics(device_of(plan.request.device), plan.request.precision)
-        self._folder, self._progress = new_folder(), Mirrored(progress)
+        numerics = ComputeSettings(device_of(plan.request.device), plan.request.precision)
+        self._folder, self._progress = new_folder(), TeeProgress(progress)
         announce(self._folder, plan.request.results, keys_to_make(plan))
-        self._place = JobRunner(plan, numerics, self._progress)
+        self._runner = JobRunner(plan, numerics, self._progress)
 
     def submit(self, job: Job) -> Future[JobResult]:
         future: Future[JobResult] = Future()
         file = self._folder / "job.json"
         self._progress.begin(job.title, file)
         try:
-            future.set_result(self._place.do(job))
+            future.set_result(self._runner.do(job))
         finally:
             self._progress.end()
             with contextlib.suppress(OSError):  # what `status` reads must not end a run
@@ -136,7 +136,7 @@ class InProcess:
     def had_begun(self, future: Future[JobResult]) -> bool:
         return True
 
-    def ended(self, future: Future[JobResult]) -> None:
+    def release(self, future: Future[JobResult]) -> None:
         """Nothing is left of it."""
 
     def show(self) -> None:
@@ -221,7 +221,7 @@ class Processes:
         begun = self._begun[self._at[future]]
         return begun is not None and begun.done() and begun.exception() is None
 
-    def ended(self, future: Future[JobResult]) -> None:
+    def release(self, future: Future[JobResult]) -> None:
         slot, file = self._at.pop(future), self._files.pop(future)
         if isinstance(future.exception(), BrokenExecutor):
             self._pools[slot] = None

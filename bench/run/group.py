@@ -23,12 +23,12 @@ from bench.record.cell import train_key
 from bench.record.code_hash import training_code
 from bench.record.recipe import Recipe
 from bench.record.schema import Record
-from bench.record.task_facts import several_tasks
+from bench.record.task_facts import several_tasks_note
 from bench.run.export import export_student
 from bench.run.failures import failure_of
 from bench.run.interrupts import end_if_interrupted
 from bench.run.outcome import FailedCell, JobResult
-from bench.run.recording import Shipped, failed, now, scored
+from bench.run.recording import Deployed, failed, now, scored
 from bench.train.best_epoch import BestEpoch
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
 from bench.train.numerics import RandomState
@@ -82,7 +82,7 @@ class Group:
         self._gone_on: set[str] = set()
         """keys of trainings that went on where an earlier run broke off: part of their time was that run's"""
 
-    def answered(self) -> JobResult:
+    def train_and_score(self) -> JobResult:
         """Train and score them. A student that fails is a failed record, and the others go on."""
         begun = time.process_time()
         trained = self._built()
@@ -237,11 +237,11 @@ class Group:
             points = deployed
             if planned.cell.together:
                 points = {"": deployed[one_task.name]}
-                others = several_tasks(", ".join(setup.tasks))
+                others = several_tasks_note(", ".join(setup.tasks))
                 notes = (*(note for note in notes if note != others), others)
             for point, model in points.items():
-                shipped = Shipped(model, point, trainer.log, trainer.student.model, teacher)
-                record, arrays = scored(planned.cell, shipped, one_task, self.started)
+                at_point = Deployed(model, point, trainer.log, trainer.student.model, teacher)
+                record, arrays = scored(planned.cell, at_point, one_task, self.started)
                 record = record.model_copy(
                     update={
                         "terms": trainer.log.terms,
@@ -277,11 +277,11 @@ def _count_passes(trainer: StudentTrainer, made: Made) -> None:
     """Put the one pass over the rows in the place of the steps whose outputs were read, so that its cost is what was computed."""
     taught = [scheduled for series in trainer.schedule.values() for scheduled in series if scheduled.teacher]
     steps = sum(scheduled.steps for scheduled in taught)
-    answered = sum(scheduled.steps for scheduled in taught if not is_readable(scheduled.stage)) / max(1, steps)
+    train_and_score = sum(scheduled.steps for scheduled in taught if not is_readable(scheduled.stage)) / max(1, steps)
     files = [body for name, body in made.items() if name.partition(".")[0] == "teacher_outputs"]
     log = trainer.log
-    log.teacher_tokens = round(answered * log.teacher_tokens) + sum(body["tokens"] for body in files)
-    log.teacher_squared_lengths = round(answered * log.teacher_squared_lengths) + sum(
+    log.teacher_tokens = round(train_and_score * log.teacher_tokens) + sum(body["tokens"] for body in files)
+    log.teacher_squared_lengths = round(train_and_score * log.teacher_squared_lengths) + sum(
         body["squared_lengths"] for body in files
     )
 

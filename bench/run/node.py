@@ -15,7 +15,7 @@ from bench.folders import users_cache
 from bench.plan.executor_options import PROCESSES
 from bench.plan.request import Request
 from bench.run import worker
-from bench.run.display import Reported
+from bench.run.display import FileProgress
 from bench.run.outcome import JobResult
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def start_of(request: Request, device: str, cache: Path, mark: str) -> Start:
     return Start(told, Path.cwd(), cache.absolute(), mark)
 
 
-def settle(start: Start) -> bool:
+def enter_run_folder(start: Start) -> bool:
     """Take the folder and the cache of the run; whether this machine shares the cache of the one that started the run.
 
     A cache that this machine's own ``BERT_BENCH_CACHE`` names goes before that of the run.
@@ -82,7 +82,7 @@ class Answer:
     status: dict[str, Any] = field(default_factory=dict)
     """its last words"""
 
-    def settle(self, future: Future[JobResult], is_stopping: bool) -> None:
+    def resolve(self, future: Future[JobResult], is_stopping: bool) -> None:
         """Give a future the answer, as a process of this machine does.
 
         Args:
@@ -98,7 +98,7 @@ class Answer:
             future.set_exception(RuntimeError(self.error))
 
 
-def answered(do: Callable[[], JobResult]) -> Answer:
+def run_to_answer(do: Callable[[], JobResult]) -> Answer:
     """Do a job; what goes wrong is part of the answer, named with this machine."""
     node = platform.node()
     try:
@@ -111,18 +111,18 @@ def answered(do: Callable[[], JobResult]) -> Answer:
         return Answer(error=f"node {node}: {type(error).__name__}: {error}")
 
 
-def planned(request: Request, progress: Reported) -> JobRunner:
+def make_runner(request: Request, progress: FileProgress) -> JobRunner:
     """The plan of the run, made again here; what this machine lacks of the hub is fetched unless the run is offline.
 
     Raises:
         InputError: the plan cannot be made here.
     """
     try:
-        return worker.planned(request, progress)
+        return worker.make_runner(request, progress)
     except InputError as error:
         if request.offline:
             raise InputError(f"{error}; {SAME_PATHS}") from None
     try:
-        return worker.planned(request, progress, offline=False)
+        return worker.make_runner(request, progress, offline=False)
     except InputError as error:
         raise InputError(f"{error}; {SAME_PATHS}") from None

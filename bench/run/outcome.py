@@ -40,11 +40,6 @@ class Outcome:
     """for a terminal: the main table of each report, and what to type next"""
 
     @property
-    def failed(self) -> list[str]:
-        """One line for each cell."""
-        return [f"{one.task} {one.row}: {one.why}" for one in self.failures]
-
-    @property
     def exit_code(self) -> int:
         return CELLS_FAILED if self.failures else OK
 

@@ -50,7 +50,7 @@ def check_saving(root: Path, plan: Plan, progress: Progress) -> None:
     except OSError as error:
         raise InputError(f"--save-students {root}: {error.strerror}; choose another folder") from None
     trained = [p for p in plan.cells if isinstance(p.row, MethodRow)]
-    gone = [p.cell for p in trained if not p.todo and p.record and p.record.status == "ok"]
+    gone = [p.cell for p in trained if not p.is_todo and p.record and p.record.status == "ok"]
     if gone:
         names = ", ".join(dict.fromkeys(f"{cell.label} on {'+'.join(cell.tasks)}" for cell in gone))
         progress.say(f"not saved, because trained before: {names}; --rerun trains them again")

@@ -28,7 +28,7 @@ from bench.run.cluster import RunFolder, ShownJobs
 from bench.run.node import Answer, start_of
 from bench.run.outcome import JobResult
 from bench.run.ray_worker import RayWorker, Settled
-from bench.run.shipping import ShippedFile, content_of, pack, place_of, unpack
+from bench.run.transfer import TransferredFile, content_of, pack, place_of, unpack
 
 STOP_SECONDS = 15.0
 """How long workers may take to keep the states of their trainings when the run is stopped."""
@@ -36,7 +36,7 @@ ASK_SECONDS = 1.0
 """How often a worker is asked how far it is."""
 PATIENCE_SECONDS = 10.0
 """How long a job waits for a place before the places of workers that have nothing to do are given back."""
-TALK = "talk"
+CONTROL_GROUP = "control"
 """What a worker answers while it does a job."""
 
 
@@ -88,13 +88,13 @@ class RayJobs:
             undo.pop_all()
         self.say = self._shown.display.say
         self._start = start_of(request, plan.tasks[0].numeric.device, cache_root(), self._folder.mark)
-        actor = self._ray.remote(max_restarts=0, max_task_retries=0, concurrency_groups={TALK: 1})
+        actor = self._ray.remote(max_restarts=0, max_task_retries=0, concurrency_groups={CONTROL_GROUP: 1})
         self._kind = actor(RayWorker)
         self._seats = [Seat() for _ in range(jobs)]
         self._at: dict[Future[JobResult], Seat] = {}
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="job")
-        self._shipped: dict[str, Sequence[ShippedFile]] = {}
-        self._shipping = threading.Lock()
+        self._transferred: dict[str, Sequence[TransferredFile]] = {}
+        self._transferring = threading.Lock()
         self._warned = self._is_closed = False
 
     def _most(self, jobs: int) -> int:
@@ -147,7 +147,7 @@ class RayJobs:
         try:
             answer = self._done(seat, job)
             seat.status = answer.status
-            answer.settle(future, self._stopping)
+            answer.resolve(future, self._stopping)
         except InputError as error:
             future.set_exception(error)
         except RayTaskError as error:
@@ -196,12 +196,12 @@ class RayJobs:
         for place in self._ray.get(actor.lacking.remote(wanted)):
             self._ray.get(actor.take.remote(place, self._parts(place)))
 
-    def _parts(self, place: str) -> Sequence[ShippedFile]:
+    def _parts(self, place: str) -> Sequence[TransferredFile]:
         """A thing of this machine in the cluster's shared memory, once for all nodes."""
-        with self._shipping:
-            if place not in self._shipped:
-                self._shipped[place] = pack(place, self._ray.put)
-            return self._shipped[place]
+        with self._transferring:
+            if place not in self._transferred:
+                self._transferred[place] = pack(place, self._ray.put)
+            return self._transferred[place]
 
     def _fetch(self, actor: Any, place: str) -> None:
         """Bring what a job has made to this machine's cache."""
@@ -212,7 +212,7 @@ class RayJobs:
     def had_begun(self, future: Future[JobResult]) -> bool:
         return self._at[future].settled is not None
 
-    def ended(self, future: Future[JobResult]) -> None:
+    def release(self, future: Future[JobResult]) -> None:
         seat = self._at.pop(future)
         if isinstance(future.exception(), BrokenExecutor):
             self._dismiss(seat)
@@ -231,7 +231,7 @@ class RayJobs:
 
     def _talk(self, method: Any) -> Any:
         """Ask something of a worker while it does a job."""
-        return method.options(concurrency_group=TALK).remote()
+        return method.options(concurrency_group=CONTROL_GROUP).remote()
 
     def show(self) -> None:
         for future, seat in self._at.items():

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.plan.jobs import Job
-from bench.run.display import Told
-from bench.run.node import Answer, Start, answered, planned, settle
+from bench.run.display import MemoryProgress
+from bench.run.node import Answer, Start, enter_run_folder, make_runner, run_to_answer
 from bench.run.outcome import JobResult
-from bench.run.shipping import ShippedFile, content_of, forget, pack, unpack
+from bench.run.transfer import TransferredFile, content_of, forget, pack, unpack
 
 if TYPE_CHECKING:
     from bench.run.work import JobRunner
@@ -41,8 +41,8 @@ class RayWorker:
 
     def __init__(self, start: Start) -> None:
         self._start, self._flag = start, Flag()
-        self._progress = Told(self._flag)
-        self._place: JobRunner | None = None
+        self._progress = MemoryProgress(self._flag)
+        self._runner: JobRunner | None = None
         self._states: Sequence[Path] = ()
 
     def begin(self) -> Settled:
@@ -51,7 +51,7 @@ class RayWorker:
         Raises:
             InputError: it cannot work here.
         """
-        return Settled(platform.node(), settle(self._start))
+        return Settled(platform.node(), enter_run_folder(self._start))
 
     def lacking(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Which things this node's cache does not have.
@@ -65,13 +65,13 @@ class RayWorker:
         """Remove a thing from this node's cache."""
         forget(place)
 
-    def take(self, place: str, files: Sequence[ShippedFile]) -> None:
+    def take(self, place: str, files: Sequence[TransferredFile]) -> None:
         """Put a thing into this node's cache."""
         import ray
 
         unpack(place, files, ray.get)
 
-    def give(self, place: str) -> list[ShippedFile]:
+    def give(self, place: str) -> list[TransferredFile]:
         """Hand a thing of this node's cache to the cluster."""
         import ray
 
@@ -80,16 +80,16 @@ class RayWorker:
     def do(self, job: Job) -> Answer:
         """Do one job; see :meth:`bench.run.work.JobRunner.do`."""
         self._progress.begin(job.title, Path("status"))
-        answer = answered(lambda: self._done(job))
+        answer = run_to_answer(lambda: self._done(job))
         self._progress.end()
         answer.status = self._progress.told()
         self._states = answer.result.states if answer.result is not None else ()
         return answer
 
     def _done(self, job: Job) -> JobResult:
-        if self._place is None:
-            self._place = planned(self._start.request, self._progress)
-        return self._place.do(job)
+        if self._runner is None:
+            self._runner = make_runner(self._start.request, self._progress)
+        return self._runner.do(job)
 
     def forget_states(self) -> None:
         """The records of the last job are written: the states of its trainings are not needed any more."""

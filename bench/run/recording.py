@@ -36,16 +36,16 @@ def now() -> str:
 
 
 @dataclass(frozen=True)
-class Shipped:
+class Deployed:
     """A model as it is scored, and the training that it comes from."""
 
     model: nn.Module
     point: str = ""
-    """its operating point, where a training ships several"""
+    """its operating point, where a training deploys several"""
     log: TrainLog | None = None
     """None where it was trained elsewhere"""
     trained: nn.Module | None = None
-    """the model that was trained, where another one is shipped"""
+    """the model that was trained, where another one is deployed"""
     teacher: nn.Module | None = None
 
     def cost(self) -> TrainCost | None:
@@ -55,18 +55,18 @@ class Shipped:
         return _cost(self.log, self.model if self.trained is None else self.trained, self.model, self.teacher)
 
 
-def scored(cell: Cell, shipped: Shipped, task_data: TaskData, started: str) -> tuple[Record, dict[str, np.ndarray]]:
+def scored(cell: Cell, deployed: Deployed, task_data: TaskData, started: str) -> tuple[Record, dict[str, np.ndarray]]:
     """Predictions on every evaluation set, scores, sizes and cost of one deployed model; and the raw arrays."""
-    task, model = task_data.task, shipped.model
+    task, model = task_data.task, deployed.model
     arrays, scores = _answered(model, task_data)
     usage = observed(model)
     sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
     if average := usage.pop("cost", None):
         sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
     record = Record(
-        key=record_key(cell, shipped.point),
+        key=record_key(cell, deployed.point),
         train_key=train_key(cell),
-        point=shipped.point,
+        point=deployed.point,
         status="ok",
         cell=cell,
         task=facts_of(task.task),
@@ -74,8 +74,8 @@ def scored(cell: Cell, shipped: Shipped, task_data: TaskData, started: str) -> t
         predicted=tuple(name for name in task_data.evaluation if name not in scores),
         sizes=sized,
         usage=usage,
-        faults=tuple(_faults(cell, shipped.log, arrays, scores, task_data)),
-        train=shipped.cost(),
+        faults=tuple(_faults(cell, deployed.log, arrays, scores, task_data)),
+        train=deployed.cost(),
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: _computed_by(cell, task.task.metrics).as_dict()},
         env=environment(str(task_data.numerics.device)),
@@ -125,10 +125,10 @@ def _check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray 
         raise CellError(f"{task.name} {name}: {wrong}")
 
 
-def _cost(log: TrainLog, trained: Any, shipped: nn.Module, teacher: nn.Module | None) -> TrainCost:
-    """A :class:`methods.models.PackedModel` may cost more while it trains than when it is shipped."""
+def _cost(log: TrainLog, trained: Any, deployed: nn.Module, teacher: nn.Module | None) -> TrainCost:
+    """A :class:`methods.models.PackedModel` may cost more while it trains than when it is deployed."""
     hooks = packed_model(trained)
-    price = cost(shipped) if hooks is None else hooks.training_cost()
+    price = cost(deployed) if hooks is None else hooks.training_cost()
     own = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)
     taught = 0.0
     if log.teacher_tokens and teacher is not None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.plan.build import Plan
-from bench.plan.jobs import Job, Student
+from bench.plan.jobs import Job, StudentJob
 from bench.record.cell import TEACHER, record_key, train_key
-from bench.record.claims import Claims
+from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
 from bench.run.failures import failure_of
@@ -40,7 +40,7 @@ STARTS = 2
 
 
 @dataclass(frozen=True)
-class Running:
+class JobInFlight:
     """A job that is under way."""
 
     job: Job
@@ -53,13 +53,13 @@ class Schedule:
     """Passes the jobs of a plan to an executor, and takes their results."""
 
     def __init__(
-        self, plan: Plan, jobs: Sequence[Job], executor: Executor, store: Store, claims: Claims, outcome: Outcome
+        self, plan: Plan, jobs: Sequence[Job], executor: Executor, store: Store, locks: CellLocks, outcome: Outcome
     ) -> None:
         """
         Args:
-            claims: of this run on the cells of ``store``; whoever made them gives them back, after the workers have ended.
+            locks: of this run on the cells of ``store``; whoever made them gives them back, after the workers have ended.
         """
-        self.plan, self.executor, self.store, self.claims, self.outcome = plan, executor, store, claims, outcome
+        self.plan, self.executor, self.store, self.locks, self.outcome = plan, executor, store, locks, outcome
         self._jobs = {job.key: job for job in jobs}
         self._order = {job.key: number for number, job in enumerate(jobs)}
         self._cells = {record_key(planned.cell): planned for planned in plan.cells}
@@ -68,18 +68,18 @@ class Schedule:
         self._ready: list[tuple[Job, str]] = []
         self._parts_left: dict[str, int] = {}
         """node -> how many of its parts are not done"""
-        self._running: dict[Future[JobResult], Running] = {}
+        self._running: dict[Future[JobResult], JobInFlight] = {}
         self._lost: dict[str, Failure] = {}
         """what could not be made: key -> why"""
         self._kills: dict[str, int] = {}
         self._ended_at_start = 0
-        self._elsewhere: list[tuple[Job, str]] = []
+        self._held_by_other_runs: list[tuple[Job, str]] = []
         """jobs of one student each that another run works on, with their nodes"""
         self._tasks_named: set[str] = set()
         self._waits_named: set[str] = set()
         self._trained: set[str] = set()
-        if claims.warning:
-            executor.say(f"note: {claims.warning}")
+        if locks.warning:
+            executor.say(f"note: {locks.warning}")
 
     def carry_out(self) -> None:
         """Do all of them.
@@ -98,7 +98,7 @@ class Schedule:
                 self._ready.sort(key=lambda one: self._order[one[1]])
                 while self._ready and self.executor.free and not any(future.done() for future in self._running):
                     self._begin(*self._ready.pop(0))  # an answer that is there is written first
-                if self._elsewhere and not self._ready and self.executor.free:
+                if self._held_by_other_runs and not self._ready and self.executor.free:
                     self._ask_again()
                 self._poll()
         except BaseException:
@@ -119,7 +119,7 @@ class Schedule:
                 kept.append(student)
             else:
                 self._fail([student], broken, now())
-                self.claims.release(self._claim_of(student))
+                self.locks.release(self._lock_key(student))
         if job.students and not kept:
             self._end(node)
             return
@@ -127,37 +127,37 @@ class Schedule:
             self._kills[job.of(kept).key] = self._kills.get(job.key, 0)
             job = job.of(kept)
         self._say_task(job)
-        self._submit(replace(job, anew=self.plan.request.rerun and not self._kills.get(job.key)), node)
+        self._submit(replace(job, from_scratch=self.plan.request.rerun and not self._kills.get(job.key)), node)
 
     def _submit(self, job: Job, node: str) -> None:
-        running, place = Running(job, node, now()), Future[JobResult]()
-        self._running[place] = running  # before it is handed over: in this process it is done at once
+        running, placeholder = JobInFlight(job, node, now()), Future[JobResult]()
+        self._running[placeholder] = running  # before it is handed over: in this process it is done at once
         future = self.executor.submit(job)
-        del self._running[place]
+        del self._running[placeholder]
         self._running[future] = running
 
-    def _claimed(self, job: Job, node: str) -> list[Student]:
+    def _claimed(self, job: Job, node: str) -> list[StudentJob]:
         """The students that are this run's to train: not those of another run, nor those that one has trained meanwhile."""
         mine = []
         for student in job.students:
-            if not self.claims.take(self._claim_of(student)):
-                self._elsewhere.append((job.of([student]), node))
+            if not self.locks.take(self._lock_key(student)):
+                self._held_by_other_runs.append((job.of([student]), node))
                 self._parts_left[node] += 1
             elif self._was_done_meanwhile(student):
-                self.claims.release(self._claim_of(student))
+                self.locks.release(self._lock_key(student))
             else:
                 mine.append(student)
         return mine
 
-    def _claim_of(self, student: Student) -> str:
+    def _lock_key(self, student: StudentJob) -> str:
         """One for a training, also where it makes the records of several tasks."""
         return train_key(self._cells[student.cells[0]].cell)
 
-    def _was_done_meanwhile(self, student: Student) -> bool:
+    def _was_done_meanwhile(self, student: StudentJob) -> bool:
         """Whether another run has written its records since this one was planned."""
         request = self.plan.request
         ended = {"ok"} if request.retry_failed else {"ok", "failed"}
-        planned = [self._cells[key] for key in student.cells if self._cells[key].todo]
+        planned = [self._cells[key] for key in student.cells if self._cells[key].is_todo]
         found = [self.store.find(one.cell) for one in planned]
         is_done = not request.rerun and all(
             record is not None and record.status in ended and record != one.record
@@ -171,8 +171,8 @@ class Schedule:
     def _ask_again(self) -> None:
         """Begin what another run worked on and has left; say what is waited for where there is nothing else to do."""
         still = []
-        for job, node in self._elsewhere:
-            holder = self.claims.holder(self._claim_of(job.students[0]))
+        for job, node in self._held_by_other_runs:
+            holder = self.locks.holder(self._lock_key(job.students[0]))
             if not holder:
                 self._ready.append((job, node))
                 continue
@@ -181,20 +181,20 @@ class Schedule:
                 self._waits_named.add(job.key)
                 label = self._cells[job.students[0].cells[0]].cell.label
                 self.executor.say(f"  waits for {label} ({job.title.split(':')[0]}): {holder} works on it")
-        self._elsewhere = still
+        self._held_by_other_runs = still
 
     def _say_task(self, job: Job) -> None:
         """Name a task before its first job."""
         names = [task.task.name for task in self.plan.tasks]
         if job.task and job.task not in self._tasks_named:
             self._tasks_named.add(job.task)
-            todo = [p for p in self.plan.cells_of(job.task) if p.todo and not p.cell.together]
+            todo = [p for p in self.plan.cells_of(job.task) if p.is_todo and not p.cell.together]
             self.executor.say(f"{job.task} ({names.index(job.task) + 1} of {len(names)} tasks), {len(todo)} cells")
 
     def _poll(self) -> None:
         """Wait a little for answers, show what the workers say, and take what is there."""
         done = wait(self._running, POLL_SECONDS, FIRST_COMPLETED).done if self._running else set()
-        if self._elsewhere and not self._running and not self._ready:
+        if self._held_by_other_runs and not self._running and not self._ready:
             time.sleep(POLL_SECONDS)
         self.executor.show()
         wrong = self._take_all(done)
@@ -214,10 +214,10 @@ class Schedule:
                 self._killed(running, self.executor.had_begun(future))
             else:
                 wrong = error
-            self.executor.ended(future)
+            self.executor.release(future)
         return wrong
 
-    def _take(self, running: Running, answer: JobResult) -> None:
+    def _take(self, running: JobInFlight, answer: JobResult) -> None:
         """Write what a job gave. What is written is taken out of the answer: if this is broken off it can be called again."""
         if answer.error is not None:
             self._lost[running.job.key] = answer.error
@@ -234,10 +234,10 @@ class Schedule:
             ):  # a cache that cannot be written must not end a run; the file is forgotten later
                 file.unlink(missing_ok=True)
         for student in running.job.students:
-            self.claims.release(self._claim_of(student))
+            self.locks.release(self._lock_key(student))
         self._end(running.node)
 
-    def _killed(self, running: Running, had_begun: bool) -> None:
+    def _killed(self, running: JobInFlight, had_begun: bool) -> None:
         """Try a job again whose worker is gone; its students one by one where that happens again.
 
         Raises:
@@ -262,7 +262,7 @@ class Schedule:
         else:
             self._give_up(running)
 
-    def _give_up(self, running: Running) -> None:
+    def _give_up(self, running: JobInFlight) -> None:
         failure = Failure(
             type="ProcessEnded",
             message=f"the process that did this was ended {TRIES} times; where memory is short, fewer --jobs need less",
@@ -270,12 +270,12 @@ class Schedule:
         )
         if running.job.students:
             self._fail(running.job.students, failure, running.started)
-            self.claims.release(self._claim_of(running.job.students[0]))
+            self.locks.release(self._lock_key(running.job.students[0]))
         else:
             self._lost[running.job.key] = failure
         self._end(running.node)
 
-    def _fail(self, students: Sequence[Student], why: Failure, started: str) -> None:
+    def _fail(self, students: Sequence[StudentJob], why: Failure, started: str) -> None:
         for cell in (self._cells[key].cell for student in students for key in student.cells):
             self._write(failed(cell, started, why, self._tasks[cell.tasks[0]]), {})
 

@@ -48,7 +48,7 @@ WARNING_SECONDS = 120
 
 
 @dataclass
-class Errands:
+class SubmittedJob:
     """A job of ours under way."""
 
     job: Any
@@ -86,7 +86,7 @@ class SlurmJobs:
         self.say = self._shown.display.say
         self.cannot_start = self.cannot_start.format(folder=self._folder.path)
         self._start = start_of(plan.request, plan.tasks[0].numeric.device, cache_root(), self._folder.mark)
-        self._errands: dict[Future[JobResult], Errands] = {}
+        self._under_way: dict[Future[JobResult], SubmittedJob] = {}
         self._processes: list[Any] = []
         """jobs of this machine that have answered, and whose processes are about to end"""
         self._submitted, self._asked, self._pulsed = 0, time.monotonic(), -math.inf
@@ -105,7 +105,7 @@ class SlurmJobs:
 
     @property
     def free(self) -> bool:
-        return len(self._errands) < self.jobs
+        return len(self._under_way) < self.jobs
 
     def submit(self, job: Job) -> Future[JobResult]:
         """
@@ -123,7 +123,7 @@ class SlurmJobs:
         except Exception as error:  # submitit has errors of its own for each command that fails
             last = (str(error).strip() or type(error).__name__).splitlines()[-1]
             raise InputError(f"--executor slurm: the job was refused: {last}") from None
-        self._errands[future] = Errands(submitted, status)
+        self._under_way[future] = SubmittedJob(submitted, status)
         self._shown.add(job, future)
         return future
 
@@ -142,23 +142,23 @@ class SlurmJobs:
         return asked
 
     def had_begun(self, future: Future[JobResult]) -> bool:
-        begun = self._errands[future].status.exists()
+        begun = self._under_way[future].status.exists()
         self._keeps_logs = self._keeps_logs or not begun
         return begun
 
-    def ended(self, future: Future[JobResult]) -> None:
-        errand = self._errands.pop(future)
-        self._processes += [errand.job] if self._is_local else []
-        self._shown.tell(future, read_status(errand.status))
+    def release(self, future: Future[JobResult]) -> None:
+        submitted = self._under_way.pop(future)
+        self._processes += [submitted.job] if self._is_local else []
+        self._shown.tell(future, read_status(submitted.status))
         self._shown.end(future)
         with contextlib.suppress(OSError):
-            errand.status.unlink(missing_ok=True)
+            submitted.status.unlink(missing_ok=True)
 
     def show(self) -> None:
         self._beat()
         self._look()
-        for future, errand in self._errands.items():
-            self._shown.tell(future, read_status(errand.status))
+        for future, submitted in self._under_way.items():
+            self._shown.tell(future, read_status(submitted.status))
         self._shown.display.refresh()
 
     def _beat(self) -> None:
@@ -170,16 +170,16 @@ class SlurmJobs:
 
     def _look(self) -> None:
         """Take the answers that are there."""
-        for future, errand in self._waiting():
-            if errand.job.paths.result_pickle.exists():
-                self._take(future, errand)
-            elif errand.ended is not None and time.monotonic() - errand.ended > LATE_SECONDS:
-                future.set_exception(BrokenExecutor(f"job {errand.job.job_id} has ended without an answer"))
-            elif errand.ended is None and errand.job.done(force_check=self._is_time_to_ask()):
-                errand.ended = time.monotonic() - (LATE_SECONDS if self._is_local else 0)
+        for future, submitted in self._waiting():
+            if submitted.job.paths.result_pickle.exists():
+                self._take(future, submitted)
+            elif submitted.ended is not None and time.monotonic() - submitted.ended > LATE_SECONDS:
+                future.set_exception(BrokenExecutor(f"job {submitted.job.job_id} has ended without an answer"))
+            elif submitted.ended is None and submitted.job.done(force_check=self._is_time_to_ask()):
+                submitted.ended = time.monotonic() - (LATE_SECONDS if self._is_local else 0)
 
-    def _waiting(self) -> Iterator[tuple[Future[JobResult], Errands]]:
-        return ((future, errand) for future, errand in self._errands.items() if not future.done())
+    def _waiting(self) -> Iterator[tuple[Future[JobResult], SubmittedJob]]:
+        return ((future, submitted) for future, submitted in self._under_way.items() if not future.done())
 
     def _is_time_to_ask(self) -> bool:
         """Once in a while one question to Slurm, which answers for all jobs."""
@@ -187,36 +187,36 @@ class SlurmJobs:
         self._asked = time.monotonic() if late else self._asked
         return late
 
-    def _take(self, future: Future[JobResult], errand: Errands) -> None:
+    def _take(self, future: Future[JobResult], submitted: SubmittedJob) -> None:
         import submitit
 
         try:
-            answer = errand.job.result()
+            answer = submitted.job.result()
         except (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError) as error:
             self._keeps_logs = True
             last = str(error).strip().splitlines()[-1]
-            future.set_exception(BrokenExecutor(f"job {errand.job.job_id}: {last}"))
+            future.set_exception(BrokenExecutor(f"job {submitted.job.job_id}: {last}"))
             return
-        answer.settle(future, self._stopping)
+        answer.resolve(future, self._stopping)
 
     def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
         self._stopping = True
         with contextlib.suppress(OSError):
             (self._folder.path / STOP).write_text("", encoding="utf-8")
-        for _, errand in self._waiting():
-            if not errand.status.exists():
-                self._cancel(errand)
+        for _, submitted in self._waiting():
+            if not submitted.status.exists():
+                self._cancel(submitted)
         end = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < end and any(errand.status.exists() for _, errand in self._waiting()):
+        while time.monotonic() < end and any(submitted.status.exists() for _, submitted in self._waiting()):
             time.sleep(0.2)
             self._look()
 
-    def _cancel(self, errand: Errands) -> None:
+    def _cancel(self, submitted: SubmittedJob) -> None:
         with contextlib.suppress(Exception):  # it may have ended meanwhile
             if self._is_local:
-                os.kill(int(errand.job.job_id), signal.SIGTERM)
+                os.kill(int(submitted.job.job_id), signal.SIGTERM)
             else:
-                errand.job.cancel(check=False)
+                submitted.job.cancel(check=False)
 
     def _remove_folder(self) -> None:
         if not self._keeps_logs:
@@ -230,9 +230,9 @@ class SlurmJobs:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._stack:
-            for _, errand in self._waiting():
-                self._cancel(errand)
-                self._processes += [errand.job] if self._is_local else []
+            for _, submitted in self._waiting():
+                self._cancel(submitted)
+                self._processes += [submitted.job] if self._is_local else []
             end = time.monotonic() + STOP_SECONDS
             while time.monotonic() < end and not all(job.done() for job in self._processes):
                 time.sleep(0.1)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from bench.errors import InputError
 from bench.plan.jobs import Job
-from bench.run.display import Reported
-from bench.run.node import Answer, Start, answered, planned, settle
+from bench.run.display import FileProgress
+from bench.run.node import Answer, Start, enter_run_folder, make_runner, run_to_answer
 from bench.run.outcome import JobResult
 
 STOP, PULSE = "stop", "pulse"
@@ -73,17 +73,17 @@ def do(errand: Errand) -> Answer:
     for number in SIGNALS:
         signal.signal(number, flag.raise_it)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's, also where its jobs are on the same terminal
-    progress = Reported(flag)
+    progress = FileProgress(flag)
     progress.begin(errand.job.title, errand.status)
-    answer = answered(lambda: _done(errand, progress))
+    answer = run_to_answer(lambda: _done(errand, progress))
     progress.end()
     return answer
 
 
-def _done(errand: Errand, progress: Reported) -> JobResult:
-    if not settle(errand.start):
+def _done(errand: Errand, progress: FileProgress) -> JobResult:
+    if not enter_run_folder(errand.start):
         raise InputError(
             f"node {platform.node()} does not see the cache {errand.start.cache}; set BERT_BENCH_CACHE to a folder on "
             "a disk that all nodes share"
         )
-    return planned(errand.start.request, progress).do(errand.job)
+    return make_runner(errand.start.request, progress).do(errand.job)

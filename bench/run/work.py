@@ -21,8 +21,8 @@ from bench.run.failures import failure_of
 from bench.run.group import Group, checked
 from bench.run.interrupts import end_if_interrupted
 from bench.run.outcome import JobResult
-from bench.run.recording import Shipped, failed, now, scored
-from bench.train.numerics import Numerics
+from bench.run.recording import Deployed, failed, now, scored
+from bench.train.numerics import ComputeSettings
 from bench.train.student_trainer import TrainLog
 
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
@@ -31,7 +31,7 @@ NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known 
 class JobRunner:
     """Does the jobs of one plan in this process. It keeps the examples and the teacher of one task at a time."""
 
-    def __init__(self, plan: Plan, numerics: Numerics, progress: Progress) -> None:
+    def __init__(self, plan: Plan, numerics: ComputeSettings, progress: Progress) -> None:
         self.plan, self.numerics, self.progress = plan, numerics, progress
         self.artefacts = ArtefactStore(plan.artefacts, numerics, progress)
         self._tasks = {task.task.name: task for task in plan.tasks}
@@ -99,7 +99,9 @@ class JobRunner:
         if job.kind == STUDENTS:
             tasks = [self._tasks[planned.cell.tasks[0]] for planned in students[0]]
             task_data = [self._data_of(tasks[0])] if len(tasks) == 1 else [self._task_data(task) for task in tasks]
-            return Group(students, task_data, self.artefacts, job.anew, self.plan.request.save_students).answered()
+            return Group(
+                students, task_data, self.artefacts, job.from_scratch, self.plan.request.save_students
+            ).train_and_score()
         return self._scored(students)
 
     def _scored(self, students: Sequence[Sequence[Planned]]) -> JobResult:
@@ -122,7 +124,7 @@ class JobRunner:
     def _score_teacher(planned: Planned, task_data: TaskData, started: str, answer: JobResult) -> None:
         model, made = task_data.teacher
         log = TrainLog(**made["train"]) if "train" in made else None
-        record, arrays = scored(planned.cell, Shipped(model, log=log), _read_as_tuned(task_data), started)
+        record, arrays = scored(planned.cell, Deployed(model, log=log), _read_as_tuned(task_data), started)
         noted = {
             "terms": log.terms if log else {},
             "gradient_norms": log.gradient_norms if log else {},
@@ -137,7 +139,7 @@ class JobRunner:
         """Read with its own tokenizer."""
         own = TaskData(replace(task_data.task, checkpoint=checkpoint), task_data.numerics, task_data.progress)
         model = base_model(checkpoint, task_data.task.task.num_labels)
-        record, arrays = scored(planned.cell, Shipped(model), own, started)
+        record, arrays = scored(planned.cell, Deployed(model), own, started)
         answer.records.append((record.model_copy(update={"notes": (NOT_OURS,)}), arrays))
 
 

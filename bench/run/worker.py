@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from bench.errors import BenchError
 from bench.plan.jobs import Job
 from bench.plan.request import Request
-from bench.run.display import Reported
+from bench.run.display import FileProgress
 from bench.run.outcome import JobResult
 
 if TYPE_CHECKING:
     from bench.run.work import JobRunner
 
 _stop: Any = None
-_place: JobRunner | None = None
-_progress: Reported | None = None
+_runner: JobRunner | None = None
+_progress: FileProgress | None = None
 
 
 def begin(stop: Any, cache: Path) -> None:
@@ -47,14 +47,14 @@ def _end_with_parent() -> None:
 
 def do(job: Job, request: Request, status: str) -> JobResult:
     """Do one job; see :meth:`bench.run.work.JobRunner.do`."""
-    global _place, _progress
+    global _runner, _progress
     if _progress is None:
-        _progress = Reported(_stop)
+        _progress = FileProgress(_stop)
     _progress.begin(job.title, Path(status))
     try:
-        if _place is None:
-            _place = planned(request, _progress)
-        return _place.do(job)
+        if _runner is None:
+            _runner = make_runner(request, _progress)
+        return _runner.do(job)
     except BenchError:
         raise
     except Exception as error:  # some errors of libraries cannot be sent to another process
@@ -63,7 +63,7 @@ def do(job: Job, request: Request, status: str) -> JobResult:
         _progress.end()
 
 
-def planned(request: Request, progress: Reported, offline: bool = True) -> JobRunner:
+def make_runner(request: Request, progress: FileProgress, offline: bool = True) -> JobRunner:
     """The plan of a request, ready to do its jobs in this process.
 
     Args:
@@ -75,9 +75,9 @@ def planned(request: Request, progress: Reported, offline: bool = True) -> JobRu
     from bench.plan.build import build
     from bench.progress import quiet
     from bench.run.work import JobRunner
-    from bench.train.numerics import Numerics
+    from bench.train.numerics import ComputeSettings
 
     quiet()
     torch.set_num_threads(request.threads)
     plan = build(replace(request, offline=offline), estimated=False)
-    return JobRunner(plan, Numerics(device_of(request.device), request.precision), progress)
+    return JobRunner(plan, ComputeSettings(device_of(request.device), request.precision), progress)

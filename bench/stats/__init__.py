@@ -1,1 +1,1 @@
-"""What numbers may be said to show."""
+"""Metrics, and statistics of their values: forms of answers, resampling, paired comparisons, power, spreads and suspect scores."""

@@ -31,14 +31,12 @@ class Pairs:
         first, second: predicted answers, [n, ...] for each seed; in the same order of seeds where both have as many.
         labels: [n, ...].
         metric: the name of one that is registered.
-        fixed: a side that is not trained anew for a seed, such as the teacher of all seeds.
     """
 
     first: Sequence[np.ndarray]
     second: Sequence[np.ndarray]
     labels: np.ndarray
     metric: str
-    fixed: tuple[bool, bool] = (False, False)
 
     @property
     def seeds(self) -> int:
@@ -80,13 +78,6 @@ class Pairs:
         """[R] the metric of confusion matrices laid flat, [R, C * C]."""
         classes = self._classes
         return by.of(confusion_RM.reshape(-1, len(classes), len(classes)), classes)
-
-    def bootstrap(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
-        """[resamples] differences over examples drawn with replacement, the same for both systems and all seeds.
-
-        Of several seeds the chance of other trainings is added: see :func:`of_difference`.
-        """
-        return of_difference(*self.drawn(rng, resamples), rng, self.fixed)
 
     def drawn(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
         """[resamples, S] and [resamples, S'] scores of the systems on the same drawn examples."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.data.encoding import Encoded
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.prediction import predict, score
 from methods.api import Student
 
@@ -36,7 +36,7 @@ class BestEpoch:
 
     deploy: Callable[[Student], Mapping[str, nn.Module]]
     selection_rows: Sequence[SelectionRows]
-    numerics: Numerics
+    numerics: ComputeSettings
     scores: list[float] = field(default_factory=list)
     """of each epoch, percent, mean of the selection_rows"""
     _best: dict[str, Tensor] = field(default_factory=dict)

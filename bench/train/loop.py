@@ -22,7 +22,7 @@ from bench.data.masking import mask_tokens
 from bench.data.padding import pad_batch
 from bench.errors import CellError
 from bench.plan.scheduled_stages import COUNTED, PREPARATION, ScheduledStage
-from bench.train.numerics import Numerics, RandomState, Stopwatch
+from bench.train.numerics import ComputeSettings, RandomState, Stopwatch
 from bench.train.student_trainer import MicroBatch, StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods.api import Batch, Masking, Out, Taps
@@ -32,7 +32,7 @@ SETTLE_EVERY = 16
 """Steps after which the seconds of an accelerator's work are fetched: a look after each would make it wait."""
 OnStep = Callable[[int, int], Any]
 """Told how far something is: (done, total)."""
-Due = tuple[StudentTrainer, ScheduledStage, int]
+StudentStep = tuple[StudentTrainer, ScheduledStage, int]
 """A student that has a step to do: its trainer, the stage, and the number of the step within the stage."""
 
 
@@ -49,7 +49,7 @@ class LoopOptions:
     """What a training receives besides its students, its examples and its teachers."""
 
     seed: int
-    numerics: Numerics
+    numerics: ComputeSettings
     batch_size: int
     on_step: OnStep = lambda done, total: None
     """told how many steps of students are done and how many there are: what a step costs depends on how many students
@@ -92,10 +92,10 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
         done += len(due)
         if number <= earlier:
             continue
-        moving = [one for one in due if one[0].error is None]
-        _train_step(step, moving, tasks[step.task], options, stopwatch)
+        active = [one for one in due if one[0].error is None]
+        _train_step(step, active, tasks[step.task], options, stopwatch)
         if step.series == COUNTED:
-            _end_epochs([trainer for trainer, _, _ in moving], step.number, per_epoch)
+            _end_epochs([trainer for trainer, _, _ in active], step.number, per_epoch)
         options.on_step(done, total)
         if number % SETTLE_EVERY == 0:
             stopwatch.settle()
@@ -121,17 +121,17 @@ def _steps(sizes: Sequence[int], batch_size: int, seed: int, lengths: dict[str, 
 
 
 def _train_step(
-    step: Step, moving: Sequence[Due], task: TaskWithTeacher, options: LoopOptions, stopwatch: Stopwatch
+    step: Step, active: Sequence[StudentStep], task: TaskWithTeacher, options: LoopOptions, stopwatch: Stopwatch
 ) -> None:
     """One step of every student: those who see the batch alike share it, and one teacher pass."""
-    if not moving:
+    if not active:
         return
     seed, numerics = options.seed, options.numerics
     batches = [task.data.batch(rows, numerics.device, step.task) for rows in _cut(step.rows, options.micro_batch)]
-    for view in dict.fromkeys(_view(stage) for _, stage, _ in moving):
+    for view in dict.fromkeys(_view(stage) for _, stage, _ in active):
         masking, padding, dropout = view
         noise = RandomState(_seed_of(seed, step), numerics.device) if dropout else None
-        sharing = [one for one in moving if _view(one[1]) == view]
+        sharing = [one for one in active if _view(one[1]) == view]
         parts = []
         for batch in batches:
             seen = batch if masking is None else mask_tokens(batch, task.data, masking, seed, step.number)
@@ -149,9 +149,9 @@ def _cut(rows: Sequence[int], most: int) -> list[Sequence[int]]:
     return [rows[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def _end_epochs(moving: Sequence[StudentTrainer], step: int, per_epoch: int) -> None:
+def _end_epochs(active: Sequence[StudentTrainer], step: int, per_epoch: int) -> None:
     """Tell the students for whom this was the last step of an epoch, or of all."""
-    for trainer in moving:
+    for trainer in active:
         if trainer.error is None and ((step + 1) % per_epoch == 0 or step + 1 == trainer.steps(COUNTED)):
             try:
                 if trainer.best_epoch is not None:
@@ -171,20 +171,20 @@ def _view(stage: ScheduledStage) -> tuple[Masking | None, int, bool]:
 
 
 def _teacher_pass(
-    moving: Sequence[Due],
+    active: Sequence[StudentStep],
     batch: Batch,
     teacher: nn.Module | None,
-    numerics: Numerics,
+    numerics: ComputeSettings,
     noise: RandomState | None,
     stopwatch: Stopwatch,
 ) -> Out:
     """What the terms of these students read of the teacher; its time is noted in the logs of those that read any."""
-    taught = [trainer for trainer, stage, _ in moving if stage.teacher]
+    taught = [trainer for trainer, stage, _ in active if stage.teacher]
     if not taught:
         return Out(batch.layout)
     if teacher is None:
         raise CellError("a term reads the teacher, but this training has none")
-    asked: Taps = frozenset().union(*(stage.teacher for _, stage, _ in moving))
+    asked: Taps = frozenset().union(*(stage.teacher for _, stage, _ in active))
     with stopwatch.timing(lambda seconds: _share_time(seconds, taught)), torch.no_grad(), numerics.autocast():
         if noise is None:
             answer = forward(teacher, batch, asked)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Numerics:
+class ComputeSettings:
     """Where and in what precision a group trains."""
 
     device: torch.device = torch.device("cpu")

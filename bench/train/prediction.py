@@ -13,12 +13,12 @@ from torch import nn
 from bench.data.encoding import TOKENS_A_BATCH, Encoded
 from bench.errors import CellError
 from bench.stats.metrics import Metric, metric_of
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 from methods.packed import forward
 from methods.taps import LOGITS
 
 
-def predict(model: nn.Module, data: Encoded, numerics: Numerics) -> np.ndarray:
+def predict(model: nn.Module, data: Encoded, numerics: ComputeSettings) -> np.ndarray:
     """[n, C] float32 logits in the order of the examples. Batches hold examples of similar length."""
     order = sorted(range(len(data)), key=lambda i: len(data.tokens[i]))
     logits: np.ndarray | None = None

@@ -14,7 +14,7 @@ from bench.errors import CellError
 from bench.optimizers import built
 from bench.plan.scheduled_stages import COUNTED, MAIN, PREPARATION, ScheduledStage
 from bench.record.recipe import Recipe
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from methods.api import Batch, Out, Student
 from methods.packed import forward
 
@@ -86,7 +86,7 @@ class StudentTrainer:
         random: RandomState,
         preparation: list[ScheduledStage],
         counted: list[ScheduledStage],
-        numerics: Numerics,
+        numerics: ComputeSettings,
     ) -> None:
         self.label, self.student, self.random, self.numerics = label, student, random, numerics
         self.schedule = {PREPARATION: preparation, COUNTED: counted}
@@ -241,7 +241,7 @@ class StudentTrainer:
             values |= own
             self._check_gradients(scheduled, weighted, self._moving[player])
             if self._add_gradients(player, weighted):
-                self._move(player, scheduled, progress)
+                self._optimizer_step(player, scheduled, progress)
         return values
 
     def _in_parts(
@@ -261,7 +261,7 @@ class StudentTrainer:
             total = {name: total.get(name, 0.0) + part.share * value for name, value in own.items()}
             moves |= self._add_gradients(player, {name: part.share * value for name, value in weighted.items()})
         if moves:
-            self._move(player, scheduled, progress)
+            self._optimizer_step(player, scheduled, progress)
         return total
 
     def _forward(self, scheduled: ScheduledStage, batch: Batch, keeps_history: bool) -> Out:
@@ -275,11 +275,11 @@ class StudentTrainer:
             torch.stack(reached).sum().backward(inputs=self._moving[player])
         return bool(reached)
 
-    def _move(self, player: str, scheduled: ScheduledStage, progress: float) -> None:
+    def _optimizer_step(self, player: str, scheduled: ScheduledStage, progress: float) -> None:
         """Move one player's parameters by the gradients that they have."""
         optimizer = self._optimizers[player]
         nn.utils.clip_grad_norm_(self._moving[player], scheduled.recipe.clip)
-        rate = scheduled.recipe.learning_rate * scheduled.recipe.factor(self._step_of_stage, scheduled.steps)
+        rate = scheduled.recipe.learning_rate * scheduled.recipe.lr_multiplier(self._step_of_stage, scheduled.steps)
         if scheduled.stage.lr_scale is not None:
             rate *= scheduled.stage.lr_scale(progress)
         for group in optimizer.param_groups:

@@ -24,7 +24,7 @@ from bench.errors import CellError
 from bench.plan.request import OUTPUT_FORMATS
 from bench.plan.teacher_outputs import ROWS_A_PASS, in_order
 from bench.train.loop import OnStep
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 from methods.api import Batch, Out, Tap, Taps
 from methods.families import Cost, cost
 from methods.models import PackedModel
@@ -40,7 +40,7 @@ def _powers(tap: Tap) -> int:
 
 
 @dataclass(frozen=True)
-class Part:
+class StoredTap:
     """One tap of a file."""
 
     tap: Tap
@@ -61,7 +61,7 @@ class Part:
         }
 
     @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Part:
+    def of(cls, body: Mapping[str, Any]) -> StoredTap:
         """From :meth:`as_dict` after JSON."""
         weights = tuple((int(layer), float(weight)) for layer, weight in body["weights"])
         return cls(Tap(body["kind"], body["layer"], body["pool"], weights), tuple(body["widths"]))
@@ -81,15 +81,15 @@ def write_outputs(
     teacher: nn.Module,
     data: Encoded,
     wanted: Wanted,
-    numerics: Numerics,
+    numerics: ComputeSettings,
     on_step: OnStep = lambda done, total: None,
-) -> list[Part]:
+) -> list[StoredTap]:
     """Ask a teacher for the taps of all examples, and write them.
 
     Raises:
         CellError: a number does not fit into the format, or is none.
     """
-    parts: list[Part] = []
+    parts: list[StoredTap] = []
     teacher = teacher.to(numerics.device).eval()
     starts = range(0, len(data), ROWS_A_PASS)
     with file.open("wb") as stream, torch.no_grad():
@@ -100,7 +100,7 @@ def write_outputs(
             values = {tap: _by_example(answer.layout, tap, answer[tap]) for tap in in_order(wanted.taps)}
             if not parts:
                 length = batch.layout.lengths[0]
-                parts = [Part(tap, _widths(tap, of[0], length)) for tap, of in values.items()]
+                parts = [StoredTap(tap, _widths(tap, of[0], length)) for tap, of in values.items()]
             for row in range(len(batch.layout.lengths)):
                 for of in values.values():
                     for tensor in of[row]:
@@ -140,7 +140,7 @@ def _by_example(layout: Layout, tap: Tap, value: Any) -> list[list[Tensor]]:
 class TeacherOutputs:
     """A file of outputs, opened to be read for the batches of a training."""
 
-    def __init__(self, file: Path, parts: Sequence[Part], number_format: str, data: Encoded) -> None:
+    def __init__(self, file: Path, parts: Sequence[StoredTap], number_format: str, data: Encoded) -> None:
         """
         Args:
             data: the examples that it is of, in their order.
@@ -194,7 +194,7 @@ class TeacherOutputs:
         return np.frombuffer(found, self.dtype).astype(np.float32)
 
     @staticmethod
-    def _assembled(layout: Layout, part: Part, read: Sequence[np.ndarray]) -> Any:
+    def _assembled(layout: Layout, part: StoredTap, read: Sequence[np.ndarray]) -> Any:
         """The tensors of a tap as a pass over the batch has them."""
         if part.tap.kind == "scores":
             (heads,) = part.widths

@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bench.cache import cache_root
+from bench.folders import STATES
 from bench.plan.scheduled_stages import COUNTED, PREPARATION
 from bench.record.code_hash import code_of
 from bench.record.keys import digest
@@ -99,7 +100,7 @@ class StudentState:
 
 
 @dataclass(frozen=True)
-class Pace:
+class SaveInterval:
     """How often states are written."""
 
     every: float | None = None
@@ -117,7 +118,7 @@ class TrainingStates:
         self,
         trainings: Sequence[Any],
         say: Callable[[str], Any] = lambda text: None,
-        pace: Pace | None = None,
+        interval: SaveInterval | None = None,
         folder: Path | None = None,
         code: Sequence[str] = (),
         is_stopping: Callable[[], bool] = lambda: False,
@@ -126,19 +127,19 @@ class TrainingStates:
         Args:
             trainings: of each student, what tells its training from all others; anything that JSON can hold.
             say: told that a training goes on where another stopped.
-            pace: how often they are written.
+            interval: how often they are written.
             folder: where the files lie; a folder of the cache by default.
             code: of each student, the hash of what computes its training, the same for all if there is one; "" for code
                 that cannot be read, whose state is not kept.
             is_stopping: whether somebody wants the training to keep its state now and to end.
         """
-        self._folder = folder or cache_root() / "halfway"
+        self._folder = folder or cache_root() / STATES
         codes = list(code) * len(trainings) if len(code) == 1 else list(code) or [" "] * len(trainings)
         self.students = [self._state(*one) for one in zip(trainings, codes, strict=True)]
         self._readable = "" not in codes
-        self._say, self._is_stopping, self._pace = say, is_stopping, pace or Pace()
-        self._every = EVERY_SECONDS if self._pace.every is None else self._pace.every
-        self._kept = self._pace.clock()
+        self._say, self._is_stopping, self._interval = say, is_stopping, interval or SaveInterval()
+        self._every = EVERY_SECONDS if self._interval.every is None else self._interval.every
+        self._kept = self._interval.clock()
         self._preparation = 0
 
     def _state(self, identity: Any, code: str) -> StudentState:
@@ -148,8 +149,8 @@ class TrainingStates:
 
     def of(self, numbers: Sequence[int]) -> TrainingStates:
         """The states of some of the students alone."""
-        pace = Pace(self._every, self._pace.clock)
-        some = TrainingStates([], self._say, pace, self._folder, is_stopping=self._is_stopping)
+        interval = SaveInterval(self._every, self._interval.clock)
+        some = TrainingStates([], self._say, interval, self._folder, is_stopping=self._is_stopping)
         some.students, some._readable = [self.students[number] for number in numbers], self._readable
         return some
 
@@ -185,7 +186,7 @@ class TrainingStates:
     @property
     def is_due(self) -> bool:
         """Whether the last writing is long enough ago for another, or somebody wants the training to end."""
-        return self._is_stopping() or (self._readable and self._pace.clock() - self._kept >= self._every)
+        return self._is_stopping() or (self._readable and self._interval.clock() - self._kept >= self._every)
 
     def save(self, trainers: Sequence[StudentTrainer], number: int) -> None:
         """Write the states after so many steps, if the last time is some minutes ago.
@@ -195,13 +196,13 @@ class TrainingStates:
         """
         if not self.is_due:
             return
-        begun = self._pace.clock()
+        begun = self._interval.clock()
         try:
             for trainer, state in zip(trainers, self.students, strict=True) if self._readable else ():
                 state.write(trainer, self._done(trainer, number))
         except (OSError, SafetensorError) as error:  # a full disk must not end a training that could go on
             self._say(f"  its state could not be kept ({error}); if it breaks off it begins anew")
-        self._kept = self._pace.clock()
+        self._kept = self._interval.clock()
         if self._every:
             self._every = max(self._every, WORTH * (self._kept - begun))
         if self._is_stopping():

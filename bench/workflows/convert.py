@@ -15,7 +15,7 @@ from bench.errors import InputError
 from bench.files import TEMPORARY
 
 BINARY, SAFE = "pytorch_model.bin", "model.safetensors"
-BESIDE = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
+COPIED_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
 
 
 def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int]:
@@ -55,7 +55,7 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
         made = Path(temporary) / "new"
         made.mkdir()
         save_file(tensors, made / SAFE, metadata={"format": "pt"})
-        for name in BESIDE:
+        for name in COPIED_FILES:
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, made / name)
         os.replace(made, target)
@@ -70,7 +70,7 @@ def _folder(source: str, offline: bool) -> Path:
         raise InputError(f"{source}: no such folder")
     return downloaded(
         source,
-        [BINARY, *BESIDE],
+        [BINARY, *COPIED_FILES],
         offline,
         f"{source}: no folder of that name, and the hub did not give it",
         f"name a folder that has a {BINARY}",

@@ -16,7 +16,7 @@ from bench.plan.request import Request
 from bench.plan.spelling import drop_incompatible, parse_methods
 from bench.progress import Progress
 from bench.record.freshness import STALE, WHAT_TO_DO, Freshness
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 
 if TYPE_CHECKING:
     from methods.artefacts import Artefact, Source
@@ -94,7 +94,7 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
     plans, rows = plan_pretraining(request.checked())
     progress = progress or Progress()
     torch.set_num_threads(request.threads)
-    store = ArtefactStore(plans, Numerics(device_of(request.device), request.precision), progress)
+    store = ArtefactStore(plans, ComputeSettings(device_of(request.device), request.precision), progress)
     entries: list[ArtefactPlan] = list(plans.kept.values())
     _renew([entry.slot for entry in entries], request, progress)
     there = {entry.key for entry in entries if entry.slot.is_made}

@@ -78,13 +78,15 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     Raises:
         InputError: bad input, or cells are training on this machine.
     """
+    from bench.cache import cache_root
+    from bench.measure.busy_mark import refuse_while_training
     from bench.measure.devices import device_of
     from bench.measure.machine import environment, revision
     from bench.progress import quiet
 
     progress = progress or Progress()
     request = request.checked()
-    _refuse_beside_trainings()
+    refuse_while_training(cache_root(), "times taken beside them mean nothing. Wait for them to end")
     others = _cores_of_others(request)
     quiet()
     started = _now()
@@ -100,17 +102,6 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
         finished=_now(),
     )
     return write_speed(request.results, record)
-
-
-def _refuse_beside_trainings() -> None:
-    from bench.cache import cache_root
-    from bench.measure.busy_mark import trainings
-
-    if busy := trainings(cache_root()):
-        raise InputError(
-            f"cells are training on this machine (process {', '.join(map(str, busy))}); times taken beside them mean "
-            f"nothing. Wait for them to end"
-        )
 
 
 def _cores_of_others(request: SpeedRequest) -> float | None:

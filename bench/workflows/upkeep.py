@@ -20,8 +20,8 @@ from bench.cache import MADE, WEIGHTS
 from bench.errors import InputError
 from bench.files import TEMPORARY, lock_of, sha256_of, write_atomically
 from bench.folders import NOT_FINISHED, STATES
-from bench.measure.busy_mark import trainings
-from bench.record.claims import FOLDER as CLAIMS
+from bench.measure.busy_mark import refuse_while_training, trainings
+from bench.record.cell_locks import FOLDER as CLAIMS
 from bench.record.schema import Record
 from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note
 from bench.record.speed_sessions import speed_records
@@ -31,6 +31,7 @@ BROKEN, UNPOINTED, NO_ANSWERS = "broken", "no pointer", "no answers"
 LEFTOVER, UNFINISHED, RENAMED, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
 RESULTS, CACHE = "results", "cache"
 BROKEN_SUFFIX = ".broken"
+WAIT = "wait for them to end"
 HELD = {
     "records, ok": ("valid record", "valid records"),
     "records, failed": ("record of a failed cell", "records of failed cells"),
@@ -121,7 +122,7 @@ def verify(results: Path, cache: Path) -> Survey:
 def _records(results: Path, survey: Survey) -> None:
     store = Store(results)
     for folder in store.cells():
-        counted = store.counted(folder)
+        counted = store.current_attempt(folder)
         for file in store.attempts_in(folder):
             record = store.opened(file)
             if record is None:
@@ -219,14 +220,14 @@ def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
         InputError: there is no folder of results, or something trains.
     """
     survey = verify(results, cache)
-    _refuse_while_training(cache)
+    refuse_while_training(cache, WAIT)  # what they write looks like a leftover
     while broken := [one for one in survey.found if one.kind == BROKEN and os.path.lexists(one.path)]:
         for one in broken:
             say(f"put aside: {_put_aside(one.path)}")
         survey = verify(results, cache)  # a pointer to what was put aside is broken now
     store = Store(results)
     for folder in store.cells():
-        counted = store.counted(folder)
+        counted = store.current_attempt(folder)
         if counted is not None and _pointed(folder) != counted.name:
             with lock_of(folder / ".lock"):
                 write_atomically(folder / POINTER, f"{counted.name}\n".encode())
@@ -300,7 +301,7 @@ def _unfinished(results: Path) -> list[Found]:
     """Attempts without an answer that do not count, and answers without a record."""
     store, found = Store(results), []
     for folder in store.cells():
-        counted = store.counted(folder)
+        counted = store.current_attempt(folder)
         files = store.attempts_in(folder)
         for file in files:
             record = store.opened(file)
@@ -340,7 +341,7 @@ def remove(found: Iterable[Found], cache: Path) -> int:
         InputError: something trains, or cannot be removed.
     """
     found = list(found)
-    _refuse_while_training(cache)
+    refuse_while_training(cache, WAIT)  # what they write looks like a leftover
     for one in found:
         try:
             if one.path.is_dir() and not one.path.is_symlink():
@@ -352,15 +353,6 @@ def remove(found: Iterable[Found], cache: Path) -> int:
         except OSError as error:
             raise InputError(f"{one.path} cannot be removed: {error.strerror}") from None
     return sum(one.size for one in found)
-
-
-def _refuse_while_training(cache: Path) -> None:
-    """Raises InputError where a run is under way: what it writes looks like a leftover."""
-    busy = trainings(cache)
-    if busy:
-        raise InputError(
-            f"cells are training on this machine (process {', '.join(map(str, busy))}); wait for them to end"
-        )
 
 
 def counted(found: Iterable[Found]) -> str:

@@ -223,12 +223,14 @@ def _compare(first: Record, second: Record, store: Store, again: Store) -> Verif
     with tempfile.TemporaryDirectory() as folder:  # both answers in one store, so that they can be paired
         both = Store(Path(folder))
         both.write(first, before)
-        twin = second.model_copy(update={"cell": second.cell.model_copy(update={"seed": second.cell.seed + 1})})
-        twin = twin.model_copy(update={"key": record_key(twin.cell, twin.point)})
-        both.write(twin, after)
+        as_other_seed = second.model_copy(
+            update={"cell": second.cell.model_copy(update={"seed": second.cell.seed + 1})}
+        )
+        as_other_seed = as_other_seed.model_copy(update={"key": record_key(as_other_seed.cell, as_other_seed.point)})
+        both.write(as_other_seed, after)
         for name, metrics in first.scores.items():
             metric = next(iter(metrics))
-            lines.append(compare_records(both, ([first], [twin]), name, metric)[0])
+            lines.append(compare_records(both, ([first], [as_other_seed]), name, metric)[0])
     text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
     if all(line.p > LEVEL for line in lines):
         return Verification(STATISTICAL, f"{flips} answers differ; {text}. {parted}")

@@ -303,7 +303,7 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
             "a run finds this record if it is given a folder with the same weights, configuration and tokenizer",
             False,
         )
-    if not planned.todo:
+    if not planned.is_todo:
         what = "a run finds this record"
         return (what if record.status == "ok" else f"{what}, which {state(planned)}"), False
     return f"a run makes it again: {_why_todo(planned)}", True

@@ -10,7 +10,7 @@ from bench.plan.artefacts import asked_by
 from bench.plan.build import Plan, Planned
 from bench.plan.spelling import MethodRow
 from bench.record.cell import TEACHER, Cell
-from bench.record.differences import ABSENT, Difference, differing, identity
+from bench.record.differences import ABSENT, Difference, field_differences, identity
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts
@@ -205,7 +205,7 @@ def _compared(
 ) -> Inputs:
     """These fields of two identities; what is the same is named by groups."""
     fields = list(fields)
-    differ = [one for one in differing(first, second) if one.field in fields]
+    differ = [one for one in field_differences(first, second) if one.field in fields]
     found = {one.field for one in differ}
     same: list[str] = []
     for field in (field for field in fields if field not in found):

@@ -49,19 +49,19 @@ class PretrainingStage(Artefact):
         return (BASE, CORPUS, *self.requires(teacher))
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        from methods.parts import text_tensors
+        from methods.parts import pretrained_tensors
 
         setup = given.setup
         student = self.build(setup)
         teacher = self.teacher(setup)
         given.train(student, self.stages(setup), given.teacher(BASE) if teacher is None else teacher)
-        return text_tensors(student)
+        return pretrained_tensors(student)
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-        from methods.parts import blank_artefacts, text_tensors
+        from methods.parts import blank_artefacts, pretrained_tensors
 
         parts = blank_artefacts(self.requires(teacher), teacher, num_labels)
-        return text_tensors(self.build(Setup(teacher, num_labels, (), parts)))
+        return pretrained_tensors(self.build(Setup(teacher, num_labels, (), parts)))
 
     def training(self, setup: Setup) -> Training:
         student = self.build(setup)

@@ -8,6 +8,7 @@ import shutil
 import factories
 import numpy as np
 import pytest
+from differences_drawn import bootstrap
 
 from bench.analysis.compare import compare, table, title_of
 from bench.errors import InputError
@@ -135,7 +136,7 @@ def test_other_examples_are_refused(store):
 def test_the_interval_of_accuracies_is_that_of_paired_outcomes():
     """For one seed the difference is a mean of -1, 0 and 1: its standard error is known."""
     first, second = wrong(0.2, 1).argmax(1), wrong(0.25, 2).argmax(1)
-    drawn = Pairs([first], [second], LABELS, "accuracy").bootstrap(np.random.default_rng(0), 4000)
+    drawn = bootstrap(Pairs([first], [second], LABELS, "accuracy"), np.random.default_rng(0), 4000)
     outcome = (first == LABELS).astype(float) - (second == LABELS)
     low, high = interval(drawn)
     half = 1.96 * outcome.std() / np.sqrt(len(outcome))
@@ -148,7 +149,7 @@ def test_seeds_that_disagree_widen_the_interval():
     shaky = Pairs([LABELS] * 3, [wrong(share, 1).argmax(1) for share in (0.02, 0.2, 0.38)], LABELS, "accuracy")
     widths = []
     for pairs in (steady, shaky):
-        low, high = interval(pairs.bootstrap(np.random.default_rng(0), 1000))
+        low, high = interval(bootstrap(pairs, np.random.default_rng(0), 1000))
         widths.append(high - low)
     assert widths[1] > 1.5 * widths[0]
 

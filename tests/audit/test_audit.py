@@ -12,12 +12,12 @@ import pytest
 from planted_errors import KINDS, Table
 
 from bench.audit.checks import audit
-from bench.audit.claims import claims
 from bench.audit.findings import ARITHMETIC, INFERENCE, causes
 from bench.audit.judge import of_basis
 from bench.audit.names import is_of_shape, is_score, scores_of
 from bench.audit.printed import printed
-from bench.audit.sheets import NoTable, from_csv, from_latex, from_markdown, read, read_all
+from bench.audit.sheets import NoTable, from_csv, from_text, read, read_all
+from bench.audit.text_claims import claims
 from bench.errors import InputError
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "published"
@@ -54,8 +54,8 @@ def test_the_three_formats_are_read_alike(seed):
         {(f.row, f.column, f.printed, f.recomputed, f.check) for f in audit(sheets)}
         for sheets in (
             from_csv(table.csv(), "x.csv"),
-            from_markdown(table.markdown(), "x.md"),
-            from_latex(table.latex(), "x.tex"),
+            from_text(table.markdown(), "x.md"),
+            from_text(table.latex(), "x.tex"),
         )
     ]
     assert answers[0]
@@ -89,7 +89,7 @@ def test_what_is_no_single_number(text):
 
 
 def grid(*lines):
-    return from_markdown("\n".join(f"| {line} |" for line in lines), "x.md")
+    return from_text("\n".join(f"| {line} |" for line in lines), "x.md")
 
 
 EXACT = [
@@ -115,7 +115,7 @@ def kept_row(rule, unit="0.1", **instead):
         ["percent kept", *made.values()],
     ]
     table = [["System", *(task for task, _, _ in EXACT)], ["---"] * (len(EXACT) + 1), *rows]
-    return audit(from_markdown("\n".join(f"| {' | '.join(row)} |" for row in table), "page.md"))
+    return audit(from_text("\n".join(f"| {' | '.join(row)} |" for row in table), "page.md"))
 
 
 def test_a_row_that_cuts_its_ratios_off_shows_it_and_a_rounded_one_has_no_findings():
@@ -191,10 +191,10 @@ def test_speed_ups_out_of_line_with_flops():
 
 
 def test_a_number_quoted_differently_from_its_source():
-    source = from_markdown(
+    source = from_text(
         "# Source\n\n| S | A | B | C | D |\n|---|---|---|---|---|\n| BERT | 93.4 | 83.9 | 87.5 | 67.0 |\n", "a.md"
     )
-    quote = from_markdown(
+    quote = from_text(
         "# Quote\n\n| S | A | B | C | D |\n|---|---|---|---|---|\n| BERT | 93.4 | 83.9 | 87.5 | 67.1 |\n", "b.md"
     )
     (finding,) = audit([*source, *quote])
@@ -274,7 +274,7 @@ two<TAB><b>71.0</b><TAB>71.0
 
 
 def test_pages_with_blank_lines_formulas_pairs_and_tabs_are_read():
-    sheets = from_markdown(PAGE, "page.txt")
+    sheets = from_text(PAGE, "page.txt")
     assert [[r.system for r in s.rows] for s in sheets] == [["BERT (Teacher)", "SmallBERT_4", "Avg"], ["one", "two"]]
     first = sheets[0]
     assert first.columns == ["A", "MNLI-m", "MNLI-mm", "Avg"]
@@ -300,7 +300,7 @@ def test_pages_with_blank_lines_formulas_pairs_and_tabs_are_read():
     ],
 )
 def test_claims_that_no_row_bears_out(old, new, said):
-    sheets = from_markdown(PAGE, "page.txt")
+    sheets = from_text(PAGE, "page.txt")
     assert list(claims(PAGE, "page.txt", sheets)) == []
     (finding,) = claims(PAGE.replace(old, new), "page.txt", sheets)
     assert finding.check == "claim"
@@ -369,7 +369,7 @@ RELATIVE = """
 def test_columns_relative_to_one_row_and_differences_in_brackets(old, new, finding):
     found = {
         (f.row, f.column, f.printed, f.recomputed, f.check)
-        for f in audit(from_markdown(RELATIVE.replace(old, new), "x.md"))
+        for f in audit(from_text(RELATIVE.replace(old, new), "x.md"))
     }
     assert (found == set()) if finding is None else (finding in found)
 
@@ -397,7 +397,7 @@ def test_columns_relative_to_one_row_and_differences_in_brackets(old, new, findi
     ],
 )
 def test_numbers_in_the_dress_of_latex(cell):
-    (sheet,) = from_latex(
+    (sheet,) = from_text(
         r"\begin{tabular}{lc} Model & A \\ one & " + cell + r" \\ BERT$_{\rm BASE}$ & 90 \\ \end{tabular}", "x.tex"
     )
     assert {row.system: row.cells["A"].text for row in sheet.rows} == {"one": "91.2", "BERT_BASE": "90"}
@@ -411,7 +411,7 @@ def test_headers_of_two_lines_and_cells_over_several_columns():
     one & 80.1 & 88.0 & 70.1 & 74.2 \\
     two & \textbf{81.0} & 88.5 & 71.0 & 75.0 \\
     \end{tabular}"""
-    (sheet,) = from_latex(text, "x.tex")
+    (sheet,) = from_text(text, "x.tex")
     assert sheet.columns == ["SQuAD 1.1 EM", "SQuAD 1.1 F1", "SQuAD 2.0 EM", "SQuAD 2.0 F1"]
     assert [row.system for row in sheet.rows] == ["one", "two"]
 
@@ -554,7 +554,7 @@ def test_one_number_throughout_says_nothing_of_where_it_came_from():
 )
 def test_tables_of_other_numbers_of_rows_are_two_experiments(one, other, held_together):
     line = "| S | A | B | C | D |\n|---|---|---|---|---|\n| BERT | 93.4 | 83.9 | 87.5 | {} |\n"
-    sheets = [*from_markdown(line.format("67.0"), one), *from_markdown(line.format("67.1"), other)]
+    sheets = [*from_text(line.format("67.0"), one), *from_text(line.format("67.1"), other)]
     assert [f.check for f in audit(sheets)] == (["quoted differently"] if held_together else [])
 
 

@@ -12,7 +12,7 @@ from audit_containers import CONTAINERS, latex, spanned
 
 from bench.audit.counted import seen
 from bench.audit.printed import numbers_of
-from bench.audit.sheets import from_latex, from_markdown, from_text, read, read_all
+from bench.audit.sheets import from_text, read, read_all
 from bench.errors import InputError
 
 WILD = Path(__file__).resolve().parents[3] / "shared" / "tables-in-the-wild"
@@ -100,7 +100,7 @@ def test_bold_and_deviation_stay_with_their_number():
 
 
 def table(*lines):
-    return from_markdown("\n".join(f"| {line} |" for line in lines), "x.md")
+    return from_text("\n".join(f"| {line} |" for line in lines), "x.md")
 
 
 def test_names_keep_their_digits_and_brackets_and_equal_ones_are_numbered():
@@ -151,7 +151,7 @@ def test_a_blank_line_of_pipes_within_a_body_makes_no_header():
 def test_a_line_of_one_label_heads_the_rows_below_it():
     text = r"""\begin{tabular}{lcc} Method & A & B \\ \midrule \multicolumn{3}{c}{\textit{Gradient-free}} \\ \midrule
     one & 80.1 & 70.1 \\ two & 81.1 & 71.1 \\ \midrule \multicolumn{3}{c}{Others} \\ one & 60.0 & 50.0 \\ \end{tabular}"""
-    (sheet,) = from_latex(text, "x.tex")
+    (sheet,) = from_text(text, "x.tex")
     assert [(row.group, row.system) for row in sheet.rows] == [
         ("Gradient-free", "one"),
         ("Gradient-free", "two"),

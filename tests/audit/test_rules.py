@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from bench.audit.checks import audit
-from bench.audit.claims import claims
 from bench.audit.findings import ARITHMETIC, INFERENCE, causes
 from bench.audit.judge import of_basis
 from bench.audit.printed import numbers_of
 from bench.audit.prose import prose
-from bench.audit.sheets import from_markdown, read_all
+from bench.audit.sheets import from_text, read_all
 from bench.audit.spreads import possible
+from bench.audit.text_claims import claims
 from bench.errors import InputError
 
 
@@ -23,7 +23,7 @@ def page(text, name="x.md"):
         title, *rows = [line.strip() for line in part.splitlines()]
         lines += [f"## {title}", "", f"| {rows[0]} |", "|" + "---|" * rows[0].count("|") + "---|"]
         lines += [f"| {row} |" for row in rows[1:]] + [""]
-    return from_markdown("\n".join(lines), name)
+    return from_text("\n".join(lines), name)
 
 
 GLUE = """GLUE
@@ -231,7 +231,7 @@ MicroBERT | 71.0 | 66.0 | 68.5
     ],
 )
 def test_claims_are_compared_with_the_rows_that_they_name(right, wrong, said):
-    sheets = from_markdown(TEXT, "x.md")
+    sheets = from_text(TEXT, "x.md")
     assert list(claims(TEXT + right, "x.md", sheets)) == []
     if wrong:
         (finding,) = claims(TEXT + wrong, "x.md", sheets)

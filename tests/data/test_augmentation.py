@@ -95,7 +95,7 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     from bench.artefacts.inputs import in_checkpoint
     from bench.cache import WEIGHTS
     from bench.data.checkpoints import find, tokenizer_of
-    from bench.train.numerics import Numerics
+    from bench.train.numerics import ComputeSettings
     from methods.masked import TeacherHead
 
     folder = tiny.save_teacher(tmp_path / "pretrained", BertForPreTraining)
@@ -103,7 +103,7 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     assert (folder / WEIGHTS).is_file()
     head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
     sentences = [["the", "cat", "sings"], ["red", "fish", "swims", "?"], ["catdog", "runs"]]
-    found = teacher_candidates(checkpoint, head, Numerics(), lambda done, total: None)(sentences)
+    found = teacher_candidates(checkpoint, head, ComputeSettings(), lambda done, total: None)(sentences)
     assert [sorted(places) for places in found[:2]] == [[1, 2], [0, 1, 2]]
     tokenizer = tokenizer_of(checkpoint)
     model = BertForPreTraining.from_pretrained(folder).eval()
@@ -232,7 +232,7 @@ def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_fol
     from bench.artefacts.augmented_rows import teacher_candidates
     from bench.data.checkpoints import find
     from bench.data.word_vectors import read
-    from bench.train.numerics import Numerics
+    from bench.train.numerics import ComputeSettings
     from methods.masked import TeacherHead
     from methods.parts import blank_artefacts
 
@@ -241,7 +241,7 @@ def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_fol
     config = tiny.config()
     setup = blank_artefacts((TeacherHead(),), config, 2)[TeacherHead.name]
     made = [
-        teacher_candidates(find(str(teacher_folder)), setup, Numerics(), lambda done, total: None, vectors)(
+        teacher_candidates(find(str(teacher_folder)), setup, ComputeSettings(), lambda done, total: None, vectors)(
             [["catdog", "runs", "fishtree"]]
         )
         for vectors in (None, read(file))

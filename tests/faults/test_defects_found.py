@@ -23,7 +23,7 @@ import fault_library
 from bench import api
 from bench.errors import CELLS_FAILED
 from bench.files import write_atomically
-from bench.record.claims import Claims
+from bench.record.cell_locks import CellLocks
 from bench.record.store import Store
 from bench.run import recording
 
@@ -134,7 +134,7 @@ def test_a_disk_that_fails_once_leaves_one_attempt(fails, tmp_path, monkeypatch)
 
 def test_a_lock_that_is_not_given_back_ends_no_run(tmp_path, monkeypatch):
     """Some versions of the library of locks let an error of the system through."""
-    claims = Claims(tmp_path)
+    claims = CellLocks(tmp_path)
     assert claims.take("a" * 64)
     monkeypatch.setattr(fcntl, "flock", lambda *given: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error")))
     claims.release("a" * 64)

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from transformers import BertConfig
 
 import methods
-from bench.conformance.checks import CHECKS, Suite, check_method
+from bench.conformance.check_method import check_method
+from bench.conformance.checks import CHECKS, Suite
 from bench.conformance.mixing import findings
 from methods import losses, taps
 from methods.api import Method, MethodError, Setup, Student, Term

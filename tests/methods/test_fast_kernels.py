@@ -118,7 +118,7 @@ def test_the_model_keeps_its_tensors_and_its_kernels(model):
     assert model.config._attn_implementation == "packed"
     assert not any(isinstance(part, ReorderedLinear) for part in model.modules())
     replaced = [part for part in fast.modules() if isinstance(part, ReorderedLinear)]
-    layers = [part for layer in fast_kernels.encoder_layers(model) for part in layer.modules()]
+    layers = [part for layer in fast_kernels.encoder_modules(model) for part in layer.modules()]
     linear = [part for part in layers if isinstance(part, nn.Linear)]
     assert len(replaced) == len(linear) > 0
     assert reordered_bytes(model) == sum(4 * part.weight.numel() for part in linear)

@@ -341,7 +341,7 @@ def vocabulary_kl(c: Case) -> float:
 
 
 def vocabulary_cross_entropy(c: Case) -> float:
-    """MobileBERT's pre-training distillation at the hidden tokens, from its teacher's head."""
+    """MobileBERT's pre-training distillation at the masked tokens, from its teacher's head."""
     found = []
     for b, p, _ in c.masked:
         ours = log_softmax(head(c, "head", c.student.hidden[2][b, p][None]))

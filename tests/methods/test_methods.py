@@ -85,7 +85,7 @@ def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
     from bench.plan.scheduled_stages import schedule_stages
     from bench.record.recipe import Recipe
     from bench.train.loop import LoopOptions, train_task
-    from bench.train.numerics import Numerics, RandomState
+    from bench.train.numerics import ComputeSettings, RandomState
     from bench.train.student_trainer import StudentTrainer
 
     made = methods.get("microbert")(layers=2, hidden=12, heads=4, ffn=24, start="random", **settings)
@@ -95,8 +95,10 @@ def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
     with random.current():
         student = made.build(setup)
     recipe = Recipe(epochs=1.0, batch_size=8)
-    one = StudentTrainer("x", student, random, *schedule_stages(made.stages(setup), (), recipe, len(data)), Numerics())
-    train_task([one], data, tiny.classifier(seed=3).eval(), LoopOptions(0, Numerics(), 8))
+    one = StudentTrainer(
+        "x", student, random, *schedule_stages(made.stages(setup), (), recipe, len(data)), ComputeSettings()
+    )
+    train_task([one], data, tiny.classifier(seed=3).eval(), LoopOptions(0, ComputeSettings(), 8))
     assert one.error is None
 
 
@@ -132,7 +134,9 @@ def test_the_papers_schedules_are_said_stage_by_stage(method):
     made = method()
     setup = Setup(BertConfig(), 2, ("x",))
     stages = made.stages(setup)
-    known = {field.name for field in fields(Recipe)} - {"name", "batch_size", "max_length", "stage_optimizers"}
+    known = {field.name for field in fields(Recipe)} - {
+        *("name", "batch_size", "max_length", "micro_batch", "stage_optimizers")
+    }
     assert known == PAPER_OVERRIDES
     for stage in stages:
         if not stage.extra_steps:

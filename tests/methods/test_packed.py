@@ -12,7 +12,7 @@ from transformers import BertForSequenceClassification
 from bench.data.padding import pad_batch
 from methods import packed, taps
 from methods.errors import EmptyAttention, UndeclaredNeed
-from methods.packed import LayerAttention, Layout, forward
+from methods.packed import AttentionTrace, Layout, forward
 from methods.taps import LOGITS, hidden
 
 EVERYTHING = LOGITS | hidden(*range(4)) | taps.scores(1, 2, 3)
@@ -142,7 +142,7 @@ def test_a_layer_that_keeps_nothing_is_refused(teacher_folder, monkeypatch, what
     model = tiny.classifier()
     layer = model.bert.encoder.layer[1]
     whole = layer.forward
-    monkeypatch.setattr(layer, "forward", lambda x, packed: whole(x, packed=LayerAttention(packed.layout)))
+    monkeypatch.setattr(layer, "forward", lambda x, trace: whole(x, trace=AttentionTrace(trace.layout)))
     with pytest.raises(EmptyAttention, match="layer 2"):
         forward(
             model, tiny.encoded(teacher_folder).batch([0]), {"scores": taps.scores, "vectors": taps.vectors}[what](1, 2)

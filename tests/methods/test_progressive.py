@@ -16,7 +16,7 @@ from bench.plan.untrained import counts_of
 from bench.record.recipe import PAPER_START, START, Recipe
 from bench.record.store import Store
 from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import Setup
 from methods.parts import blank_artefacts
@@ -45,8 +45,8 @@ def train_phases(wish, setup, text, count):
         1
     ]
     before = {name: value.clone() for name, value in student.model.state_dict().items()}
-    one = StudentTrainer("x", student, random, [], scheduled[:count], Numerics())
-    train_task([one], text, teacher, LoopOptions(0, Numerics(), 8))
+    one = StudentTrainer("x", student, random, [], scheduled[:count], ComputeSettings())
+    train_task([one], text, teacher, LoopOptions(0, ComputeSettings(), 8))
     assert one.error is None, one.error
     return {name for name, value in student.model.state_dict().items() if not torch.equal(value, before[name])}, one
 
@@ -147,7 +147,7 @@ def test_on_text_the_rate_rises_and_falls_as_the_header_says(recipe, rises):
     scheduled = schedule_stages(wish.stages(setup), (), recipe, 32_000)[1]
     assert [scheduled[0].recipe.warmup, scheduled[-1].recipe.warmup] == rises
     for stage in scheduled:
-        factors = [stage.recipe.factor(step, stage.steps) for step in range(stage.steps)]
+        factors = [stage.recipe.lr_multiplier(step, stage.steps) for step in range(stage.steps)]
         assert max(factors) == 1.0
         assert factors.index(1.0) == round(stage.recipe.warmup * stage.steps) - 1
         assert factors[-1] < 0.02

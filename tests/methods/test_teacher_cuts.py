@@ -186,7 +186,7 @@ def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer)
     from bench.plan.scheduled_stages import schedule_stages
     from bench.record.recipe import Recipe
     from bench.train.loop import LoopOptions, train_task
-    from bench.train.numerics import Numerics, RandomState
+    from bench.train.numerics import ComputeSettings, RandomState
     from bench.train.student_trainer import StudentTrainer
 
     teacher = ib_bert()
@@ -200,9 +200,9 @@ def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer)
         student = method.build(setup)
     recipe = Recipe(epochs=30.0, batch_size=8, learning_rate=1e-2)  # small random weights: attention learns late
     one = StudentTrainer(
-        "x", student, random, *schedule_stages(method.stages(setup), (), recipe, len(data)), Numerics()
+        "x", student, random, *schedule_stages(method.stages(setup), (), recipe, len(data)), ComputeSettings()
     )
-    train_task([one], data, teacher, LoopOptions(0, Numerics(), 8))
+    train_task([one], data, teacher, LoopOptions(0, ComputeSettings(), 8))
     assert one.error is None
     curves = one.log.terms["transfer" if transfer == "joint" else "distil"]
     for term in ("fmt", "att"):

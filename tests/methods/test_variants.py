@@ -11,7 +11,7 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import PAPER, Recipe
 from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import MethodError, Setup
 from methods.moebert import Experts, MoEBertConfig, NeuronImportance, TokensSeen, fill
@@ -30,7 +30,11 @@ def trainer(name, data, seed=0, **settings):
     with random.current():
         student = method.build(setup)
     return StudentTrainer(
-        name, student, random, *schedule_stages(method.stages(setup), (), Recipe(epochs=2), len(data)), Numerics()
+        name,
+        student,
+        random,
+        *schedule_stages(method.stages(setup), (), Recipe(epochs=2), len(data)),
+        ComputeSettings(),
     )
 
 
@@ -43,7 +47,7 @@ def weights(*trainers):
 def trained(teacher_folder, *rows):
     data = tiny.encoded(teacher_folder)
     made = [trainer("tinybert", data, **row) for row in rows]
-    train_task(made, data, tiny.classifier(seed=5).eval(), LoopOptions(0, Numerics(), 16))
+    train_task(made, data, tiny.classifier(seed=5).eval(), LoopOptions(0, ComputeSettings(), 16))
     return weights(*made)
 
 
@@ -71,7 +75,7 @@ def test_padding_that_is_averaged_over_gives_other_students_and_leaves_those_bes
 def test_padding_is_counted_in_what_a_training_costs(teacher_folder):
     data = tiny.encoded(teacher_folder)
     made = [trainer("moebert", data, start=None, padding=length) for length in (0, 30)]
-    train_task(made, data, tiny.classifier(seed=5).eval(), LoopOptions(0, Numerics(), 16))
+    train_task(made, data, tiny.classifier(seed=5).eval(), LoopOptions(0, ComputeSettings(), 16))
     assert [one.error for one in made] == [None, None]
     plain, filled = (one.log for one in made)
     assert filled.tokens == filled.teacher_tokens == 30 * filled.examples > plain.tokens

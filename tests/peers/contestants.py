@@ -14,7 +14,7 @@ import trainer_peer
 from our_loop import Ours
 from work import Train, Work
 
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 from methods.fast_kernels import problem_here
 
 AGREE = 1e-5
@@ -60,7 +60,7 @@ CONTESTANTS: Mapping[str, Contestant] = {
     "ours-kept": Contestant("bert-bench, teacher's outputs kept (fp32)", Ours(kept="fp32").train, useful=("student",)),
     "ours-bf16": Contestant(
         "bert-bench, --precision bf16 (other numbers)",
-        Ours(Numerics(torch.device("cpu"), "bf16")).train,
+        Ours(ComputeSettings(torch.device("cpu"), "bf16")).train,
         agree=0.05,
         useful=(),
         by_default=False,

@@ -37,7 +37,7 @@ from work import BATCH, Work
 from bench.plan.scheduled_stages import ScheduledStage, schedule_stages
 from bench.plan.spelling import MethodRow, parse_one
 from bench.plan.teacher_outputs import readable_taps
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import SHARE_POINTS, StudentTrainer
 from methods.api import Setup
 from methods.fast_kernels import FastLinear, problem_here
@@ -88,7 +88,7 @@ class Group:
             taps: Any = frozenset().union(
                 *(readable_taps(row.method.stages(_setup(row, self._work)), row.dropped) for row in self._rows)
             )
-            teacher = kept_teacher(self._work, taps, "fp32", Numerics())
+            teacher = kept_teacher(self._work, taps, "fp32", ComputeSettings())
             self.writing = time.perf_counter() - begun
         lengths = {series: max(trainer.steps(series) for trainer in trainers) for series in SERIES}
         steps = iter([(series, number) for series, length in lengths.items() for number in range(length)])
@@ -152,7 +152,7 @@ def _trainer(row: MethodRow, work: Work) -> StudentTrainer:
     with random.current():
         student = row.method.build(_setup(row, work))
     stages = _scheduled(row, work, Asked(len(work.data), work.epochs))
-    return StudentTrainer(row.spelling, student, random, *stages, Numerics())
+    return StudentTrainer(row.spelling, student, random, *stages, ComputeSettings())
 
 
 @dataclass

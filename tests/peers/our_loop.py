@@ -12,7 +12,7 @@ from work import Work
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.teacher_outputs import FILE, readable_taps
 from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 from bench.train.student_trainer import SHARE_POINTS, StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, Wanted, write_outputs
 from methods.fast_kernels import FastLinear, FastTeacher
@@ -27,7 +27,7 @@ def share_steps(steps: int) -> list[int]:
 class Ours:
     """The product with options of its own."""
 
-    numerics: Numerics = Numerics()
+    numerics: ComputeSettings = ComputeSettings()
     kept: str = ""
     """format of the teacher's outputs in a file, as ``--teacher-outputs``; "" where the teacher answers"""
 
@@ -51,7 +51,7 @@ class Ours:
         return kept_teacher(work, taps, self.kept, self.numerics)
 
 
-def kept_teacher(work: Work, taps: Any, number_format: str, numerics: Numerics) -> KeptTeacher:
+def kept_teacher(work: Work, taps: Any, number_format: str, numerics: ComputeSettings) -> KeptTeacher:
     """The work's teacher, which reads these of its outputs from a file that is written now."""
     file = work.folder / FILE
     parts = write_outputs(file, work.teacher, work.data, Wanted(taps, number_format), numerics)
@@ -62,7 +62,7 @@ def kept_teacher(work: Work, taps: Any, number_format: str, numerics: Numerics) 
     return kept
 
 
-def trainer_of(work: Work, numerics: Numerics) -> StudentTrainer:
+def trainer_of(work: Work, numerics: ComputeSettings) -> StudentTrainer:
     """The work's student before its first step."""
     student, random = work.student()
     stages = schedule_stages(work.row.method.stages(work.setup), work.row.dropped, work.recipe, len(work.data))

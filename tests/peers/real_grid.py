@@ -23,7 +23,7 @@ from bench.data.encoding import Encoded
 from bench.data.tasks import GLUE
 from bench.plan.spelling import parse_one
 from bench.plan.teacher_outputs import readable_taps
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 
 ROWS, EPOCHS = 64, 5
 STUDENTS = {
@@ -63,7 +63,7 @@ def _peers(works: list[Work]) -> None:
 
 
 def _ours(works: list[Work], kept: bool) -> None:
-    numerics, first = Numerics(), works[0]
+    numerics, first = ComputeSettings(), works[0]
     teacher: Any = first.teacher
     if kept:
         taps = (readable_taps(work.row.method.stages(work.setup), work.row.dropped) for work in works)

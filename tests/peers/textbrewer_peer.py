@@ -85,7 +85,7 @@ def train(work: Work, on_step: Callable[[], None]) -> float:
             loader,
             num_steps=len(work.batches),
             scheduler_class=torch.optim.lr_scheduler.LambdaLR,
-            scheduler_args={"lr_lambda": lambda step: recipe.factor(step, len(work.batches))},
+            scheduler_args={"lr_lambda": lambda step: recipe.lr_multiplier(step, len(work.batches))},
             max_grad_norm=recipe.clip,
             callback=None,
             **OUTPUTS,

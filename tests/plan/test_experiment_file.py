@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -10,12 +11,15 @@ from pathlib import Path
 
 import pytest
 import tiny
+from pydantic import ValidationError
 from shipped_methods import has_every_method
 
 from bench.data.tasks import expand
 from bench.errors import InputError
-from bench.plan.experiment_file import read_experiment
+from bench.plan import stage_settings
+from bench.plan.experiment_file import StageNumbers, read_experiment
 from bench.plan.spelling import parse_methods
+from bench.plan.stage_settings import LIMITS
 from bench.record.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -378,3 +382,22 @@ show = "differences"
     wrong = subprocess.run([*words, "--methods", "kd"], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert wrong.returncode == 2
     assert "do not go together" in wrong.stderr
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("value", [-1.0, 0.0, 1e-9, 0.5, 1.0, 1.5, 9999.0, 10_000.0, 999_999.0, 1e6, 1e9, math.inf])
+def test_a_file_and_a_spelling_allow_the_same_numbers_of_a_stage(name, value):
+    def accepts(read) -> bool:
+        try:
+            read()
+        except (InputError, ValidationError):
+            return False
+        return True
+
+    assert accepts(lambda: StageNumbers.model_validate({name: value})) == accepts(
+        lambda: stage_settings.read("moebert", f"distil.{name}", f"{value}")
+    )
+
+
+def test_every_number_of_a_stage_has_a_field_in_a_file():
+    assert set(StageNumbers.model_fields) == set(stage_settings.NAMES)

@@ -17,7 +17,7 @@ from bench.plan.memory import (
     BASE_BYTES,
     artefact_bytes,
     group_bytes,
-    layers_of,
+    layer_sizes,
     teacher_bytes,
 )
 from bench.plan.request import Request
@@ -82,7 +82,7 @@ def test_no_batch_of_these_lengths_is_expected_to_be_larger(lengths, count):
 @pytest.mark.parametrize("larger", [{"layers": 4}, {"hidden": 48}])
 def test_activations_grow_with_the_model(larger):
     batch = Extent(8, 200, 8000)
-    small, large = (layers_of(tiny.classifier(**shape)) for shape in ({}, larger))
+    small, large = (layer_sizes(tiny.classifier(**shape)) for shape in ({}, larger))
     assert large.trained(batch) > small.trained(batch)
     assert small.trained(replace(batch, tokens=400)) > small.trained(batch)
     assert small.trained(replace(batch, squares=9000)) > small.trained(batch)

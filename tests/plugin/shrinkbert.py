@@ -11,7 +11,7 @@ from torch import nn
 from methods.api import Shape, Stage, Student, Term
 from methods.artefacts import BASE, CORPUS, FINE_TUNED, TRAIN, Artefact, PretrainingStage
 from methods.packed import forward
-from methods.parts import OwnShape, bert_config, classifier, encoder_of, text_tensors
+from methods.parts import OwnShape, bert_config, classifier, encoder_of, pretrained_tensors
 from methods.taps import LOGITS, hidden
 from methods.terms import hard
 
@@ -81,7 +81,7 @@ class TunedOnText(PretrainingStage):
     def make(self, given):
         student = self.build(given.setup)
         given.train(student, self.stages(given.setup), given.teacher(FINE_TUNED()))
-        return text_tensors(student)
+        return pretrained_tensors(student)
 
 
 def rows_of(labels, classes):

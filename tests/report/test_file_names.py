@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
-from bench.record.cell import Numeric, record_key
+from bench.record.cell import NumericIdentity, record_key
 from bench.record.keys import digest
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -26,7 +26,7 @@ OTHER = "b" * 64
 
 
 def beside(name: str = EMBEDDED_NAME, base: str = EMBEDDED_SHA256, origin: str = "fine-tuned", **changes) -> Record:
-    """A record beside this teacher; ``slug``, ``limit``, ``recipe``, ``epochs`` and parts of Numeric as asked for."""
+    """A record beside this teacher; ``slug``, ``limit``, ``recipe``, ``epochs`` and parts of NumericIdentity as asked for."""
     plain = factories.record("kd", changes.pop("task", "rte"), score=0.7)
     data = {"slug": changes.pop("slug", "folder-x"), "max_train_rows": changes.pop("limit", None)}
     recipe = {key: changes.pop(key) for key in ("recipe", "epochs") if key in changes}
@@ -37,7 +37,7 @@ def beside(name: str = EMBEDDED_NAME, base: str = EMBEDDED_SHA256, origin: str =
             ),
             "data": plain.cell.data.model_copy(update=data),
             "recipe": plain.cell.recipe | {{"recipe": "name"}.get(key, key): value for key, value in recipe.items()},
-            "numeric": Numeric(**changes),
+            "numeric": NumericIdentity(**changes),
         }
     )
     return plain.model_copy(update={"cell": cell, "key": record_key(cell)})

@@ -13,7 +13,7 @@ import pytest
 import bench.report.tables
 from bench.report import escape
 from bench.report.escape import flat
-from bench.report.frame import Cell, Column, Footnote, Footnotes, Frame, Line
+from bench.report.frame import Footnote, Footnotes, Frame, Line, TableCell, TableColumn
 from bench.report.groups import groups
 from bench.report.render import Paper, to_csv, to_latex, to_markdown, to_terminal
 from bench.report.tables import accuracy
@@ -21,15 +21,15 @@ from bench.report.tables.registry import KINDS, ReportData, frames, kinds
 from bench.report.write import Options, write_reports
 
 NEW_TABLE = """
-from bench.report.frame import Cell, Column, Frame
+from bench.report.frame import Frame, TableCell, TableColumn
 from bench.report.tables.parts import line_of
 from bench.report.tables.registry import table
 
 
 @table("Results", place=15)
 def seeds(data):
-    lines = [line_of(data.group, label, [Cell("4.25", value=4.25)]) for label in data.group.systems]
-    return [Frame("Lucky numbers", (Column("System"), Column("number")), tuple(lines))]
+    lines = [line_of(data.group, label, [TableCell("4.25", value=4.25)]) for label in data.group.systems]
+    return [Frame("Lucky numbers", (TableColumn("System"), TableColumn("number")), tuple(lines))]
 """
 
 
@@ -60,7 +60,7 @@ def test_a_new_table_is_one_new_file(new_file, paper_store, tmp_path):
 
 @pytest.mark.slow
 def test_a_new_column_is_one_new_entry(monkeypatch, paper_store, tmp_path):
-    column = accuracy.Further("lines of code", lambda group, label: Cell("6.25", value=6.25))
+    column = accuracy.Further("lines of code", lambda group, label: TableCell("6.25", value=6.25))
     monkeypatch.setattr(accuracy, "FURTHER", (*accuracy.FURTHER, column))
     (path,) = write_reports(paper_store, tmp_path / "p", Options(latex=True))
     tables = path.parent / "tables"
@@ -123,13 +123,13 @@ def test_the_numbers_of_the_main_table_name_their_records():
 
 def test_a_line_with_too_few_cells_is_an_error():
     with pytest.raises(ValueError, match="1 cells for 3 columns"):
-        Frame("T", (Column("System"), Column("a"), Column("b")), (Line("kd", (Cell("1"),)),))
+        Frame("T", (TableColumn("System"), TableColumn("a"), TableColumn("b")), (Line("kd", (TableCell("1"),)),))
 
 
 def test_footnotes_are_numbered_in_the_order_of_their_use_and_once():
     notes, first, second = Footnotes(), Footnote("lost"), Footnote("see ", (Footnote("other"),), " too")
-    lines = (Line("a", (Cell("1", footnotes=(first,)),)), Line("b", (Cell("2", footnotes=(second, first)),)))
-    text = to_markdown(Frame("T", (Column("System"), Column("x")), lines), notes)
+    lines = (Line("a", (TableCell("1", footnotes=(first,)),)), Line("b", (TableCell("2", footnotes=(second, first)),)))
+    text = to_markdown(Frame("T", (TableColumn("System"), TableColumn("x")), lines), notes)
     assert notes.texts == ["lost", "other", "see [2] too"]
     assert "1 [1]" in text
     assert "2 [3] [1]" in text

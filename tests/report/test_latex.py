@@ -9,10 +9,10 @@ import subprocess
 import factories
 import pytest
 
-from bench.audit.sheets import from_latex, from_markdown
+from bench.audit.sheets import from_text
 from bench.record.store import Store
 from bench.report.file_names import place_of
-from bench.report.frame import Cell, Column, Footnote, Frame, Line
+from bench.report.frame import Footnote, Frame, Line, TableCell, TableColumn
 from bench.report.groups import groups
 from bench.report.render import Paper, tex, to_latex, to_markdown
 from bench.report.tables.accuracy import accuracy
@@ -33,7 +33,7 @@ def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
             for row in sheet.rows
             for column, cell in (row.cells | row.sizes).items()
         }
-        for sheets in (from_latex(latex, "x.tex"), from_markdown(to_markdown(table), "x.md"))
+        for sheets in (from_text(latex, "x.tex"), from_text(to_markdown(table), "x.md"))
     ]
     assert numbers[0] == numbers[1]
     assert len(numbers[0]) > 10
@@ -42,13 +42,13 @@ def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
 def test_footnotes_are_numbered_anew_and_each_stands_below():
     once, twice = Footnote("100 % of a & b"), Footnote("twice")
     lines = (
-        Line("a", (Cell("1.0", footnotes=(twice,)),)),
-        Line("b", (Cell("-2.0 ± 0.1", footnotes=(twice, once), bold=True),)),
-        Line("checkpoint:x[7]", (Cell("–"),)),
-        Line("x[0]", (Cell("–"),)),
-        Line("x[1]", (Cell("–"),)),
+        Line("a", (TableCell("1.0", footnotes=(twice,)),)),
+        Line("b", (TableCell("-2.0 ± 0.1", footnotes=(twice, once), bold=True),)),
+        Line("checkpoint:x[7]", (TableCell("–"),)),
+        Line("x[0]", (TableCell("–"),)),
+        Line("x[1]", (TableCell("–"),)),
     )
-    frame = Frame("T", (Column("System"), Column("rte")), lines)
+    frame = Frame("T", (TableColumn("System"), TableColumn("rte")), lines)
     text = to_latex(frame, "T", Paper("made"), "tab:t")
     assert r"a & 1.0\textsuperscript{1} \\" in text
     assert r"b & \textbf{$-$2.0 $\pm$ 0.1\textsuperscript{1,2}} \\" in text

@@ -22,7 +22,7 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.experiment import Section, Shown, Typed, write_experiment
 from bench.report.groups import Group, groups
-from bench.report.reproduce import commands, experiment_command, places, set_record_source, verifying
+from bench.report.reproduce import commands, experiment_command, named_files, set_record_source, verifying
 from bench.report.write import write_reports
 
 ROOT = pages.ROOT
@@ -165,7 +165,7 @@ def test_rows_whose_starts_had_other_texts_have_commands_of_their_own():
         *["--corpus-tokens 300"] * 3,  # also of the sample suite's sentences, which no file has
     ]
     assert sum("plain" in words_of(command.replace("--corpus c.txt ", ""))["--methods"] for command in found) == 1
-    assert places(found) == ["tiny-glue", "a.txt", "b.txt", "c.txt"]
+    assert named_files(found) == ["tiny-glue", "a.txt", "b.txt", "c.txt"]
 
 
 def test_a_report_of_teachers_alone_names_the_command_that_makes_them():

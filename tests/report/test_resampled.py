@@ -17,7 +17,7 @@ from bench.analysis.choose import Budget, choose
 from bench.analysis.compare import compare, table
 from bench.record.store import Store
 from bench.report.comparison import MEAN, NO_LEAST, compared, comparison_notes, drawn_differences
-from bench.report.groups import Column, groups
+from bench.report.groups import ScoreColumn, groups
 from bench.report.resampled import Resampled, resample, rng_for
 from bench.report.tables.paired_comparisons import paired_comparisons
 from bench.stats.metrics import METRICS, metric_of
@@ -42,7 +42,7 @@ def answered(metric, rows, examples=60, resamples=300):
             record = record.model_copy(update={"scores": {"validation": {metric: score}}})
             records.setdefault(row, []).append(record)
             predicted[record.key] = said
-    column = Column("rte", "validation", metric)
+    column = ScoreColumn("rte", "validation", metric)
     drawn = resampled_scores(list(predicted.values()), labels, metric, rng_for(column, "examples"), resamples)
     return records, Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), set())
 
@@ -65,7 +65,7 @@ def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, firs
 
 
 def test_two_columns_and_two_pairs_have_chances_of_their_own():
-    column = Column("rte", "validation", "accuracy")
+    column = ScoreColumn("rte", "validation", "accuracy")
     first = [rng_for(column, "difference", "a", "b").random() for _ in range(2)]
     assert first[0] == first[1] == rng_for(column, "difference", "b", "a").random()
     others = [rng_for(replace(column, task="cola"), "difference", "a", "b"), rng_for(column, "difference", "a", "c")]
@@ -85,7 +85,7 @@ def test_sets_of_one_task_share_what_is_drawn_for_their_trainings():
                 record = record.model_copy(update={"scores": {evaluation: {"accuracy": share}}})
                 records[row].append(record)
                 predicted[record.key] = (np.arange(examples) >= share * examples).astype(int)
-        column = Column("mnli", evaluation, "accuracy")
+        column = ScoreColumn("mnli", evaluation, "accuracy")
         scores = resampled_scores(list(predicted.values()), labels, "accuracy", rng_for(column, "examples"), 2000)
         data = Resampled(column, labels, predicted, dict(zip(predicted, scores.T, strict=True)), set())
         drawn.append(drawn_differences(data, (records["kd"], records["pkd"])))

@@ -71,7 +71,7 @@ def test_the_registry_knows_the_settings_that_it_goes_by(name):
     settings = parse_one(name).settings
     paces = {stage.stage.lr_scale(0.0) for stage in scheduled(name) if stage.stage.lr_scale} or {1.0}
     assert paces == {methods.rate_factor(name, settings)}
-    assert bool(methods.lacking(name, settings)) == (name in methods.LACKS)
+    assert bool(methods.shortcoming(name, settings)) == (name in methods.LACKS)
 
 
 def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):

@@ -41,7 +41,7 @@ LAYERS = (
     "bench.optimizers",
     "bench.cache",
     "bench.measure",
-    "bench.running",
+    "bench.run_status",
     "bench.plan",
     "bench.train",
     "bench.artefacts",
@@ -107,7 +107,7 @@ def test_every_file_has_a_layer():
 
 def test_an_upward_import_would_be_seen(tmp_path):
     file = tmp_path / "x.py"
-    file.write_text("def later():\n    from bench.report import groups\n")
+    file.write_text("def added_setting():\n    from bench.report import groups\n")
     assert {"bench.report", "bench.report.groups"} <= imported(file, top_level_only=False)
 
 

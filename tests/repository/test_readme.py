@@ -20,12 +20,12 @@ import torch
 import yaml
 from transformers import BertConfig, BertForSequenceClassification
 
-from bench.conformance.checks import check_method
+from bench.conformance.check_method import check_method
 from bench.data.tasks import GLUE, from_toml
 from bench.plan.scheduled_stages import schedule_stages
 from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
 from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
 
@@ -110,9 +110,13 @@ def test_the_method_in_one_file(teacher_folder, monkeypatch):
     with random.current():
         student = method.build(setup)
     one = StudentTrainer(
-        "mine", student, random, *schedule_stages(method.stages(setup), (), Recipe(epochs=1), len(data)), Numerics()
+        "mine",
+        student,
+        random,
+        *schedule_stages(method.stages(setup), (), Recipe(epochs=1), len(data)),
+        ComputeSettings(),
     )
-    train_task([one], data, tiny.classifier(seed=3).eval(), LoopOptions(0, Numerics(), 32))
+    train_task([one], data, tiny.classifier(seed=3).eval(), LoopOptions(0, ComputeSettings(), 32))
     assert one.error is None
     assert set(one.log.terms["distil"]) == set(method.terms)
     wrong = [

@@ -15,7 +15,7 @@ from bench.errors import InputError
 from bench.plan.build import Plan
 from bench.plan.jobs import SCORES, STUDENTS, Job, jobs_of
 from bench.record.cell import Cell, record_key, train_key
-from bench.record.claims import Claims
+from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
 from bench.run.outcome import JobResult, Outcome
 from bench.run.recording import empty, now
@@ -66,7 +66,7 @@ class Pretends:
     def had_begun(self, future):
         return self.starts
 
-    def ended(self, future):
+    def release(self, future):
         self.open.remove(future)
 
     def say(self, text):
@@ -97,7 +97,7 @@ def run(request_):
             whole = executor.becomes
             executor.becomes = lambda job: becomes(job, whole)
         store = api.Store(plan.request.results)
-        with Claims(plan.request.results) as claims:
+        with CellLocks(plan.request.results) as claims:
             try:
                 Schedule(plan, jobs_of(plan), executor, store, claims, outcome).carry_out()
             finally:
@@ -160,7 +160,9 @@ def test_a_job_that_is_killed_once_is_tried_again(run):
     outcome = run(becomes, rerun=True)
     assert set(outcome.status.values()) == {"ok"}
     first, second = (job for job in outcome.executor.submitted if job.kind == STUDENTS)
-    assert (first.anew, second.anew) == (True, False), "the second attempt goes on where the first one was"
+    assert (first.from_scratch, second.from_scratch) == (True, False), (
+        "the second attempt goes on where the first one was"
+    )
 
 
 def test_workers_that_cannot_start_end_the_run_with_one_line(run):
@@ -252,5 +254,5 @@ def test_what_failed_in_another_run_meanwhile_is_a_failure_here(run, request_):
 def test_claims_are_given_back(run, request_):
     run()
     cells = [planned.cell for planned in api.plan(request_).cells]
-    with Claims(request_.results) as others:
+    with CellLocks(request_.results) as others:
         assert all(others.take(train_key(cell)) for cell in cells)

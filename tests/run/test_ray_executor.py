@@ -18,7 +18,7 @@ from bench.errors import InputError
 from bench.plan.parallel import JobMemory
 from bench.progress import Progress
 from bench.run.ray_executor import RayJobs
-from bench.running import under_way
+from bench.run_status import under_way
 
 ray = pytest.importorskip("ray", reason="needs the extra 'ray'")
 

@@ -15,10 +15,10 @@ from bench.cache import cache_root
 from bench.errors import InputError
 from bench.plan.jobs import TEACHER, jobs_of, slot_of
 from bench.run.cluster import RunFolder
-from bench.run.node import Answer, settle, start_of
+from bench.run.node import Answer, enter_run_folder, start_of
 from bench.run.outcome import JobResult
 from bench.run.ray_worker import RayWorker
-from bench.run.shipping import content_of, place_of
+from bench.run.transfer import content_of, place_of
 
 
 @pytest.fixture
@@ -93,20 +93,20 @@ def test_a_worker_that_is_told_to_stop_keeps_its_state(request_, teacher_job):
 def test_a_node_that_sees_the_mark_shares_the_cache(request_, monkeypatch, tmp_path):
     folder = RunFolder()
     start = start_of(request_, "cpu", cache_root(), folder.mark)
-    assert settle(start)
+    assert enter_run_folder(start)
     monkeypatch.delenv("BERT_BENCH_CACHE")
-    assert settle(start), "without a cache of its own it takes that of the run, where it sees it"
+    assert enter_run_folder(start), "without a cache of its own it takes that of the run, where it sees it"
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "own"))
-    assert not settle(start)
+    assert not enter_run_folder(start)
     folder.remove()
     monkeypatch.delenv("BERT_BENCH_CACHE")
-    assert not settle(start)
+    assert not enter_run_folder(start)
 
 
 def test_students_are_not_saved_where_nobody_finds_them(request_, tmp_path):
     start = start_of(replace(request_, save_students=tmp_path / "students"), "cpu", cache_root(), "no mark")
     with pytest.raises(InputError, match=r"node .* has no such folder"):
-        settle(start)
+        enter_run_folder(start)
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,11 @@ def test_students_are_not_saved_where_nobody_finds_them(request_, tmp_path):
 )
 def test_an_answer_becomes_what_a_process_of_this_machine_says(answer, is_stopping, error):
     future: Future[JobResult] = Future()
-    answer.settle(future, is_stopping)
+    answer.resolve(future, is_stopping)
     assert isinstance(future.exception(), error)
 
 
 def test_an_answer_with_records_is_a_result():
     future: Future[JobResult] = Future()
-    Answer(JobResult()).settle(future, False)
+    Answer(JobResult()).resolve(future, False)
     assert future.result() == JobResult()

@@ -131,7 +131,7 @@ def test_a_failing_cell_is_a_record_and_the_others_go_on(request_):
     assert "nothing was trained yet" in outcome.reports[0].read_text()
     assert api.run(request).trained == 0, "failed cells wait for --retry-failed"
     again = api.run(request_(tasks="rte", methods=bad, retry_failed=True))
-    assert again.failed
+    assert again.failures
     folder = api.Store(request.results).folder(found["rte", "kd", 0].cell)
     assert (folder / "attempt-1.json").is_file()
     assert (folder / "current").read_text().strip() == "attempt-2.json"

@@ -14,7 +14,7 @@ from bench import api
 from bench.progress import Progress
 from bench.run import slurm_worker
 from bench.run.slurm_worker import PULSE, STOP, StopFlag
-from bench.running import under_way
+from bench.run_status import under_way
 
 LOCAL = (("cluster", "local"),)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sends signals to processes by their numbers")

@@ -14,7 +14,7 @@ import pytest
 from bench.folders import PROGRESS, users_cache
 from bench.record.cell import record_key
 from bench.record.store import Store
-from bench.running import FILE, announce, described, new_folder, under_way
+from bench.run_status import FILE, announce, described, new_folder, under_way
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_the_jobs_of_a_run_say_what_they_do(tmp_path):
 
 
 def test_a_run_that_was_killed_is_not_under_way(tmp_path):
-    child = "from bench.running import *; announce(new_folder(), Path('r'), {'k'}); import os; os._exit(1)"
+    child = "from bench.run_status import *; announce(new_folder(), Path('r'), {'k'}); import os; os._exit(1)"
     subprocess.run([sys.executable, "-c", f"from pathlib import Path; {child}"], check=False)
     (left,) = (users_cache() / PROGRESS).glob(f"*/{FILE}")
     assert under_way() == []

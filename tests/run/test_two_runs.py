@@ -12,7 +12,7 @@ import tiny
 
 from bench import api
 from bench.record.cell import train_key
-from bench.record.claims import Claims
+from bench.record.cell_locks import CellLocks
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_two_runs_at_once_train_each_cell_once(request_):
 def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(request_):
     request = request_()
     cells = {planned.cell.label.split(":")[0]: planned.cell for planned in api.plan(request).cells}
-    with Claims(request.results) as claims:
+    with CellLocks(request.results) as claims:
         assert claims.take(train_key(cells["finetune"]))
         run = started(request)
         said = until(run, "waits for finetune")
@@ -105,7 +105,7 @@ def test_what_another_run_has_written_meanwhile_is_used(request_, tmp_path):
     api.run(elsewhere)
     theirs = api.Store(elsewhere.results)
     (record,) = (record for record in theirs.records() if record.cell.method == "finetune")
-    with Claims(request.results) as claims:
+    with CellLocks(request.results) as claims:
         assert claims.take(record.train_key)
         run = started(request)
         until(run, "waits for finetune")

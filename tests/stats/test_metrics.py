@@ -27,7 +27,7 @@ from bench.errors import InputError
 from bench.record.code_closure import MOVED
 from bench.record.code_hash import code_of, scoring_code
 from bench.report.comparison import compared
-from bench.report.groups import Column
+from bench.report.groups import ScoreColumn
 from bench.report.resampled import Resampled, rng_for
 from bench.stats.form import CLASSES, FORMS, SCORE, SPAN, Span, misshapen
 from bench.stats.guards import suspicions
@@ -262,7 +262,7 @@ def test_a_new_metric_is_one_file(balanced, tmp_path):
     assert score(logits["kd"], labels, ("balanced_accuracy",)) == {"balanced_accuracy": pytest.approx(0.9)}
     assert suspicions(logits["kd"], labels, (), "balanced_accuracy") == []
 
-    column = Column("mine", "validation", "balanced_accuracy")
+    column = ScoreColumn("mine", "validation", "balanced_accuracy")
     assert column.title == "mine (balanced acc)"
     predicted, records = {}, {}
     for row in logits:

@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import random_answers
+from differences_drawn import bootstrap
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -49,7 +50,7 @@ def simulate(tables, examples, resamples=1000):
         first, second, labels = null(rng, examples)
         for metric in OF_CLASSES:
             pairs = Pairs([first], [second], labels, metric)
-            drawn = pairs.bootstrap(rng, resamples)
+            drawn = bootstrap(pairs, rng, resamples)
             low, high = interval(drawn)
             covered[metric] += low <= 0 <= high
             rejected["bootstrap", metric] += bootstrap_p(drawn) <= 0.05
@@ -131,7 +132,7 @@ def rejections(tables, examples, seeds, shift, system, run, metric="accuracy", f
     for _ in range(tables):
         (first, second), labels = scattered(rng, examples, seeds, shift, system, run)
         first = first[:fewer]
-        rejected += bootstrap_p(Pairs(first, second, labels, metric).bootstrap(rng, 1000)) <= 0.05
+        rejected += bootstrap_p(bootstrap(Pairs(first, second, labels, metric), rng, 1000)) <= 0.05
     return 100 * rejected / tables
 
 
@@ -168,12 +169,12 @@ def test_the_level_where_one_row_has_fewer_seeds(fewer, seeds):
 def test_one_seed_beside_several_is_taken_to_scatter_as_they_do():
     (first, second), labels = scattered(np.random.default_rng(3), 872, 3, 0.6, 0.5, 0.7)
     drawn = [
-        Pairs(first[:1], second, labels, "accuracy", fixed).bootstrap(np.random.default_rng(0), 4000)
+        bootstrap(Pairs(first[:1], second, labels, "accuracy"), np.random.default_rng(0), 4000, fixed)
         for fixed in ((False, False), (True, False))
     ]
     assert np.median(drawn[0]) == pytest.approx(np.median(drawn[1]), abs=0.005)
     assert drawn[0].std() > 1.3 * drawn[1].std(), "a teacher of all seeds has no other trainings"
-    turned = Pairs(second, first[:1], labels, "accuracy").bootstrap(np.random.default_rng(0), 4000)
+    turned = bootstrap(Pairs(second, first[:1], labels, "accuracy"), np.random.default_rng(0), 4000)
     assert -np.median(turned) == pytest.approx(np.median(drawn[0]), abs=0.005)
 
 
@@ -186,8 +187,8 @@ def test_seeds_that_agree_leave_the_examples_their_chance():
     """Three trainings that answer alike tell no more than one of them."""
     rng = np.random.default_rng(2)
     first, second, labels = null(rng, 872)
-    once = Pairs([first], [second], labels, "accuracy").bootstrap(np.random.default_rng(0), 4000)
-    thrice = Pairs([first] * 3, [second] * 3, labels, "accuracy").bootstrap(np.random.default_rng(0), 4000)
+    once = bootstrap(Pairs([first], [second], labels, "accuracy"), np.random.default_rng(0), 4000)
+    thrice = bootstrap(Pairs([first] * 3, [second] * 3, labels, "accuracy"), np.random.default_rng(0), 4000)
     assert interval(thrice) == pytest.approx(interval(once), abs=1e-12)
 
 
@@ -197,7 +198,7 @@ def test_scores_that_agree_by_luck_do_not_make_chance_disappear(seeds):
     rng = np.random.default_rng(5)
     labels = np.zeros(277, int)
     first, second = ([np.where(rng.permutation(277) < right, labels, 1) for _ in range(seeds)] for right in (155, 148))
-    low, high = interval(Pairs(first, second, labels, "accuracy").bootstrap(np.random.default_rng(0), 4000))
+    low, high = interval(bootstrap(Pairs(first, second, labels, "accuracy"), np.random.default_rng(0), 4000))
     standard_error = np.sqrt(2 * 0.25 / 277 / seeds)
     assert high - low == pytest.approx(2 * 1.96 * standard_error, rel=0.15)
 
@@ -209,7 +210,7 @@ def test_several_seeds_still_find_a_difference_that_is_there():
     for _ in range(60):
         (first, second), labels = scattered(rng, 872, 3, 0.05, 0.5, 0.5)
         worse = [np.where(rng.random(872) < 0.1, 1 - one, one) for one in second]  # three of four were right
-        found += bootstrap_p(Pairs(first, worse, labels, "accuracy").bootstrap(rng, 1000)) <= 0.05
+        found += bootstrap_p(bootstrap(Pairs(first, worse, labels, "accuracy"), rng, 1000)) <= 0.05
     assert found >= 45
 
 
@@ -311,7 +312,7 @@ def test_resampling_patterns_is_resampling_examples(metric):
     rng = np.random.default_rng(3)
     first, second, labels = null(rng, 150, 0.3)
     pairs = Pairs([first], [second], labels, metric)
-    fast = pairs.bootstrap(rng, 4000)
+    fast = bootstrap(pairs, rng, 4000)
     slow = np.empty(4000)
     for i in range(4000):
         rows = rng.integers(150, size=150)
@@ -377,7 +378,7 @@ def test_power_of_seeds_is_what_a_simulation_finds(seeds, shift):
     for _ in range(150):
         (first, second), labels = scattered(rng, 872, seeds, shift, 0.6, 0.2)
         worse = [np.where(rng.random(872) < 0.08, 1 - one, one) for one in second]
-        found.append(bootstrap_p(Pairs(first, worse, labels, "accuracy").bootstrap(rng, 1000)) <= 0.05)
+        found.append(bootstrap_p(bootstrap(Pairs(first, worse, labels, "accuracy"), rng, 1000)) <= 0.05)
         right = np.stack([[one == labels for one in side] for side in (first, worse)])
         gaps.append(right[0].mean() - right[1].mean())
         apart.append((right[0] != right[1]).mean())
@@ -453,11 +454,12 @@ def test_bad_questions_of_power_are_bad_input(bench, words):
 
 
 def test_sizes_of_development_sets_are_those_of_the_files(shared_glue):
-    from bench.analysis.power import SIZES
     from bench.data.sources import source_for
     from bench.data.tasks import GLUE
+    from bench.stats.glue import DEVELOPMENT_EXAMPLES
 
-    for name, size in SIZES.items():
+    for (name, evaluation), size in DEVELOPMENT_EXAMPLES.items():
         source = source_for(GLUE[name], str(shared_glue), True)
-        if source.has(GLUE[name], GLUE[name].evaluation[0]):
-            assert len(source.load(GLUE[name], GLUE[name].evaluation[0])) == size
+        wanted = next(one for one in GLUE[name].evaluation if one.name == evaluation)
+        if source.has(GLUE[name], wanted):
+            assert len(source.load(GLUE[name], wanted)) == size

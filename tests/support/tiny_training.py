@@ -10,7 +10,7 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import Setup
 
@@ -26,14 +26,17 @@ def trainer(spelling: str, data, num_labels: int = 2, seed: int = 0, recipe: Rec
     with random.current():
         student = row.method.build(setup)
     scheduled = schedule_stages(row.method.stages(setup), row.dropped, recipe, len(data))
-    made = StudentTrainer(spelling, student, random, *scheduled, Numerics())
+    made = StudentTrainer(spelling, student, random, *scheduled, ComputeSettings())
     made.method = row.method
     return made
 
 
 def finished(trainers, data, num_labels: int = 2, seed: int = 0):
     train_task(
-        trainers, data, tiny.classifier(num_labels, seed=5).eval(), LoopOptions(seed, Numerics(), RECIPE.batch_size)
+        trainers,
+        data,
+        tiny.classifier(num_labels, seed=5).eval(),
+        LoopOptions(seed, ComputeSettings(), RECIPE.batch_size),
     )
     for one in trainers:
         if one.error:

@@ -22,7 +22,7 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.plan.teacher_outputs import FILE, readable_taps
 from bench.record.recipe import Recipe
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import MicroBatch, StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, Wanted, write_outputs
 from methods.api import Setup
@@ -39,7 +39,7 @@ def trained(row, setup, data):
     with random.current():
         student = row.method.build(setup)
     stages = schedule_stages(row.method.stages(setup), (), Recipe(batch_size=BATCH), len(data))
-    return StudentTrainer(row.spelling, student, random, *stages, Numerics())
+    return StudentTrainer(row.spelling, student, random, *stages, ComputeSettings())
 
 
 @pytest.mark.parametrize("name", REACH)
@@ -77,7 +77,7 @@ def measured(name, folder):
     row = parse_one(f"{name}:start=random")
     setup = Setup(config, 2, ("mrpc",))
     taps = readable_taps(row.method.stages(setup), ())
-    parts = write_outputs(folder / FILE, teacher, data, Wanted(taps, "fp32"), Numerics())
+    parts = write_outputs(folder / FILE, teacher, data, Wanted(taps, "fp32"), ComputeSettings())
     kept = KeptTeacher(teacher, TeacherOutputs(folder / FILE, parts, "fp32", data)).eval()
     stages = {id(model): trained(row, setup, data) for model in (teacher, kept)}
     seconds = {id(teacher): [], id(kept): []}

@@ -13,9 +13,9 @@ from bench.data.tasks import GLUE
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import MicroBatch, StudentTrainer
-from bench.train.training_state import EVERY_SECONDS, WORTH, Pace, TrainingStates
+from bench.train.training_state import EVERY_SECONDS, WORTH, SaveInterval, TrainingStates
 from methods.api import Out, Setup
 
 ROWS = {
@@ -37,11 +37,11 @@ def test_saving_takes_less_than_two_percent_of_the_time(name, tmp_path, benchmar
     with random.current():
         student = row.method.build(setup)
     stages = schedule_stages(row.method.stages(setup), (), Recipe(batch_size=8), len(data))
-    trainer = StudentTrainer(row.spelling, student, random, *stages, Numerics())
+    trainer = StudentTrainer(row.spelling, student, random, *stages, ComputeSettings())
     batch = data.batch(next(iter(batches_of_epoch(len(data), 8, 0, 0))))
     part = MicroBatch(batch, Out(batch.layout))
     trainer.step(trainer.schedule["counted"][0], 0, [part])  # the optimizer has its moments from now on
-    states = TrainingStates([name], folder=tmp_path, code=["code"], pace=Pace(0.0))
+    states = TrainingStates([name], folder=tmp_path, code=["code"], interval=SaveInterval(0.0))
     benchmark.pedantic(states.save, ([trainer], 1), rounds=5, warmup_rounds=1)
     seconds = benchmark.stats.stats.median
     share = seconds / max(EVERY_SECONDS, WORTH * seconds)

@@ -11,8 +11,8 @@ from frozen_cell import cell
 
 from bench import api
 from bench.measure.devices import device_of
-from bench.record.cell import Numeric, train_key
-from bench.record.comparability import differing
+from bench.record.cell import NumericIdentity, train_key
+from bench.record.comparability import differing_parts
 from bench.record.keys import digest
 from bench.train import numerics
 from bench.train.numerics import RandomState, Stopwatch
@@ -21,11 +21,11 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
 
 def test_the_device_is_in_the_key_and_absent_for_the_cpu():
-    assert "device" not in Numeric().identity()
-    assert Numeric(device="cuda").identity()["device"] == "cuda"
+    assert "device" not in NumericIdentity().identity()
+    assert NumericIdentity(device="cuda").identity()["device"] == "cuda"
     assert train_key(cell(numeric__device="cpu")) == train_key(cell())
     assert train_key(cell(numeric__device="cuda")) != train_key(cell())
-    assert differing(cell(numeric__device="cuda"), cell()) == "precision, threads or device"
+    assert differing_parts(cell(numeric__device="cuda"), cell()) == "precision, threads or device"
 
 
 @pytest.fixture

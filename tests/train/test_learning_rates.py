@@ -23,7 +23,7 @@ from bench.plan.spelling import parse_one
 from bench.plan.student_cells import tuned_like_the_teacher
 from bench.record.keys import canonical, digest
 from bench.record.recipe import PAPER_START, START, TEACHER_LEARNING_RATES, Recipe
-from bench.train.student_trainer import optimiser
+from bench.train.student_trainer import optimizer_of
 from methods.api import Setup, Shape, Stage
 from methods.minilm import Relations
 from methods.parts import blank_artefacts
@@ -219,7 +219,7 @@ def test_a_general_stage_runs_as_its_paper_says_and_as_long_as_its_text(teacher_
     assert triple.betas == (0.9, 0.98)
     assert triple.schedule == "linear"
     layer = torch.nn.Linear(2, 2)
-    made = optimiser(list(layer.named_parameters()), triple)
+    made = optimizer_of(list(layer.named_parameters()), triple)
     assert {group["betas"] for group in made.param_groups} == {(0.9, 0.98)}
 
 

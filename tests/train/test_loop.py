@@ -15,7 +15,7 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer, thinned
 from methods.api import Setup, Stage, Student, Term
 from methods.taps import LOGITS
@@ -41,7 +41,7 @@ def test_the_outer_random_state_is_left_alone(teacher_folder):
     torch.manual_seed(1)
     before = torch.get_rng_state()
     teacher = tiny.classifier(seed=5).eval()
-    train_task([trainer("microbert", data)], data, teacher, LoopOptions(0, Numerics(), RECIPE.batch_size))
+    train_task([trainer("microbert", data)], data, teacher, LoopOptions(0, ComputeSettings(), RECIPE.batch_size))
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -91,10 +91,10 @@ def run_planted(stages, teacher_folder):
     data = tiny.encoded(teacher_folder)
     random = RandomState(0, CPU)
     bad = StudentTrainer(
-        "bad", Student(tiny.classifier()), random, *schedule_stages(stages, (), RECIPE, len(data)), Numerics()
+        "bad", Student(tiny.classifier()), random, *schedule_stages(stages, (), RECIPE, len(data)), ComputeSettings()
     )
     good = trainer("finetune", data)
-    train_task([bad, good], data, None, LoopOptions(0, Numerics(), RECIPE.batch_size))
+    train_task([bad, good], data, None, LoopOptions(0, ComputeSettings(), RECIPE.batch_size))
     assert good.error is None, "the other cell should go on"
     assert good.log.steps == 15
     return bad.error
@@ -140,9 +140,11 @@ def test_another_player_sees_a_detached_student(teacher_folder):
     term = Term(lambda b, s, t, aux: aux["disc"](s.logits).square().mean(), student=LOGITS, player="disc")
     hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=LOGITS)
     stages = [Stage("first", {"disc": term}, extra_steps=99), Stage("then", {"hard": hard})]
-    one = StudentTrainer("x", student, RandomState(0, CPU), *schedule_stages(stages, (), RECIPE, len(data)), Numerics())
+    one = StudentTrainer(
+        "x", student, RandomState(0, CPU), *schedule_stages(stages, (), RECIPE, len(data)), ComputeSettings()
+    )
     one.schedule["counted"] = []
-    train_task([one], data, None, LoopOptions(0, Numerics(), RECIPE.batch_size))
+    train_task([one], data, None, LoopOptions(0, ComputeSettings(), RECIPE.batch_size))
     assert one.error is None
     assert weights_hash(model) == before
     assert one.log.steps == 5
@@ -163,9 +165,9 @@ def test_curves_are_thinned_to_their_means():
 @pytest.mark.parametrize("schedule, first, middle, last", [("linear", 0.1, 1.0, 1 / 90), ("constant", 1.0, 1.0, 1.0)])
 def test_learning_rate_factors(schedule, first, middle, last):
     recipe = Recipe(schedule=schedule)
-    assert recipe.factor(0, 100) == pytest.approx(first)
-    assert recipe.factor(10, 100) == pytest.approx(middle)
-    assert recipe.factor(99, 100) == pytest.approx(last)
+    assert recipe.lr_multiplier(0, 100) == pytest.approx(first)
+    assert recipe.lr_multiplier(10, 100) == pytest.approx(middle)
+    assert recipe.lr_multiplier(99, 100) == pytest.approx(last)
 
 
 @pytest.mark.slow
@@ -206,7 +208,7 @@ def test_progress_counts_the_steps_of_students(teacher_folder):
         some,
         data,
         tiny.classifier(seed=5).eval(),
-        LoopOptions(0, Numerics(), RECIPE.batch_size, on_step=lambda done, total: said.append((done, total))),
+        LoopOptions(0, ComputeSettings(), RECIPE.batch_size, on_step=lambda done, total: said.append((done, total))),
     )
     steps = [done - before for (done, _), (before, _) in zip(said, [(0, 0), *said], strict=False)]
     assert steps == [1] * alone + [2] * some[0].steps("counted")

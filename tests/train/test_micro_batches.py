@@ -17,7 +17,7 @@ from bench.errors import CellError
 from bench.plan.scheduled_stages import schedule_stages
 from bench.record.store import Store
 from bench.train.loop import LoopOptions, _cut, train_task
-from bench.train.numerics import Numerics
+from bench.train.numerics import ComputeSettings
 from methods.api import Masking, Stage, Term
 from methods.packed import forward
 from methods.taps import LOGITS
@@ -33,7 +33,7 @@ def trained(spelling: str, data, micro_batch: int):
         if isinstance(module, nn.Dropout):
             module.p = 0.0
     teacher = tiny.classifier(2, seed=5).eval()
-    train_task([one], data, teacher, LoopOptions(0, Numerics(), RECIPE.batch_size, micro_batch=micro_batch))
+    train_task([one], data, teacher, LoopOptions(0, ComputeSettings(), RECIPE.batch_size, micro_batch=micro_batch))
     assert one.error is None, one.error
     return one
 
@@ -99,9 +99,9 @@ def test_a_term_that_compares_sequences_is_refused():
         schedule_stages([stage], (), replace(RECIPE, micro_batch=4), 24)
 
 
-def test_a_stage_that_hides_tokens_is_refused():
+def test_a_stage_that_masks_tokens_is_refused():
     stage = Stage("pretrain", {"masked": Term(lambda *of: None, 1.0, LOGITS)}, masking=Masking())
-    with pytest.raises(CellError, match="the stage pretrain hides tokens"):
+    with pytest.raises(CellError, match="the stage pretrain masks tokens"):
         schedule_stages([stage], (), replace(RECIPE, micro_batch=4), 24)
 
 

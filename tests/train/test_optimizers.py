@@ -39,9 +39,9 @@ from bench.report.learning_rates import rates_line
 from bench.report.reproduce import commands
 from bench.train import student_trainer as of_loop
 from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import Numerics
-from bench.train.student_trainer import optimiser
-from bench.train.training_state import Pace, TrainingStates
+from bench.train.numerics import ComputeSettings
+from bench.train.student_trainer import optimizer_of
+from bench.train.training_state import SaveInterval, TrainingStates
 from methods.api import Setup, Stage
 from methods.terms import hard
 
@@ -102,7 +102,7 @@ def test_a_step_is_that_of_the_optimisers_paper(name, seed, shape, steps, plain)
     weight, *gradients = (torch.randn(shape, generator=generator) for _ in range(steps + 1))
     moved = nn.Parameter(weight.clone())
     own = "layer.bias" if plain else "layer.weight"
-    stepped = optimiser([(own, moved)], Recipe(optimizer=name, weight_decay=DECAY), lambda name: FACTOR)
+    stepped = optimizer_of([(own, moved)], Recipe(optimizer=name, weight_decay=DECAY), lambda name: FACTOR)
     for gradient in gradients:
         moved.grad = gradient.clone()
         for group in stepped.param_groups:
@@ -116,7 +116,7 @@ def test_a_step_is_that_of_the_optimisers_paper(name, seed, shape, steps, plain)
 def test_what_has_no_gradient_stays(name):
     """As with AdamW: also its weight decay waits."""
     left, moved = nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2, 2))
-    stepped = optimiser([("a.weight", left), ("b.weight", moved)], Recipe(optimizer=name))
+    stepped = optimizer_of([("a.weight", left), ("b.weight", moved)], Recipe(optimizer=name))
     moved.grad = torch.ones(2, 2)
     stepped.step()
     assert torch.equal(left, torch.ones(2, 2))
@@ -126,7 +126,7 @@ def test_what_has_no_gradient_stays(name):
 @pytest.mark.parametrize("name", ["lamb", "adamw"])
 def test_nothing_moves_weights_of_zero_to_not_a_number(name):
     zero = nn.Parameter(torch.zeros(2, 2))
-    stepped = optimiser([("a.weight", zero)], Recipe(optimizer=name))
+    stepped = optimizer_of([("a.weight", zero)], Recipe(optimizer=name))
     for gradient in (torch.zeros(2, 2), torch.ones(2, 2)):
         zero.grad = gradient
         stepped.step()
@@ -136,7 +136,7 @@ def test_nothing_moves_weights_of_zero_to_not_a_number(name):
 @pytest.mark.parametrize("name", [name for name in NAMES if OPTIMIZERS[name].eps is not None])
 def test_a_recipes_eps_goes_before_the_published_one(name):
     groups = {
-        eps: optimiser([("a.weight", nn.Parameter(torch.ones(2)))], Recipe(optimizer=name, eps=eps)).param_groups
+        eps: optimizer_of([("a.weight", nn.Parameter(torch.ones(2)))], Recipe(optimizer=name, eps=eps)).param_groups
         for eps in (None, 1e-3)
     }
     assert groups[None][0]["eps"] == OPTIMIZERS[name].eps
@@ -149,7 +149,7 @@ def test_a_recipes_eps_goes_before_the_published_one(name):
 def test_the_stated_state_is_the_state(name, shape):
     """Numbers of each parameter without the count of steps."""
     p = nn.Parameter(torch.ones(shape))
-    stepped = optimiser([("a.weight", p)], Recipe(optimizer=name))
+    stepped = optimizer_of([("a.weight", p)], Recipe(optimizer=name))
     p.grad = torch.ones(shape)
     stepped.step()
     kept = sum(value.numel() for what, value in stepped.state[p].items() if what != "step")
@@ -191,10 +191,15 @@ def test_a_training_that_breaks_off_ends_as_in_one_go(teacher_folder, tmp_path, 
                 raise KeyboardInterrupt
 
         training_states = (
-            TrainingStates([name], said.append, pace=Pace(0.0), folder=tmp_path, code=["c"]) if kill_at != 0 else None
+            TrainingStates([name], said.append, interval=SaveInterval(0.0), folder=tmp_path, code=["c"])
+            if kill_at != 0
+            else None
         )
         train_task(
-            [one], data, teacher, LoopOptions(0, Numerics(), RECIPE.batch_size, on_step=on_step, states=training_states)
+            [one],
+            data,
+            teacher,
+            LoopOptions(0, ComputeSettings(), RECIPE.batch_size, on_step=on_step, states=training_states),
         )
         assert one.error is None
         return weights_hash(one.student.model), one.log.terms, one.log.gradient_norms
@@ -230,7 +235,7 @@ def test_the_worked_example_of_the_docs(teacher_folder, monkeypatch):
     data = tiny.encoded(teacher_folder, rows=24)
     assert finished([trainer("kd", data, recipe=recipe)], data) != finished([trainer("kd", data)], data)
     p = nn.Parameter(torch.ones(2, 3))
-    stepped = optimiser([("a.weight", p)], recipe)
+    stepped = optimizer_of([("a.weight", p)], recipe)
     p.grad = torch.ones(2, 3)
     stepped.step()
     kept = [value for value in stepped.state[p].values() if value.numel() > 1]
@@ -350,7 +355,7 @@ def test_a_start_by_its_papers_optimiser(plan_of):
 
 
 def test_a_stage_on_text_with_an_unknown_optimiser_is_bad_input(plan_of, monkeypatch):
-    monkeypatch.setattr("methods.distilbert.OF_THE_COMMAND", {"optimizer": "nadam"})
+    monkeypatch.setattr("methods.distilbert.AUTHORS_PRETRAINING", {"optimizer": "nadam"})
     with pytest.raises(
         InputError, match="triple loss, stage triple loss: there is no optimizer nadam; choose one of adamw"
     ):

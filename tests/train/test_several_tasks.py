@@ -14,7 +14,7 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_task, train_tasks
-from bench.train.numerics import Numerics, RandomState
+from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods import losses
 from methods.api import Batch, Out, Setup
@@ -97,10 +97,10 @@ def test_the_router_learns_to_tell_tasks_apart(teacher_folder):
     turned = replace(data, labels=1 - data.labels)
     recipe = Recipe(epochs=30, learning_rate=3e-3, batch_size=16)
     scheduled = schedule_stages(method.stages(setup), ("hidn", "embd", "dis", "pred"), recipe, 160, 160)
-    one = StudentTrainer("x", student, random, *scheduled, Numerics())
+    one = StudentTrainer("x", student, random, *scheduled, ComputeSettings())
     teacher = tiny.classifier()
     train_tasks(
-        [TaskWithTeacher(data, teacher), TaskWithTeacher(turned, teacher)], [one], LoopOptions(0, Numerics(), 16)
+        [TaskWithTeacher(data, teacher), TaskWithTeacher(turned, teacher)], [one], LoopOptions(0, ComputeSettings(), 16)
     )
     assert one.error is None
     for task, labels in enumerate((data.labels, turned.labels)):
@@ -119,12 +119,16 @@ def test_training_on_one_course_is_training(teacher_folder):
         method = kind(**{**kind.tiny_settings, "start": "random"})
         setup, student, random = _student(method, (2,))
         one = StudentTrainer(
-            "x", student, random, *schedule_stages(method.stages(setup), (), Recipe(epochs=1), len(data)), Numerics()
+            "x",
+            student,
+            random,
+            *schedule_stages(method.stages(setup), (), Recipe(epochs=1), len(data)),
+            ComputeSettings(),
         )
         if several:
-            train_tasks([TaskWithTeacher(data, teacher)], [one], LoopOptions(0, Numerics(), 32))
+            train_tasks([TaskWithTeacher(data, teacher)], [one], LoopOptions(0, ComputeSettings(), 32))
         else:
-            train_task([one], data, teacher, LoopOptions(0, Numerics(), 32))
+            train_task([one], data, teacher, LoopOptions(0, ComputeSettings(), 32))
         weights.append(student.model.state_dict())
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 

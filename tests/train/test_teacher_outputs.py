@@ -12,8 +12,8 @@ from bench.cache import cache_root
 from bench.errors import CellError
 from bench.plan.teacher_outputs import FILE
 from bench.record.store import Store
-from bench.train.numerics import Numerics
-from bench.train.teacher_outputs import FORMATS, KeptTeacher, Part, TeacherOutputs, Wanted, write_outputs
+from bench.train.numerics import ComputeSettings
+from bench.train.teacher_outputs import FORMATS, KeptTeacher, StoredTap, TeacherOutputs, Wanted, write_outputs
 from methods.packed import forward
 from methods.taps import LOGITS, hidden, pooled, scores, vectors
 
@@ -27,8 +27,8 @@ def teacher():
 
 def kept(folder, data, number_format="fp32", taps=TAPS, model=None):
     file = folder / FILE
-    parts = write_outputs(file, model or teacher(), data, Wanted(taps, number_format), Numerics())
-    return TeacherOutputs(file, [Part.of(part.as_dict()) for part in parts], number_format, data)
+    parts = write_outputs(file, model or teacher(), data, Wanted(taps, number_format), ComputeSettings())
+    return TeacherOutputs(file, [StoredTap.of(part.as_dict()) for part in parts], number_format, data)
 
 
 def flat(value):

@@ -21,7 +21,7 @@ from bench import api
 from bench.progress import Progress
 from bench.record.code_hash import Code
 from bench.train import training_state
-from bench.train.training_state import Pace, TrainingStates
+from bench.train.training_state import SaveInterval, TrainingStates
 from bench.workflows.run import run
 
 ROWS = f"finetune:{tiny.SHAPE},microbert:{tiny.SHAPE},theseus"
@@ -221,7 +221,7 @@ def test_writing_takes_at_most_two_percent_of_the_time(tmp_path, monkeypatch):
         training_state, "save_file", lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch())
     )
     monkeypatch.setattr(training_state.os, "replace", lambda old, new: written.append(now[0]))
-    state = TrainingStates(["slow disk"], pace=Pace(300, lambda: now[0]), folder=tmp_path)
+    state = TrainingStates(["slow disk"], interval=SaveInterval(300, lambda: now[0]), folder=tmp_path)
     for minute in range(120):
         state.save([Learns()], minute)
         now[0] += 60

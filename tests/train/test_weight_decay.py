@@ -9,7 +9,7 @@ from torch import nn
 import methods
 from bench.conformance.tiny_bench import Bench
 from bench.record.recipe import Recipe
-from bench.train.student_trainer import is_not_decayed, optimiser
+from bench.train.student_trainer import is_not_decayed, optimizer_of
 
 SETTINGS = {
     "distilbert": ({}, {"pretraining": "masked"}),
@@ -38,7 +38,7 @@ def test_no_bias_and_no_layer_norm_of_any_method_is_decayed(name: str) -> None:
 
 def test_the_decayed_group_has_the_rest() -> None:
     model = nn.ModuleDict({"lstm": nn.LSTM(2, 2), "sa_layer_norm": nn.LayerNorm(2), "lin": nn.Linear(2, 2)})
-    made = optimiser(list(model.named_parameters()), Recipe())
+    made = optimizer_of(list(model.named_parameters()), Recipe())
     decayed = {group["weight_decay"]: {id(p) for p in group["params"]} for group in made.param_groups}
     matrices = {id(p) for p in model.parameters() if p.dim() == 2}
     assert decayed == {0.01: matrices, 0.0: {id(p) for p in model.parameters()} - matrices}
@@ -48,7 +48,7 @@ def test_biases_do_not_shrink_without_a_gradient() -> None:
     """What decay does is seen in the weights: the bias of an LSTM stays where it is."""
     model = nn.LSTM(2, 2)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    stepped = optimiser(list(model.named_parameters()), Recipe())
+    stepped = optimizer_of(list(model.named_parameters()), Recipe())
     for p in model.parameters():
         p.grad = torch.zeros_like(p)
     stepped.step()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.plan.spelling import typed_order
 from bench.record.store import Store
-from bench.report.frame import Cell, Column, Footnote, Frame, Line
+from bench.report.frame import Footnote, Frame, Line, TableCell, TableColumn
 from bench.report.groups import groups
 from bench.report.render import NAME, TERMINAL, to_terminal
 from bench.report.tables.ablations import ablation
@@ -97,11 +97,11 @@ words = st.text("abcdefgh:=.-", min_size=1, max_size=90)
 numbers = st.lists(
     st.sampled_from(
         [
-            Cell("–"),
-            Cell("1.0"),
-            Cell("12.3 ± 4.5", footnotes=(Footnote("lost"),)),
-            Cell("99.9 ± 0.1", bold=True),
-            Cell("2.03x (2.00 to 2.06)"),
+            TableCell("–"),
+            TableCell("1.0"),
+            TableCell("12.3 ± 4.5", footnotes=(Footnote("lost"),)),
+            TableCell("99.9 ± 0.1", bold=True),
+            TableCell("2.03x (2.00 to 2.06)"),
         ]
     ),
     min_size=8,
@@ -114,7 +114,7 @@ numbers = st.lists(
 def test_a_table_fits_the_terminal_and_loses_nothing(rows, width):
     header = ["System", "Params (M)", "speed-up", *(f"task{i} (acc)" for i in range(5)), "mean of 5 columns"]
     lines = tuple(Line(name, tuple(cells), footnotes=(Footnote("said"),)) for name, cells in rows)
-    text = to_terminal(Frame("Accuracy", tuple(map(Column, header)), lines), width)
+    text = to_terminal(Frame("Accuracy", tuple(map(TableColumn, header)), lines), width)
     assert max(map(len, text.splitlines())) <= width
     assert "[" not in text
     assert text.count("12.3 ± 4.5") == sum(cell.text == "12.3 ± 4.5" for _, cells in rows for cell in cells)

@@ -11,7 +11,7 @@ from typing import Any
 from bench.record.cell import TEACHER
 from bench.report.escape import flat
 from bench.report.file_names import table_names
-from bench.report.frame import Cell, Footnotes, Frame, number_all
+from bench.report.frame import Footnotes, Frame, TableCell, number_all
 from bench.report.groups import Group
 from bench.report.plot.forest import differences
 from bench.report.plot.learning_curves import curves_of
@@ -28,7 +28,7 @@ DIGITS = 4
 
 
 @dataclass(frozen=True)
-class TableCell:
+class PageCell:
     """One cell as the page prints it."""
 
     text: str
@@ -46,7 +46,7 @@ class TableLine:
     """One line: the row that it belongs to, and its cells; the first is the name."""
 
     label: str
-    cells: Sequence[TableCell]
+    cells: Sequence[PageCell]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Details:
         self.all: list[dict[str, Any]] = []
         self.keys: dict[str, None] = {}
 
-    def of(self, cell: Cell) -> int | None:
+    def of(self, cell: TableCell) -> int | None:
         """The place of a cell's details; None where it has only its text."""
         if cell.value is None and not cell.keys:
             return None
@@ -115,9 +115,9 @@ def _row_of(label: str) -> str:
     return label.removesuffix(", % of teacher")
 
 
-def _cell(cell: Cell, notes: Footnotes, details: Details) -> TableCell:
+def _cell(cell: TableCell, notes: Footnotes, details: Details) -> PageCell:
     numbers = [notes.number(note) for note in cell.footnotes]
-    return TableCell(flat(cell.text), numbers, cell.value, cell.bold, cell.verdict, details.of(cell))
+    return PageCell(flat(cell.text), numbers, cell.value, cell.bold, cell.verdict, details.of(cell))
 
 
 def numbers_of(data: ReportData, details: Details) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from textwrap import fill
 
 import numpy as np
 
-from bench.report.frame import Cell
+from bench.report.frame import TableCell
 from bench.report.plot.look import drawing, escape_mathtext, short
 from bench.report.tables.registry import ReportData
 from bench.report.tables.retention import retentions
@@ -54,7 +54,7 @@ def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
     return out.getvalue()
 
 
-def _share(cell: Cell) -> float:
+def _share(cell: TableCell) -> float:
     return float("nan") if cell.value is None else cell.value
 
 

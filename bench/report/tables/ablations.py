@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bench.report import frame
-from bench.report.frame import EXACT, Cell, Frame, Line
-from bench.report.groups import Column, Group
+from bench.report.frame import EXACT, Frame, Line, TableCell
+from bench.report.groups import Group, ScoreColumn
 from bench.report.tables.parts import line_of, missing
 from bench.report.tables.registry import ABLATIONS, ReportData, table
 from bench.stats.summary import summarise
@@ -37,9 +37,9 @@ def ablation(group: Group) -> Frame | None:
 def differences(title: str, group: Group, full: str, labels: Sequence[str]) -> Frame:
     """Rows with their difference to the row ``full``, column by column and on average."""
     columns = (
-        frame.Column("System"),
-        *(frame.Column(c.title, csv=EXACT) for c in group.columns),
-        frame.Column("mean difference"),
+        frame.TableColumn("System"),
+        *(frame.TableColumn(c.title, csv=EXACT) for c in group.columns),
+        frame.TableColumn("mean difference"),
     )
     lines = tuple(_line(group, label, full) for label in labels)
     return Frame(
@@ -51,20 +51,20 @@ def _line(group: Group, label: str, full: str) -> Line:
     gaps = {c: gap for c in group.columns if (gap := _gap(group, label, full, c)) is not None}
     cells = [_cell(group, label, c, gaps.get(c)) for c in group.columns]
     mean = summarise(list(gaps.values())).mean if gaps and len(gaps) == len(group.columns) else None
-    return line_of(group, label, [*cells, Cell("" if mean is None else f"{mean:+.1f}", value=mean)])
+    return line_of(group, label, [*cells, TableCell("" if mean is None else f"{mean:+.1f}", value=mean)])
 
 
-def _gap(group: Group, label: str, full: str, column: Column) -> float | None:
+def _gap(group: Group, label: str, full: str, column: ScoreColumn) -> float | None:
     """The mean difference to the full row over the seeds that both have; None where there is none, and of that row itself."""
     own, reference = group.values(label, column), group.values(full, column)
     shared = sorted(set(own) & set(reference))
     return summarise([own[seed] - reference[seed] for seed in shared]).mean if shared and label != full else None
 
 
-def _cell(group: Group, label: str, column: Column, gap: float | None) -> Cell:
+def _cell(group: Group, label: str, column: ScoreColumn, gap: float | None) -> TableCell:
     got = group.values(label, column)
     if not got:
         return missing(group, label, column)
     summary = summarise(list(got.values()))
     text = summary.text() + ("" if gap is None else f" ({gap:+.1f})")
-    return Cell(text, value=summary.mean, deviation=summary.deviation, n=summary.n)
+    return TableCell(text, value=summary.mean, deviation=summary.deviation, n=summary.n)

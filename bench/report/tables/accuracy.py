@@ -10,10 +10,10 @@ from functools import cached_property
 
 import methods
 from bench.record.cell import TEACHER
-from bench.record.task_facts import several_tasks
+from bench.record.task_facts import several_tasks_note
 from bench.report import frame
-from bench.report.frame import EXACT, SPREAD, Cell, Footnote, Frame, Line
-from bench.report.groups import Column, Group
+from bench.report.frame import EXACT, SPREAD, Footnote, Frame, Line, TableCell
+from bench.report.groups import Group, ScoreColumn
 from bench.report.tables.parts import DASH, keys_of, line_of, listed, missing
 from bench.report.tables.registry import RESULTS, ReportData, table
 from bench.report.tables.sizes import differ, models_differ, sizes_by_row
@@ -43,41 +43,41 @@ class Further:
     """A column behind the scores: one cell a row, which depends on no task."""
 
     title: str
-    cell: Callable[[Group, str], Cell]
+    cell: Callable[[Group, str], TableCell]
     wanted: Callable[[Group], bool] | None = None
     """whether a report has the column; None: always"""
 
 
-def _params(group: Group, label: str) -> Cell:
+def _params(group: Group, label: str) -> TableCell:
     sized = sizes_by_row(group, label)
     smallest = min(sized, key=lambda s: s.parameters, default=None)
     counts = [s.parameters for s in sized if models_differ(sized) or s is smallest]
     return _range(counts, 1e6)
 
 
-def _flops(group: Group, label: str) -> Cell:
+def _flops(group: Group, label: str) -> TableCell:
     sized = sizes_by_row(group, label)
     smallest = min(sized, key=lambda s: s.parameters, default=None)
     return _range([s.flops for s in sized if differ(sized) or s is smallest], 1e9)
 
 
-def _range(counts: Sequence[int], unit: float) -> Cell:
+def _range(counts: Sequence[int], unit: float) -> TableCell:
     """``1.20 to 2.40``, or one figure where both ends are printed alike."""
     if not counts:
-        return Cell(DASH)
+        return TableCell(DASH)
     low, high = min(counts) / unit, max(counts) / unit
     text = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (low, high)))
-    return Cell(text, value=low if low == high else None, low=low, high=high)
+    return TableCell(text, value=low if low == high else None, low=low, high=high)
 
 
-def _faster(group: Group, label: str) -> Cell:
+def _faster(group: Group, label: str) -> TableCell:
     """1x for the teacher; a dash for what was not timed."""
     if label == TEACHER:
-        return Cell("1.00x", value=1.0)
+        return TableCell("1.00x", value=1.0)
     if label not in group.speed_ups:
-        return Cell(DASH)
+        return TableCell(DASH)
     found = group.speed_ups[label]
-    return Cell(found.text(), value=found.median, low=found.low, high=found.high)
+    return TableCell(found.text(), value=found.median, low=found.low, high=found.high)
 
 
 FURTHER = (
@@ -104,7 +104,7 @@ class Scores:
         return [label for label in self.group.systems if label != TEACHER]
 
     @cached_property
-    def summaries(self) -> Mapping[tuple[str, Column], Summary]:
+    def summaries(self) -> Mapping[tuple[str, ScoreColumn], Summary]:
         """(row, column) -> mean and deviation over seeds, in percent."""
         return {
             (label, column): summarise(list(values.values()))
@@ -114,7 +114,7 @@ class Scores:
         }
 
     @cached_property
-    def best(self) -> Mapping[Column, float]:
+    def best(self) -> Mapping[ScoreColumn, float]:
         """Column -> the best mean as it is printed, among the students that have all its seeds."""
         best = {}
         for column in self.group.columns:
@@ -186,20 +186,20 @@ def _further(group: Group) -> list[Further]:
     return [column for column in FURTHER if column.wanted is None or column.wanted(group)]
 
 
-def _columns(group: Group, further: Sequence[Further]) -> tuple[frame.Column, ...]:
+def _columns(group: Group, further: Sequence[Further]) -> tuple[frame.TableColumn, ...]:
     return (
-        frame.Column("System"),
-        *(frame.Column(column.title, csv=SPREAD) for column in group.columns),
-        frame.Column(f"mean of {len(group.columns)}", csv=EXACT),
-        *(frame.Column(column.title) for column in further),
+        frame.TableColumn("System"),
+        *(frame.TableColumn(column.title, csv=SPREAD) for column in group.columns),
+        frame.TableColumn(f"mean of {len(group.columns)}", csv=EXACT),
+        *(frame.TableColumn(column.title) for column in further),
     )
 
 
 def _majority(group: Group, further: int) -> Line:
     """What the best single answer to every example scores."""
     found = (*(group.baselines.get(column) for column in group.columns), group.majority)
-    numbers = [Cell(DASH) if value is None else Cell(f"{value:.1f}", value=value) for value in found]
-    return Line(MAJORITY, (*numbers, *(Cell("") for _ in range(further))))
+    numbers = [TableCell(DASH) if value is None else TableCell(f"{value:.1f}", value=value) for value in found]
+    return Line(MAJORITY, (*numbers, *(TableCell("") for _ in range(further))))
 
 
 def _line(scores: Scores, label: str, further: Sequence[Further]) -> Line:
@@ -218,7 +218,7 @@ def _line(scores: Scores, label: str, further: Sequence[Further]) -> Line:
 
 TOGETHER = (
     re.compile(r"one student of (?P<tasks>.+): what its training cost is the cost of all of them"),
-    re.compile(re.escape(several_tasks("TASKS")).replace("TASKS", "(?P<tasks>.+)")),
+    re.compile(re.escape(several_tasks_note("TASKS")).replace("TASKS", "(?P<tasks>.+)")),
 )
 """How older records, and today's, say that a student was trained on several tasks."""
 
@@ -238,7 +238,7 @@ def _together(group: Group, tasks: Sequence[str]) -> str:
     return f"one student was trained on {listed(tasks)} together{elsewhere}. Its cost is that of this one training."
 
 
-def _score(scores: Scores, label: str, column: Column) -> Cell:
+def _score(scores: Scores, label: str, column: ScoreColumn) -> TableCell:
     """A row's mean over its seeds in a column; what is lost or suspect in its footnotes."""
     group = scores.group
     if (label, column) not in scores.summaries:
@@ -246,7 +246,7 @@ def _score(scores: Scores, label: str, column: Column) -> Cell:
     summary, fewer = scores.summaries[label, column], group.lacks_seeds(label, column)
     done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
     said = [*_lost_seeds(group, label, column, summary.n), *group.suspicions.get((label, column), [])]
-    return Cell(
+    return TableCell(
         summary.text() + (f" (n = {summary.n})" if fewer else ""),
         value=summary.mean,
         deviation=summary.deviation,
@@ -257,7 +257,7 @@ def _score(scores: Scores, label: str, column: Column) -> Cell:
     )
 
 
-def _lost_seeds(group: Group, label: str, column: Column, there: int) -> list[str]:
+def _lost_seeds(group: Group, label: str, column: ScoreColumn, there: int) -> list[str]:
     """Why a mean has fewer seeds than were asked for."""
     lost = [r for r in group.of(label, column.task) if r.status != "ok"]
     if not lost:
@@ -266,12 +266,12 @@ def _lost_seeds(group: Group, label: str, column: Column, there: int) -> list[st
     return [f"{label} on {column.task}: {there} of {there + len(lost)} seeds; {reasons}"]
 
 
-def _mean(scores: Scores, label: str) -> Cell:
+def _mean(scores: Scores, label: str) -> TableCell:
     mean = scores.means.get(label)
     if mean is None:
-        return Cell(DASH)
+        return TableCell(DASH)
     is_best = label in scores.complete and round(mean, 1) == scores.best_mean
-    return Cell(f"{mean:.1f}", value=mean, bold=is_best or label in scores.alike)
+    return TableCell(f"{mean:.1f}", value=mean, bold=is_best or label in scores.alike)
 
 
 def _leaves_early(group: Group) -> bool:

@@ -10,7 +10,7 @@ from bench.record.cell import TEACHER
 from bench.record.recipe import PAPER
 from bench.record.schema import Record
 from bench.report import frame
-from bench.report.frame import Cell, Frame
+from bench.report.frame import Frame, TableCell
 from bench.report.groups import Group
 from bench.report.tables.parts import DASH, line_of
 from bench.report.tables.registry import COST, ReportData, table
@@ -48,21 +48,21 @@ def _taken(group: Group, label: str) -> Taken | None:
     return Taken(done, examples, flops, teacher_flops, seconds, shared, alone, cpu_seconds)
 
 
-def _whole(value: float | None) -> Cell:
-    return Cell(DASH) if value is None else Cell(f"{value:,.0f}", value=value)
+def _whole(value: float | None) -> TableCell:
+    return TableCell(DASH) if value is None else TableCell(f"{value:,.0f}", value=value)
 
 
-def _tera(value: float) -> Cell:
-    return Cell(f"{value / 1e12:.2f}", value=value / 1e12)
+def _tera(value: float) -> TableCell:
+    return TableCell(f"{value / 1e12:.2f}", value=value / 1e12)
 
 
-def _teacher_share(taken: Taken) -> Cell:
+def _teacher_share(taken: Taken) -> TableCell:
     """Percent of a row's seconds that are the teacher's."""
     both = taken.seconds + taken.teacher_seconds
     if not both:
-        return Cell(DASH)
+        return TableCell(DASH)
     percent = 100 * taken.teacher_seconds / both
-    return Cell(f"{percent:.0f} %", value=percent)
+    return TableCell(f"{percent:.0f} %", value=percent)
 
 
 def _cpu_known(taken: Sequence[Taken]) -> bool:
@@ -79,15 +79,15 @@ class CostColumn:
     """One column: its title, and what it shows of a row's trainings."""
 
     title: str
-    cell: Callable[[Taken], Cell]
+    cell: Callable[[Taken], TableCell]
     words: bool = False
     wanted: Callable[[Sequence[Taken]], bool] | None = None
     """whether the rows of a report have it; None: always there"""
 
 
 COLUMNS = (
-    CostColumn("start", lambda t: Cell(", ".join(sorted({start_of(r) for r in t.done}))), words=True),
-    CostColumn("cells", lambda t: Cell(str(len(t.done)), value=len(t.done))),
+    CostColumn("start", lambda t: TableCell(", ".join(sorted({start_of(r) for r in t.done}))), words=True),
+    CostColumn("cells", lambda t: TableCell(str(len(t.done)), value=len(t.done))),
     CostColumn("examples", lambda t: _whole(t.examples)),
     CostColumn("student FLOPs (10^12)", lambda t: _tera(t.flops)),
     CostColumn("teacher FLOPs (10^12)", lambda t: _tera(t.teacher_flops)),
@@ -106,7 +106,7 @@ def cost(group: Group) -> Frame | None:
         return None
     columns = [c for c in COLUMNS if c.wanted is None or c.wanted(list(taken.values()))]
     lines = [line_of(group, label, [c.cell(one) for c in columns]) for label, one in taken.items()]
-    heads = (frame.Column("System"), *(frame.Column(c.title, c.words) for c in columns))
+    heads = (frame.TableColumn("System"), *(frame.TableColumn(c.title, c.words) for c in columns))
     notes = [*_notes(group, any(c.title == CPU for c in columns)), *_preparatory(group), *_made_once(group)]
     return Frame("Cost of training", heads, tuple(lines), (*notes, *_trained_starts(group)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bench.report import frame
-from bench.report.frame import Cell, Frame, Line
+from bench.report.frame import Frame, Line, TableCell
 from bench.report.groups import Group
 from bench.report.tables.parts import DASH, line_of
 from bench.report.tables.registry import COST, ReportData, table
@@ -33,8 +33,13 @@ def gradient_shares(group: Group) -> Frame | None:
     ]
     if not lines:
         return None
-    parts = [frame.Column(f"after {100 * i // steps} %") for i in range(steps)]
-    columns = (frame.Column("System"), frame.Column("stage", words=True), frame.Column("term", words=True), *parts)
+    parts = [frame.TableColumn(f"after {100 * i // steps} %") for i in range(steps)]
+    columns = (
+        frame.TableColumn("System"),
+        frame.TableColumn("stage", words=True),
+        frame.TableColumn("term", words=True),
+        *parts,
+    )
     note = (
         "The norm of a weighted term's gradient, divided by the sum of these norms over the terms of the same stage and optimiser, at four "
         "steps; the mean over tasks and seeds. docs/methods.md explains the terms (The names of the loss terms)."
@@ -59,8 +64,10 @@ def _means(runs: list[list[float]]) -> list[float]:
 
 
 def _line(group: Group, label: str, place: tuple[str, str], points: list[float], steps: int) -> Line:
-    cells = [Cell(f"{100 * point:.1f} %", value=100 * point) for point in points]
-    return line_of(group, label, [*map(Cell, place), *cells, *(Cell(DASH) for _ in range(steps - len(points)))])
+    cells = [TableCell(f"{100 * point:.1f} %", value=100 * point) for point in points]
+    return line_of(
+        group, label, [*map(TableCell, place), *cells, *(TableCell(DASH) for _ in range(steps - len(points)))]
+    )
 
 
 def _idle(group: Group, measured: dict[str, Shares]) -> list[str]:

@@ -10,7 +10,7 @@ from bench.record.cell import TEACHER
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.report import frame
-from bench.report.frame import Cell, Frame, Line
+from bench.report.frame import Frame, Line, TableCell
 from bench.report.groups import Group
 from bench.report.learning_rates import was_trained, written
 from bench.report.tables.registry import ENVIRONMENT, ReportData, table
@@ -49,12 +49,12 @@ def hyper_parameters(group: Group) -> Frame | None:
     if not rows_of:
         return None
     lines = [
-        Line(rate, (*map(Cell, numbers), Cell(", ".join(map(group.called, rows)), plain=", ".join(rows))))
+        Line(rate, (*map(TableCell, numbers), TableCell(", ".join(map(group.called, rows)), plain=", ".join(rows))))
         for (rate, *numbers), rows in sorted(rows_of.items())
     ]
-    columns = map(frame.Column, ("Learning rate", *(title for title, _ in NUMBERS)))
+    columns = map(frame.TableColumn, ("Learning rate", *(title for title, _ in NUMBERS)))
     note = "The learning rate is the highest of its schedule, after the row's own factor. Seeds and data are in the records."
-    return Frame("Hyper-parameters", (*columns, frame.Column("rows", words=True)), tuple(lines), (note,))
+    return Frame("Hyper-parameters", (*columns, frame.TableColumn("rows", words=True)), tuple(lines), (note,))
 
 
 def _by_its_paper(record: Record) -> bool:

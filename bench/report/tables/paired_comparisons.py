@@ -23,8 +23,8 @@ from bench.report.comparison import (
     of_mean,
     p_in_words,
 )
-from bench.report.frame import EXACT, Cell, Frame, Line
-from bench.report.groups import Column, Group
+from bench.report.frame import EXACT, Frame, Line, TableCell
+from bench.report.groups import Group, ScoreColumn
 from bench.report.resampled import Resampled, finished
 from bench.report.tables.parts import DASH, keys_of, line_of
 from bench.report.tables.registry import PAIRED, ReportData, table
@@ -66,7 +66,7 @@ def systems_of(group: Group) -> list[str]:
     return [label for label in group.systems if label not in (TEACHER, reference) and not own_row(group, label)]
 
 
-def paired_comparisons(group: Group, answered: Mapping[Column, Resampled]) -> list[Frame]:
+def paired_comparisons(group: Group, answered: Mapping[ScoreColumn, Resampled]) -> list[Frame]:
     """Systems and a common reference, variants and their own rows: two questions, each adjusted over its table."""
     reference = reference_of(group)
     systems = dict.fromkeys(systems_of(group), reference)
@@ -77,7 +77,7 @@ def paired_comparisons(group: Group, answered: Mapping[Column, Resampled]) -> li
     return [replace(frame, file=file) for frame, file in named if frame is not None]
 
 
-def differences_to(group: Group, full: str, answered: Mapping[Column, Resampled]) -> Frame | None:
+def differences_to(group: Group, full: str, answered: Mapping[ScoreColumn, Resampled]) -> Frame | None:
     """Every row of a group compared with one of them, with intervals and verdicts; None where no answers are stored."""
     others = {label: full for label in group.systems if label not in (TEACHER, full)}
     return _compared(f"Differences to {full}, with intervals", group, others, answered)
@@ -94,12 +94,12 @@ class _Compared:
     keys: tuple[str, ...]
 
 
-Found = Mapping[tuple[str, Column], _Compared]
+Found = Mapping[tuple[str, ScoreColumn], _Compared]
 """(row, column) -> its comparison"""
 
 
 def _compared(
-    title: str, group: Group, other_of: Mapping[str, str], answered: Mapping[Column, Resampled]
+    title: str, group: Group, other_of: Mapping[str, str], answered: Mapping[ScoreColumn, Resampled]
 ) -> Frame | None:
     """Each row's difference to another, 95 % interval and verdict, by column and on average."""
     found = _comparisons(group, other_of, answered)
@@ -113,10 +113,10 @@ def _compared(
         if any((label, column) in found for column in group.columns)
     ]
     columns = (
-        frame.Column("System"),
-        frame.Column("compared with"),
-        *(frame.Column(c.title, csv=EXACT) for c in group.columns),
-        *([frame.Column(f"{MEAN_OF} {len(group.columns)} differences", csv=EXACT)] if has_means else []),
+        frame.TableColumn("System"),
+        frame.TableColumn("compared with"),
+        *(frame.TableColumn(c.title, csv=EXACT) for c in group.columns),
+        *([frame.TableColumn(f"{MEAN_OF} {len(group.columns)} differences", csv=EXACT)] if has_means else []),
     )
     said = comparison_notes([one.line for one in found.values()])
     return Frame(
@@ -124,9 +124,9 @@ def _compared(
     )
 
 
-def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[Column, Resampled]) -> Found:
+def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[ScoreColumn, Resampled]) -> Found:
     """The comparisons of a table, with Holm's adjustment over all of them."""
-    found: dict[tuple[str, Column], _Compared] = {}
+    found: dict[tuple[str, ScoreColumn], _Compared] = {}
     for label, other in other_of.items():
         for column, data in answered.items():
             sides = finished(group, label, column), finished(group, other, column)
@@ -143,14 +143,14 @@ def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[Co
 def _line(group: Group, label: str, other: str, found: Found, mean: Sequence[_Compared | None]) -> Line:
     """The differences of a row in each column, and their mean where the table has a column for it."""
     cells = [_cell(one) for one in (*(found.get((label, column)) for column in group.columns), *mean)]
-    return line_of(group, label, [Cell(group.called(other), plain=other), *cells])
+    return line_of(group, label, [TableCell(group.called(other), plain=other), *cells])
 
 
-def _cell(one: _Compared | None) -> Cell:
+def _cell(one: _Compared | None) -> TableCell:
     if one is None:
-        return Cell(DASH)
+        return TableCell(DASH)
     line = one.line
-    return Cell(
+    return TableCell(
         f"{line.difference:+.1f} ({line.low:+.1f} to {line.high:+.1f}) {_verdict(line)}",
         value=line.difference,
         low=line.low,
@@ -169,7 +169,7 @@ def _verdict(line: Comparison) -> str:
     return line.verdict if without_zero else f"{line.verdict} (p = {p_in_words(line.adjusted)})"
 
 
-def _means(columns: Sequence[Column], labels: Iterable[str], found: Found) -> dict[str, _Compared]:
+def _means(columns: Sequence[ScoreColumn], labels: Iterable[str], found: Found) -> dict[str, _Compared]:
     """Row -> the mean of its differences, where it has all of several columns; with Holm's adjustment over the means."""
     whole: dict[str, _Compared] = {}
     for label in labels:
@@ -185,17 +185,17 @@ def _means(columns: Sequence[Column], labels: Iterable[str], found: Found) -> di
     }
 
 
-def _least_detectable(columns: Sequence[Column], found: Found, means: Mapping[str, _Compared]) -> Line:
+def _least_detectable(columns: Sequence[ScoreColumn], found: Found, means: Mapping[str, _Compared]) -> Line:
     """The smallest true difference that comparisons like those of a column, and like those of the means, would find."""
     cells = [_least([one.line for (_, where), one in found.items() if where == column]) for column in columns]
     if len(columns) > 1:
-        cells.append(_least([one.line for one in means.values()]) if means else Cell(""))
-    return Line("minimum detectable difference", (Cell(""), *cells), only="markdown")
+        cells.append(_least([one.line for one in means.values()]) if means else TableCell(""))
+    return Line("minimum detectable difference", (TableCell(""), *cells), only="markdown")
 
 
-def _least(lines: Collection[Comparison]) -> Cell:
+def _least(lines: Collection[Comparison]) -> TableCell:
     values = [line.least for line in lines if line.least is not None]
-    return Cell(f"{np.median(values):.1f}", value=float(np.median(values))) if values else Cell(DASH)
+    return TableCell(f"{np.median(values):.1f}", value=float(np.median(values))) if values else TableCell(DASH)
 
 
 TESTS = {

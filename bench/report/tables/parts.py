@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
-from bench.report.frame import Cell, Footnote, Line
-from bench.report.groups import Column, Group
+from bench.report.frame import Footnote, Line, TableCell
+from bench.report.groups import Group, ScoreColumn
 from bench.stats.summary import summarise
 
 DASH = "–"
@@ -23,14 +23,14 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
-def left_out_of_means(columns: Sequence[Column], sound: Sequence[Column]) -> str:
+def left_out_of_means(columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> str:
     """A sentence that names the columns without a ratio, with a space before it; "" where all have one."""
     names = [column.name for column in columns if column not in sound]
     which = f"{listed(names)}, which {'has' if len(names) == 1 else 'have'} no ratio"
     return f" All means of this table leave out {which}." if names else ""
 
 
-def line_of(group: Group, label: str, cells: Sequence[Cell], *notes: Footnote) -> Line:
+def line_of(group: Group, label: str, cells: Sequence[TableCell], *notes: Footnote) -> Line:
     """The line of a row: printed with what the row lacks, in a CSV file as it is typed."""
     return Line(label, tuple(cells), group.called(label), notes)
 
@@ -39,12 +39,12 @@ def keys_of(records: Sequence[Record]) -> tuple[str, ...]:
     return tuple(record.key for record in records)
 
 
-def missing(group: Group, label: str, column: Column) -> Cell:
+def missing(group: Group, label: str, column: ScoreColumn) -> TableCell:
     """An empty cell, with its reason."""
-    return Cell(DASH, footnotes=(Footnote(_reason(group, label, column)),))
+    return TableCell(DASH, footnotes=(Footnote(_reason(group, label, column)),))
 
 
-def _reason(group: Group, label: str, column: Column) -> str:
+def _reason(group: Group, label: str, column: ScoreColumn) -> str:
     records = group.of(label, column.task)
     failed = [r for r in records if r.status == "failed"]
     if failed:
@@ -65,18 +65,18 @@ def cheaper(group: Group, label: str) -> bool:
     return bool(own and teacher and min(own) < min(teacher))
 
 
-def teacher_score(group: Group, column: Column) -> float:
+def teacher_score(group: Group, column: ScoreColumn) -> float:
     """The teacher's score in a column that it has, in percent."""
     return summarise(list(group.values(TEACHER, column).values())).mean
 
 
-def sound_teacher(group: Group, column: Column) -> bool:
+def sound_teacher(group: Group, column: ScoreColumn) -> bool:
     """Whether a share of the teacher's score says anything: it has a score above 0, and nothing is wrong with its answers."""
     has = bool(group.values(TEACHER, column))
     return has and teacher_score(group, column) > 0 and not group.suspicions.get((TEACHER, column))
 
 
-def no_ratio(group: Group, column: Column) -> Cell:
+def no_ratio(group: Group, column: ScoreColumn) -> TableCell:
     """The cell of a ratio to a teacher that is not sound, with the reason."""
     if wrong := group.suspicions.get((TEACHER, column)):
         seen = tuple(map(Footnote, wrong))
@@ -86,7 +86,7 @@ def no_ratio(group: Group, column: Column) -> Cell:
     else:
         score = teacher_score(group, column)
         note = Footnote(f"{column.title}: the teacher scores {score:.1f}; a ratio to it means nothing")
-    return Cell(DASH, footnotes=(note,))
+    return TableCell(DASH, footnotes=(note,))
 
 
 def students_of(group: Group) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bench.report import frame
-from bench.report.frame import Cell, Frame
-from bench.report.groups import Column, Group
+from bench.report.frame import Frame, TableCell
+from bench.report.groups import Group, ScoreColumn
 from bench.report.reproduce import verifying
 from bench.report.tables.parts import DASH, keys_of, line_of
 from bench.report.tables.registry import PROVENANCE, ReportData, table
@@ -28,10 +28,10 @@ def record_keys(group: Group) -> Frame | None:
         f"`python -m bench trace NUMBER --results {group.results}` finds a number's records"
         + (f", `{again}` trains the cell of a record again and says how close the results are." if again else ".")
     )
-    columns = (frame.Column("System"), *(frame.Column(c.title) for c in group.columns))
+    columns = (frame.TableColumn("System"), *(frame.TableColumn(c.title) for c in group.columns))
     return Frame("Records of each number", columns, tuple(lines), (note,), file="records", folded=True)
 
 
-def _cell(group: Group, label: str, column: Column) -> Cell:
+def _cell(group: Group, label: str, column: ScoreColumn) -> TableCell:
     done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
-    return Cell(", ".join(r.key[:8] for r in done) or DASH, keys=keys_of(done))
+    return TableCell(", ".join(r.key[:8] for r in done) or DASH, keys=keys_of(done))

@@ -7,28 +7,15 @@ from collections.abc import Iterable, Sequence
 from bench.record.cell import TEACHER
 from bench.record.task_facts import SAMPLE
 from bench.report import frame
-from bench.report.frame import Cell, Frame, Line
-from bench.report.groups import Column, Group
+from bench.report.frame import Frame, Line, TableCell
+from bench.report.groups import Group, ScoreColumn
 from bench.report.published import Published, published
 from bench.report.systems import UNKNOWN, paired, reasons_of, same_teacher
 from bench.report.tables.parts import keys_of
 from bench.report.tables.registry import PROVENANCE, ReportData, table
+from bench.stats.glue import DEVELOPMENT_EXAMPLES
 from bench.stats.metrics import label_of
 from bench.stats.summary import summarise
-
-DEV_ROWS = {
-    ("cola", "validation"): 1043,
-    ("sst2", "validation"): 872,
-    ("mrpc", "validation"): 408,
-    ("stsb", "validation"): 1500,
-    ("qqp", "validation"): 40430,
-    ("mnli", "matched"): 9815,
-    ("mnli", "mismatched"): 9832,
-    ("qnli", "validation"): 5463,
-    ("rte", "validation"): 277,
-    ("wnli", "validation"): 71,
-}
-"""Examples of GLUE's development sets: a folder with another number holds something else."""
 
 
 @table(PROVENANCE, place=90)
@@ -36,7 +23,7 @@ def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [compared_with_papers(data.group, published())]
 
 
-def reasons(group: Group, label: str, column: Column, paper: Published) -> list[str]:
+def reasons(group: Group, label: str, column: ScoreColumn, paper: Published) -> list[str]:
     """Why a printed number and ours are not of the same thing; empty where they can be compared."""
     found = []
     if paper.split != "dev":
@@ -46,7 +33,9 @@ def reasons(group: Group, label: str, column: Column, paper: Published) -> list[
     elif paper.metric != column.metric:
         found.append(f"{label_of(paper.metric)}, ours is {label_of(column.metric)}")
     rows = {r.cell.data.rows.get(column.evaluation) for r in group.records if column.task in r.cell.tasks}
-    if rows != {DEV_ROWS.get((column.task, column.evaluation))}:
+    if rows != {
+        DEVELOPMENT_EXAMPLES.get((column.task, column.evaluation))
+    }:  # a folder with another number holds something else
         found.append("not GLUE's development set")
     if paper.done.teacher == UNKNOWN:
         found.append("teacher not stated")
@@ -72,12 +61,12 @@ def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | N
     if not lines:
         return None
     columns = (
-        frame.Column("Column"),
-        frame.Column("System"),
-        frame.Column("ours", csv=frame.EXACT),
-        frame.Column("printed", csv=(("", lambda cell: f"{cell.value:g}"),)),
-        frame.Column("where", words=True),
-        frame.Column("comparable", words=True),
+        frame.TableColumn("Column"),
+        frame.TableColumn("System"),
+        frame.TableColumn("ours", csv=frame.EXACT),
+        frame.TableColumn("printed", csv=(("", lambda cell: f"{cell.value:g}"),)),
+        frame.TableColumn("where", words=True),
+        frame.TableColumn("comparable", words=True),
     )
     comparable = sum(line.cells[-1].text == YES for line in lines)
     note = (
@@ -92,7 +81,7 @@ def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | N
 YES = "yes"
 
 
-def _line(group: Group, label: str, column: Column, paper: Published) -> Line | None:
+def _line(group: Group, label: str, column: ScoreColumn, paper: Published) -> Line | None:
     """One pair; None where the two are no pair."""
     got = group.values(label, column)
     if not got or (paper.task, paper.evaluation) != (column.task, column.evaluation):
@@ -104,10 +93,10 @@ def _line(group: Group, label: str, column: Column, paper: Published) -> Line | 
     why = reasons(group, label, column, paper)
     place = f"{paper.system}; {paper.source}, {paper.table}" + (f" ({paper.note})" if paper.note else "")
     cells = (
-        Cell(group.called(label), plain=label),
-        Cell(ours.text(), value=ours.mean, deviation=ours.deviation, n=ours.n, keys=keys_of(records)),
-        Cell(f"{paper.value:.1f} ({label_of(paper.metric)}, {paper.split})", value=paper.value),
-        Cell(place),
-        Cell("no: " + "; ".join(why) if why else YES),
+        TableCell(group.called(label), plain=label),
+        TableCell(ours.text(), value=ours.mean, deviation=ours.deviation, n=ours.n, keys=keys_of(records)),
+        TableCell(f"{paper.value:.1f} ({label_of(paper.metric)}, {paper.split})", value=paper.value),
+        TableCell(place),
+        TableCell("no: " + "; ".join(why) if why else YES),
     )
     return Line(column.title, cells)

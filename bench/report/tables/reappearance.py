@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from bench.record.cell import TEACHER
 from bench.report import frame
-from bench.report.frame import EXACT, Cell, Footnote, Frame, Line
-from bench.report.groups import Column, Group
+from bench.report.frame import EXACT, Footnote, Frame, Line, TableCell
+from bench.report.groups import Group, ScoreColumn
 from bench.report.resampled import finished
 from bench.report.tables.parts import (
     DASH,
@@ -25,7 +25,7 @@ from bench.report.tables.registry import RETENTION, ReportData, table
 from bench.report.tables.retention import same_teacher
 from bench.stats.summary import summarise
 
-EMPTY = Cell("")
+EMPTY = TableCell("")
 
 
 @table(RETENTION, place=30)
@@ -57,12 +57,12 @@ def reappearance(group: Group) -> Frame | None:
             f"{'this row' if len(other) == 1 else 'these rows'}, the table with intervals divides by the score of that training, "
             "where it is known."
         )
-    mean = frame.Column(f"mean of {counted(len(sound), 'ratio')}", csv=EXACT)
-    heads = (frame.Column("System"), *(frame.Column(c.title, csv=EXACT) for c in columns), mean)
+    mean = frame.TableColumn(f"mean of {counted(len(sound), 'ratio')}", csv=EXACT)
+    heads = (frame.TableColumn("System"), *(frame.TableColumn(c.title, csv=EXACT) for c in columns), mean)
     return Frame("Share of the teacher's score", heads, tuple(lines), (note,), file="reappearance")
 
 
-def _learned_from_another(group: Group, label: str, columns: Sequence[Column]) -> bool:
+def _learned_from_another(group: Group, label: str, columns: Sequence[ScoreColumn]) -> bool:
     """Whether one of a student's records names another teacher than the one in the table."""
     return any(
         not same_teacher(student, teacher)
@@ -72,27 +72,27 @@ def _learned_from_another(group: Group, label: str, columns: Sequence[Column]) -
     )
 
 
-def _teacher(group: Group, columns: Sequence[Column], sound: Sequence[Column]) -> Line:
+def _teacher(group: Group, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> Line:
     """The teacher's scores, and their mean over the columns that have ratios."""
     cells = [_number(teacher_score(group, c)) for c in columns]
-    mean = _number(summarise([teacher_score(group, c) for c in sound]).mean) if sound else Cell(DASH)
+    mean = _number(summarise([teacher_score(group, c) for c in sound]).mean) if sound else TableCell(DASH)
     return Line(TEACHER, (*cells, mean))
 
 
-def _number(value: float) -> Cell:
-    return Cell(f"{value:.1f}", value=value)
+def _number(value: float) -> TableCell:
+    return TableCell(f"{value:.1f}", value=value)
 
 
-def _percent(value: float) -> Cell:
-    return Cell(f"{value:.1f} %", value=value)
+def _percent(value: float) -> TableCell:
+    return TableCell(f"{value:.1f} %", value=value)
 
 
-def _score(group: Group, label: str, column: Column) -> Cell:
+def _score(group: Group, label: str, column: ScoreColumn) -> TableCell:
     got = group.values(label, column)
     return _number(summarise(list(got.values())).mean) if got else missing(group, label, column)
 
 
-def _ratios(group: Group, label: str, columns: Sequence[Column], sound: Sequence[Column]) -> Line:
+def _ratios(group: Group, label: str, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> Line:
     """A student's ratios. One that is not cheaper than its teacher has none."""
     ratios = {
         c: 100 * summarise(list(values.values())).mean / teacher_score(group, c)
@@ -104,15 +104,15 @@ def _ratios(group: Group, label: str, columns: Sequence[Column], sound: Sequence
         note = Footnote(
             f"{label} needs at least as many FLOPs as its teacher, so it is not a compressed model and has no retention"
         )
-        dashes = [Cell(DASH) for _ in range(len(columns) + 1)]
+        dashes = [TableCell(DASH) for _ in range(len(columns) + 1)]
         return Line(name, tuple(dashes), f"{group.called(label)}, % of teacher", (note,))
     cells = [_ratio(group, label, c, ratios) for c in columns]
     complete = len(ratios) == len(sound) > 0
-    cells.append(_percent(summarise(list(ratios.values())).mean) if complete else Cell(DASH))
+    cells.append(_percent(summarise(list(ratios.values())).mean) if complete else TableCell(DASH))
     return Line(name, tuple(cells), f"{group.called(label)}, % of teacher")
 
 
-def _ratio(group: Group, label: str, column: Column, ratios: dict[Column, float]) -> Cell:
+def _ratio(group: Group, label: str, column: ScoreColumn, ratios: dict[ScoreColumn, float]) -> TableCell:
     if column in ratios:
         return _percent(ratios[column])
-    return no_ratio(group, column) if group.values(label, column) else Cell(DASH)
+    return no_ratio(group, column) if group.values(label, column) else TableCell(DASH)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from bench.report.frame import Frame
-from bench.report.groups import Column, Group
+from bench.report.groups import Group, ScoreColumn
 from bench.report.means import Mean, all_pairs, mean_scores
 from bench.report.resampled import Resampled
 
@@ -26,7 +26,7 @@ class ReportData:
     """What tables are made of: the records of a group, their stored answers, and the share of a score that counts as kept."""
 
     group: Group
-    answered: Mapping[Column, Resampled] = field(default_factory=dict)
+    answered: Mapping[ScoreColumn, Resampled] = field(default_factory=dict)
     kept: float = KEPT
 
     @cached_property

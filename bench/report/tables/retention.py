@@ -11,8 +11,8 @@ from bench.record.cell import TEACHER
 from bench.record.schema import Record
 from bench.report import frame
 from bench.report.comparison import UNCLEAR
-from bench.report.frame import EXACT, Cell, Footnote, Frame, Line
-from bench.report.groups import Column, Group
+from bench.report.frame import EXACT, Footnote, Frame, Line, TableCell
+from bench.report.groups import Group, ScoreColumn
 from bench.report.resampled import Resampled, finished, rng_for, teacher_weights
 from bench.report.tables.parts import (
     DASH,
@@ -70,7 +70,7 @@ class _Kept:
     """the two scores, as shares"""
 
 
-def retentions(group: Group, answered: Mapping[Column, Resampled], kept: float = KEPT) -> Frame | None:
+def retentions(group: Group, answered: Mapping[ScoreColumn, Resampled], kept: float = KEPT) -> Frame | None:
     """Reappearance with intervals, one cell a student and column; the mean of ratios and the ratio of means by name.
 
     ``kept`` is the share of the teacher's score that counts as kept. A student whose record names another teacher than
@@ -83,10 +83,10 @@ def retentions(group: Group, answered: Mapping[Column, Resampled], kept: float =
     if not lines:
         return None
     heads = (
-        frame.Column("System"),
-        *(frame.Column(c.title, csv=EXACT) for c in columns),
-        frame.Column("mean of ratios"),
-        frame.Column("ratio of means"),
+        frame.TableColumn("System"),
+        *(frame.TableColumn(c.title, csv=EXACT) for c in columns),
+        frame.TableColumn("mean of ratios"),
+        frame.TableColumn("ratio of means"),
     )
     note = (
         f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
@@ -106,11 +106,11 @@ class _Student:
     """One line of the table in the making."""
 
     group: Group
-    answered: Mapping[Column, Resampled]
+    answered: Mapping[ScoreColumn, Resampled]
     label: str
     kept: float
 
-    def line(self, columns: Sequence[Column], sound: Sequence[Column]) -> Line | None:
+    def line(self, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> Line | None:
         """None where nothing is known of the student."""
         found = {c: one for c in sound if (one := self._kept(c)) is not None}
         cells = [self._cell(c, found.get(c), sound) for c in columns]
@@ -119,13 +119,13 @@ class _Student:
         whole = list(found.values()) if len(found) == len(sound) > 1 else []
         return line_of(self.group, self.label, [*cells, *_means(whole)])
 
-    def _sides(self, column: Column) -> tuple[list[Record], list[Record]]:
+    def _sides(self, column: ScoreColumn) -> tuple[list[Record], list[Record]]:
         return finished(self.group, self.label, column), finished(self.group, TEACHER, column)
 
-    def _refused(self, column: Column) -> str:
+    def _refused(self, column: ScoreColumn) -> str:
         return _refusal(self.label, column, *self._sides(column), self.answered.get(column))
 
-    def _kept(self, column: Column) -> _Kept | None:
+    def _kept(self, column: ScoreColumn) -> _Kept | None:
         """None where there is no ratio."""
         own, theirs = self._sides(column)
         data = self.answered.get(column)
@@ -141,16 +141,16 @@ class _Student:
         scores = [record.scores[column.evaluation][column.metric] for record in own]
         return _Kept(retention(scores, teacher, drawn, self.kept), drawn, float(np.mean(scores)), teacher)
 
-    def _cell(self, column: Column, one: _Kept | None, sound: Sequence[Column]) -> Cell:
+    def _cell(self, column: ScoreColumn, one: _Kept | None, sound: Sequence[ScoreColumn]) -> TableCell:
         own, theirs = self._sides(column)
         if refused := self._refused(column):
-            return Cell(REFUSED, footnotes=(Footnote(refused),))
+            return TableCell(REFUSED, footnotes=(Footnote(refused),))
         if own and cheaper(self.group, self.label) and column not in sound:
             return no_ratio(self.group, column)
         if one is None:
-            return Cell(DASH)
+            return TableCell(DASH)
         found = one.found
-        return Cell(
+        return TableCell(
             found.text(),
             value=found.ratio,
             low=found.low,
@@ -161,21 +161,21 @@ class _Student:
         )
 
 
-def _means(whole: Sequence[_Kept]) -> tuple[Cell, Cell]:
+def _means(whole: Sequence[_Kept]) -> tuple[TableCell, TableCell]:
     """The mean of ratios and the ratio of means, of a student that has all of several columns."""
     if not whole:
-        return Cell(DASH), Cell(DASH)
+        return TableCell(DASH), TableCell(DASH)
     ratio = float(np.mean([100 * one.student / one.teacher for one in whole]))
     low, high = (100 * bound for bound in interval(np.nanmean([one.drawn for one in whole], axis=0)))
     of_means = 100 * sum(one.student for one in whole) / sum(one.teacher for one in whole)
     return (
-        Cell(f"{ratio:.1f} % ({low:.1f} to {high:.1f})", value=ratio, low=low, high=high),
-        Cell(f"{of_means:.1f} %", value=of_means),
+        TableCell(f"{ratio:.1f} % ({low:.1f} to {high:.1f})", value=ratio, low=low, high=high),
+        TableCell(f"{of_means:.1f} %", value=of_means),
     )
 
 
 def _refusal(
-    label: str, column: Column, own: Sequence[Record], theirs: Sequence[Record], data: Resampled | None
+    label: str, column: ScoreColumn, own: Sequence[Record], theirs: Sequence[Record], data: Resampled | None
 ) -> str:
     """Why a ratio would mean nothing: another teacher, or other examples; "" where it means something."""
     other = next(((record, teacher) for record in own for teacher in theirs if not same_teacher(record, teacher)), None)
@@ -194,7 +194,9 @@ def _further_teacher(own: Sequence[Record], data: Resampled | None) -> str:
     return weights if weights and data is not None and weights in data.teachers else ""
 
 
-def _teacher_seen(own: Sequence[Record], shown: Record, column: Column, data: Resampled) -> tuple[float, np.ndarray]:
+def _teacher_seen(
+    own: Sequence[Record], shown: Record, column: ScoreColumn, data: Resampled
+) -> tuple[float, np.ndarray]:
     """Score and [resamples] scores of the teacher that these students learned from."""
     if further := _further_teacher(own, data):
         return data.teachers[further]

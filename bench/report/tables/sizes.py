@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bench.record.schema import Sizes
 from bench.report import frame
-from bench.report.frame import Cell, Frame, Line
+from bench.report.frame import Frame, Line, TableCell
 from bench.report.groups import Group
 from bench.report.tables.registry import COST, ReportData, table
 
@@ -53,9 +53,10 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Frame:
     """Parameters by convention and the two counts of MACs, for any models by name."""
     counts = [count for count in COUNTS if count.wanted is None or any(count.wanted(s) for _, s in named)]
     lines = [
-        Line(name, tuple(Cell(f"{c.of(s) / c.unit:.2f}", value=c.of(s) / c.unit) for c in counts)) for name, s in named
+        Line(name, tuple(TableCell(f"{c.of(s) / c.unit:.2f}", value=c.of(s) / c.unit) for c in counts))
+        for name, s in named
     ]
-    columns = (frame.Column("System"), *(frame.Column(count.title) for count in counts))
+    columns = (frame.TableColumn("System"), *(frame.TableColumn(count.title) for count in counts))
     return Frame("Sizes", columns, tuple(lines))
 
 

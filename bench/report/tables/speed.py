@@ -7,7 +7,7 @@ from statistics import median
 
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
 from bench.report import frame
-from bench.report.frame import EXACT, Cell, Frame, Line, exact
+from bench.report.frame import EXACT, Frame, Line, TableCell, exact
 from bench.report.speed import conditions_of, described, speed_up
 from bench.report.tables.parts import DASH
 from bench.stats.ratios import Ratio, percentile, resolved
@@ -29,12 +29,12 @@ def _timings(record: SpeedRecord, conditions: Conditions) -> Frame:
     if 0.99 not in shares.values():
         shares["max (ms)"] = 1.0
     columns = (
-        frame.Column("System"),
-        *(frame.Column(name, csv=(("", exact(6)),)) for name in shares),
-        frame.Column("sequences/s", csv=EXACT),
-        frame.Column("speed-up", csv=EXACT),
-        frame.Column("95 % interval"),
-        frame.Column("rounds"),
+        frame.TableColumn("System"),
+        *(frame.TableColumn(name, csv=(("", exact(6)),)) for name in shares),
+        frame.TableColumn("sequences/s", csv=EXACT),
+        frame.TableColumn("speed-up", csv=EXACT),
+        frame.TableColumn("95 % interval"),
+        frame.TableColumn("rounds"),
     )
     lines = [_line(timing, shares, speed_up(record, timing.system, conditions)) for timing in timings]
     notes = [f"{t.system}: not measured: {t.error}." for t in timings if t.status == "failed"]
@@ -70,32 +70,32 @@ def _file(c: Conditions) -> str:
 
 def _line(timing: Timing, shares: Mapping[str, float], found: Ratio | None) -> Line:
     if timing.status == "failed":
-        return Line(timing.system, tuple(Cell(DASH, plain="") for _ in range(len(shares) + 4)))
+        return Line(timing.system, tuple(TableCell(DASH, plain="") for _ in range(len(shares) + 4)))
     latencies = [1000 * percentile(timing.seconds, share) for share in shares.values()]
     throughput = timing.conditions.batch * len(timing.seconds) / sum(timing.seconds)
     rounds = len(timing.seconds)
     cells = [
-        *(Cell(f"{latency:.2f}", value=latency) for latency in latencies),
-        Cell(f"{throughput:,.1f}", value=throughput),
+        *(TableCell(f"{latency:.2f}", value=latency) for latency in latencies),
+        TableCell(f"{throughput:,.1f}", value=throughput),
         *_faster(found),
-        Cell(str(rounds), value=rounds),
+        TableCell(str(rounds), value=rounds),
     ]
     return Line(timing.system, tuple(cells))
 
 
-def _faster(found: Ratio | None) -> Sequence[Cell]:
+def _faster(found: Ratio | None) -> Sequence[TableCell]:
     """The speed-up and its interval."""
     if found is None:
-        return Cell(DASH, plain=""), Cell(DASH, plain="")
+        return TableCell(DASH, plain=""), TableCell(DASH, plain="")
     printed, stored = (f"{found.low:.{digits}f} to {found.high:.{digits}f}" for digits in (2, 4))
     return (
-        Cell(f"{found.median:.2f}x", value=found.median, low=found.low, high=found.high),
-        Cell(printed, plain=stored),
+        TableCell(f"{found.median:.2f}x", value=found.median, low=found.low, high=found.high),
+        TableCell(printed, plain=stored),
     )
 
 
 def _footprints(record: SpeedRecord) -> Frame:
-    columns = tuple(map(frame.Column, ("System", "checkpoint (MB)", "peak memory (MB)")))
+    columns = tuple(map(frame.TableColumn, ("System", "checkpoint (MB)", "peak memory (MB)")))
     lines = tuple(
         Line(f.system, (_megabytes(f.checkpoint_bytes, 1), _megabytes(f.peak_bytes, 0))) for f in record.footprints
     )
@@ -106,5 +106,5 @@ def _footprints(record: SpeedRecord) -> Frame:
     return Frame("Memory", columns, lines, (note,))
 
 
-def _megabytes(size: int | None, digits: int) -> Cell:
-    return Cell(DASH) if size is None else Cell(f"{size / 1e6:.{digits}f}", value=size / 1e6)
+def _megabytes(size: int | None, digits: int) -> TableCell:
+    return TableCell(DASH) if size is None else TableCell(f"{size / 1e6:.{digits}f}", value=size / 1e6)

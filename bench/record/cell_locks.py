@@ -1,4 +1,6 @@
-"""Claims: which process works on which cell of a results folder, so that two runs do not train one cell twice.
+"""Locks on cells: which process works on which cell of a results folder, so that two runs do not train one cell twice.
+
+A held lock is called a claim.
 
 <root>/.claims/<key>.lock   locked by the process that works on this cell
                <key>.by     its process number, the time and the host: for people
@@ -42,7 +44,7 @@ NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 """what a file system without file locks answers"""
 
 
-class Claims:
+class CellLocks:
     """The claims of one process on the cells of one results folder. They end with the process, or by :meth:`release`.
 
     A held claim is one open file. Take it when the work on its cell begins and release it after the record is written,
@@ -137,7 +139,7 @@ class Claims:
         for key in list(self._held):
             self.release(key)
 
-    def __enter__(self) -> Claims:
+    def __enter__(self) -> CellLocks:
         return self
 
     def __exit__(self, *_: object) -> None:

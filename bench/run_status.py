@@ -27,7 +27,7 @@ FILE = "run"
 
 
 @dataclass(frozen=True)
-class Running:
+class RunStatus:
     """One run under way."""
 
     process: int
@@ -75,14 +75,14 @@ def announce(folder: Path, results: Path, keys: Collection[str]) -> None:
         os.replace(new, folder / FILE)
 
 
-def under_way() -> list[Running]:
+def under_way() -> list[RunStatus]:
     """The runs of this machine whose cache is this one, in the order in which they began."""
     found = []
     for file in (users_cache() / PROGRESS).glob(f"*/{FILE}"):
         body = _read(file)
         if body is not None and is_alive(str(body["process"])):
             jobs = [job for one in sorted(file.parent.glob("*.json")) if (job := _read(one)) is not None]
-            found.append(Running(body["process"], body["begun"], Path(body["results"]), body["keys"], jobs))
+            found.append(RunStatus(body["process"], body["begun"], Path(body["results"]), body["keys"], jobs))
     return sorted(found, key=lambda one: one.begun)
 
 
@@ -95,7 +95,7 @@ def _read(file: Path) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
-def described(one: Running, now: float) -> str:
+def described(one: RunStatus, now: float) -> str:
     """A run in a few lines."""
     finished, took = one.finished(), now - one.begun
     left = ""

@@ -23,7 +23,7 @@ PART_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
-class ShippedFile:
+class TransferredFile:
     """One file of a thing on its way."""
 
     name: str
@@ -54,7 +54,7 @@ def forget(place: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def pack(place: str, ship: Callable[[bytes], Any]) -> list[ShippedFile]:
+def pack(place: str, ship: Callable[[bytes], Any]) -> list[TransferredFile]:
     """Hand every part of a thing of this machine's cache to the cluster.
 
     Args:
@@ -65,7 +65,7 @@ def pack(place: str, ship: Callable[[bytes], Any]) -> list[ShippedFile]:
     """
     folder = cache_root() / place
     files = sorted(file for file in folder.iterdir() if file.is_file())
-    return [ShippedFile(file.name, sha256_of(file), [ship(part) for part in _parts(file)]) for file in files]
+    return [TransferredFile(file.name, sha256_of(file), [ship(part) for part in _parts(file)]) for file in files]
 
 
 def _parts(file: Path) -> Iterator[bytes]:
@@ -74,7 +74,7 @@ def _parts(file: Path) -> Iterator[bytes]:
             yield part
 
 
-def unpack(place: str, files: Iterable[ShippedFile], receive: Callable[[Any], bytes]) -> None:
+def unpack(place: str, files: Iterable[TransferredFile], receive: Callable[[Any], bytes]) -> None:
     """Put a thing that comes from another machine into this machine's cache, whole or not at all.
 
     Args:
@@ -96,7 +96,7 @@ def unpack(place: str, files: Iterable[ShippedFile], receive: Callable[[Any], by
         os.replace(folder, final)
 
 
-def _write(folder: Path, file: ShippedFile, receive: Callable[[Any], bytes]) -> str:
+def _write(folder: Path, file: TransferredFile, receive: Callable[[Any], bytes]) -> str:
     """Write one file; returns its sha256."""
     if Path(file.name).name != file.name:
         raise InputError(f"a file that arrived is called {file.name}: that is no plain name")

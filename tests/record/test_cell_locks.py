@@ -21,15 +21,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.errors import InputError
-from bench.record import claims as module
-from bench.record.claims import Claims
+from bench.record import cell_locks as module
+from bench.record.cell_locks import CellLocks
 from bench.record.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 60
-IMPORTS = "import os, sys, time; from pathlib import Path; from bench.record.claims import Claims\n"
+IMPORTS = "import os, sys, time; from pathlib import Path; from bench.record.cell_locks import CellLocks\n"
 
-TAKE_AND_STAY = "claims = Claims(Path(sys.argv[1])); print(claims.take(sys.argv[2]), flush=True); time.sleep(600)"
+TAKE_AND_STAY = "claims = CellLocks(Path(sys.argv[1])); print(claims.take(sys.argv[2]), flush=True); time.sleep(600)"
 
 WIN_EVERY_KEY = """
 root, log, keys, wins = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -37,7 +37,7 @@ file = os.open(log, os.O_WRONLY | os.O_APPEND)
 print(flush=True)
 sys.stdin.readline()
 left = {f"cell-{n}": wins for n in range(keys)}
-with Claims(root) as claims:
+with CellLocks(root) as claims:
     while left:
         for key in list(left):
             if claims.take(key):
@@ -111,7 +111,7 @@ def test_one_holder_at_a_time_and_no_file_is_left(tmp_path, start):
 
 def test_nobody_locks_a_file_while_it_is_removed(tmp_path, monkeypatch):
     """The moment of the race is made long: without the guard the second locks a file that the first then removes."""
-    first, second, third = (Claims(tmp_path) for _ in range(3))
+    first, second, third = (CellLocks(tmp_path) for _ in range(3))
     answers: list[bool] = []
     rival = threading.Thread(target=lambda: answers.append(second.take("a")))
     unlink = Path.unlink
@@ -133,7 +133,7 @@ def test_nobody_locks_a_file_while_it_is_removed(tmp_path, monkeypatch):
 
 
 def test_another_object_is_kept_out_until_release(tmp_path):
-    with Claims(tmp_path) as first, Claims(tmp_path) as second:
+    with CellLocks(tmp_path) as first, CellLocks(tmp_path) as second:
         assert first.take("a")
         assert first.take("a")
         assert not second.take("a")
@@ -149,7 +149,7 @@ def test_another_object_is_kept_out_until_release(tmp_path):
 def test_a_killed_process_holds_nothing(tmp_path, start):
     process = start(TAKE_AND_STAY, tmp_path, "a")
     assert said(process) == "True"
-    claims = Claims(tmp_path)
+    claims = CellLocks(tmp_path)
     assert not claims.take("a")
     assert f"process {process.pid} on this host since " in claims.holder("a")
     process.kill()
@@ -168,11 +168,11 @@ def test_a_killed_process_holds_nothing(tmp_path, start):
     ids=["subprocess", "spawn"],
 )
 def test_a_child_that_outlives_its_parent_holds_nothing(tmp_path, start, child):
-    code = f"SLEEP = 'import time; time.sleep(600)'; claims = Claims(Path(sys.argv[1])); claims.take('a'); {child}; "
+    code = f"SLEEP = 'import time; time.sleep(600)'; claims = CellLocks(Path(sys.argv[1])); claims.take('a'); {child}; "
     parent = start(code + "print(child.pid, flush=True); time.sleep(600)", tmp_path)
     pid = int(said(parent))
     try:
-        claims = Claims(tmp_path)
+        claims = CellLocks(tmp_path)
         assert not claims.take("a")
         parent.send_signal(signal.SIGKILL)
         parent.wait(SECONDS)
@@ -194,7 +194,7 @@ def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path, start
     (tmp_path / ".claims" / "probe-of-long-ago").touch()
     os.utime(tmp_path / ".claims" / "probe-of-long-ago", (1, 1))
     assert {"killed.lock", "killed.by"} <= files(tmp_path)
-    claims = Claims(tmp_path)
+    claims = CellLocks(tmp_path)
     assert files(tmp_path) == {"living.lock", "living.by", "probe-of-now", "._killed.lock"}
     assert not claims.take("living")
 
@@ -203,7 +203,7 @@ def test_many_claims_one_after_another_leave_no_open_file(tmp_path):
     descriptors = Path("/proc/self/fd") if Path("/proc/self/fd").is_dir() else Path("/dev/fd")
     if not descriptors.is_dir():
         pytest.skip("needs a folder of this process's open files")
-    claims = Claims(tmp_path)
+    claims = CellLocks(tmp_path)
     before = len(os.listdir(descriptors))
     for n in range(300):
         assert claims.take(f"cell-{n}")
@@ -216,7 +216,7 @@ def test_many_claims_one_after_another_leave_no_open_file(tmp_path):
 
 def test_threads_of_one_object_hold_together(tmp_path):
     """Taken twice by one object is True, in whichever thread, and one release ends it."""
-    claims, answers = Claims(tmp_path), []
+    claims, answers = CellLocks(tmp_path), []
     threads = [threading.Thread(target=lambda: answers.append(claims.take("a"))) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -224,12 +224,12 @@ def test_threads_of_one_object_hold_together(tmp_path):
         thread.join()
     assert answers == [True] * 8
     claims.release("a")
-    assert Claims(tmp_path).take("a")
+    assert CellLocks(tmp_path).take("a")
 
 
 def test_a_process_that_is_stopped_inside_the_guard_does_not_stop_others(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "GUARD_SECONDS", 0.05)
-    first, second = Claims(tmp_path), Claims(tmp_path)
+    first, second = CellLocks(tmp_path), CellLocks(tmp_path)
     assert first.take("a")
     with FileLock(tmp_path / ".claims" / "guard"):
         assert first.take("a")
@@ -249,7 +249,7 @@ def test_without_working_locks_everybody_may_and_is_told(tmp_path, monkeypatch, 
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(FileLock, "acquire", refuses)
-    first, second = Claims(tmp_path), Claims(tmp_path)
+    first, second = CellLocks(tmp_path), CellLocks(tmp_path)
     assert not first.are_honoured
     assert "no working file locks" in first.warning
     assert str(tmp_path) in first.warning
@@ -275,14 +275,14 @@ def test_each_way_in_which_locks_fail_is_found(tmp_path, monkeypatch, answer):
 
     monkeypatch.setattr(module, "GUARD_SECONDS", 0.05)
     monkeypatch.setattr(fcntl, "flock", flock)
-    claims = Claims(tmp_path)
+    claims = CellLocks(tmp_path)
     assert not claims.are_honoured
     assert claims.take("a")
     assert files(tmp_path) == set()
 
 
 def test_locks_that_end_during_a_run_are_told_then(tmp_path, monkeypatch):
-    claims = Claims(tmp_path)
+    claims = CellLocks(tmp_path)
     assert claims.take("a")
     assert claims.warning == ""
 
@@ -294,7 +294,7 @@ def test_locks_that_end_during_a_run_are_told_then(tmp_path, monkeypatch):
         assert claims.take("b")
         assert "no working file locks" in claims.warning
         claims.release_all()
-    assert Claims(tmp_path).take("a")
+    assert CellLocks(tmp_path).take("a")
 
 
 @pytest.mark.parametrize("place", ["results", "results/.claims"])
@@ -303,16 +303,16 @@ def test_a_file_in_the_way_is_one_line_with_its_path(tmp_path, place):
     way.parent.mkdir(exist_ok=True)
     way.write_text("in the way")
     with pytest.raises(InputError, match="claims of cells cannot be written") as error:
-        Claims(tmp_path / "results")
+        CellLocks(tmp_path / "results")
     assert str(tmp_path / "results") in str(error.value)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_is_one_line(tmp_path):
-    claims = Claims(tmp_path)
+    claims = CellLocks(tmp_path)
     (tmp_path / ".claims").chmod(0o500)
     try:
-        for begin in (lambda: Claims(tmp_path), lambda: claims.take("a")):
+        for begin in (lambda: CellLocks(tmp_path), lambda: claims.take("a")):
             with pytest.raises(InputError, match="cannot be written"):
                 begin()
     finally:
@@ -322,13 +322,13 @@ def test_a_folder_that_may_not_be_written_is_one_line(tmp_path):
 @pytest.mark.parametrize("key", ["", "../a", "a/b", ".a", "a b", "a\n", "ü"])
 def test_a_key_is_a_file_name(tmp_path, key):
     with pytest.raises(ValueError, match="no key of a claim"):
-        Claims(tmp_path).take(key)
+        CellLocks(tmp_path).take(key)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_takes_nothing_and_releases_nothing(tmp_path, start):
     code = """
-claims = Claims(Path(sys.argv[1])); claims.take("a")
+claims = CellLocks(Path(sys.argv[1])); claims.take("a")
 child = os.fork()
 if not child:
     claims.release_all()
@@ -342,7 +342,7 @@ time.sleep(600)
 """
     parent = start(code, tmp_path)
     assert said(parent) == "7"
-    claims = Claims(tmp_path)
+    claims = CellLocks(tmp_path)
     assert not claims.take("a")
     assert f"process {parent.pid} " in claims.holder("a")
 
@@ -358,7 +358,7 @@ time.sleep(600)
     ],
 )
 def test_the_holders_words(tmp_path, text, shown):
-    first, second = Claims(tmp_path), Claims(tmp_path)
+    first, second = CellLocks(tmp_path), CellLocks(tmp_path)
     assert second.holder("a") == ""
     first.take("a")
     now = time.time()
@@ -375,7 +375,7 @@ def test_the_holders_words(tmp_path, text, shown):
 def test_records_and_git_do_not_see_the_claims(tmp_path):
     git = ["git", "-C", str(tmp_path)]
     subprocess.run([*git, "init", "-q"], check=True)
-    with Claims(tmp_path) as claims:
+    with CellLocks(tmp_path) as claims:
         assert claims.take("a")
         assert list(Store(tmp_path).records()) == []
         done = subprocess.run(
@@ -407,7 +407,7 @@ def test_any_order_of_steps_is_as_in_a_table_of_holders(steps):
     """The model is a dict from key to holder. After each step exactly the held keys have a lock file."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         root = Path(folder)
-        everyone = [Claims(root) for _ in range(3)]
+        everyone = [CellLocks(root) for _ in range(3)]
         held: dict[str, int] = {}
         stack.callback(lambda: [claims.release_all() for claims in everyone])
         for what, who, key in steps:
@@ -423,5 +423,5 @@ def test_any_order_of_steps_is_as_in_a_table_of_holders(steps):
                 everyone[who].release_all()
                 held = {k: holder for k, holder in held.items() if holder != who}
                 if what == "restart":
-                    everyone[who] = Claims(root)
+                    everyone[who] = CellLocks(root)
             assert files(root) == {f"{key}{end}" for key in held for end in (".lock", ".by")}

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from bench.errors import InputError
-from bench.run import shipping
-from bench.run.shipping import content_of, forget, pack, unpack
+from bench.run import transfer
+from bench.run.transfer import content_of, forget, pack, unpack
 
 PLACE = "teachers/0123456789abcdef01234567"
 
@@ -30,7 +30,7 @@ def machines(tmp_path, monkeypatch):
 @pytest.fixture
 def sent(machines, monkeypatch):
     """A thing of machine a on its way, in parts of three bytes."""
-    monkeypatch.setattr(shipping, "PART_BYTES", 3)
+    monkeypatch.setattr(transfer, "PART_BYTES", 3)
     folder = machines("a")
     folder.mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"0123456789")
