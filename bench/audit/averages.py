@@ -239,9 +239,9 @@ def rows_above(sheet: Sheet, place: int) -> dict[str, list[Row]]:
             break
     return {
         "all rows above": above,
-        "all rows above but the first": above[1:],
+        "all rows above except the first": above[1:],
         "all rows above but teachers": [r for r in above if not TEACHER.search(r.system)],
-        "all rows above but the first two": above[2:],
+        "all rows above except the first two": above[2:],
         "the rows above since the last average": since,
         "the rows above of this label": [r for r in above if r.label == row.label],
         "the rows above of this group": [r for r in above if r.group == row.group],
