@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import html
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
+from bench.audit.notebook import notebook_texts
 from bench.audit.table import Sheet
 
 NUMBER = re.compile(r"(?<![\w.])[-+−–]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?=\D|$)")
@@ -44,7 +44,7 @@ def seen(path: Path) -> list[list[Seen]]:
         lines = list(csv.reader(text.splitlines(), delimiter="\t" if kind == ".tsv" else ","))
         tables = [_of_values(lines)]
     elif kind == ".ipynb":
-        tables = [table for part in _texts_of(json.loads(text)) for table in seen_in_text(part)]
+        tables = [table for part in notebook_texts(text) for table in seen_in_text(part)]
     else:
         tables = seen_in_text(_with_inputs(text, path) if kind == ".tex" else text)
     return [table for table in tables if len(table) >= LEAST]
@@ -73,18 +73,6 @@ def _with_inputs(text: str, path: Path) -> str:
         other = path.parent / (found if found.endswith(".tex") else f"{found}.tex")
         text += other.read_text(encoding="utf-8", errors="replace") if other.is_file() and other != path else ""
     return text
-
-
-def _texts_of(notebook: object) -> Iterator[str]:
-    """Every text of a notebook that may hold a table."""
-    cells = notebook.get("cells", []) if isinstance(notebook, dict) else []
-    for cell in cells:
-        outputs = [output.get("data", {}) | {"text": output.get("text", "")} for output in cell.get("outputs", [])]
-        for data in outputs:
-            text = data.get("text/html") or data.get("text/plain") or data["text"]
-            yield "".join(text)
-        if cell.get("cell_type") == "markdown":
-            yield "".join(cell["source"])
 
 
 def seen_in_text(text: str) -> list[list[Seen]]:

@@ -36,7 +36,7 @@ def counts(sheet: Sheet) -> Iterator[Finding]:
     """Cells like ``20/28 (71.4%)`` whose percentage is not that of the two counts."""
     for row in sheet.rows:
         for column, text in row.texts.items():
-            base = re.fullmatch(r"\W*(\d+)\s*/\s*(\d+)\s*\(?\s*=?\s*([\d.]+)\s*%\W*", text)
+            base = re.fullmatch(r"\W*(\d{1,15})\s*/\s*(\d{1,15})\s*\(?\s*=?\s*([\d.]+)\s*%\W*", text)
             if base is None or not int(base[2]) or int(base[1]) > int(base[2]):
                 continue
             percent = next((part.number for part in numbers_of(text) if part.number.suffix == "%"), None)

@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+LONGEST_CELL = 1000
+"""Characters that are read of a cell: what is longer is prose, and some patterns would take the square of its length."""
+
 
 @dataclass(frozen=True)
 class Cell:
     """One cell.
 
     Attributes:
-        text: what it shows; bold as ``**...**``.
+        text: what it shows, at most :data:`LONGEST_CELL` characters; bold as ``**...**``.
         above: whether it repeats the cell above, which spans several lines.
         left: whether it repeats the cell to its left, which spans several columns.
     """
@@ -21,6 +24,10 @@ class Cell:
     text: str
     above: bool = False
     left: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.text) > LONGEST_CELL:
+            object.__setattr__(self, "text", self.text[:LONGEST_CELL])
 
     @property
     def own(self) -> str:

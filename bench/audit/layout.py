@@ -220,7 +220,7 @@ def _split_name(name: str, count: int) -> list[str]:
     """``count`` names of one: each group of as many words with slashes between gives its own to each, or they are numbered."""
     if count < 2:
         return [name]
-    groups = list(re.finditer(rf"\(?([^\s/()]+(?:\s*/\s*[^\s/()]+){{{count - 1}}})\)?", name))
+    groups = list(re.finditer(rf"\(?((?<![^\s/()])[^\s/()]+(?:\s*/\s*[^\s/()]+){{{count - 1}}})\)?", name))
     groups = [group for group in groups if "w/o" not in group[0].lower()]
     names = []
     for place in range(count):

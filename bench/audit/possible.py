@@ -26,7 +26,7 @@ ORDERED = (
     (r"\btop-?1\b", r"\btop-?5\b", "top-1 is at most top-5"),
 )
 """Names of two columns alike but for these, the first of which is never above the second."""
-AT_K = re.compile(r"\b(pass|recall|r|hits?|hit rate|acc(?:uracy)?|top)\s*@\s*(\d+)\b", re.IGNORECASE)
+AT_K = re.compile(r"\b(pass|recall|r|hits?|hit rate|acc(?:uracy)?|top)\s*@\s*(\d{1,6})\b", re.IGNORECASE)
 ACCURACY = re.compile(r"\bacc(?:uracy)?\b\.?", re.IGNORECASE)
 F1 = re.compile(r"\bf1\b(?:[- ]score)?", re.IGNORECASE)
 POSITIVE = {"mrpc": (True, Decimal(69)), "qqp": (False, Decimal(74))}

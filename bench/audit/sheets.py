@@ -111,18 +111,24 @@ def read(path: Path) -> list[Sheet]:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-    kind = path.suffix.lower()
-    if kind in (".csv", ".tsv"):
-        sheets = from_csv(text, str(path), "\t" if kind == ".tsv" else ",")
-    elif kind == ".ipynb":
-        sheets = from_notebook(text, str(path))
-    elif kind in TEXTS:
-        sheets = from_text(text, path.name, aligned=kind == ".txt", folder=path.parent)
-    else:
-        raise InputError(f"{path}: tables are read from .csv, .tsv, .md, .html, .tex, .rst, .ipynb and .txt")
+    try:
+        sheets = _sheets_of_file(text, path)
+    except csv.Error as error:
+        raise InputError(f"{path}: not comma-separated values ({error})") from None
     if not sheets:
         raise NoTable(f"{path}: no table of numbers found in it")
     return sheets
+
+
+def _sheets_of_file(text: str, path: Path) -> list[Sheet]:
+    kind = path.suffix.lower()
+    if kind in (".csv", ".tsv"):
+        return from_csv(text, str(path), "\t" if kind == ".tsv" else ",")
+    if kind == ".ipynb":
+        return from_notebook(text, str(path))
+    if kind in TEXTS:
+        return from_text(text, path.name, aligned=kind == ".txt", folder=path.parent)
+    raise InputError(f"{path}: tables are read from .csv, .tsv, .md, .html, .tex, .rst, .ipynb and .txt")
 
 
 def from_csv(text: str, where: str, mark: str = ",") -> list[Sheet]:

@@ -13,7 +13,9 @@ from bench.audit.names import is_plain
 from bench.audit.printed import Printed
 from bench.audit.table import Row, Sheet
 
-RUNS = re.compile(r"\b(\d+|one|two|three)\s+(?:\w+\s+)?(?:seeds?|runs?|splits?|trials?|repetitions?)\b", re.IGNORECASE)
+RUNS = re.compile(
+    r"\b(\d{1,6}|one|two|three)\s+(?:\w+\s+)?(?:seeds?|runs?|splits?|trials?|repetitions?)\b", re.IGNORECASE
+)
 NUMBERS = {"one": 1, "two": 2, "three": 3}
 MOST = 400
 """Widest range of right answers that is searched."""

@@ -12,20 +12,27 @@ from bench.audit.names import TEACHER, is_average, is_plain, is_score, plain_nam
 from bench.audit.printed import ROOM, printed
 from bench.audit.table import Row, Sheet
 
-NUMBER = r"(\d+(?:\.\d+)?)"
+NUMBER = r"(?<![\d.])(\d{1,15}(?:\.\d{1,20})?)(?!\d)"
+"""A number that somebody claims. One with more digits is no result."""
 TIMES = re.compile(NUMBER + r"\s*(?:x|×|times)\s+(smaller|fewer|faster)", re.IGNORECASE)
 PERCENT = re.compile(NUMBER + r"\s*%\s+(smaller|fewer|faster)", re.IGNORECASE)
-KEPT = re.compile(r"(over|more than|at least)?\s*" + NUMBER + r"\s*%\s+of\s+([^.;]{0,60}?)performance", re.IGNORECASE)
+KEPT = re.compile(
+    r"(?:(over|more than|at least)\s*)?" + NUMBER + r"\s*%\s+of\s+([^.;]{0,60}?)performance", re.IGNORECASE
+)
 POINTS = re.compile(
     NUMBER
     + r"\s*(?:%|points?|percentage points)\s+(?:absolute\s+)?(?:more|less|higher|lower|better|worse|above|below)\b",
     re.IGNORECASE,
 )
-OF_TASKS = re.compile(r"outperforms?\s+all\b[^.;]*?(\d+)\s*(?:/|of|out of)\s*(\d+)\s+tasks", re.IGNORECASE)
+OF_TASKS = re.compile(
+    r"outperforms?\s+all\b[^.;]*?(?<!\d)(\d{1,4})\s*(?:/|of|out of)\s*(\d{1,4})\s+tasks", re.IGNORECASE
+)
 REFERENCES = ("bert", "bertbase", "bertlarge", "elmo", "gpt", "glue")
 TIME = re.compile(r"time|latency|second", re.IGNORECASE)
 NAME = re.compile(r"\b[A-Za-z]*[A-Z][A-Za-z]*[A-Z][\w+-]*\b")
 """Names of systems: two capitals, as TinyBERT or PKD."""
+LONGEST_SENTENCE = 2000
+"""Characters. What is longer is no sentence, and some patterns would take the square of its length."""
 
 
 def claims(text: str, where: str, sheets: Sequence[Sheet]) -> Iterator[Finding]:
@@ -35,7 +42,7 @@ def claims(text: str, where: str, sheets: Sequence[Sheet]) -> Iterator[Finding]:
     """
     rows = [row for sheet in sheets for row in sheet.rows]
     for sentence in re.split(r"(?<=[.!?])\s+|\n", text):
-        if "|" in sentence or "\t" in sentence:
+        if "|" in sentence or "\t" in sentence or len(sentence) > LONGEST_SENTENCE:
             continue
         for match, kind in _matches(sentence):
             own = _subject(sentence[: match.start()], rows)
@@ -155,7 +162,7 @@ class _Claim:
             return
         nearest = min(values, key=lambda v: abs(v - claimed))
         why = "no rows of the tables give this number; the nearest is shown"
-        shown = f"{nearest:.1f}" if nearest % 1 or "." in self.number else f"{nearest:.0f}"
+        shown = f"{nearest:.1f}" if nearest != nearest.to_integral_value() or "." in self.number else f"{nearest:.0f}"
         text = self.text.strip()
         yield Finding(self.where, self.system, self.column, text, shown, INFERENCE, "claim", why, "a claim in the text")
 
