@@ -185,7 +185,7 @@ def from_notebook(text: str, where: str) -> list[Sheet]:
     """
     try:
         texts = notebook_texts(text)
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise InputError(f"{where}: not a Jupyter notebook ({error})") from None
     grids = [grid for part in texts for grid in grids_of(part, aligned=True)]
     return sheets_of(Path(where).name, grids)

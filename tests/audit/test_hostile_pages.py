@@ -68,3 +68,10 @@ def test_a_field_that_no_reader_takes_is_one_line(tmp_path):
 def test_a_cell_of_a_notebook_without_a_source(tmp_path):
     cells = [{"cell_type": "markdown"}, {"cell_type": "markdown", "source": [TABLE]}]
     findings(tmp_path, json.dumps({"cells": cells}), "run.ipynb")
+
+
+def test_a_notebook_nested_without_end(tmp_path):
+    file = tmp_path / "run.ipynb"
+    file.write_text('{"cells": ' + "[" * 100_000)
+    with pytest.raises(InputError, match="not a Jupyter notebook"):
+        read_all([file])
