@@ -21,18 +21,21 @@ Schedule = Literal["linear", "constant"]
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
 
 
+COMPARISONS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
+
+
 @dataclass(frozen=True)
 class Limits:
     """Which values of a number make sense."""
 
     bounds: Mapping[str, float]
-    """gt, ge, lt or le, as pydantic and :mod:`operator` call them -> the bound"""
+    """gt, ge, lt or le, as pydantic calls them -> the bound"""
     words: str
     """how to say so"""
 
     def allow(self, value: float) -> bool:
         """Whether a value is within all bounds."""
-        return all(getattr(operator, comparison)(value, bound) for comparison, bound in self.bounds.items())
+        return all(COMPARISONS[comparison](value, bound) for comparison, bound in self.bounds.items())
 
 
 LIMITS: Mapping[str, Limits] = {
