@@ -277,11 +277,11 @@ def _count_passes(trainer: StudentTrainer, made: Made) -> None:
     """Put the one pass over the rows in the place of the steps whose outputs were read, so that its cost is what was computed."""
     taught = [scheduled for series in trainer.schedule.values() for scheduled in series if scheduled.teacher]
     steps = sum(scheduled.steps for scheduled in taught)
-    train_and_score = sum(scheduled.steps for scheduled in taught if not is_readable(scheduled.stage)) / max(1, steps)
+    answered = sum(scheduled.steps for scheduled in taught if not is_readable(scheduled.stage)) / max(1, steps)
     files = [body for name, body in made.items() if name.partition(".")[0] == "teacher_outputs"]
     log = trainer.log
-    log.teacher_tokens = round(train_and_score * log.teacher_tokens) + sum(body["tokens"] for body in files)
-    log.teacher_squared_lengths = round(train_and_score * log.teacher_squared_lengths) + sum(
+    log.teacher_tokens = round(answered * log.teacher_tokens) + sum(body["tokens"] for body in files)
+    log.teacher_squared_lengths = round(answered * log.teacher_squared_lengths) + sum(
         body["squared_lengths"] for body in files
     )
 

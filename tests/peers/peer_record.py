@@ -15,6 +15,7 @@ from contestants import Contestant
 
 from bench.files import write_atomically
 from bench.measure.machine import environment, revision
+from bench.run.failures import redact_paths
 
 SCHEMA = 1
 Record = dict[str, Any]
@@ -34,7 +35,7 @@ def begun(settings: Mapping[str, Any], contestants: Mapping[str, Contestant]) ->
     return {
         "what": "peers",
         "schema": SCHEMA,
-        "command": shlex.join(["python", *sys.argv]),
+        "command": redact_paths(shlex.join(["python", *sys.argv])),
         "started": now(),
         "settings": dict(settings),
         "contestants": {
