@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench.plan.build import Plan
     from bench.progress import Progress
     from bench.run import Outcome
-    from bench.workflows.pretrain import Made
+    from bench.workflows.pretrain import PretrainedArtefact
 
 __all__ = ["Record", "Request", "Sizes", "Store", "check_method", "plan", "pretrain", "profile", "report", "run"]
 
@@ -45,7 +45,7 @@ def run(request: Request, progress: Progress | None = None, confirm: Callable[[s
     return carry_out(request, progress, confirm)
 
 
-def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
+def pretrain(request: Request, progress: Progress | None = None) -> list[PretrainedArtefact]:
     """Make the general stages of the request's rows; see :func:`bench.workflows.pretrain.pretrain`."""
     from bench.workflows.pretrain import pretrain as carry_out
 

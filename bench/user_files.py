@@ -26,6 +26,11 @@ class TypedFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def comma_separated(text: str) -> list[str]:
+    """``"rte, mrpc,"`` -> ``["rte", "mrpc"]``"""
+    return [part for part in map(str.strip, text.split(",")) if part]
+
+
 def text_of(path: Path, said: str, most: int = MOST_BYTES) -> str:
     """The text of a file.
 

@@ -8,12 +8,12 @@ not here.
 Their transfer set, 20 changed copies of a text (10 of a pair) that the teacher labels, is off by default: ``--augment
 rules`` makes it, and its ``[MASK]`` is one word.
 Ours: word vectors begin at random, because none are shipped: mode "rand" of the authors' code, not the paper's word2vec
-ones, and the row says so. The vocabulary is the most frequent words of the task's training rows, in lower case; the
+ones, and the row says so. The vocabulary is the most frequent words of the task's training examples, in lower case; the
 teacher's word pieces are not used. Batches are the recipe's, as for every row, in the place of 50 (of pairs 16). By the
 common recipe so is the optimiser, and the rate is ten times the recipe's, because steps that suit a pre-trained encoder
 leave random vectors where they are (``rate``). ``--recipe paper`` takes Adadelta at a constant rate of 1.0 and rho 0.95
 from the paper, and 30 epochs without weight decay from the authors' settings for SST-2; those have a rate of 5e-4. The
-last epoch is kept, there the best on development rows. Clipping at norm 1 is the recipe's, as is the weight decay of
+last epoch is kept, there the best on development examples. Clipping at norm 1 is the recipe's, as is the weight decay of
 0.01 by the common one: the code has neither in effect.
 The paper's teacher is BERT-large: its retention is not to be compared with rows of another one.
 """
@@ -52,7 +52,7 @@ def words_of(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Vocabulary(ComputedArtefact):
-    """The most frequent words of the training rows, ties in alphabetical order, as text in a tensor of bytes."""
+    """The most frequent words of the training examples, ties in alphabetical order, as text in a tensor of bytes."""
 
     size: int
 
@@ -214,7 +214,7 @@ class BiLSTM(Method):
     tiny_settings: ClassVar[Mapping[str, Any]] = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
 
     words: Count = 10_000
-    """At most so many of the training rows' words."""
+    """At most so many of the training examples' words."""
     word_width: Count = 300
     hidden: Count = 150
     """Of one direction."""

@@ -8,8 +8,8 @@ Ours, with the code's as a setting: importance from training examples (``importa
 are one set of weights (``shared=copies``); the teacher in evaluation mode (``teacher_dropout=true``); no [PAD]
 positions in any mean (``padding=128``). The routing table is a saved buffer (there it comes from the global generator
 and is not in the checkpoint); lambda = 1 for all tasks (the paper searches 1 to 5).
-Importance is summed over the first ``importance_examples`` rows alone, 2,048 of them, in their order, where the code
-takes all rows of its set. Of augmented rows the variants count too: with 20 variants of each row the first 2,048 hold
+Importance is summed over the first ``importance_examples`` examples alone, 2,048 of them, in their order, where the code
+takes all examples of its set. Variants made by augmentation count too: with 20 variants of each example the first 2,048 hold
 some 98 that are not variants. ``importance_rows=validation`` has the same limit, and reads the first evaluation set
 only (of mnli the matched one; the code sums over both).
 Weight decay is 0.01 by every recipe, also by ``--recipe paper``, which takes epochs, rate and the missing warm-up from
@@ -240,10 +240,10 @@ class MoEBERT(Method):
     """Of these, neurons that all experts share; -1: a sixth of the teacher's, 512 of 3072."""
     importance: Literal["gradient", "random"] = "gradient"
     importance_examples: Count = 2048
-    """So many rows, the first ones, give the importance; with augmentation variants count."""
+    """So many examples, the first ones, give the importance; with augmentation variants count."""
     importance_rows: Literal["train", "validation"] = added_setting("train")
     """``validation``: as the released pipeline, whose choice of neurons sees the development set and its labels; here
-    the first ``importance_examples`` rows of the first evaluation set."""
+    the first ``importance_examples`` examples of the first evaluation set."""
     shared: Literal["one", "copies"] = added_setting("one")
     """``copies``: every expert has its own copy of the important neurons, which drift apart, as in the code."""
     teacher_dropout: bool = added_setting(False)

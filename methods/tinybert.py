@@ -15,7 +15,7 @@ general stage is the shared general start (hidden states only, begun as the teac
 too and begins at random), at the common rate of 1e-3, with ``--recipe paper`` at 1e-4,
 as BERT's pre-training has it (the code's default is 5e-5). Teacher depths that do not divide by the student's
 follow the nearest-layer rule. The ablations leave the general start as it is. "w/o Pred" has the labels' cross-entropy on
-the rows that the run trains on; the paper's has it on the original rows, where it augments.
+the examples that the run trains on; the paper's has it on the original examples, where it augments.
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 
 from bench.audit.names import is_average, plain_name, plain_task
-from bench.audit.printed import Printed
+from bench.audit.printed import PrintedNumber
 from bench.audit.sheets import Row, Sheet, read
 from bench.errors import InputError, unknown_row
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
-from bench.report.groups import Group, groups
+from bench.report.groups import ReportGroup, groups
 from bench.report.render import github
 from bench.stats.metrics import named_in
 from bench.stats.summary import summarise
@@ -74,7 +74,7 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     return checked
 
 
-def _comparable(found: Sequence[Group]) -> list[Group]:
+def _comparable(found: Sequence[ReportGroup]) -> list[ReportGroup]:
     """Those on real examples where there are any: a paper's number never agrees with generated sample data by chance."""
     return [group for group in found if group.facts.source != SAMPLE] or list(found)
 
@@ -99,7 +99,7 @@ class Measured:
     data: str
 
 
-def _row(sheet: Sheet, row: Row, label: str | None, found: Sequence[Group]) -> Iterator[Checked]:
+def _row(sheet: Sheet, row: Row, label: str | None, found: Sequence[ReportGroup]) -> Iterator[Checked]:
     """Every number of a row: the measured one that it is rounded from, or the nearest, or none."""
     tasks = {plain_task(column) for column in row.cells if not is_average(column)}
     for column, cell in row.cells.items():
@@ -115,11 +115,11 @@ def _row(sheet: Sheet, row: Row, label: str | None, found: Sequence[Group]) -> I
         yield Checked(sheet.where, row.system, column, cell.text, _at(one.value, cell), verdict, one.keys, one.data)
 
 
-def _at(value: float, cell: Printed) -> str:
+def _at(value: float, cell: PrintedNumber) -> str:
     return f"{value:.{cell.places}f}"
 
 
-def _measured(found: Sequence[Group], label: str, column: str) -> Iterator[Measured]:
+def _measured(found: Sequence[ReportGroup], label: str, column: str) -> Iterator[Measured]:
     """What the records may have printed in a column of this name: any metric of the task that the name does not exclude."""
     wanted = plain_task(column)
     said = named_in(column)
@@ -134,7 +134,7 @@ def _measured(found: Sequence[Group], label: str, column: str) -> Iterator[Measu
                     yield Measured(mean, tuple(r.key[:12] for r in done), group.described_data)
 
 
-def _means(found: Sequence[Group], label: str, tasks: Collection[str]) -> Iterator[Measured]:
+def _means(found: Sequence[ReportGroup], label: str, tasks: Collection[str]) -> Iterator[Measured]:
     """The means of the groups that have just these tasks: a mean of other tasks says nothing about the printed one."""
     for group in found:
         is_of_these = all({plain_task(c.title), plain_task(c.task)} & set(tasks) for c in group.columns)

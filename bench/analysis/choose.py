@@ -16,7 +16,7 @@ from bench.record.store import Store
 from bench.report import frame
 from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, compared, p_in_words
 from bench.report.frame import Frame, TableCell
-from bench.report.groups import Group, ScoreColumn, groups
+from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import Resampled, finished, resample
 from bench.report.sources import warnings
 from bench.report.speed import latest
@@ -79,7 +79,7 @@ class Candidate:
 class Choice:
     """What one table's rows say."""
 
-    group: Group
+    group: ReportGroup
     columns: Sequence[ScoreColumn]
     candidates: list[Candidate]
     """those that fit, best first"""
@@ -175,7 +175,7 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
     return made
 
 
-def _choice(group: Group, columns: Sequence[ScoreColumn], budget: Budget, store: Store) -> Choice:
+def _choice(group: ReportGroup, columns: Sequence[ScoreColumn], budget: Budget, store: Store) -> Choice:
     fitting: list[Candidate] = []
     left_out: dict[str, str] = {}
     faults = faults_of(group, store)
@@ -208,7 +208,7 @@ def _choice(group: Group, columns: Sequence[ScoreColumn], budget: Budget, store:
     return Choice(group, columns, _compared_with_best(group, columns, fitting, store), left_out)
 
 
-def _disqualified(group: Group, label: str, column: ScoreColumn, faults: Faults) -> list[str]:
+def _disqualified(group: ReportGroup, label: str, column: ScoreColumn, faults: Faults) -> list[str]:
     """Why the answers of a row are no candidate's: ``rte: answers entailment to all 277 examples, seeds 0 and 2``.
 
     One seed with constant or permuted answers is enough. A low score counts where the row's mean is no better than one answer to
@@ -224,7 +224,7 @@ def _disqualified(group: Group, label: str, column: ScoreColumn, faults: Faults)
 
 
 def _compared_with_best(
-    group: Group, columns: Sequence[ScoreColumn], fitting: Sequence[Candidate], store: Store
+    group: ReportGroup, columns: Sequence[ScoreColumn], fitting: Sequence[Candidate], store: Store
 ) -> list[Candidate]:
     """The candidates with their intervals and tests against the first of them."""
     if len(fitting) < 2:
@@ -246,7 +246,7 @@ def _compared_with_best(
 
 
 def _difference(
-    group: Group, label: str, best: str, column: ScoreColumn, answered: Mapping[ScoreColumn, Resampled]
+    group: ReportGroup, label: str, best: str, column: ScoreColumn, answered: Mapping[ScoreColumn, Resampled]
 ) -> np.ndarray:
     sides = finished(group, label, column), finished(group, best, column)
     data = answered.get(column)

@@ -57,7 +57,7 @@ WORST_FIRST = (REGRESSED, OTHER, MISSING, UNCLEAR, ACCEPTED, PASSED)
 
 
 @dataclass(frozen=True)
-class Finding:
+class GateResult:
     """One comparison: what was compared, how it ended, and why."""
 
     subject: str
@@ -67,7 +67,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Limits:
+class GateLimits:
     """How much may be lost: points of a score, of some metrics other ones, and a share of a speed-up."""
 
     points: float = 2.0
@@ -128,7 +128,7 @@ def read_acceptances(path: Path) -> Sequence[Acceptance]:
     return checked(AcceptanceFile, toml_of(path, said), said).accepted
 
 
-def accept(findings: Sequence[Finding], acceptances: Sequence[Acceptance]) -> list[Finding]:
+def accept(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) -> list[GateResult]:
     """Regressions that were looked at become accepted; an acceptance without its regression is inconclusive: remove it."""
     known = {(a.row, a.what): a for a in acceptances}
     made, used = [], set()
@@ -139,10 +139,10 @@ def accept(findings: Sequence[Finding], acceptances: Sequence[Acceptance]) -> li
             finding = replace(finding, verdict=ACCEPTED, why=f"{finding.why}; accepted: {found.reason}")
         made.append(finding)
     stale = [a for key, a in known.items() if key not in used]
-    return made + [Finding(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it") for a in stale]
+    return made + [GateResult(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it") for a in stale]
 
 
-def overall(findings: Sequence[Finding]) -> str:
+def overall(findings: Sequence[GateResult]) -> str:
     """The worst verdict; nothing measured where there is none."""
     return next((verdict for verdict in WORST_FIRST if any(f.verdict == verdict for f in findings)), MISSING)
 
@@ -153,8 +153,8 @@ def check(
     tasks: Sequence[str] = (),
     rows: Sequence[str] = (),
     seeds: Sequence[int] = (),
-    limits: Limits = Limits(),
-) -> list[Finding]:
+    limits: GateLimits = GateLimits(),
+) -> list[GateResult]:
     """Compare every baseline row (of the tasks and rows named, if any are) with what was measured on those seeds.
 
     ``baseline`` is a folder of records, or the folder of one data set in it (then without speeds).
@@ -182,7 +182,7 @@ def check(
             f"--baseline {baseline} has no finished record of what was asked for; is it a folder of records?"
         )
     news = list(new_store.records())
-    findings: list[Finding] = []
+    findings: list[GateResult] = []
     compared = sum(len(group[0].scores) for group in _rows(olds))
     limits = replace(limits, level=limits.level / max(1, compared))
     for group in _rows(olds):
@@ -224,7 +224,9 @@ class Stores:
     new: Store
 
 
-def _row(olds: list[Record], news: list[Record], seeds: Sequence[int], stores: Stores, limits: Limits) -> list[Finding]:
+def _row(
+    olds: list[Record], news: list[Record], seeds: Sequence[int], stores: Stores, limits: GateLimits
+) -> list[GateResult]:
     """One row on one task. All seeds of the baseline tell its noise, also where only some are compared."""
     first = olds[0]
     subject = f"{'+'.join(first.cell.tasks)} {first.row}"
@@ -238,16 +240,18 @@ def _row(olds: list[Record], news: list[Record], seeds: Sequence[int], stores: S
             if (r.cell.tasks, r.cell.label, r.point) == (first.cell.tasks, first.cell.label, first.point)
         ]
         if near:
-            return [Finding(subject, "row", OTHER, f"measured with other {differing_parts(first.cell, near[0].cell)}")]
-        return [Finding(subject, "row", MISSING, "no record; run the baseline's command")]
+            return [
+                GateResult(subject, "row", OTHER, f"measured with other {differing_parts(first.cell, near[0].cell)}")
+            ]
+        return [GateResult(subject, "row", MISSING, "no record; run the baseline's command")]
     findings = []
     for _, new in pairs:
         if new.status != "ok":
             why = f"seed {new.cell.seed} {new.status}" + (f": {new.error.message}" if new.error else "")
-            findings.append(Finding(subject, "row", REGRESSED, why))
+            findings.append(GateResult(subject, "row", REGRESSED, why))
         elif stores.new.freshness.of(new) == STALE:
             why = f"seed {new.cell.seed}: made by other code than this, which it says nothing of. {WHAT_TO_DO}"
-            findings.append(Finding(subject, "row", MISSING, why))
+            findings.append(GateResult(subject, "row", MISSING, why))
     pairs = [(old, new) for old, new in pairs if new.status == "ok" and stores.new.freshness.of(new) != STALE]
     if not pairs:
         return findings
@@ -258,14 +262,16 @@ def _row(olds: list[Record], news: list[Record], seeds: Sequence[int], stores: S
     return findings
 
 
-def _size(subject: str, old: Record, new: Record) -> Finding:
+def _size(subject: str, old: Record, new: Record) -> GateResult:
     if old.sizes is None or new.sizes is None:
-        return Finding(subject, "size", MISSING, "one of the two records has no sizes")
+        return GateResult(subject, "size", MISSING, "one of the two records has no sizes")
     for name in ("parameters", "macs"):
         before, after = getattr(old.sizes, name), getattr(new.sizes, name)
         if before != after:
-            return Finding(subject, "size", REGRESSED, f"{name} {after:,}, were {before:,}")
-    return Finding(subject, "size", PASSED, f"{new.sizes.parameters:,} parameters, {new.sizes.macs:,} MACs, as before")
+            return GateResult(subject, "size", REGRESSED, f"{name} {after:,}, were {before:,}")
+    return GateResult(
+        subject, "size", PASSED, f"{new.sizes.parameters:,} parameters, {new.sizes.macs:,} MACs, as before"
+    )
 
 
 @dataclass(frozen=True)
@@ -280,17 +286,17 @@ class _Pairs:
     stores: Stores
 
 
-def _score(rows: _Pairs, evaluation: str, metric: str, limits: Limits) -> Finding:
+def _score(rows: _Pairs, evaluation: str, metric: str, limits: GateLimits) -> GateResult:
     """One score of a row: whether it is as good as before."""
     subject, olds, pairs, what = rows.subject, rows.olds, rows.pairs, f"{evaluation} {metric}"
     if all(old.weights == new.weights and old.scores == new.scores for old, new in pairs):
-        return Finding(subject, what, PASSED, f"identical weights ({len(pairs)} seeds)")
+        return GateResult(subject, what, PASSED, f"identical weights ({len(pairs)} seeds)")
     before = [old.scores[evaluation][metric] for old, _ in pairs]
     after = [new.scores[evaluation][metric] for _, new in pairs]
     difference = 100 * float(np.mean(after) - np.mean(before))
     arrays = [(rows.stores.old.predictions(old), rows.stores.new.predictions(new)) for old, new in pairs]
     if any((a[f"examples.{evaluation}"] != b[f"examples.{evaluation}"]).any() for a, b in arrays):
-        return Finding(subject, what, OTHER, "the two were scored on other examples")
+        return GateResult(subject, what, OTHER, "the two were scored on other examples")
     predicted = metric_of(metric).form.predicted
     answered = Pairs(
         [predicted(b[f"logits.{evaluation}"]) for _, b in arrays],
@@ -303,7 +309,7 @@ def _score(rows: _Pairs, evaluation: str, metric: str, limits: Limits) -> Findin
     half = math.hypot(chance, seeds or 0.0)
     text = f"{100 * np.mean(after):.1f}, was {100 * np.mean(before):.1f}: {difference:+.1f} ± {half:.1f} points"
     text += "" if seeds is not None else " (one seed: its noise is not in the interval)"
-    return Finding(subject, what, verdict(difference, half, limits.of(metric), p <= limits.level), text)
+    return GateResult(subject, what, verdict(difference, half, limits.of(metric), p <= limits.level), text)
 
 
 def _chance(answered: Pairs, difference: float) -> tuple[float, float]:
@@ -335,7 +341,7 @@ def verdict(difference: float, half: float, margin: float, certain: bool = True)
     return PASSED if difference - half >= -margin else UNCLEAR
 
 
-def _speeds(olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], limits: Limits) -> list[Finding]:
+def _speeds(olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], limits: GateLimits) -> list[GateResult]:
     """The last session of each teacher, system by system, under the same conditions."""
     findings = []
     for teacher in dict.fromkeys(session.teacher for session in olds):
@@ -350,22 +356,22 @@ def _speeds(olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], limits: Li
 
 def _speed(
     old: SpeedRecord, news: Sequence[SpeedRecord], system: str, conditions: Conditions, allowed: float
-) -> Finding:
+) -> GateResult:
     what = f"speed-up ({described(conditions)})"
     before = speed_up(old, system, conditions)
     found = [ratio for session in news if (ratio := speed_up(session, system, conditions))]
     if before is None or not found:
         other = any(timing.system == system for session in news for timing in session.timings)
         why = "timed under other conditions" if other else "not timed"
-        return Finding(system, what, OTHER if other else MISSING, why)
+        return GateResult(system, what, OTHER if other else MISSING, why)
     now, least = found[-1], before.median * (1 - allowed)
     text = f"{now.text()}, was {before.text()}; at least {least:.2f}x is required"
     if now.high < least:
-        return Finding(system, what, REGRESSED, text)
-    return Finding(system, what, PASSED if now.low >= least else UNCLEAR, text)
+        return GateResult(system, what, REGRESSED, text)
+    return GateResult(system, what, PASSED if now.low >= least else UNCLEAR, text)
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[GateResult]) -> str:
     """Markdown for a pull request: the verdict, the counts, and every comparison, the worst first."""
     counts = Counter(finding.verdict for finding in findings)
     ordered = sorted(findings, key=lambda f: WORST_FIRST.index(f.verdict))
@@ -380,7 +386,7 @@ def summary(findings: Sequence[Finding]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def junit(findings: Sequence[Finding]) -> bytes:
+def junit(findings: Sequence[GateResult]) -> bytes:
     """JUnit XML: regressed and not comparable are failures, inconclusive and nothing measured are skipped."""
     suite = ElementTree.Element("testsuite", name="bench check", tests=str(len(findings)))
     failures = skipped = 0

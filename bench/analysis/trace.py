@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
 
-from bench.audit.printed import Printed, printed
+from bench.audit.printed import PrintedNumber, printed
 from bench.errors import InputError
 from bench.record.cell import TEACHER
 from bench.record.freshness import STALE
@@ -20,7 +20,7 @@ from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
-from bench.report.groups import Group, ScoreColumn, groups
+from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.speed import described, speed_up
 from bench.report.suspicions import baselines_of
 from bench.report.tables.accuracy import MAJORITY
@@ -45,7 +45,7 @@ TERA = (1.0, 1e12, 1e12, 1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Origin:
+class NumberOrigin:
     """One thing that rounds to the number, and the records it is made of."""
 
     what: str
@@ -57,7 +57,7 @@ class Origin:
     """key of the session of timing, of what is no record's"""
 
 
-def trace(text: str, results: Path) -> list[Origin]:
+def trace(text: str, results: Path) -> list[NumberOrigin]:
     """Everything in a folder of records that is printed as ``text`` with its number of decimals.
 
     A number with a plus, ``+4.5``, is a difference; one with an x, ``2.03x``, is a speed-up.
@@ -72,7 +72,7 @@ def trace(text: str, results: Path) -> list[Origin]:
     records, sessions = list(store.records()), list(speed_records(results, store.note))
     if not records and not sessions:
         raise InputError(f"no records in {results}")
-    found: dict[tuple[str, tuple[str, ...]], Origin] = {}
+    found: dict[tuple[str, tuple[str, ...]], NumberOrigin] = {}
     for origin in (*_all(records, sessions), *_baselines(records, store)):
         if kind in (PLAIN, origin.kind) and _prints(number, origin.exact):
             found.setdefault((origin.what, origin.records), origin)
@@ -90,7 +90,7 @@ def _kind(text: str) -> str:
     return SPEED_UP if text.strip().lower().endswith(("x", "×")) else PLAIN
 
 
-def _all(records: Sequence[Record], sessions: Sequence[SpeedRecord]) -> Iterator[Origin]:
+def _all(records: Sequence[Record], sessions: Sequence[SpeedRecord]) -> Iterator[NumberOrigin]:
     """Every number, the plain ones of all tables before their differences."""
     tables = groups(records)
     for group in tables:
@@ -101,21 +101,21 @@ def _all(records: Sequence[Record], sessions: Sequence[SpeedRecord]) -> Iterator
         yield from _differences(group)
 
 
-def _baselines(records: Sequence[Record], store: Store) -> Iterator[Origin]:
+def _baselines(records: Sequence[Record], store: Store) -> Iterator[NumberOrigin]:
     """What one answer to every example scores, and the mean of these scores."""
     for group in groups(records):
         found = baselines_of(group, store)
         for column, value in found.items():
             where = _where(group, group.row_limit(column.task))
-            yield Origin(f"{MAJORITY}, {column.title} ({where})", value, ())
+            yield NumberOrigin(f"{MAJORITY}, {column.title} ({where})", value, ())
         if len(found) == len(group.columns) > 1:
             where = _where(group, group.max_train_rows)
-            yield Origin(
+            yield NumberOrigin(
                 f"{MAJORITY}, mean of {len(found)} columns ({where})", summarise(list(found.values())).mean, ()
             )
 
 
-def _prints(number: Printed, exact: float) -> bool:
+def _prints(number: PrintedNumber, exact: float) -> bool:
     return number.is_rounded(Decimal(repr(round(exact, 9))))
 
 
@@ -123,7 +123,7 @@ def _keys(records: list[Record]) -> tuple[str, ...]:
     return tuple(record.key[:12] for record in records)
 
 
-def _origins(group: Group) -> Iterator[Origin]:
+def _origins(group: ReportGroup) -> Iterator[NumberOrigin]:
     """The scores, sizes, means and costs of a table."""
     yield from _left_out(group)
     for label in group.systems:
@@ -134,74 +134,76 @@ def _origins(group: Group) -> Iterator[Origin]:
         means = _means(group, label, group.columns)
         if len(means) == len(group.columns) > 1:
             of_row = [r for r in group.of(label) if r.status == "ok"]
-            yield Origin(f"{label}, mean of {len(means)} columns ({where})", summarise(means).mean, _keys(of_row))
+            yield NumberOrigin(f"{label}, mean of {len(means)} columns ({where})", summarise(means).mean, _keys(of_row))
             yield from _kept(group, label, means, of_row, where)
         yield from _costs(group, label, where)
 
 
-def _left_out(group: Group) -> Iterator[Origin]:
+def _left_out(group: ReportGroup) -> Iterator[NumberOrigin]:
     """The scores of records that have the name of a newer training."""
     for one in group.left_out:
         record = one.record
         for name, metrics in record.scores.items():
             for metric, value in metrics.items():
                 what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed}"
-                yield Origin(f"{what} (left out: a newer training has that name)", 100 * value, _keys([record]))
+                yield NumberOrigin(f"{what} (left out: a newer training has that name)", 100 * value, _keys([record]))
 
 
-def _scores(group: Group, label: str, column: ScoreColumn) -> Iterator[Origin]:
+def _scores(group: ReportGroup, label: str, column: ScoreColumn) -> Iterator[NumberOrigin]:
     """The scores of a row in a column, of each seed and over seeds."""
     where = _where(group, group.row_limit(column.task))
     done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
     for record in done:
         for metric, value in record.scores[column.evaluation].items():
             what = f"{label}, {column.task} {column.evaluation} {metric}, seed {record.cell.seed} ({where})"
-            yield Origin(what, 100 * value, _keys([record]))
+            yield NumberOrigin(what, 100 * value, _keys([record]))
     if done:
         yield from _summaries(group, label, column, done, where)
 
 
-def _sizes(group: Group, label: str, where: str) -> Iterator[Origin]:
+def _sizes(group: ReportGroup, label: str, where: str) -> Iterator[NumberOrigin]:
     sized = [r for r in group.of(label) if r.sizes]
     if sized and sized[0].sizes:
         sizes, keys = sized[0].sizes, _keys(sized[:1])
-        yield Origin(f"{label}, parameters in millions ({where})", sizes.parameters / 1e6, keys)
-        yield Origin(f"{label}, FLOPs in billions ({where})", sizes.flops / 1e9, keys)
+        yield NumberOrigin(f"{label}, parameters in millions ({where})", sizes.parameters / 1e6, keys)
+        yield NumberOrigin(f"{label}, FLOPs in billions ({where})", sizes.flops / 1e9, keys)
 
 
-def _means(group: Group, label: str, columns: Sequence[ScoreColumn]) -> list[float]:
+def _means(group: ReportGroup, label: str, columns: Sequence[ScoreColumn]) -> list[float]:
     """A row's mean over its seeds in each column that it has."""
     return [summarise(list(v.values())).mean for c in columns if (v := group.values(label, c))]
 
 
-def _kept(group: Group, label: str, means: Sequence[float], of_row: list[Record], where: str) -> Iterator[Origin]:
+def _kept(
+    group: ReportGroup, label: str, means: Sequence[float], of_row: list[Record], where: str
+) -> Iterator[NumberOrigin]:
     """The two ways to average what a row keeps of its teacher."""
     teacher = _means(group, TEACHER, group.columns)
     if label == TEACHER or len(teacher) != len(means) or min(teacher) <= 0:
         return
     keys = _keys([*of_row, *group.of(TEACHER)])
     ratios = [100 * own / theirs for own, theirs in zip(means, teacher, strict=True)]
-    yield Origin(f"{label}, mean of {len(ratios)} ratios to its teacher ({where})", summarise(ratios).mean, keys)
-    yield Origin(f"{label}, ratio of the means to its teacher's ({where})", 100 * sum(means) / sum(teacher), keys)
+    yield NumberOrigin(f"{label}, mean of {len(ratios)} ratios to its teacher ({where})", summarise(ratios).mean, keys)
+    yield NumberOrigin(f"{label}, ratio of the means to its teacher's ({where})", 100 * sum(means) / sum(teacher), keys)
 
 
-def _costs(group: Group, label: str, where: str) -> Iterator[Origin]:
+def _costs(group: ReportGroup, label: str, where: str) -> Iterator[NumberOrigin]:
     """What a row's trainings took: each of them, and all as the table of costs has them."""
     done = trainings(group, label)
     for record in done if len(done) > 1 else []:
         what = f"{label}, {'+'.join(record.cell.tasks)}, seed {record.cell.seed}"
         for name, unit, value in zip(COST, TERA, costs_of([record]), strict=True):
-            yield Origin(f"{what}: training, {name} ({where})", value / unit, _keys([record]))
+            yield NumberOrigin(f"{what}: training, {name} ({where})", value / unit, _keys([record]))
     if done:
         for name, unit, value in zip(COST, TERA, costs_of(done), strict=True):
-            yield Origin(f"{label}, cost of training, {name} ({where})", value / unit, _keys(done))
+            yield NumberOrigin(f"{label}, cost of training, {name} ({where})", value / unit, _keys(done))
         *_, seconds, shared, _ = costs_of(done)
         if seconds + shared:
             what = f"{label}, cost of training, percent of its seconds that are the teacher's ({where})"
-            yield Origin(what, 100 * shared / (seconds + shared), _keys(done))
+            yield NumberOrigin(what, 100 * shared / (seconds + shared), _keys(done))
 
 
-def _differences(group: Group) -> Iterator[Origin]:
+def _differences(group: ReportGroup) -> Iterator[NumberOrigin]:
     """Of any two rows, column by column and on the mean of the columns."""
     for one, other in combinations(group.systems, 2):
         both = [c for c in group.columns if group.values(one, c) and group.values(other, c)]
@@ -223,18 +225,20 @@ def _differences(group: Group) -> Iterator[Origin]:
             yield from _difference(one, other, f"mean of {len(both)} columns", gap, keys, where)
 
 
-def _difference(one: str, other: str, what: str, gap: float, keys: tuple[str, ...], where: str) -> Iterator[Origin]:
+def _difference(
+    one: str, other: str, what: str, gap: float, keys: tuple[str, ...], where: str
+) -> Iterator[NumberOrigin]:
     """Either way round: a report may print both."""
-    yield Origin(f"{one} minus {other}, {what} ({where})", gap, keys, DIFFERENCE)
-    yield Origin(f"{other} minus {one}, {what} ({where})", -gap, keys, DIFFERENCE)
+    yield NumberOrigin(f"{one} minus {other}, {what} ({where})", gap, keys, DIFFERENCE)
+    yield NumberOrigin(f"{other} minus {one}, {what} ({where})", -gap, keys, DIFFERENCE)
 
 
-def _of_session(session: SpeedRecord) -> Iterator[Origin]:
+def _of_session(session: SpeedRecord) -> Iterator[NumberOrigin]:
     """Latencies, throughput, speed-ups and footprints of one session of timing."""
     where = f"session {session.key[:12]}, teacher {session.teacher}"
 
-    def origin(what: str, exact: float, kind: str = PLAIN) -> Origin:
-        return Origin(f"{what} ({where})", exact, (), kind, session.key)
+    def origin(what: str, exact: float, kind: str = PLAIN) -> NumberOrigin:
+        return NumberOrigin(f"{what} ({where})", exact, (), kind, session.key)
 
     for timing in session.timings:
         if timing.status != "ok" or not timing.seconds:
@@ -255,23 +259,27 @@ def _of_session(session: SpeedRecord) -> Iterator[Origin]:
             yield origin(f"{one.system}: peak memory in MB", one.peak_bytes / 1e6)
 
 
-def _where(group: Group, limit: int | None) -> str:
+def _where(group: ReportGroup, limit: int | None) -> str:
     return f"{group.slug}{f', {limit:,} examples' if limit else ''}, {group.recipe}{'' if group.optimizer == ADAMW else f', {group.optimizer}'}"
 
 
-def _summaries(group: Group, label: str, column: ScoreColumn, done: list[Record], where: str) -> Iterator[Origin]:
+def _summaries(
+    group: ReportGroup, label: str, column: ScoreColumn, done: list[Record], where: str
+) -> Iterator[NumberOrigin]:
     own = summarise(list(group.values(label, column).values()))
     if own.n > 1:
-        yield Origin(f"{label}, {column.title}, mean over {own.n} seeds ({where})", own.mean, _keys(done))
+        yield NumberOrigin(f"{label}, {column.title}, mean over {own.n} seeds ({where})", own.mean, _keys(done))
     teacher = group.values(TEACHER, column)
     if label != TEACHER and teacher:
         score = summarise(list(teacher.values())).mean
         if score > 0:
             both = _keys([*done, *group.of(TEACHER, column.task)])
-            yield Origin(f"{label}, {column.title}, percent of its teacher ({where})", 100 * own.mean / score, both)
+            yield NumberOrigin(
+                f"{label}, {column.title}, percent of its teacher ({where})", 100 * own.mean / score, both
+            )
 
 
-def describe(text: str, origins: list[Origin], results: Path) -> str:
+def describe(text: str, origins: list[NumberOrigin], results: Path) -> str:
     """One line an origin, the first of many, and how to see or rebuild the first record."""
     if not origins:
         return f"{text}: nothing that reports print of {results} is printed so; intervals and p-values are not searched"

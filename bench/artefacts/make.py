@@ -29,7 +29,7 @@ from methods.fast_kernels import FastLinear
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeArtefact:
     """An artefact that is there."""
 
     tensors: Mapping[str, Tensor]
@@ -44,9 +44,9 @@ class ArtefactStore:
 
     def __init__(self, plans: ArtefactPlans, numerics: ComputeSettings, progress: Progress) -> None:
         self.plans, self.numerics, self.progress = plans, numerics, progress
-        self._held: dict[str, Made] = {}
+        self._held: dict[str, MadeArtefact] = {}
 
-    def of(self, artefact: Artefact, data: TaskData) -> Made:
+    def of(self, artefact: Artefact, data: TaskData) -> MadeArtefact:
         """One artefact that a method asks for on a task.
 
         Raises:
@@ -56,7 +56,7 @@ class ArtefactStore:
         assert entry is not None, f"{artefact} is planned before it is asked for"
         return self.get(entry, data)
 
-    def get(self, entry: ArtefactPlan, data: TaskData | None = None) -> Made:
+    def get(self, entry: ArtefactPlan, data: TaskData | None = None) -> MadeArtefact:
         """One artefact, from memory, from the cache, or made now.
 
         Args:
@@ -81,14 +81,14 @@ class ArtefactStore:
         head = self.get(entry)
         return head.tensors, head.body, _text_of(entry)
 
-    def _seen(self, entry: ArtefactPlan, data: TaskData | None) -> Made:
+    def _seen(self, entry: ArtefactPlan, data: TaskData | None) -> MadeArtefact:
         """A view of its one input."""
         inputs = _Inputs(self, entry, data)
         tensors, _ = made(self._making(entry, inputs), entry.checkpoint.folder / WEIGHTS)
         body = {"key": entry.key, "weights": entry.key, **dict(*inputs.parts.values())}
-        return Made(tensors, body, known(body, "beginning"))
+        return MadeArtefact(tensors, body, known(body, "beginning"))
 
-    def _kept(self, entry: ArtefactPlan, inputs: _Inputs, update: Callable[[int, int], Any]) -> Made:
+    def _kept(self, entry: ArtefactPlan, inputs: _Inputs, update: Callable[[int, int], Any]) -> MadeArtefact:
         def write(folder: Path) -> dict[str, Any]:
             kernels: AbstractContextManager[object] = FastLinear() if entry.kernels else nullcontext()
             with kernels:
@@ -103,7 +103,7 @@ class ArtefactStore:
             said["text"] = _text_of(entry)
         if "train" in body:
             said["train"] = {name: body["train"][name] for name in ("steps", "tokens", "seconds_own")}
-        return Made(load_file(entry.slot.folder / WEIGHTS), body, said)
+        return MadeArtefact(load_file(entry.slot.folder / WEIGHTS), body, said)
 
     def _making(
         self, entry: ArtefactPlan, inputs: _Inputs, update: Callable[[int, int], Any] = lambda done, total: None

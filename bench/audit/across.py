@@ -20,14 +20,14 @@ from bench.audit.names import (
     plain_name,
     whole_name,
 )
-from bench.audit.printed import Printed
-from bench.audit.table import UNKNOWN, Row, Sheet
+from bench.audit.printed import PrintedNumber
+from bench.audit.table import UNKNOWN, PrintedRow, Sheet
 
-Shared = dict[str, tuple[Printed, Printed]]
+Shared = dict[str, tuple[PrintedNumber, PrintedNumber]]
 """Column of the first row -> the two cells of one task that two rows share."""
 
 
-def _pairs(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Row, Sheet, Row, Shared]]:
+def _pairs(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, PrintedRow, Sheet, PrintedRow, Shared]]:
     """Rows that share at least three columns of scores by their whole names, of one metric and split."""
     rows = []
     for sheet in sheets:
@@ -46,12 +46,12 @@ def _pairs(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Row, Sheet, Row, Sh
             yield one, a, other, b, shared
 
 
-def _is_system(row: Row) -> bool:
+def _is_system(row: PrintedRow) -> bool:
     """Whether a row is of a system's scores and not of what they are made of, nor of a quantity."""
     return is_plain(row) and not is_quantity_row(row)
 
 
-def _compatible(a: Row, own: str, b: Row, other: str) -> bool:
+def _compatible(a: PrintedRow, own: str, b: PrintedRow, other: str) -> bool:
     """Whether two cells may be of one metric and split: unknown goes with everything."""
     return all(
         x == y or x in UNKNOWN or y in UNKNOWN
@@ -65,8 +65,8 @@ def duplicates(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     One number throughout (a share of 100 %, a guess of 50) says nothing of where it came from; one model at two speeds may
     well answer alike; a page may call one system by two names.
     """
-    duplicates_of: dict[int, list[tuple[Sheet, Row]]] = {}
-    first_of: dict[int, tuple[Sheet, Row, Shared]] = {}
+    duplicates_of: dict[int, list[tuple[Sheet, PrintedRow]]] = {}
+    first_of: dict[int, tuple[Sheet, PrintedRow, Shared]] = {}
     for one, a, other, b, shared in _pairs(sheets):
         if plain_name(a.system) == plain_name(b.system) or any(x.value != y.value for x, y in shared.values()):
             continue
@@ -92,7 +92,7 @@ GENERIC = re.compile(
 """Words of a name that say a size, a role or a source and not which method it is."""
 
 
-def _is_one_method(a: Row, b: Row) -> bool:
+def _is_one_method(a: PrintedRow, b: PrintedRow) -> bool:
     """Whether two names may be of one method, as BERT-PKD_4 and BERT_BASE-4L-PKD: of another source that is a quote."""
     first, second = (
         {word for word in re.findall(r"[a-z]+", row.system.lower().replace("_", " ")) if not GENERIC.match(word)}
@@ -101,16 +101,29 @@ def _is_one_method(a: Row, b: Row) -> bool:
     return first <= second or second <= first
 
 
-def _equal(sheet: Sheet, row: Row, shared: Shared, why: str) -> Finding:
+def _equal(sheet: Sheet, row: PrintedRow, shared: Shared, why: str) -> Finding:
     values = ", ".join(x.text for x, _ in shared.values())
     columns = ", ".join(shared)
     changes = "whose numbers these are"
-    return Finding(sheet.where, row.system, columns, values, "", INFERENCE, "duplicate row", why, changes)
+    return Finding(
+        where=sheet.where,
+        row=row.system,
+        column=columns,
+        printed=values,
+        recomputed="",
+        basis=INFERENCE,
+        check="duplicate row",
+        why=why,
+        changes=changes,
+    )
 
 
 def _almost_equal(
-    sheets: Sequence[Sheet], least: float, most_different: int, alike: Callable[[Sheet, Row, Sheet, Row], bool]
-) -> Iterator[tuple[Sheet, Row, Sheet, Row, str, Printed, Printed, str]]:
+    sheets: Sequence[Sheet],
+    least: float,
+    most_different: int,
+    alike: Callable[[Sheet, PrintedRow, Sheet, PrintedRow], bool],
+) -> Iterator[tuple[Sheet, PrintedRow, Sheet, PrintedRow, str, PrintedNumber, PrintedNumber, str]]:
     """Cells that differ in rows of two tables which otherwise agree, in three cells and in this share of them at least."""
     for one, a, other, b, shared in _pairs(sheets):
         if one is other:
@@ -127,12 +140,12 @@ def _almost_equal(
                 yield one, a, other, b, column, x, y, f"{equal} of {len(shared)} shared cells agree"
 
 
-def _same_teacher_renamed(one: Sheet, a: Row, other: Sheet, b: Row) -> bool:
+def _same_teacher_renamed(one: Sheet, a: PrintedRow, other: Sheet, b: PrintedRow) -> bool:
     named = TEACHER.search(a.system) and TEACHER.search(b.system)
     return bool(named) and one.source == other.source and plain_name(a.system) != plain_name(b.system)
 
 
-def _same_system(one: Sheet, a: Row, other: Sheet, b: Row) -> bool:
+def _same_system(one: Sheet, a: PrintedRow, other: Sheet, b: PrintedRow) -> bool:
     """One name, of one group and one size where both say it, and of no other row of either table."""
     if plain_name(a.system) != plain_name(b.system) or plain_name(a.group) != plain_name(b.group):
         return False
@@ -149,7 +162,7 @@ def quotes(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     four, and one does not.
     """
 
-    def other_name(one: Sheet, a: Row, other: Sheet, b: Row) -> bool:
+    def other_name(one: Sheet, a: PrintedRow, other: Sheet, b: PrintedRow) -> bool:
         different = plain_name(a.system) != plain_name(b.system)
         return different and one.source != other.source and not _same_teacher_renamed(one, a, other, b)
 
@@ -158,7 +171,15 @@ def quotes(sheets: Sequence[Sheet]) -> Iterator[Finding]:
             who = "" if alike is _same_system else f" as {a.system}"
             why = f"{one.where} has {x.text}{who}; {said}"
             yield Finding(
-                other.where, b.system, column, y.text, x.text, INFERENCE, "quoted differently", why, "a digit"
+                where=other.where,
+                row=b.system,
+                column=column,
+                printed=y.text,
+                recomputed=x.text,
+                basis=INFERENCE,
+                check="quoted differently",
+                why=why,
+                changes="a digit",
             )
 
 
@@ -167,12 +188,22 @@ def teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     for one, a, other, b, column, x, y, said in _almost_equal(sheets, 0.5, 99, _same_teacher_renamed):
         why = f"{a.system} of {one.name} has {x.text}; {said}"
         changes = "every ratio to it"
-        yield Finding(other.where, b.system, column, y.text, x.text, INFERENCE, "teacher changes", why, changes)
+        yield Finding(
+            where=other.where,
+            row=b.system,
+            column=column,
+            printed=y.text,
+            recomputed=x.text,
+            basis=INFERENCE,
+            check="teacher changes",
+            why=why,
+            changes=changes,
+        )
 
 
 def derived_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     """Derived cells of one system that two tables print differently, although the scores they print are the same."""
-    of_name: dict[str, list[tuple[Sheet, Row]]] = {}
+    of_name: dict[str, list[tuple[Sheet, PrintedRow]]] = {}
     for sheet in (s for s in sheets if any(map(derived_kind, s.columns))):
         for row in sheet.rows:
             of_name.setdefault(plain_name(row.system), []).append((sheet, row))
@@ -190,7 +221,15 @@ def derived_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
         if x.places == y.places:
             why = f"{one.where} has {x.text}, from the same {' and '.join(scores)}"
             yield Finding(
-                other.where, b.system, column, y.text, x.text, INFERENCE, "derived differently", why, "a comparison"
+                where=other.where,
+                row=b.system,
+                column=column,
+                printed=y.text,
+                recomputed=x.text,
+                basis=INFERENCE,
+                check="derived differently",
+                why=why,
+                changes="a comparison",
             )
 
 
@@ -200,14 +239,14 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     Tables of few columns repeat each other column by column: of all systems that several tables of one source print in a
     column of one whole name, three and two in three agree.
     """
-    places: dict[tuple[str, str, str], list[tuple[Sheet, Row, str]]] = {}
+    places: dict[tuple[str, str, str], list[tuple[Sheet, PrintedRow, str]]] = {}
     for sheet in sheets:
         names = [plain_name(row.system) for row in sheet.rows]
         for row in (row for row in sheet.rows if _is_system(row) and names.count(plain_name(row.system)) == 1):
             for column in (c for c in row.cells if has_scores(sheet, c) and len(whole_name(c)) >= 8):
                 key = sheet.source, whole_name(column), plain_name(row.system)
                 places.setdefault(key, []).append((sheet, row, column))
-    columns: dict[tuple[str, str], list[list[tuple[Sheet, Row, str]]]] = {}
+    columns: dict[tuple[str, str], list[list[tuple[Sheet, PrintedRow, str]]]] = {}
     for (source, column, _), found in places.items():
         if len(found) >= 2:
             columns.setdefault((source, column), []).append(found)
@@ -219,11 +258,21 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
                 yield from _changed(found, agreeing)
 
 
-def _changed(found: Sequence[tuple[Sheet, Row, str]], agreeing: int) -> Iterator[Finding]:
+def _changed(found: Sequence[tuple[Sheet, PrintedRow, str]], agreeing: int) -> Iterator[Finding]:
     """The first place of a system whose number is not that of its first one."""
     one, a, first = found[0]
     sheet, row, column = next(place for place in found if place[1].cells[place[2]].value != a.cells[first].value)
     x, y = a.cells[first], row.cells[column]
     if abs(x.value - y.value) <= abs(x.value) / 50 and x.places == y.places:
         why = f"{one.where} has {x.text}; {agreeing} other systems have one score wherever it is printed"
-        yield Finding(sheet.where, row.system, column, y.text, x.text, INFERENCE, "quoted differently", why, "a digit")
+        yield Finding(
+            where=sheet.where,
+            row=row.system,
+            column=column,
+            printed=y.text,
+            recomputed=x.text,
+            basis=INFERENCE,
+            check="quoted differently",
+            why=why,
+            changes="a digit",
+        )

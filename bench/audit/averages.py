@@ -22,8 +22,8 @@ from bench.audit.names import (
     score_columns,
     task_of,
 )
-from bench.audit.printed import Printed
-from bench.audit.table import Row, Sheet
+from bench.audit.printed import PrintedNumber
+from bench.audit.table import PrintedRow, Sheet
 
 DEVIATIONS = 3.5
 """Standard deviations of the rounding of the scores behind an average that are let pass."""
@@ -82,18 +82,18 @@ def averaging_rules(columns: Sequence[str]) -> dict[str, Rule]:
     return once
 
 
-def slack_of_mean(cell: Printed, parts: int, unit: Decimal) -> Decimal:
+def slack_of_mean(cell: PrintedNumber, parts: int, unit: Decimal) -> Decimal:
     """How far an average may lie from that of the printed scores: its own rounding, and that of the scores behind it."""
     spread = Decimal(str(DEVIATIONS)) * unit / Decimal(12 * parts).sqrt()
     return cell.unit / 2 + min(unit / 2, spread)
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedAverage:
     """One average cell and what a rule makes of its row."""
 
-    row: Row
-    cell: Printed
+    row: PrintedRow
+    cell: PrintedNumber
     made: Decimal
     parts: int
     unit: Decimal
@@ -150,10 +150,10 @@ def average_columns_named(sheet: Sheet) -> list[str]:
     return [column for column in sheet.columns if is_average(column)]
 
 
-def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[Judged]] | None:
+def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[JudgedAverage]] | None:
     """The way of averaging that most rows follow, two of them at least; None where none convinces."""
     rows = [r for r in sheet.rows if column in r.cells and (is_plain(r) or is_average_row(r))]
-    best: tuple[int, str, list[Judged]] | None = None
+    best: tuple[int, str, list[JudgedAverage]] | None = None
     tried: list[list[str]] = []
     for suffix, columns in _column_sets(sheet, column).items():
         if columns in tried or len(columns) < 2:
@@ -169,14 +169,16 @@ def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[Judged]] | None:
     return best[1], best[2]
 
 
-def _judged(rows: Sequence[Row], column: str, columns: Sequence[str], rule: Rule) -> Iterator[Judged]:
+def _judged(rows: Sequence[PrintedRow], column: str, columns: Sequence[str], rule: Rule) -> Iterator[JudgedAverage]:
     for row in rows:
         average = rule({c: row.cells[c].value for c in columns if c in row.cells})
         if average is not None:
-            yield Judged(row, row.cells[column], *average, max(row.cells[c].unit for c in columns if c in row.cells))
+            yield JudgedAverage(
+                row, row.cells[column], *average, max(row.cells[c].unit for c in columns if c in row.cells)
+            )
 
 
-def _against(sheet: Sheet, column: str, name: str, judged: Sequence[Judged]) -> Iterator[Finding]:
+def _against(sheet: Sheet, column: str, name: str, judged: Sequence[JudgedAverage]) -> Iterator[Finding]:
     """Cells that the rule does not give, and those that cut it off in a table that shows that it does."""
     cut = sum(one.is_cut for one in judged)
     exact = [one.is_rounded for one in judged]
@@ -227,11 +229,11 @@ def average_rows(sheet: Sheet) -> Iterator[Finding]:
                 )
 
 
-def rows_above(sheet: Sheet, place: int) -> dict[str, list[Row]]:
+def rows_above(sheet: Sheet, place: int) -> dict[str, list[PrintedRow]]:
     """Which rows a row of averages or totals may be of."""
     row = sheet.rows[place]
     above = [r for r in sheet.rows[:place] if is_plain(r)]
-    since: list[Row] = []
+    since: list[PrintedRow] = []
     for other in reversed(sheet.rows[:place]):
         if is_plain(other):
             since.insert(0, other)
@@ -248,6 +250,6 @@ def rows_above(sheet: Sheet, place: int) -> dict[str, list[Row]]:
     }
 
 
-def _fits(cell: Printed, mean: Decimal, rows: Sequence[Row], column: str) -> bool:
+def _fits(cell: PrintedNumber, mean: Decimal, rows: Sequence[PrintedRow], column: str) -> bool:
     unit = max(cell.unit, *(r.cells[column].unit for r in rows))
     return abs(cell.value - mean) <= slack_of_mean(cell, len(rows), unit)

@@ -25,40 +25,40 @@ from bench.audit.names import (
     plain_name,
     scores_of,
 )
-from bench.audit.printed import Printed
-from bench.audit.rounding import Habit, Made, follows_printed, habit
-from bench.audit.table import Row, Sheet
+from bench.audit.printed import PrintedNumber
+from bench.audit.rounding import DerivedCell, Habit, follows_printed, habit
+from bench.audit.table import PrintedRow, Sheet
 
-Source = tuple[str, Mapping[str, Printed]]
+Source = tuple[str, Mapping[str, PrintedNumber]]
 
 
-def _ratio(cell: Printed, a: Printed, b: Printed) -> Made:
+def _ratio(cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
     value = 100 * a.value / b.value
-    return Made(cell, value, (50 * a.unit / abs(b.value), abs(value) * b.unit / 2 / abs(b.value)))
+    return DerivedCell(cell, value, (50 * a.unit / abs(b.value), abs(value) * b.unit / 2 / abs(b.value)))
 
 
-def _gap(cell: Printed, a: Printed, b: Printed) -> Made:
-    return Made(cell, a.value - b.value, (a.unit / 2, b.unit / 2))
+def _gap(cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
+    return DerivedCell(cell, a.value - b.value, (a.unit / 2, b.unit / 2))
 
 
-def _compression(cell: Printed, a: Printed, b: Printed) -> Made:
+def _compression(cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
     value = b.value / a.value
-    return Made(cell, value, (b.unit / 2 / a.value, value * a.unit / 2 / a.value))
+    return DerivedCell(cell, value, (b.unit / 2 / a.value, value * a.unit / 2 / a.value))
 
 
-def _fraction(cell: Printed, a: Printed, b: Printed) -> Made:
+def _fraction(cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
     percent = _ratio(cell, a, b)
-    return Made(cell, percent.value / 100, tuple(part / 100 for part in percent.parts))
+    return DerivedCell(cell, percent.value / 100, tuple(part / 100 for part in percent.parts))
 
 
-def _relative(cell: Printed, a: Printed, b: Printed) -> Made:
+def _relative(cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
     ratio = _ratio(cell, a, b)
-    return Made(cell, ratio.value - 100, ratio.parts)
+    return DerivedCell(cell, ratio.value - 100, ratio.parts)
 
 
-def _reduced(cell: Printed, a: Printed, b: Printed) -> Made:
+def _reduced(cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
     ratio = _ratio(cell, a, b)
-    return Made(cell, 100 - ratio.value, ratio.parts)
+    return DerivedCell(cell, 100 - ratio.value, ratio.parts)
 
 
 _MAKERS = {
@@ -82,13 +82,13 @@ FRACTION_AT_MOST = 2
 
 
 @dataclass(frozen=True)
-class Origin:
+class DerivedFrom:
     """The two sources of a derived row or column, and what they give for each of its cells."""
 
     kind: str
     first: str
     second: str
-    made: dict[str, Made]
+    made: dict[str, DerivedCell]
 
     @property
     def rule(self) -> str:
@@ -126,13 +126,15 @@ class Origin:
         return pairs * comb(max(len(shown), len(fits)), len(fits)) * prod(fits)
 
 
-def _origin(target: Mapping[str, Printed], sources: Sequence[Source], kind: str, name: str = "") -> Origin | None:
+def _origin(
+    target: Mapping[str, PrintedNumber], sources: Sequence[Source], kind: str, name: str = ""
+) -> DerivedFrom | None:
     """The pair of sources that most of the target's cells follow; None where no pair convinces."""
-    best: Origin | None = None
+    best: DerivedFrom | None = None
     pairs = max(1, len(sources) * (len(sources) - 1))
     for (first, a), (second, b) in ((x, y) for x in sources for y in sources if x is not y):
         shared = [c for c in target if c in a and c in b and (kind == "difference" or b[c].value)]
-        origin = Origin(kind, first, second, {c: _MAKERS[kind](target[c], a[c], b[c]) for c in shared})
+        origin = DerivedFrom(kind, first, second, {c: _MAKERS[kind](target[c], a[c], b[c]) for c in shared})
         if origin.near >= 2 and origin.share >= 0.5 and (best is None or origin.share > best.share):
             best = origin
     if best is None:
@@ -146,8 +148,8 @@ def _origin(target: Mapping[str, Printed], sources: Sequence[Source], kind: str,
 def derived_rows(sheet: Sheet) -> Iterator[Finding]:
     """Rows of percentages or differences against the two rows that they come from."""
     plain: list[Source] = [(row.system, row.cells) for row in sheet.rows if is_plain(row)]
-    ratios: list[tuple[Row, Origin]] = []
-    differences: list[tuple[Row, Origin]] = []
+    ratios: list[tuple[PrintedRow, DerivedFrom]] = []
+    differences: list[tuple[PrintedRow, DerivedFrom]] = []
     for row in sheet.rows:
         if is_plain(row) or is_average_row(row) or is_total_row(row):
             continue
@@ -174,7 +176,7 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
         yield from _own_average(sheet, row, origin)
 
 
-def _of_unprinted_ratios(origin: Origin, ratios: Mapping[str, Origin]) -> Origin:
+def _of_unprinted_ratios(origin: DerivedFrom, ratios: Mapping[str, DerivedFrom]) -> DerivedFrom:
     """Differences of two rows of ratios, from the ratios before they were rounded where those give the digits printed."""
     if origin.first not in ratios or origin.second not in ratios:
         return origin
@@ -182,13 +184,13 @@ def _of_unprinted_ratios(origin: Origin, ratios: Mapping[str, Origin]) -> Origin
     made = dict(origin.made)
     for column in [c for c in made if c in first and c in second]:
         value = first[column].value - second[column].value
-        finer = Made(made[column].cell, value, first[column].parts + second[column].parts)
+        finer = DerivedCell(made[column].cell, value, first[column].parts + second[column].parts)
         if finer.is_rounded:
             made[column] = finer
     return replace(origin, made=made)
 
 
-def _row(sheet: Sheet, row: Row, origin: Origin, shown: Habit | None) -> Iterator[Finding]:
+def _row(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, shown: Habit | None) -> Iterator[Finding]:
     """Cells that the rule cannot give, and those that the printed scores do not give in a table that works on them."""
     for column, made in origin.made.items():
         if not made.is_possible:
@@ -204,7 +206,7 @@ def _row(sheet: Sheet, row: Row, origin: Origin, shown: Habit | None) -> Iterato
             yield of_cell(AuditedCell(sheet, row, column), made.value, origin.kind, why)
 
 
-def _label(sheet: Sheet, row: Row, origin: Origin, rules: Mapping[str, str]) -> Iterator[Finding]:
+def _label(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, rules: Mapping[str, str]) -> Iterator[Finding]:
     """A label like ``Difference (A-B)`` whose numbers are B - A; ``rules`` say what the rows of ratios are made of."""
     named = re.search(r"(\w+)\s*[-−–]\s*(\w+)", re.sub(r".*\(|\).*", "", row.system))
     if not named:
@@ -213,19 +215,19 @@ def _label(sheet: Sheet, row: Row, origin: Origin, rules: Mapping[str, str]) -> 
     first, second = (plain_name(rules.get(name, name)) for name in (origin.first, origin.second))
     if left in second and right in first and left not in first and right not in second:
         yield Finding(
-            sheet.where,
-            row.system,
-            "",
-            named.group(0),
-            f"{named.group(2)}-{named.group(1)}",
-            ARITHMETIC,
-            "sign",
-            f"its cells are {origin.rule}: the other way round",
-            "the sign of a comparison",
+            where=sheet.where,
+            row=row.system,
+            column="",
+            printed=named.group(0),
+            recomputed=f"{named.group(2)}-{named.group(1)}",
+            basis=ARITHMETIC,
+            check="sign",
+            why=f"its cells are {origin.rule}: the other way round",
+            changes="the sign of a comparison",
         )
 
 
-def _own_average(sheet: Sheet, row: Row, origin: Origin) -> Iterator[Finding]:
+def _own_average(sheet: Sheet, row: PrintedRow, origin: DerivedFrom) -> Iterator[Finding]:
     """The average cell of a derived row: of its own cells, or the same operation on the averages of its two sources.
 
     Papers do either, over all columns or some; a cell is a finding if none of these gives it.
@@ -283,7 +285,7 @@ def derived_columns(sheet: Sheet) -> Iterator[Finding]:
                 yield of_cell(AuditedCell(sheet, row, column), made.value, check, origin.rule, changes)
 
 
-def _columns_and_sizes(sheet: Sheet) -> dict[str, dict[str, Printed]]:
+def _columns_and_sizes(sheet: Sheet) -> dict[str, dict[str, PrintedNumber]]:
     """Column -> number of the row -> cell; sizes are columns too."""
     found = {c: {str(i): r.cells[c] for i, r in enumerate(sheet.rows) if c in r.cells} for c in sheet.columns}
     for size in ("params", "flops", "speed-up"):
@@ -294,8 +296,8 @@ def _columns_and_sizes(sheet: Sheet) -> dict[str, dict[str, Printed]]:
 
 
 def _origin_of_column(
-    sheet: Sheet, by_column: Mapping[str, Mapping[str, Printed]], column: str, kind: str
-) -> Origin | None:
+    sheet: Sheet, by_column: Mapping[str, Mapping[str, PrintedNumber]], column: str, kind: str
+) -> DerivedFrom | None:
     """What most of a column's cells are made of: two columns, or one column and one row of it."""
     target = by_column[column]
     found = []
@@ -311,10 +313,10 @@ def _origin_of_column(
 
 
 def _to_a_row(
-    sheet: Sheet, name: str, target: Mapping[str, Printed], sources: Sequence[Source], kind: str
-) -> Origin | None:
+    sheet: Sheet, name: str, target: Mapping[str, PrintedNumber], sources: Sequence[Source], kind: str
+) -> DerivedFrom | None:
     """The column, and the row of it, that most of the target's cells are relative to; None where none convinces."""
-    best: Origin | None = None
+    best: DerivedFrom | None = None
     pairs = sum(map(len, (cells for _, cells in sources)))
     tried = pairs
     for column, cells in sources:
@@ -325,7 +327,7 @@ def _to_a_row(
                 if place in cells and place != reference and base.value and cells[place].value
             }
             row = sheet.rows[int(reference)].system
-            origin = Origin(kind, column, f"{column} of {row}", made)
+            origin = DerivedFrom(kind, column, f"{column} of {row}", made)
             if origin.near >= 3 and origin.share >= 0.65 and (best is None or origin.share > best.share):
                 best = origin
                 # a column that the name repeats is the first that one would try, and the first row of any other

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from bench.audit.findings import ARITHMETIC, INFERENCE, AuditedCell, Finding, of_cell
 from bench.audit.names import is_plain, is_quantity
-from bench.audit.printed import ROOM, Printed, numbers_of
-from bench.audit.table import Row, Sheet
+from bench.audit.printed import ROOM, PrintedNumber, numbers_of
+from bench.audit.table import PrintedRow, Sheet
 from bench.stats.glue import development_examples
 
 SETS = {
@@ -44,7 +45,17 @@ def counts(sheet: Sheet) -> Iterator[Finding]:
             if percent is not None and not percent.is_rounded(exact) and not percent.is_cut(exact):
                 shown = str(exact.quantize(percent.unit, context=ROOM))
                 why = f"100 x {base[1]} / {base[2]}"
-                yield Finding(sheet.where, row.system, column, percent.text, shown, ARITHMETIC, "count", why, "a digit")
+                yield Finding(
+                    where=sheet.where,
+                    row=row.system,
+                    column=column,
+                    printed=percent.text,
+                    recomputed=shown,
+                    basis=ARITHMETIC,
+                    check="count",
+                    why=why,
+                    changes="a digit",
+                )
 
 
 def shares_of_examples(sheet: Sheet) -> Iterator[Finding]:
@@ -65,14 +76,14 @@ def shares_of_examples(sheet: Sheet) -> Iterator[Finding]:
             yield _odd_one(sheet, odd[0], column, size, whole)
 
 
-def is_share(cell: Printed, size: int, whole: int) -> bool:
+def is_share(cell: PrintedNumber, size: int, whole: int) -> bool:
     """Whether some count of so many examples gives the printed share, rounded or cut."""
     near = int(cell.value * size / whole)
     shares = [Decimal(whole) * count / size for count in (near - 1, near, near + 1) if 0 <= count <= size]
     return any(cell.is_rounded(share) or cell.is_cut(share) for share in shares)
 
 
-def _by_chance(cells: Sequence[Printed], size: int, whole: int) -> float:
+def _by_chance(cells: Sequence[PrintedNumber], size: int, whole: int) -> float:
     """How likely numbers of these digits are all shares of so many examples."""
     chance = 1.0
     for value in {cell.value: cell for cell in cells}.values():
@@ -80,13 +91,13 @@ def _by_chance(cells: Sequence[Printed], size: int, whole: int) -> float:
     return chance
 
 
-def _odd_one(sheet: Sheet, row: Row, column: str, size: int, whole: int) -> Finding:
+def _odd_one(sheet: Sheet, row: PrintedRow, column: str, size: int, whole: int) -> Finding:
     cell = row.cells[column]
     count = int((cell.value * size / whole).to_integral_value())
     nearest = Decimal(whole) * count / size
     why = f"no count of {size} examples gives it, and all others of the column are such shares; the nearest is {count} of {size}"
     finding = of_cell(AuditedCell(sheet, row, column), nearest, "test set", why, "a digit, or a score of other data")
-    return Finding(**{**vars(finding), "basis": INFERENCE})
+    return replace(finding, basis=INFERENCE)
 
 
 def best_and_mean(sheet: Sheet) -> Iterator[Finding]:
@@ -108,13 +119,13 @@ def best_and_mean(sheet: Sheet) -> Iterator[Finding]:
             others = len(pairs) - len(above)
             why = f"in the {others} other cells like this the number in brackets is at most the one before: best run and mean"
             yield Finding(
-                sheet.where,
-                row.system,
-                column.removesuffix(" (first)"),
-                f"{best.text} ({mean.text})",
-                "",
-                INFERENCE,
-                "best and mean",
-                why,
-                "which is which",
+                where=sheet.where,
+                row=row.system,
+                column=column.removesuffix(" (first)"),
+                printed=f"{best.text} ({mean.text})",
+                recomputed="",
+                basis=INFERENCE,
+                check="best and mean",
+                why=why,
+                changes="which is which",
             )

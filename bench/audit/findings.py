@@ -8,16 +8,19 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from bench.audit.names import is_average, is_average_row, is_plain
 from bench.audit.printed import ROOM
-from bench.audit.table import Row, Sheet
+from bench.audit.table import PrintedRow, Sheet
 
 ARITHMETIC, INFERENCE = "arithmetic", "inference"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """A cell that the rest of the table contradicts.
 
     Attributes:
+        where: the source of the table.
+        row: the system, "" where the finding is of the whole table or of a text.
+        printed: what the table says.
         recomputed: what it should be by the rule in ``why``; "" where there is no number.
         basis: ``arithmetic`` for what follows from the printed numbers and labels alone, ``inference`` for what needs a
             reading of them.
@@ -40,7 +43,7 @@ class AuditedCell:
     """A cell of a table that is audited."""
 
     sheet: Sheet
-    row: Row
+    row: PrintedRow
     column: str
 
 
@@ -53,19 +56,19 @@ def of_cell(place: AuditedCell, right: Decimal, check: str, why: str, changes: s
     cell = row.cells[column] if column in row.cells else row.sizes[column]
     rounded = right.quantize(cell.unit, ROUND_HALF_UP, ROOM)
     return Finding(
-        sheet.where,
-        row.system,
-        column,
-        cell.text,
-        str(rounded),
-        ARITHMETIC,
-        check,
-        why,
-        changes or _rank_change(sheet, row, column, rounded),
+        where=sheet.where,
+        row=row.system,
+        column=column,
+        printed=cell.text,
+        recomputed=str(rounded),
+        basis=ARITHMETIC,
+        check=check,
+        why=why,
+        changes=changes or _rank_change(sheet, row, column, rounded),
     )
 
 
-def _rank_change(sheet: Sheet, row: Row, column: str, right: Decimal) -> str:
+def _rank_change(sheet: Sheet, row: PrintedRow, column: str, right: Decimal) -> str:
     if column not in row.cells:
         return "a size"
     others = [r.cells[column].value for r in sheet.rows if r is not row and column in r.cells and is_plain(r)]

@@ -12,7 +12,7 @@ LONGEST_CELL = 1000
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     """One cell.
 
     Attributes:
@@ -36,10 +36,10 @@ class Cell:
 
 
 @dataclass
-class Line:
+class GridLine:
     """One line of a table, and where it begins in the file."""
 
-    cells: list[Cell]
+    cells: list[GridCell]
     number: int = 0
     rule_above: bool = False
     """whether a ruled line or a separator is directly above"""
@@ -55,7 +55,7 @@ class Grid:
     """
 
     title: str
-    lines: list[Line] = field(default_factory=list)
+    lines: list[GridLine] = field(default_factory=list)
     head: int = 0
     place: int = 0
 
@@ -70,9 +70,9 @@ def places(text: str | None) -> int:
     return min(MOST_PLACES, max(1, int(found[1]))) if found else 1
 
 
-def line_of(cells: Iterable[str], number: int = 0, rule_above: bool = False) -> Line:
+def line_of(cells: Iterable[str], number: int = 0, rule_above: bool = False) -> GridLine:
     """A line without spans."""
-    return Line([Cell(text) for text in cells], number, rule_above)
+    return GridLine([GridCell(text) for text in cells], number, rule_above)
 
 
 @dataclass(frozen=True)
@@ -84,27 +84,27 @@ class Spanned:
     rows: int = 1
 
 
-def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[Cell]]:
+def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
     """Every cell at its column: one that spans several lines or columns is repeated there and marked."""
     pending: dict[int, tuple[int, str, bool]] = {}  # column -> lines still spanned, text, whether it is to the right
     lines = []
     for row in rows:
-        cells: dict[int, Cell] = {}
+        cells: dict[int, GridCell] = {}
         column = 0
         taken, pending = pending, {}
         for place, (left, text, is_right) in taken.items():
-            cells[place] = Cell(text, above=True, left=is_right)
+            cells[place] = GridCell(text, above=True, left=is_right)
             if left > 1:
                 pending[place] = (left - 1, text, is_right)
         for one in row:
             while column in cells:
                 column += 1
             for offset in range(max(1, min(one.columns, 200))):
-                cells[column + offset] = Cell(one.text, left=offset > 0)
+                cells[column + offset] = GridCell(one.text, left=offset > 0)
                 if one.rows > 1:
                     pending[column + offset] = (min(one.rows, 500) - 1, one.text, offset > 0)
             column += max(1, min(one.columns, 200))
-        lines.append([cells.get(place, Cell("")) for place in range(max(cells, default=-1) + 1)])
+        lines.append([cells.get(place, GridCell("")) for place in range(max(cells, default=-1) + 1)])
     return lines
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.audit.grid import Grid, Line, Spanned, laid_out, places
+from bench.audit.grid import Grid, GridLine, Spanned, laid_out, places
 from bench.audit.printed import printed
 
 MARKS = re.compile(
@@ -205,7 +205,7 @@ def _caption(text: str, start: int, stop: int) -> str:
     return unlatex(braced(text, found.end())[0]) if found else ""
 
 
-def _lines(body: str, first: int) -> list[Line]:
+def _lines(body: str, first: int) -> list[GridLine]:
     """The lines of an environment's body with their spans; ``first`` is the number of its first line in the file."""
     rows: list[list[Spanned]] = []
     places: list[tuple[int, bool]] = []
@@ -225,7 +225,8 @@ def _lines(body: str, first: int) -> list[Line]:
             ruled = ruled or has_rule
         start = stop
     return [
-        Line(cells, number, rule) for cells, (number, rule) in zip(laid_out(_without_empty(rows)), places, strict=True)
+        GridLine(cells, number, rule)
+        for cells, (number, rule) in zip(laid_out(_without_empty(rows)), places, strict=True)
     ]
 
 

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from bench.audit.grid import Cell, Grid, Line
-from bench.audit.printed import Part, numbers_of
-from bench.audit.table import Row, Sheet
+from bench.audit.grid import Grid, GridCell, GridLine
+from bench.audit.printed import NumberInCell, numbers_of
+from bench.audit.table import PrintedRow, Sheet
 
 WORDS = re.compile(r"\W*[^\W\d_]")
 ROW_NUMBER = re.compile(r"#|no\.?|nr\.?|rank|id|index|idx|", re.IGNORECASE)
@@ -29,14 +29,14 @@ def sheets_of(where: str, grids: Iterable[Grid]) -> list[Sheet]:
     return sheets
 
 
-def _panels(grid: Grid) -> Iterator[tuple[list[Line], list[Line]]]:
+def _panels(grid: Grid) -> Iterator[tuple[list[GridLine], list[GridLine]]]:
     """Header lines and body lines; a row of words between two rules within the body heads a panel of its own."""
     lines = [line for line in grid.lines if any(cell.text for cell in line.cells)]
     if len(lines) < 2:
         return
     head = _head(lines, grid.head)
     header = lines[:head]
-    body: list[Line] = []
+    body: list[GridLine] = []
     for place, line in enumerate(lines[head:], start=head):
         ruled = line.rule_above and place + 1 < len(lines) and lines[place + 1].rule_above
         if ruled and body and _heads_again(line, header):
@@ -47,7 +47,7 @@ def _panels(grid: Grid) -> Iterator[tuple[list[Line], list[Line]]]:
     yield header, body
 
 
-def _heads_again(line: Line, header: Sequence[Line]) -> bool:
+def _heads_again(line: GridLine, header: Sequence[GridLine]) -> bool:
     """Words throughout, with the same words as the header in front or in most places."""
     texts = [_plain(cell.own) for cell in line.cells]
     known = [_plain(cell.own) for cell in header[0].cells] if header else []
@@ -57,7 +57,7 @@ def _heads_again(line: Line, header: Sequence[Line]) -> bool:
     return bool(texts[0] and known and texts[0] == known[0]) or len(named) >= 0.8 * (len(texts) - 1) >= 2
 
 
-def _head(lines: Sequence[Line], said: int) -> int:
+def _head(lines: Sequence[GridLine], said: int) -> int:
     """How many lines are header: those that the container says, and lines of words below them where numbers follow."""
     head = max(1, min(said, len(lines) - 1))
     while head < len(lines) - 1 and (_is_words(lines, head) or _numbers_below_spans(lines, head)):
@@ -65,7 +65,7 @@ def _head(lines: Sequence[Line], said: int) -> int:
     return head
 
 
-def _is_words(lines: Sequence[Line], place: int) -> bool:
+def _is_words(lines: Sequence[GridLine], place: int) -> bool:
     """A line of column names below a header: words in at least two places, numbers below most of them."""
     line = lines[place]
     named = [at for at, cell in enumerate(line.cells) if at and cell.own]
@@ -84,7 +84,7 @@ def _is_words(lines: Sequence[Line], place: int) -> bool:
     return numeric >= len(named) / 2 or bool(spanned & set(named))
 
 
-def _numbers_below_spans(lines: Sequence[Line], place: int) -> bool:
+def _numbers_below_spans(lines: Sequence[GridLine], place: int) -> bool:
     """A line like ``| 128 | 256 | 512`` below one name that spans these columns, closed by a rule."""
     line, above = lines[place], lines[place - 1]
     spanned = {at for at, cell in enumerate(above.cells) if cell.left}
@@ -92,7 +92,7 @@ def _numbers_below_spans(lines: Sequence[Line], place: int) -> bool:
     return bool(spanned) and (first.above or not first.text) and lines[place + 1].rule_above
 
 
-def _rows(header: Sequence[Line], body: Sequence[Line]) -> Iterator[Row]:
+def _rows(header: Sequence[GridLine], body: Sequence[GridLine]) -> Iterator[PrintedRow]:
     names = _column_names(header, max(len(line.cells) for line in [*header, *body]))
     lead = _leading(names, body)
     group = ""
@@ -104,7 +104,9 @@ def _rows(header: Sequence[Line], body: Sequence[Line]) -> Iterator[Row]:
             group = _plain(next(iter(texts)))
             continue
         labels = _labels([_plain(cell.text) for cell in cells[:lead]], labels)
-        row = Row(_name(names[:lead], labels), {}, line=line.number, group=group, label=labels[0] if labels else "")
+        row = PrintedRow(
+            _name(names[:lead], labels), {}, line=line.number, group=group, label=labels[0] if labels else ""
+        )
         _fill(row, names, cells, lead)
         if row.cells or row.sizes:
             row.system = row.system or group or f"row at line {line.number}"
@@ -128,7 +130,7 @@ def _name(names: Sequence[str], labels: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(label for label in kept if re.search(r"\w|\+", label)))
 
 
-def _leading(names: Sequence[str], body: Sequence[Line]) -> int:
+def _leading(names: Sequence[str], body: Sequence[GridLine]) -> int:
     """How many columns in front hold words: together they name the row."""
     lead = 1
     while lead < len(names) - 1:
@@ -142,15 +144,15 @@ def _leading(names: Sequence[str], body: Sequence[Line]) -> int:
     return lead if further else 1
 
 
-def _shifted(cells: list[Cell], lead: int, width: int) -> list[Cell]:
+def _shifted(cells: list[GridCell], lead: int, width: int) -> list[GridCell]:
     """A line that lost the empty place below a label of several lines: pages of text print it one place to the left."""
     lost = lead >= 2 and len(cells) == width and not cells[-1].text and cells[0].text
     if lost and not re.search(r"[^\W\d_]", cells[lead - 1].text) and any(numbers_of(cell.text) for cell in cells):
-        return [Cell(""), *cells[:-1]]
+        return [GridCell(""), *cells[:-1]]
     return cells
 
 
-def _column_names(header: Sequence[Line], width: int) -> list[str]:
+def _column_names(header: Sequence[GridLine], width: int) -> list[str]:
     """One name a column, of all header lines; equal and empty ones are numbered."""
     names: list[str] = []
     for place in range(width):
@@ -170,7 +172,7 @@ def _column_names(header: Sequence[Line], width: int) -> list[str]:
     return names
 
 
-def _fill(row: Row, names: Sequence[str], cells: Sequence[Cell], lead: int) -> None:
+def _fill(row: PrintedRow, names: Sequence[str], cells: Sequence[GridCell], lead: int) -> None:
     """The numbers of a line below their names."""
     scores = [place for place in range(lead, len(names)) if not size_of(names[place])]
     values = [cell for cell in cells[lead:] if cell.text.strip()]
@@ -192,24 +194,24 @@ def _fill(row: Row, names: Sequence[str], cells: Sequence[Cell], lead: int) -> N
                 row.texts[column] = cell.own
 
 
-def _with_second(name: str, parts: list[Part]) -> list[Part]:
+def _with_second(name: str, parts: list[NumberInCell]) -> list[NumberInCell]:
     """A small number in brackets is no deviation where the header says what is in the brackets, as ``Accuracy (drop)``."""
     deviation = parts[0].number.deviation if len(parts) == 1 else None
     if deviation is None or not re.search(
         r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", name, re.IGNORECASE
     ):
         return parts
-    return [*parts, Part(deviation, "other")]
+    return [*parts, NumberInCell(deviation, "other")]
 
 
-def _size_of_cell(column: str, part: Part) -> str:
+def _size_of_cell(column: str, part: NumberInCell) -> str:
     """The size that a column holds; one without a name whose numbers are in M or B holds parameters."""
     if re.fullmatch(r"column \d+", column) and part.number.suffix in ("M", "B"):
         return "params"
     return size_of(column)
 
 
-def _named_parts(name: str, parts: Sequence[Part]) -> list[tuple[str, Part]]:
+def _named_parts(name: str, parts: Sequence[NumberInCell]) -> list[tuple[str, NumberInCell]]:
     """The numbers of a cell below names of their own: MNLI-m/mm, MNLI-(m/mm), SQuAD (EM/F1); a change as a difference."""
     values = [part for part in parts if part.role != "change"]
     several = iter(_split_name(name, len(values)))

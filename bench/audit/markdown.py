@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bench.audit.grid import Grid, Line, line_of, without_markup
+from bench.audit.grid import Grid, GridLine, line_of, without_markup
 from bench.audit.latex import unlatex
 from bench.audit.printed import numbers_of
 
@@ -73,7 +73,7 @@ def _joined(lines: list[str]) -> list[str]:
     return lines
 
 
-def _is_header(line: Line) -> bool:
+def _is_header(line: GridLine) -> bool:
     """Words in at least two places and no number: a second header directly below the rows of another table."""
     named = [cell.text for cell in line.cells[1:] if cell.text]
     return len(named) >= 1 and all(WORDS.match(text) and not numbers_of(text) for text in named)

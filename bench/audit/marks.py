@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bench.audit.findings import INFERENCE, Finding
 from bench.audit.names import has_scores, is_average, is_plain, is_score
-from bench.audit.printed import Printed
-from bench.audit.table import Row, Sheet
+from bench.audit.printed import PrintedNumber
+from bench.audit.table import PrintedRow, Sheet
 
 RANK = re.compile(r"^\W*(?:rank(?:ing)?|place|position|名次|排名|순위|rang|rank\s*\(.*\))\W*$", re.IGNORECASE)
 LOWER = re.compile(
@@ -23,7 +23,7 @@ def bold(sheet: Sheet) -> Iterator[Finding]:
 
     Where bold marks one row throughout, or several cells of a column, it says something else.
     """
-    marked: list[tuple[str, Row, Row]] = []
+    marked: list[tuple[str, PrintedRow, PrintedRow]] = []
     for column in [c for c in sheet.columns if (has_scores(sheet, c) or is_average(c)) and not LOWER.search(c)]:
         rows = [row for row in sheet.rows if column in row.cells and is_plain(row)]
         emphasised = [row for row in rows if row.cells[column].bold]
@@ -36,15 +36,15 @@ def bold(sheet: Sheet) -> Iterator[Finding]:
         number, top = row.cells[column], best.cells[column]
         why = f"bold is the best of the column in the {len(marked) - 1} others; here {best.system} has {top.text}"
         yield Finding(
-            sheet.where,
-            row.system,
-            column,
-            f"**{number.text}**",
-            top.text,
-            INFERENCE,
-            "bold",
-            why,
-            "which system is best",
+            where=sheet.where,
+            row=row.system,
+            column=column,
+            printed=f"**{number.text}**",
+            recomputed=top.text,
+            basis=INFERENCE,
+            check="bold",
+            why=why,
+            changes="which system is best",
         )
 
 
@@ -53,7 +53,7 @@ def bold_in_rows(sheet: Sheet) -> Iterator[Finding]:
 
     Several bold numbers a row are let pass: pages mark what is about as good.
     """
-    marked: list[tuple[Row, str]] = []
+    marked: list[tuple[PrintedRow, str]] = []
     for row in [r for r in sheet.rows if is_plain(r) and not LOWER.search(f"{r.system} {r.group} {sheet.name}")]:
         cells = {c: cell for c, cell in row.cells.items() if is_score(c) and cell.places}
         emphasised = [c for c, cell in cells.items() if cell.bold]
@@ -65,19 +65,19 @@ def bold_in_rows(sheet: Sheet) -> Iterator[Finding]:
         shown = ", ".join(cell.text for cell in row.cells.values() if cell.bold)
         why = f"the best of the row is bold in the {len(marked) - 1} others; here {best} has {row.cells[best].text}"
         yield Finding(
-            sheet.where,
-            row.system,
-            best,
-            f"**{shown}**",
-            row.cells[best].text,
-            INFERENCE,
-            "bold",
-            why,
-            "which system is best",
+            where=sheet.where,
+            row=row.system,
+            column=best,
+            printed=f"**{shown}**",
+            recomputed=row.cells[best].text,
+            basis=INFERENCE,
+            check="bold",
+            why=why,
+            changes="which system is best",
         )
 
 
-def _lowest_is_bold(row: Row) -> bool:
+def _lowest_is_bold(row: PrintedRow) -> bool:
     """Whether a row's bold number is its least: of a metric that is better the lower it is."""
     return min((cell for c, cell in row.cells.items() if is_score(c)), key=lambda cell: cell.value).bold
 
@@ -93,8 +93,8 @@ def ranks(sheet: Sheet) -> Iterator[Finding]:
             yield from _exchanged(sheet, rows, column, scores)
 
 
-def _exchanged(sheet: Sheet, rows: Sequence[Row], column: str, scores: str) -> Iterator[Finding]:
-    value: Mapping[int, Printed] = {int(row.cells[column].value): row.cells[scores] for row in rows}
+def _exchanged(sheet: Sheet, rows: Sequence[PrintedRow], column: str, scores: str) -> Iterator[Finding]:
+    value: Mapping[int, PrintedNumber] = {int(row.cells[column].value): row.cells[scores] for row in rows}
     ordered = [value[place].value for place in sorted(value)]
     for signed in (1, -1):
         falls = [a * signed < b * signed for a, b in itertools.pairwise(ordered)]
@@ -108,5 +108,13 @@ def _exchanged(sheet: Sheet, rows: Sequence[Row], column: str, scores: str) -> I
         other = next(r for r in rows if int(r.cells[column].value) == place + 2)
         why = f"all ranks follow {scores} but these two: {row.cells[scores].text} is before {other.cells[scores].text} of {other.system}"
         yield Finding(
-            sheet.where, row.system, column, str(place + 1), str(place + 2), INFERENCE, "rank", why, "a ranking"
+            where=sheet.where,
+            row=row.system,
+            column=column,
+            printed=str(place + 1),
+            recomputed=str(place + 2),
+            basis=INFERENCE,
+            check="rank",
+            why=why,
+            changes="a ranking",
         )

@@ -21,15 +21,15 @@ def mixed_metrics(sheet: Sheet) -> Iterator[Finding]:
             kinds = {r.kinds[column][index] for r in rows if column in r.kinds} - set(UNKNOWN)
             if len(kinds) > 1:
                 yield Finding(
-                    sheet.where,
-                    "",
-                    column,
-                    ", ".join(sorted(kinds)),
-                    "",
-                    ARITHMETIC,
-                    f"mixed {what}",
-                    f"one column of more than one {what}",
-                    "a ranking across them",
+                    where=sheet.where,
+                    row="",
+                    column=column,
+                    printed=", ".join(sorted(kinds)),
+                    recomputed="",
+                    basis=ARITHMETIC,
+                    check=f"mixed {what}",
+                    why=f"one column of more than one {what}",
+                    changes="a ranking across them",
                 )
         values = sorted((float(r.cells[column].value), r.system) for r in rows)
         if re.search(r"qqp|mrpc", column, re.IGNORECASE) and len(values) >= 4:
@@ -40,13 +40,13 @@ def mixed_metrics(sheet: Sheet) -> Iterator[Finding]:
             clear = 2 if straddles else 3
             if widest > 8 and widest > clear * max(inner, default=0.1) and 2 <= place + 1 <= len(values) - 2:
                 yield Finding(
-                    sheet.where,
-                    ", ".join(s for _, s in values[place + 1 :]),
-                    column,
-                    f"{values[place][0]:g} and below, {values[place + 1][0]:g} and above",
-                    "",
-                    INFERENCE,
-                    "mixed metric",
-                    "two groups far apart: F1 and accuracy, or two splits, in one column",
-                    "a ranking across them",
+                    where=sheet.where,
+                    row=", ".join(s for _, s in values[place + 1 :]),
+                    column=column,
+                    printed=f"{values[place][0]:g} and below, {values[place + 1][0]:g} and above",
+                    recomputed="",
+                    basis=INFERENCE,
+                    check="mixed metric",
+                    why="two groups far apart: F1 and accuracy, or two splits, in one column",
+                    changes="a ranking across them",
                 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from bench.audit.printed import Printed
-from bench.audit.table import Row, Sheet
+from bench.audit.printed import PrintedNumber
+from bench.audit.table import PrintedRow, Sheet
 
 AVERAGE = re.compile(
     r"^\W*(avg|average|mean\b|score|macro(?![ -]?f)|overall|glue$|glue avg|aver\.|ave\.|ave$|avr\.?$|moyenne|durchschnitt|mittel|media$"
@@ -57,12 +57,12 @@ def is_average(column: str) -> bool:
     return bool(AVERAGE.match(column.strip()) or AVERAGE_LAST.search(column.strip()))
 
 
-def is_average_row(row: Row) -> bool:
+def is_average_row(row: PrintedRow) -> bool:
     """Whether the name, or the last of its parts, is that of an average."""
     return bool(AVERAGE.match(row.system) or AVERAGE.match(row.system.rpartition(", ")[2]))
 
 
-def is_total_row(row: Row) -> bool:
+def is_total_row(row: PrintedRow) -> bool:
     return bool(TOTAL.match(row.system) or TOTAL.match(row.system.rpartition(", ")[2]))
 
 
@@ -94,7 +94,7 @@ def score_columns(sheet: Sheet) -> list[str]:
     return [column for column in sheet.columns if is_score(column)]
 
 
-def is_plain(row: Row) -> bool:
+def is_plain(row: PrintedRow) -> bool:
     """A system's own scores: not an average, a ratio or a difference of others."""
     kinds = {metric for metric, _ in row.kinds.values()}
     if kinds & {"percent_of_teacher", "percentage_points"}:
@@ -102,7 +102,7 @@ def is_plain(row: Row) -> bool:
     return not (is_average_row(row) or is_total_row(row) or RATIO.search(row.system) or DIFFERENCE.search(row.system))
 
 
-def scores_of(cells: Mapping[str, Printed]) -> dict[str, Printed]:
+def scores_of(cells: Mapping[str, PrintedNumber]) -> dict[str, PrintedNumber]:
     return {column: cell for column, cell in cells.items() if is_score(column)}
 
 
@@ -142,7 +142,7 @@ def task_of(column: str) -> str:
     return re.sub(r"[^\w]|_", "", METRIC.sub("", column.lower()))
 
 
-def is_quantity_row(row: Row) -> bool:
+def is_quantity_row(row: PrintedRow) -> bool:
     """Whether a row is named as a count or a time, in a table of systems in columns."""
     return bool(QUANTITY.match(row.system.strip()) or QUANTITY.match(row.system.rpartition(", ")[2].strip()))
 

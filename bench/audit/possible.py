@@ -13,8 +13,8 @@ from decimal import Decimal
 
 from bench.audit.findings import ARITHMETIC, Finding
 from bench.audit.names import is_plain
-from bench.audit.printed import Printed
-from bench.audit.table import Row, Sheet
+from bench.audit.printed import PrintedNumber
+from bench.audit.table import PrintedRow, Sheet
 from bench.stats.glue import development_examples
 
 ORDERED = (
@@ -33,7 +33,7 @@ POSITIVE = {"mrpc": (True, Decimal(69)), "qqp": (False, Decimal(74))}
 """Task -> whether most examples are positive, and the accuracy from which on F1 has to be on that side of it."""
 BINARY = re.compile(r"mrpc|qqp|paws|quora", re.IGNORECASE)
 
-Pair = tuple[Row, str, Printed, str, Printed]
+Pair = tuple[PrintedRow, str, PrintedNumber, str, PrintedNumber]
 
 
 def impossible(sheet: Sheet) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def impossible(sheet: Sheet) -> Iterator[Finding]:
         yield from _accuracy_and_mcc(sheet, row)
 
 
-def _orders(sheet: Sheet, row: Row) -> Iterator[Finding]:
+def _orders(sheet: Sheet, row: PrintedRow) -> Iterator[Finding]:
     for small, large, why in ORDERED:
         for column, other in _partners(list(row.cells), small, large):
             low, high = row.cells[column], row.cells[other]
@@ -66,7 +66,7 @@ def _partners(columns: Sequence[str], small: str, large: str) -> Iterator[tuple[
                 yield column, other
 
 
-def _at_k(sheet: Sheet, row: Row) -> Iterator[Finding]:
+def _at_k(sheet: Sheet, row: PrintedRow) -> Iterator[Finding]:
     """Pass@1 above pass@10, recall@5 above recall@20."""
     found: dict[str, list[tuple[int, str]]] = {}
     for column in row.cells:
@@ -80,7 +80,7 @@ def _at_k(sheet: Sheet, row: Row) -> Iterator[Finding]:
                 yield _finding(sheet, row, f"{low}, {high}", a, b, "of more answers at least as many are right")
 
 
-def accuracy_and_f1(rows: Sequence[Row]) -> Iterator[Pair]:
+def accuracy_and_f1(rows: Sequence[PrintedRow]) -> Iterator[Pair]:
     """Accuracy and F1 of one task: in two columns of a row, or of rows whose names say the metrics."""
     for row in rows:
         for column in row.cells:
@@ -91,7 +91,7 @@ def accuracy_and_f1(rows: Sequence[Row]) -> Iterator[Pair]:
         yield from _named_in_the_row(row)
 
 
-def _named_in_the_row(row: Row) -> Iterator[Pair]:
+def _named_in_the_row(row: PrintedRow) -> Iterator[Pair]:
     """A row named ``MRPC, F1/Accuracy`` with cells of two numbers."""
     named = re.search(r"\b(acc(?:uracy)?\.?|f1)\s*/\s*(acc(?:uracy)?\.?|f1)\b", row.system, re.IGNORECASE)
     if named is None or ACCURACY.fullmatch(named[1]) == ACCURACY.fullmatch(named[2]):
@@ -103,7 +103,7 @@ def _named_in_the_row(row: Row) -> Iterator[Pair]:
             yield row, accuracy, row.cells[accuracy], f1, row.cells[f1]
 
 
-def _accuracy_and_f1(sheet: Sheet, rows: Sequence[Row]) -> Iterator[Finding]:
+def _accuracy_and_f1(sheet: Sheet, rows: Sequence[PrintedRow]) -> Iterator[Finding]:
     for row, column, accuracy, other, f1 in accuracy_and_f1(rows):
         text = f"{row.system} {column}".lower()
         if not BINARY.search(text) or re.search(r"macro|micro|weighted", f"{column} {other}", re.IGNORECASE):
@@ -129,7 +129,7 @@ COLA = (development_examples("cola"), 721)
 MATTHEWS = re.compile(r"\bmcc\b|matthews?(?:'?s)?(?:[- ]corr\w*\.?)?|\bmcc\.", re.IGNORECASE)
 
 
-def _accuracy_and_mcc(sheet: Sheet, row: Row) -> Iterator[Finding]:
+def _accuracy_and_mcc(sheet: Sheet, row: PrintedRow) -> Iterator[Finding]:
     """Accuracy and Matthews correlation of CoLA that no answers give together."""
     for column in [
         c for c in row.cells if re.search("cola", f"{row.system} {c}", re.IGNORECASE) and ACCURACY.search(c)
@@ -158,15 +158,15 @@ def matthews_range(accuracy: float, unit: float, size: int, positive: int) -> tu
     return min(values), max(values)
 
 
-def _finding(sheet: Sheet, row: Row, column: str, a: Printed, b: Printed, why: str) -> Finding:
+def _finding(sheet: Sheet, row: PrintedRow, column: str, a: PrintedNumber, b: PrintedNumber, why: str) -> Finding:
     return Finding(
-        sheet.where,
-        row.system,
-        column,
-        f"{a.text}, {b.text}",
-        "",
-        ARITHMETIC,
-        "impossible",
-        why,
-        "which number is which",
+        where=sheet.where,
+        row=row.system,
+        column=column,
+        printed=f"{a.text}, {b.text}",
+        recomputed="",
+        basis=ARITHMETIC,
+        check="impossible",
+        why=why,
+        changes="which number is which",
     )

@@ -27,7 +27,7 @@ POWER = re.compile(r"(?:(\d[\d.]*)\s*(?:×|\\times|\\cdot|x|\*)\s*)?(?<![\d.])10
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedNumber:
     """One number of a table.
 
     Attributes:
@@ -42,7 +42,7 @@ class Printed:
     value: Decimal
     places: int
     bold: bool = field(default=False, compare=False)
-    deviation: Printed | None = field(default=None, compare=False)
+    deviation: PrintedNumber | None = field(default=None, compare=False)
     suffix: str = field(default="", compare=False)
 
     @property
@@ -60,14 +60,14 @@ class Printed:
 
 
 @dataclass(frozen=True)
-class Part:
+class NumberInCell:
     """One number of a cell and what it is there: ``value``, ``other`` (a second value) or ``change`` (a signed one in brackets)."""
 
-    number: Printed
+    number: PrintedNumber
     role: str
 
 
-def printed(text: str) -> Printed | None:
+def printed(text: str) -> PrintedNumber | None:
     """The number of a cell, or None where there is none or more than one.
 
     Emphasis, percent signs, multiplication signs, a deviation after ± or as a subscript, and footnote marks are left aside.
@@ -76,29 +76,29 @@ def printed(text: str) -> Printed | None:
     return parts[0].number if len(parts) == 1 else None
 
 
-def numbers_of(text: str) -> list[Part]:
+def numbers_of(text: str) -> list[NumberInCell]:
     """The numbers of a cell in their order, deviations and intervals left with the number before them; none where it is words."""
     bold = bool(re.search(r"\*\*|__|<(?:b|strong)\b|\\(?:textbf|mathbf|bf)\b", text))
     plain = _without_marks(text)
     tokens = list(TOKEN.finditer(plain))
     if not tokens or CLOCK.fullmatch(plain) or not _is_glue(TOKEN.sub(" ", plain)):
         return []
-    parts: list[Part] = []
+    parts: list[NumberInCell] = []
     end = 0
     for token in tokens:
         glue, end = plain[end : token.start()], token.end()
         number = _number(token, glue, bold)
         if not parts:
-            parts.append(Part(number, "value"))
+            parts.append(NumberInCell(number, "value"))
             continue
         role = _role(glue, token, number, parts[0].number)
         if role == "change" and "↓" in glue:
             number = replace(number, text=f"-{number.text.lstrip('-')}", value=-abs(number.value))
         if role == "deviation":
             last = parts[-1]
-            parts[-1] = Part(replace(last.number, deviation=last.number.deviation or number), last.role)
+            parts[-1] = NumberInCell(replace(last.number, deviation=last.number.deviation or number), last.role)
         elif role:
-            parts.append(Part(number, role))
+            parts.append(NumberInCell(number, role))
     return parts
 
 
@@ -122,7 +122,7 @@ def _is_glue(rest: str) -> bool:
     return bool(GLUE.match(re.sub(r"[↑↓]", " ", WORDS_BETWEEN.sub(" ", rest))))
 
 
-def _number(token: re.Match[str], glue: str, bold: bool) -> Printed:
+def _number(token: re.Match[str], glue: str, bold: bool) -> PrintedNumber:
     sign = token["sign"] or ""
     if sign and glue.rstrip(" ") and glue[-1:] not in " (/[,;→|" and token.start():
         sign = ""  # 84.3–85.1 is a range
@@ -130,10 +130,10 @@ def _number(token: re.Match[str], glue: str, bold: bool) -> Printed:
     clean = clean.rstrip(".") if clean.endswith(".") else clean
     value = Decimal(("-" if sign in "-−–" and sign else "") + clean)
     shown = ("-" if sign and sign in "-−–" else "") + clean
-    return Printed(shown, value, max(0, -int(value.as_tuple().exponent)), bold, None, token["unit"] or "")
+    return PrintedNumber(shown, value, max(0, -int(value.as_tuple().exponent)), bold, None, token["unit"] or "")
 
 
-def _role(glue: str, token: re.Match[str], number: Printed, first: Printed) -> str:
+def _role(glue: str, token: re.Match[str], number: PrintedNumber, first: PrintedNumber) -> str:
     """What a further number of a cell is: "" for the end of a range or an interval, which no column holds."""
     if "±" in glue:
         return "deviation"

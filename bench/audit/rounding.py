@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from statistics import NormalDist
 
-from bench.audit.printed import Printed
+from bench.audit.printed import PrintedNumber
 
 CONVINCING = 1e-3
 """How improbable it must be that unrounded scores gave all these digits before the printed ones are held to have."""
 
 
 @dataclass(frozen=True)
-class Made:
+class DerivedCell:
     """What one derived cell should be.
 
     Attributes:
@@ -22,7 +22,7 @@ class Made:
         parts: for each score the half-width that its own rounding gives to ``value``.
     """
 
-    cell: Printed
+    cell: PrintedNumber
     value: Decimal
     parts: tuple[Decimal, ...]
 
@@ -72,7 +72,7 @@ class Habit:
     improbable: float
 
 
-def habit(cells: Sequence[Made]) -> Habit | None:
+def habit(cells: Sequence[DerivedCell]) -> Habit | None:
     """The habit that cells of one kind show; None where two of them or more follow neither."""
     shown = []
     for cuts in (False, True):

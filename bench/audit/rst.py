@@ -6,7 +6,7 @@ import csv
 import itertools
 import re
 
-from bench.audit.grid import Cell, Grid, Line, Spanned, laid_out, line_of, without_markup
+from bench.audit.grid import Grid, GridCell, GridLine, Spanned, laid_out, line_of, without_markup
 
 BORDER = re.compile(r"\s*\+(?:[-=]+\+)+\s*$")
 SIMPLE = re.compile(r"\s*=+(?:\s+=+)+\s*$")
@@ -70,7 +70,9 @@ def _drawn(lines: list[str], at: int) -> tuple[int, Grid]:
             column = edges.index(left)
             texts.setdefault(column, []).append(without_markup(line[left + 1 : right]))
             spans[column] = edges.index(right) - column
-    grid.lines = [Line(cells, number) for (number, _), cells in zip(rows, laid_out([r for _, r in rows]), strict=True)]
+    grid.lines = [
+        GridLine(cells, number) for (number, _), cells in zip(rows, laid_out([r for _, r in rows]), strict=True)
+    ]
     return end, grid
 
 
@@ -98,7 +100,7 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
                 and not any(map(str.isdigit, "".join(cells)))
             ):
                 grid.lines[-1].cells = [
-                    Cell(f"{old.text} {new}".strip()) for old, new in zip(grid.lines[-1].cells, cells, strict=True)
+                    GridCell(f"{old.text} {new}".strip()) for old, new in zip(grid.lines[-1].cells, cells, strict=True)
                 ]
             else:
                 grid.lines.append(line_of(map(without_markup, cells), end))

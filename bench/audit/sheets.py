@@ -16,7 +16,7 @@ from bench.audit.markdown import markdown_grids
 from bench.audit.notebook import notebook_texts
 from bench.audit.printed import printed
 from bench.audit.rst import rst_grids
-from bench.audit.table import Row, Sheet
+from bench.audit.table import PrintedRow, Sheet
 from bench.audit.webpage import html_grids
 from bench.errors import InputError
 
@@ -152,7 +152,7 @@ def from_csv(text: str, where: str, mark: str = ",") -> list[Sheet]:
         sheet = sheets.setdefault(key, Sheet(*key, []))
         row = next((r for r in sheet.rows if r.system == body["system"]), None)
         if row is None:
-            row = Row(body["system"], {})
+            row = PrintedRow(body["system"], {})
             sheet.rows.append(row)
         for name, ours in SIZES.items():
             if found := printed(body.get(name, "")):

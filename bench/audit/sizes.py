@@ -9,7 +9,7 @@ from itertools import combinations
 
 from bench.audit.findings import INFERENCE, Finding
 from bench.audit.names import is_of_shape, operating_point
-from bench.audit.table import Row, Sheet
+from bench.audit.table import PrintedRow, Sheet
 
 TOKENS = 128
 """Sequence length of the FLOPs that papers print."""
@@ -39,15 +39,15 @@ def _operations(sheet: Sheet) -> Iterator[Finding]:
         if params is not None and flops is not None and needs[id(row)] > 1.15 and usual > len(sheet.rows) / 4:
             needed = needs[id(row)] * float(params.value)
             yield Finding(
-                sheet.where,
-                row.system,
-                "FLOPs",
-                f"{flops.text} G with {params.text} M",
-                f"{needed:.1f} M at least",
-                INFERENCE,
-                "sizes",
-                f"at {TOKENS} tokens every weight is used once a token: these FLOPs need more weights",
-                "a size",
+                where=sheet.where,
+                row=row.system,
+                column="FLOPs",
+                printed=f"{flops.text} G with {params.text} M",
+                recomputed=f"{needed:.1f} M at least",
+                basis=INFERENCE,
+                check="sizes",
+                why=f"at {TOKENS} tokens every weight is used once a token: these FLOPs need more weights",
+                changes="a size",
             )
     known = [r for r in sheet.rows if {"params", "flops"} <= set(r.sizes)]
     for a, b in combinations(known, 2):
@@ -56,19 +56,19 @@ def _operations(sheet: Sheet) -> Iterator[Finding]:
             continue  # one set of weights, whose sequences leave early
         if same and a.sizes["flops"].value != b.sizes["flops"].value:
             yield Finding(
-                sheet.where,
-                f"{a.system}, {b.system}",
-                "FLOPs",
-                f"{a.sizes['flops'].text} and {b.sizes['flops'].text}",
-                "",
-                INFERENCE,
-                "sizes",
-                f"the same {a.sizes['params'].text} M parameters with other FLOPs",
-                "a size",
+                where=sheet.where,
+                row=f"{a.system}, {b.system}",
+                column="FLOPs",
+                printed=f"{a.sizes['flops'].text} and {b.sizes['flops'].text}",
+                recomputed="",
+                basis=INFERENCE,
+                check="sizes",
+                why=f"the same {a.sizes['params'].text} M parameters with other FLOPs",
+                changes="a size",
             )
 
 
-def _needed(row: Row) -> float:
+def _needed(row: PrintedRow) -> float:
     """The weights that a row's FLOPs need, as a multiple of those that it has; 0 where it does not say both."""
     params, flops = row.sizes.get("params"), row.sizes.get("flops")
     if params is None or flops is None or not params.value or not flops.value:
@@ -77,22 +77,22 @@ def _needed(row: Row) -> float:
     return float(flops.value) * 1000 / (2 * TOKENS) / float(params.value)
 
 
-def _counts_of_another(sheet: Sheet, a: Row, b: Row) -> Iterator[Finding]:
+def _counts_of_another(sheet: Sheet, a: PrintedRow, b: PrintedRow) -> Iterator[Finding]:
     """Rows of other sizes whose counts of weights and operations are all equal: one was copied from the other."""
     if a.sizes["params"].value == b.sizes["params"].value:
         return  # one shape: its counts are equal by themselves
     shared = [column for column in a.cells if column in b.cells and is_of_shape(column)]
     if len(shared) >= 3 and all(a.cells[column].value == b.cells[column].value for column in shared):
         yield Finding(
-            sheet.where,
-            b.system,
-            ", ".join(shared),
-            ", ".join(b.cells[column].text for column in shared),
-            "",
-            INFERENCE,
-            "duplicate row",
-            f"equal to {a.system} in all {len(shared)}, with {b.sizes['params'].text} M parameters and not {a.sizes['params'].text}",
-            "whose numbers these are",
+            where=sheet.where,
+            row=b.system,
+            column=", ".join(shared),
+            printed=", ".join(b.cells[column].text for column in shared),
+            recomputed="",
+            basis=INFERENCE,
+            check="duplicate row",
+            why=f"equal to {a.system} in all {len(shared)}, with {b.sizes['params'].text} M parameters and not {a.sizes['params'].text}",
+            changes="whose numbers these are",
         )
 
 
@@ -114,13 +114,13 @@ def speed_ups(sheet: Sheet) -> Iterator[Finding]:
         seen = float(row.sizes["speed-up"].value)
         if not 0.75 <= seen / expected <= 1.34:
             yield Finding(
-                sheet.where,
-                row.system,
-                "speed-up",
-                row.sizes["speed-up"].text,
-                f"{expected:.1f}",
-                INFERENCE,
-                "speed-up",
-                f"FLOPs are 1/{by_flops[id(row)]:.1f} of {reference.system}'s; the other rows' speed-ups follow their FLOPs",
-                "a claim of speed",
+                where=sheet.where,
+                row=row.system,
+                column="speed-up",
+                printed=row.sizes["speed-up"].text,
+                recomputed=f"{expected:.1f}",
+                basis=INFERENCE,
+                check="speed-up",
+                why=f"FLOPs are 1/{by_flops[id(row)]:.1f} of {reference.system}'s; the other rows' speed-ups follow their FLOPs",
+                changes="a claim of speed",
             )

@@ -10,8 +10,8 @@ from math import ceil, floor, sqrt
 from bench.audit.examples import NO_SHARE, SETS
 from bench.audit.findings import INFERENCE, Finding
 from bench.audit.names import is_plain
-from bench.audit.printed import Printed
-from bench.audit.table import Row, Sheet
+from bench.audit.printed import PrintedNumber
+from bench.audit.table import PrintedRow, Sheet
 
 RUNS = re.compile(
     r"\b(\d{1,6}|one|two|three)\s+(?:\w+\s+)?(?:seeds?|runs?|splits?|trials?|repetitions?)\b", re.IGNORECASE
@@ -41,19 +41,19 @@ def spreads(sheet: Sheet) -> Iterator[Finding]:
             deviation = cell.deviation.text if cell.deviation else ""
             why = f"no {seeds} counts of {size} right answers have this mean and this deviation (sample, population or standard error)"
             yield Finding(
-                sheet.where,
-                row.system,
-                column,
-                f"{cell.text} ± {deviation}",
-                "",
-                INFERENCE,
-                "spread",
-                why,
-                "a spread over seeds",
+                where=sheet.where,
+                row=row.system,
+                column=column,
+                printed=f"{cell.text} ± {deviation}",
+                recomputed="",
+                basis=INFERENCE,
+                check="spread",
+                why=why,
+                changes="a spread over seeds",
             )
 
 
-def seeds_of(sheet: Sheet, row: Row, column: str) -> int:
+def seeds_of(sheet: Sheet, row: PrintedRow, column: str) -> int:
     """How many seeds a cell is of: a column of its own, its header, or the caption; 0 where nothing says it."""
     for name in ("n", "seeds", "runs", "#seeds", "# seeds", "#runs", f"{column} n"):
         if name in row.cells and not row.cells[name].places:
@@ -62,7 +62,7 @@ def seeds_of(sheet: Sheet, row: Row, column: str) -> int:
     return int(NUMBERS.get(found[1].lower(), found[1])) if found else 0
 
 
-def possible(cell: Printed, seeds: int, size: int) -> bool | None:
+def possible(cell: PrintedNumber, seeds: int, size: int) -> bool | None:
     """Whether some counts of right answers give mean and deviation; None where there are too many to say."""
     deviation = cell.deviation
     if deviation is None or seeds > 3 or seeds < 1:
@@ -78,7 +78,7 @@ def possible(cell: Printed, seeds: int, size: int) -> bool | None:
     return any(_gives(chosen, cell, deviation, size, whole) for chosen in combinations_with_replacement(counts, seeds))
 
 
-def _gives(counts: tuple[int, ...], cell: Printed, deviation: Printed, size: int, whole: float) -> bool:
+def _gives(counts: tuple[int, ...], cell: PrintedNumber, deviation: PrintedNumber, size: int, whole: float) -> bool:
     seeds = len(counts)
     mean = sum(counts) / seeds
     if abs(mean * whole / size - float(cell.value)) > float(cell.unit) * 0.51:

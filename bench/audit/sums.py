@@ -9,8 +9,8 @@ from decimal import Decimal
 from bench.audit.averages import rows_above
 from bench.audit.findings import INFERENCE, AuditedCell, Finding, of_cell
 from bench.audit.names import TOTAL, is_average, is_plain, is_total_row
-from bench.audit.printed import Printed
-from bench.audit.table import Row, Sheet
+from bench.audit.printed import PrintedNumber
+from bench.audit.table import PrintedRow, Sheet
 
 DEVIATIONS = Decimal("1.9")
 """Standard deviations of the rounding of its parts from which on a total is named; up to the sum of all roundings as a guess."""
@@ -39,7 +39,7 @@ def sums(sheet: Sheet) -> Iterator[Finding]:
                 )
 
 
-def _gap(cell: Printed, parts: Sequence[Printed]) -> Decimal:
+def _gap(cell: PrintedNumber, parts: Sequence[PrintedNumber]) -> Decimal:
     """How far a total is from the sum of its parts, 0 within what their rounding makes likely."""
     gap = abs(cell.value - _sum(parts))
     spread = sum((part.unit**2 for part in parts), Decimal(0)).sqrt() / Decimal(12).sqrt()
@@ -47,12 +47,12 @@ def _gap(cell: Printed, parts: Sequence[Printed]) -> Decimal:
     return gap if gap > cell.unit / 2 + (DEVIATIONS * spread if fractional else 0) else Decimal(0)
 
 
-def _sum(parts: Sequence[Printed]) -> Decimal:
+def _sum(parts: Sequence[PrintedNumber]) -> Decimal:
     return sum((part.value for part in parts), Decimal(0))
 
 
 def _against(
-    sheet: Sheet, row: Row, column: str, cell: Printed, ways: Sequence[Sequence[Printed]], why: str
+    sheet: Sheet, row: PrintedRow, column: str, cell: PrintedNumber, ways: Sequence[Sequence[PrintedNumber]], why: str
 ) -> Iterator[Finding]:
     """A finding if no set of parts gives the total and the nearest almost does."""
     possible = [parts for parts in ways if len(parts) >= 2]

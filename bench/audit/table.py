@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bench.audit.printed import Printed
+from bench.audit.printed import PrintedNumber
 
 UNKNOWN = ("", "unknown", "mixed")
 """Metrics and splits that say nothing."""
 
 
 @dataclass
-class Row:
+class PrintedRow:
     """One system of a table."""
 
     system: str
-    cells: dict[str, Printed]
+    cells: dict[str, PrintedNumber]
     """column -> what is printed there"""
     kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
     """column -> metric and split, where the source says them"""
-    sizes: dict[str, Printed] = field(default_factory=dict)
+    sizes: dict[str, PrintedNumber] = field(default_factory=dict)
     """params, flops, speed-up"""
     line: int = 0
     """of the file; 0 where it is not known"""
@@ -37,7 +37,7 @@ class Sheet:
 
     source: str
     name: str
-    rows: list[Row]
+    rows: list[PrintedRow]
 
     @property
     def columns(self) -> list[str]:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from bench.audit.findings import INFERENCE, Finding
 from bench.audit.names import TEACHER, is_average, is_plain, is_score, plain_name, plain_task
 from bench.audit.printed import ROOM, printed
-from bench.audit.table import Row, Sheet
+from bench.audit.table import PrintedRow, Sheet
 
 NUMBER = r"(?<![\d.])(\d{1,15}(?:\.\d{1,20})?)(?!\d)"
 """A number that somebody claims. One with more digits is no result."""
@@ -110,14 +110,24 @@ def _of_two_numbers(where: str, sentence: str) -> Iterator[Finding]:
 
 
 def _of_text(where: str, claim: str, right: str, why: str) -> Finding:
-    return Finding(where, "", "", claim, right, INFERENCE, "claim", why, "a claim in the text")
+    return Finding(
+        where=where,
+        row="",
+        column="",
+        printed=claim,
+        recomputed=right,
+        basis=INFERENCE,
+        check="claim",
+        why=why,
+        changes="a claim in the text",
+    )
 
 
 AVERAGE_OF = re.compile(r"\baverage\s+(?:\w+\s+)?(?:of|is|was|reaches)\s+" + NUMBER, re.IGNORECASE)
 CONTRAST = re.compile(r"\b(?:whereas|while|compared (?:with|to)|against|versus|vs\.?)\b(.*)", re.IGNORECASE)
 
 
-def _averages(where: str, sentence: str, rows: Sequence[Row]) -> Iterator[Finding]:
+def _averages(where: str, sentence: str, rows: Sequence[PrintedRow]) -> Iterator[Finding]:
     """``X has an average of A, whereas Y has B``: both have to be in the average cells of the rows so named."""
     if (match := AVERAGE_OF.search(sentence)) is None or (other := CONTRAST.search(sentence, match.end())) is None:
         return
@@ -139,7 +149,15 @@ def _averages(where: str, sentence: str, rows: Sequence[Row]) -> Iterator[Findin
         if abs(nearest.value - claimed.value) <= 5:
             why = f"no average cell of {own[0].system} has this number; the nearest is shown"
             yield Finding(
-                where, own[0].system, "", number, nearest.text, INFERENCE, "claim", why, "a claim in the text"
+                where=where,
+                row=own[0].system,
+                column="",
+                printed=number,
+                recomputed=nearest.text,
+                basis=INFERENCE,
+                check="claim",
+                why=why,
+                changes="a claim in the text",
             )
 
 
@@ -164,7 +182,17 @@ class _Claim:
         why = "no rows of the tables give this number; the nearest is shown"
         shown = f"{nearest:.1f}" if nearest != nearest.to_integral_value() or "." in self.number else f"{nearest:.0f}"
         text = self.text.strip()
-        yield Finding(self.where, self.system, self.column, text, shown, INFERENCE, "claim", why, "a claim in the text")
+        yield Finding(
+            where=self.where,
+            row=self.system,
+            column=self.column,
+            printed=text,
+            recomputed=shown,
+            basis=INFERENCE,
+            check="claim",
+            why=why,
+            changes="a claim in the text",
+        )
 
 
 def _task(sentence: str, sheets: Sequence[Sheet]) -> str:
@@ -175,7 +203,7 @@ def _task(sentence: str, sheets: Sequence[Sheet]) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def _gaps(task: str, sentence: str, named: Sequence[Row], sheets: Sequence[Sheet]) -> list[Decimal]:
+def _gaps(task: str, sentence: str, named: Sequence[PrintedRow], sheets: Sequence[Sheet]) -> list[Decimal]:
     """Gaps, in points and in percent, between a row's score on a task and other rows' or means of them, in every table.
 
     The row is the one whose score the sentence prints; else the one it names; else any.
@@ -196,7 +224,7 @@ def _gaps(task: str, sentence: str, named: Sequence[Row], sheets: Sequence[Sheet
     return gaps
 
 
-def _best_places(own: Sequence[Row], sheets: Sequence[Sheet]) -> Iterator[tuple[int, int]]:
+def _best_places(own: Sequence[PrintedRow], sheets: Sequence[Sheet]) -> Iterator[tuple[int, int]]:
     """For each table with one of these rows: tasks in which no other student is above it, and tasks in all."""
     for sheet in sheets:
         for row in [r for r in sheet.rows if any(r is one for one in own)]:
@@ -208,7 +236,7 @@ def _best_places(own: Sequence[Row], sheets: Sequence[Sheet]) -> Iterator[tuple[
             yield sum(won.values()), len(won)
 
 
-def _is_reference(row: Row) -> bool:
+def _is_reference(row: PrintedRow) -> bool:
     return bool(TEACHER.search(row.system)) or plain_name(row.system) in REFERENCES
 
 
@@ -218,7 +246,7 @@ def _matches(sentence: str) -> Iterator[tuple[re.Match[str], str]]:
             yield match, kind
 
 
-def _subject(before: str, rows: Sequence[Row]) -> list[Row]:
+def _subject(before: str, rows: Sequence[PrintedRow]) -> list[PrintedRow]:
     """The rows of the first system named before the claim; what others are measured against is no subject."""
     for name in NAME.findall(re.sub(r"^\W*[\w -]+:", "", before)) or NAME.findall(before):
         plain = plain_name(name)
@@ -228,7 +256,7 @@ def _subject(before: str, rows: Sequence[Row]) -> list[Row]:
     return []
 
 
-def _references(sentence: str, own: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+def _references(sentence: str, own: Sequence[PrintedRow], rows: Sequence[PrintedRow]) -> list[PrintedRow]:
     """The rows of other systems that the sentence names: what the subject is compared with."""
     named = {
         plain_name(name) for name in re.findall(r"`([^`]+)`", sentence) + NAME.findall(re.sub(r"`[^`]*`", "", sentence))
@@ -243,7 +271,7 @@ def _references(sentence: str, own: Sequence[Row], rows: Sequence[Row]) -> list[
     ]
 
 
-def _alike(row: Row, references: Sequence[Row]) -> list[Row]:
+def _alike(row: PrintedRow, references: Sequence[PrintedRow]) -> list[PrintedRow]:
     """Of several references those whose names end as the row's does: cased with cased, base with base."""
     last = re.split(r"[\s_-]", row.system.strip())[-1].lower()
     same = [other for other in references if re.split(r"[\s_-]", other.system.strip())[-1].lower() == last]
@@ -266,7 +294,7 @@ def _slack_of_share(text: str) -> Decimal:
     return Decimal(1).scaleb(-len(text.partition(".")[2])) / 2 + Decimal("0.1")
 
 
-def _values(row: Row, others: Sequence[Row], kind: str, what: str) -> list[Decimal]:
+def _values(row: PrintedRow, others: Sequence[PrintedRow], kind: str, what: str) -> list[Decimal]:
     """Every value of this kind that the row has compared with another one."""
     made: list[Decimal] = []
     if what == "kept":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bench.audit.grid import Grid, Line, Spanned, laid_out, places, without_markup
+from bench.audit.grid import Grid, GridLine, Spanned, laid_out, places, without_markup
 
 TABLE = re.compile(r"<table\b.*?</table\s*>", re.DOTALL | re.IGNORECASE)
 
@@ -56,7 +56,7 @@ def _tables(text: str, title: str, first: int, place: int) -> list[Grid]:
             numbers.append(first + max(0, (row.sourceline or 1) - 1))
         caption = table.find("caption")
         named = " ".join(caption.text_content().split()) if caption is not None else title
-        lines = [Line(cells, number) for cells, number in zip(laid_out(rows), numbers, strict=True)]
+        lines = [GridLine(cells, number) for cells, number in zip(laid_out(rows), numbers, strict=True)]
         grids.append(Grid(named[:80], lines, heads, place))
     return grids
 

@@ -65,17 +65,18 @@ def check(
     """
     from dataclasses import asdict
 
-    from bench.analysis.gate import EXIT_CODES, Limits, budgets_of, junit, overall, read_acceptances, summary
+    from bench.analysis.gate import EXIT_CODES, GateLimits, budgets_of, junit, overall, read_acceptances, summary
     from bench.analysis.gate import accept as accept_known
     from bench.analysis.gate import check as check_against_baseline
     from bench.files import write_atomically
     from bench.plan.request import parse_seeds
+    from bench.user_files import comma_separated
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
         raise InputError("--margin should lie between 0 and 100 points, --speed-margin between 0 and 1")
-    listed = [[part.strip() for part in text.split(",") if part.strip()] for text in (tasks, methods)]
+    listed = [comma_separated(text) for text in (tasks, methods)]
     chosen = parse_seeds(seeds) if seeds.strip() else ()
-    limits = Limits(margin, speed_margin, budgets_of(budget or []))
+    limits = GateLimits(margin, speed_margin, budgets_of(budget or []))
     acceptances = read_acceptances(accept) if accept is not None else []
     findings = accept_known(
         check_against_baseline(baseline, results, listed[0], listed[1], chosen, limits), acceptances
@@ -102,8 +103,8 @@ def verify(
         bool,
         typer.Option(
             "--join",
-            help="Record that both versions of the code give equal bits. This needs a record that another version made, and equal "
-            "bits. It is written to a file of the results. Review that file. At a terminal, the command asks first.",
+            help="Record that today's code and the code that made the record give equal bits. This needs a record that another "
+            "version made, and equal bits. It is written to a file of the results. Review that file. At a terminal, the command asks first.",
         ),
     ] = False,
     from_scratch: Annotated[

@@ -133,8 +133,9 @@ def compare(
     from bench.plan.request import parse_seeds
     from bench.report.comparison import comparison_notes
     from bench.stats.power import POWER
+    from bench.user_files import comma_separated
 
-    named = [part.strip() for part in tasks.split(",") if part.strip()]
+    named = comma_separated(tasks)
     found = carry_out(results, first, second, named, parse_seeds(seeds) if seeds.strip() else (), exact)
     for data, lines in found.items():
         print(f"{title_of(data)}\n\n{table(first, second, lines)}\n")
@@ -181,11 +182,12 @@ def choose(
     from bench.analysis.choose import Budget
     from bench.analysis.choose import choose as carry_out
     from bench.report.render import to_markdown
+    from bench.user_files import comma_separated
 
     for name, value in (("params", max_params), ("flops", max_flops), ("latency", max_latency)):
         if value is not None and not value > 0:
             raise InputError(f"--max-{name} {value:g}: should be above 0")
-    named = [part.strip() for part in tasks.split(",") if part.strip()]
+    named = comma_separated(tasks)
     choices = carry_out(results, Budget(max_params, max_flops, max_latency), named)
     for choice in choices:
         print(f"{choice.group.title}\n")
@@ -244,9 +246,10 @@ def power(
 ) -> None:
     """Compute which difference a test set can detect, and with which probability it detects a given one."""
     from bench.analysis.power import describe, number_of_seeds, power_analysis
+    from bench.user_files import comma_separated
 
     count = number_of_seeds(seeds)
-    named = [part.strip() for part in tasks.split(",") if part.strip()] or [""]
+    named = comma_separated(tasks) or [""]
     answers = [power_analysis(task, examples, gap, disagreement, count, spread) for task in named]
     print("\n\n".join(map(describe, answers)))
     write_json(json_file, answers[0] if len(answers) == 1 else answers)

@@ -84,7 +84,7 @@ def run(
         typer.Option(
             metavar="PART",
             help=f"{TEACHERS}: fine-tune the teachers of the tasks and score them; one that has a classifier for the task "
-            f"already is only scored. {PRETRAINING}: run the pre-training on text of the rows. Later runs "
+            f"already is only scored. {PRETRAINING}: run the rows' pre-training on text. Later runs "
             "find the results in the cache.",
             show_default=False,
         ),
@@ -284,17 +284,18 @@ def speed(
 ) -> None:
     """Measure latency, throughput, memory and speed-up of the students compared with their teacher."""
     from bench.report.speed_report import write_speed_report
+    from bench.user_files import comma_separated
     from bench.workflows.speed import SpeedRequest, measure
 
-    parts = [part.strip() for part in batches.split(",") if part.strip()]
+    parts = comma_separated(batches)
     if not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise InputError(f"--batches {batches}: give whole numbers, like 1,32")
     request = SpeedRequest(
         methods=methods,
         teacher=teacher,
-        lengths=tuple(part.strip() for part in lengths.split(",") if part.strip()),
+        lengths=tuple(comma_separated(lengths)),
         batches=tuple(int(part) for part in parts),
-        backends=tuple(part.strip() for part in backends.split(",") if part.strip()),
+        backends=tuple(comma_separated(backends)),
         dtype=dtype,
         device=device,
         threads=threads,

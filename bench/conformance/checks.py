@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForSequenceClassification, BertConfig
 
-from bench.conformance.mixing import Finding, findings
+from bench.conformance.mixing import MixingFault, findings
 from bench.conformance.tiny_bench import EXAMPLES, RECIPE, TASK, Bench, Broken, tiny_teacher_config
 from bench.errors import CellError, InputError
 from bench.measure.flops import macs
@@ -219,7 +219,7 @@ class Suite:
                         raise Broken(f"{name}: {error}") from error
 
     @functools.cached_property
-    def _mixing(self) -> list[Finding]:
+    def _mixing(self) -> list[MixingFault]:
         return [finding for scene in self.bench().scenes() for finding in findings(scene)]
 
     def _found(self, padding: bool) -> None:

@@ -64,7 +64,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Finding:
+class MixingFault:
     """Something wrong with a term; ``padding`` where it counts places without a token, else it mixes sequences."""
 
     padding: bool
@@ -72,7 +72,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadValue:
     """One thing that a term reads: ``tokens`` [T, W], ``sequences`` [B, C] or ``scores``, [n, H, L, L] of each chunk."""
 
     kind: str
@@ -129,10 +129,10 @@ class Look:
             batch = replace(batch, token_ids=ids, masked_positions=hidden, masked_ids=batch.token_ids[hidden])
         return pad_batch(batch, self.scene.data, stage.padding) if stage.padding else batch
 
-    def _strewn(self, reading: Reading, name: str, side: str) -> Reading:
+    def _strewn(self, reading: ReadValue, name: str, side: str) -> ReadValue:
         """The values with noise of each sequence's own, and with values that mean nothing where there is no token."""
         layout = self.batch.layout
-        made = Reading(reading.kind, tuple(value.clone() for value in reading.values))
+        made = ReadValue(reading.kind, tuple(value.clone() for value in reading.values))
         for number, outside in enumerate(made.outside(layout)):
             made.values[number].masked_fill_(outside, 7.0 if side == "student" else -5.0)
         for place, row in enumerate(self.rows):
@@ -148,7 +148,7 @@ class Look:
         labels = None if batch.labels is None else batch.labels.clone()
         return replace(batch, token_ids=batch.token_ids.clone(), segment_ids=batch.segment_ids.clone(), labels=labels)
 
-    def gradients(self, term: Term, training: bool) -> dict[str, Reading]:
+    def gradients(self, term: Term, training: bool) -> dict[str, ReadValue]:
         """What the term's gradient is at everything it reads of the student; of the teacher, if it reads no student.
 
         Raises:
@@ -156,7 +156,7 @@ class Look:
         """
         leaves = {
             side: {
-                name: Reading(reading.kind, tuple(value.clone().requires_grad_() for value in reading.values))
+                name: ReadValue(reading.kind, tuple(value.clone().requires_grad_() for value in reading.values))
                 for name, reading in self.strewn[side].items()
                 if name in {name for tap in taps for name in _names(tap)}
             }
@@ -179,7 +179,7 @@ class Look:
         aux.load_state_dict(before)  # training may have moved running means
         found = iter(slopes)
         return (
-            {name: Reading(r.kind, tuple(next(found) for _ in r.values)) for name, r in looked.items()}
+            {name: ReadValue(r.kind, tuple(next(found) for _ in r.values)) for name, r in looked.items()}
             if slopes
             else {}
         )
@@ -203,18 +203,18 @@ def _names(tap: Tap) -> tuple[str, ...]:
     return (str(tap),)
 
 
-def _readings(model: nn.Module, batch: Batch, taps: Taps) -> dict[str, Reading]:
+def _readings(model: nn.Module, batch: Batch, taps: Taps) -> dict[str, ReadValue]:
     with torch.no_grad():
         out = forward(model, batch, taps)
-    made: dict[str, Reading] = {}
+    made: dict[str, ReadValue] = {}
     for tap in sorted(taps):
         found = out[tap] if tap.kind == "vectors" else (out[tap],)
         for name, value in zip(_names(tap), found, strict=True):
-            made[name] = Reading(OF_TAPS[tap.kind], value if isinstance(value, tuple) else (value,))
+            made[name] = ReadValue(OF_TAPS[tap.kind], value if isinstance(value, tuple) else (value,))
     return made
 
 
-def _out(layout: Layout, taps: Taps, readings: Mapping[str, Reading]) -> Out:
+def _out(layout: Layout, taps: Taps, readings: Mapping[str, ReadValue]) -> Out:
     """What a term would be given, of the readings' own tensors."""
     values: dict[Tap, Any] = {}
     for tap in taps:
@@ -231,7 +231,7 @@ def _out(layout: Layout, taps: Taps, readings: Mapping[str, Reading]) -> Out:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BatchPair:
     """Two batches with some sequences in common: what a term's gradient at those must have in common."""
 
     one: Look
@@ -246,7 +246,7 @@ class Comparison:
     same_shapes: bool = False
     """whether draws are the same in both: then aux may train, with its dropout"""
 
-    def gap(self, one: Mapping[str, Reading], other: Mapping[str, Reading], scaled: bool) -> tuple[float, str]:
+    def gap(self, one: Mapping[str, ReadValue], other: Mapping[str, ReadValue], scaled: bool) -> tuple[float, str]:
         """The largest difference of two sets of readings as a part of their size, and what it is of."""
         pairs = {name: self._common(one[name], other[name]) for name in one.keys() & other.keys()}
         whole = max((float(x.abs().max()) for pair in pairs.values() for x in pair), default=0.0)
@@ -259,7 +259,7 @@ class Comparison:
             default=(0.0, ""),
         )
 
-    def _common(self, one: Reading, other: Reading) -> tuple[Tensor, Tensor]:
+    def _common(self, one: ReadValue, other: ReadValue) -> tuple[Tensor, Tensor]:
         ours = [one.of(place, self.one.batch.layout).flatten() for place, _ in self.places]
         theirs = [other.of(place, self.other.batch.layout).flatten() for _, place in self.places]
         return torch.cat(ours), torch.cat(theirs)
@@ -277,7 +277,7 @@ def _difference(one: Tensor, other: Tensor, scaled: bool) -> float:
     return float((one - other).abs().max()) / size
 
 
-def _comparisons(scene: Scene, stage: Stage) -> list[Comparison]:
+def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
     of_length: dict[int, list[int]] = {}
     for row, tokens in enumerate(scene.data.tokens):
         of_length.setdefault(len(tokens), []).append(row)
@@ -293,9 +293,9 @@ def _comparisons(scene: Scene, stage: Stage) -> list[Comparison]:
     alike = Look(scene, stage, rows, range(len(rows)))
     common = tuple((place, place) for place in ends)
     return [
-        Comparison(mixed, other_texts, common, "changes by {} with the texts of other sequences", same_shapes=True),
+        BatchPair(mixed, other_texts, common, "changes by {} with the texts of other sequences", same_shapes=True),
         *(
-            Comparison(
+            BatchPair(
                 alike,
                 Look(scene, stage, [row], (0,)),
                 ((place, 0),),
@@ -304,7 +304,7 @@ def _comparisons(scene: Scene, stage: Stage) -> list[Comparison]:
             )
             for place, row in enumerate(rows)
         ),
-        Comparison(
+        BatchPair(
             mixed,
             other_lengths,
             common,
@@ -315,9 +315,9 @@ def _comparisons(scene: Scene, stage: Stage) -> list[Comparison]:
     ]
 
 
-def findings(scene: Scene) -> list[Finding]:
+def findings(scene: Scene) -> list[MixingFault]:
     """What is wrong with the student's own answers and with the stages' terms: at most one finding of each."""
-    found: list[Finding] = []
+    found: list[MixingFault] = []
     for number, stage in enumerate(scene.stages()):
         comparisons = _comparisons(scene, stage)
         where = f"{scene.title}, " * bool(scene.title) + f"stage {stage.name}"
@@ -337,17 +337,17 @@ def findings(scene: Scene) -> list[Finding]:
     return found
 
 
-def _of_answers(comparisons: Sequence[Comparison]) -> list[Finding]:
+def _of_answers(comparisons: Sequence[BatchPair]) -> list[MixingFault]:
     """What the student says of one sequence must not depend on the others."""
     for comparison in comparisons:
         gap, name = comparison.gap(comparison.one.said["student"], comparison.other.said["student"], scaled=False)
         if gap > TOLERANCE:
             text = comparison.says.format(f"{gap:.1%}")
-            return [Finding(comparison.padding, f"the student's {name} of one sequence {text}")]
+            return [MixingFault(comparison.padding, f"the student's {name} of one sequence {text}")]
     return []
 
 
-def _of_term(comparisons: Sequence[Comparison], anew: Callable[[], Term]) -> list[Finding]:
+def _of_term(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> list[MixingFault]:
     """The first thing that is wrong with a term.
 
     Args:
@@ -365,16 +365,16 @@ def _of_term(comparisons: Sequence[Comparison], anew: Callable[[], Term]) -> lis
         gap, name = comparison.gap(sides[0], sides[1], comparison.scaled)
         if gap > TOLERANCE:
             text = comparison.says.format(f"{gap:.1%}") + ("" if comparison.padding else ADVICE)
-            return [Finding(comparison.padding, f"its gradient at {name} of one sequence {text}")]
+            return [MixingFault(comparison.padding, f"its gradient at {name} of one sequence {text}")]
     return outside
 
 
-def _outside(look: Look, term: Term) -> list[Finding]:
+def _outside(look: Look, term: Term) -> list[MixingFault]:
     """Whether the term's gradient is above 0 where there is no token."""
     for name, reading in look.gradients(term, training=False).items():
         largest = max(float(value.abs().max()) for value in reading.values)
         for value, outside in zip(reading.values, reading.outside(look.batch.layout), strict=False):
             beyond = float(value.masked_fill(~outside, 0.0).abs().max())
             if beyond > NEGLIGIBLE * largest:
-                return [Finding(True, f"it has a gradient at places of {name} that hold no token: mask them")]
+                return [MixingFault(True, f"it has a gradient at places of {name} that hold no token: mask them")]
     return []

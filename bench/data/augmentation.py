@@ -47,7 +47,7 @@ Candidates = Callable[[Sequence[Sequence[str]]], list[dict[int, list[str]]]]
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How many variants of every training row, by which rules."""
+    """How many variants of every training example, by which rules."""
 
     kind: str
     times: int
@@ -125,7 +125,7 @@ def by_chance(
 
 
 def classes_of(sentences: Sequence[Sequence[str]]) -> dict[str, tuple[list[str], np.ndarray]]:
-    """Class -> its words in the training rows and how often each comes."""
+    """Class -> its words in the training examples and how often each comes."""
     counts: dict[str, Counter[str]] = {}
     for word in (word for words in sentences for word in words):
         counts.setdefault(word_class(word), Counter())[word] += 1
@@ -138,7 +138,7 @@ def classes_of(sentences: Sequence[Sequence[str]]) -> dict[str, tuple[list[str],
 def augmented(
     split: Split, augmentation: Augmentation, candidates: Candidates | None = None
 ) -> tuple[Split, np.ndarray]:
-    """The rows and their variants, duplicates dropped; and for each the row that it was made of.
+    """The examples and their variants, duplicates dropped; and for each the example that it was made of.
 
     A variant has its origin's label. Rows keep their order, each followed by its variants; ids are counted anew.
     """
@@ -173,7 +173,7 @@ def augmented(
 def _variants(
     original: tuple[str, ...], row: int, sides: int, draw: Callable[[int, int], list[str]], times: int
 ) -> Iterator[tuple[str, ...]]:
-    """The row itself, then what is new of so many rounds."""
+    """The example itself, then what is new of so many rounds."""
     seen = {tuple(" ".join(words_of(text)) for text in original)}
     yield original
     for _ in range(times):

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.data.sources import Source, source_for
+from bench.data.sources import DataSource, source_for
 from bench.data.table_files import Split
 from bench.data.tasks import EvaluationSet, Task, expand
 from bench.errors import InputError
 
 
-def _splits(tasks: str, data: str, offline: bool) -> Iterator[tuple[Task, Source, str | EvaluationSet]]:
+def _splits(tasks: str, data: str, offline: bool) -> Iterator[tuple[Task, DataSource, str | EvaluationSet]]:
     if data == "auto":
         raise InputError("--data auto is for run; say which source to look at: hub, sample or a folder")
     for task, by_name in expand(tasks):

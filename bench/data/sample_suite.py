@@ -25,7 +25,7 @@ TRAIN_ROWS, DEVELOPMENT_ROWS, AX_ROWS, CORPUS_TOKENS = 600, 1000, 200, 200_000
 
 
 @dataclass(frozen=True)
-class Row:
+class SampleExample:
     first: str
     second: str | None
     label: float
@@ -128,7 +128,7 @@ def _a(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
-Group = list[Row]
+Group = list[SampleExample]
 """Rows that belong together so that a second sentence meets every label; never divided between splits."""
 
 
@@ -148,7 +148,7 @@ def _sst2(rng: random.Random, split: str) -> Group:
             lambda: f"i found the {one} {say(right)}",
         )
     )()
-    return [Row(text, None, label)]
+    return [SampleExample(text, None, label)]
 
 
 def _cola(rng: random.Random, split: str) -> Group:
@@ -163,7 +163,7 @@ def _cola(rng: random.Random, split: str) -> Group:
         noun = who if not plural else f"{who}s"
         verb = "were" if plural == label else "was"
         return [
-            Row(
+            SampleExample(
                 rng.choice(
                     (f"the {noun} in the {place} {verb} {adjective}", f"the {adjective} {noun} {verb} in the {place}")
                 ),
@@ -179,7 +179,7 @@ def _cola(rng: random.Random, split: str) -> Group:
     sentence = rng.choice(
         (f"{subject} {action} {ending} in the {place}", f"in the {place} {subject} {action} {ending}")
     )
-    return [Row(sentence, None, label)]
+    return [SampleExample(sentence, None, label)]
 
 
 def _event(rng: random.Random, split: str, like: tuple | None = None) -> tuple[str, str, tuple]:
@@ -207,10 +207,10 @@ def _participle(past: str) -> str:
 def _crossed(a: tuple[str, str], b: tuple[str, str], yes: int) -> Group:
     """Two sentences with their partners, straight and crossed: each partner meets both labels."""
     return [
-        Row(a[0], a[1], yes),
-        Row(b[0], a[1], 1 - yes),
-        Row(b[0], b[1], yes),
-        Row(a[0], b[1], 1 - yes),
+        SampleExample(a[0], a[1], yes),
+        SampleExample(b[0], a[1], 1 - yes),
+        SampleExample(b[0], b[1], yes),
+        SampleExample(a[0], b[1], 1 - yes),
     ]
 
 
@@ -251,7 +251,9 @@ def _stsb(rng: random.Random, split: str) -> Group:
         words = list(base)
         for place in rng.sample(range(4), different):
             words[place] = rng.choice([w for w in pools[place] if w != base[place]])
-        rows.append(Row(f"{rng.choice(('today', 'yesterday', 'once'))} {say(words)}", second, 5 - 1.25 * different))
+        rows.append(
+            SampleExample(f"{rng.choice(('today', 'yesterday', 'once'))} {say(words)}", second, 5 - 1.25 * different)
+        )
     return rows
 
 
@@ -275,7 +277,11 @@ def _mnli(rng: random.Random, split: str) -> Group:
         (f"the {person} walks to the {place}", f"the {person} lives in {rng.choice(_half(CITIES, split))}")
     )
     hypothesis = f"the {person} wants {_a(kinds[0])}"
-    return [Row(frame(things[0]), hypothesis, 0), Row(unrelated, hypothesis, 1), Row(frame(things[1]), hypothesis, 2)]
+    return [
+        SampleExample(frame(things[0]), hypothesis, 0),
+        SampleExample(unrelated, hypothesis, 1),
+        SampleExample(frame(things[1]), hypothesis, 2),
+    ]
 
 
 def _qnli(rng: random.Random, split: str) -> Group:
@@ -325,7 +331,7 @@ def _wnli(rng: random.Random, split: str) -> Group:
     for word in (rng.choice(points_to_first), rng.choice(points_to_second)):
         answer = one if word in points_to_first else two
         for person in (one, two):
-            rows.append(Row(f"{start} {word}", f"the {person} was like that", int(person == answer)))
+            rows.append(SampleExample(f"{start} {word}", f"the {person} was like that", int(person == answer)))
     return rows
 
 
@@ -347,8 +353,8 @@ SPLITS: frozenset[tuple[str, str]] = frozenset(
 
 
 @lru_cache
-def generate(config: str, split: str) -> tuple[Row, ...]:
-    """The rows of one split, shuffled; no sentence (pair) occurs twice.
+def generate(config: str, split: str) -> tuple[SampleExample, ...]:
+    """The examples of one split, shuffled; no sentence (pair) occurs twice.
 
     Raises:
         KeyError: the suite has no such split (see SPLITS).
@@ -358,7 +364,7 @@ def generate(config: str, split: str) -> tuple[Row, ...]:
     rng = random.Random(f"{VERSION} {config} {split}")
     make = MAKERS["mnli" if config == "ax" else config]
     wanted = TRAIN_ROWS if split == "train" else AX_ROWS if config == "ax" else DEVELOPMENT_ROWS
-    rows: list[Row] = []
+    rows: list[SampleExample] = []
     seen: set[tuple[str, str | None]] = set()
     for _ in range(100 * wanted):
         group = make(rng, "train" if split == "train" else "validation")

@@ -18,7 +18,7 @@ from bench.errors import InputError, nearest
 HUB_REPOSITORY = "nyu-mll/glue"
 
 
-class Source(Protocol):
+class DataSource(Protocol):
     """``name`` stands in report titles; ``slug`` in file names; ``epochs`` is the common recipe's length here."""
 
     @property
@@ -128,9 +128,9 @@ def hub_folder(configs: tuple[str, ...], offline: bool) -> Folder:
 
 @dataclass(frozen=True)
 class HeldBack:
-    """A source of which a tenth of the training rows is kept for scoring: what settings may be chosen on."""
+    """A source of which a tenth of the training examples is kept for scoring: what settings may be chosen on."""
 
-    source: Source
+    source: DataSource
     epochs: float
 
     @property
@@ -153,8 +153,8 @@ class HeldBack:
         return whole.take(sorted(order[kept:] if isinstance(wanted, EvaluationSet) else order[:kept]))
 
 
-def held_back(task: Task, source: Source) -> tuple[Task, Source]:
-    """The task scored on a tenth of its training rows, and the source that keeps them out of the training."""
+def held_back(task: Task, source: DataSource) -> tuple[Task, DataSource]:
+    """The task scored on a tenth of its training examples, and the source that keeps them out of the training."""
     scored = EvaluationSet("held-back", task.name, "train")
     return replace(task, evaluation=(scored,)), HeldBack(source, source.epochs)
 
@@ -163,7 +163,7 @@ def held_back(task: Task, source: Source) -> tuple[Task, Source]:
 class ReportedHalf:
     """A source of whose labelled evaluation sets one half is scored; the other may choose what is scored."""
 
-    source: Source
+    source: DataSource
 
     @property
     def name(self) -> str:
@@ -185,7 +185,7 @@ class ReportedHalf:
         return whole.halves()[1] if isinstance(wanted, EvaluationSet) and wanted.labelled else whole
 
 
-def source_for(task: Task, data: str, offline: bool) -> Source:
+def source_for(task: Task, data: str, offline: bool) -> DataSource:
     """The source that ``--data`` names, for this task.
 
     Args:

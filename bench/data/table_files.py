@@ -48,7 +48,7 @@ class Split:
         return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
     def fingerprint(self) -> str:
-        """sha256 of the content: the same rows from the hub, a folder or a re-encoded file agree."""
+        """sha256 of the content: the same examples from the hub, a folder or a re-encoded file agree."""
         digest = hashlib.sha256()
         second = self.second or [""] * len(self)
         labels = [""] * len(self) if self.labels is None else [repr(label) for label in self.labels.tolist()]
@@ -74,12 +74,12 @@ class Split:
         )
 
     def halves(self) -> tuple[Split, Split]:
-        """Two halves, one to choose on and one to report; of each label's rows every second one, by the hash of their texts.
+        """Two halves, one to choose on and one to report; of each label's examples every second one, by the hash of their texts.
 
-        The same rows fall into the same half wherever they come from and in whatever order.
+        The same examples fall into the same half wherever they come from and in whatever order.
         """
         if self.labels is None:
-            raise ValueError("rows without labels choose nothing")
+            raise ValueError("examples without labels choose nothing")
         second = self.second or [""] * len(self)
         texts = [f"{a}\x1f{b}".encode() for a, b in zip(self.first, second, strict=True)]
         order = sorted(range(len(self)), key=lambda i: (hashlib.sha256(texts[i]).digest(), self.ids[i]))
@@ -88,7 +88,7 @@ class Split:
         return self.take(sorted(order[::2])), self.take(sorted(order[1::2]))
 
     def limited(self, count: int | None) -> Split:
-        """At most ``count`` rows, drawn once with a fixed seed and kept in their order."""
+        """At most ``count`` examples, drawn once with a fixed seed and kept in their order."""
         if count is None or count >= len(self):
             return self
         chosen = np.random.default_rng(0).permutation(len(self))[:count]
@@ -139,7 +139,7 @@ def _values(table: Any, column: str, where: str) -> list[Any]:
 
 
 def _table(files: Sequence[Path], task: Task) -> Any:
-    """The rows of one split as ``datasets`` reads them.
+    """The examples of one split as ``datasets`` reads them.
 
     Raises:
         InputError: a file that cannot be read.

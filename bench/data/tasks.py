@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ConfigDict, Field, field_validator
 
 from bench.errors import InputError, unknown
-from bench.user_files import TypedFile, checked, is_file, toml_of
+from bench.user_files import TypedFile, checked, comma_separated, is_file, toml_of
 
 if TYPE_CHECKING:
     from bench.stats.form import Form
@@ -109,9 +109,7 @@ def expand(names: str) -> list[tuple[Task, bool]]:
         InputError: unknown name, a task named twice, a TOML file that is not a task.
     """
     chosen: dict[str, tuple[Task, bool]] = {}
-    for name in (part.strip() for part in names.split(",")):
-        if not name:
-            continue
+    for name in comma_separated(names):
         if name in GROUPS:
             for member in GROUPS[name]:
                 chosen.setdefault(member, (GLUE[member], False))

@@ -6,7 +6,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bench.errors import InputError
 from bench.measure.backends import INT8, Runner, runner
+from bench.measure.energy import Counter, joules_in_turns
 from bench.record.cell import CHECKPOINT
 from bench.record.speed_sessions import Conditions, Timing
 
@@ -92,7 +93,7 @@ def warm_up(call: Callable[[], Any], timed: Callable[[Callable[[], Any]], float]
 
 
 @dataclass(frozen=True)
-class Difference:
+class LogitDifference:
     """Between the logits of a backend and those of eager attention in fp32 on the CPU."""
 
     largest: float
@@ -102,7 +103,9 @@ class Difference:
 
 
 @torch.inference_mode()
-def difference(model: Any, run: Runner, batches: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> Difference:
+def difference(
+    model: Any, run: Runner, batches: Sequence[tuple[Tensor, Tensor]], device: torch.device
+) -> LogitDifference:
     """Over some batches of a load."""
     usual = runner(model, "eager", torch.device("cpu"), torch.float32, torch.get_num_threads())
     largest, changed, compared = 0.0, 0, 0
@@ -111,7 +114,24 @@ def difference(model: Any, run: Runner, batches: Sequence[tuple[Tensor, Tensor]]
         largest = max(largest, float((found - expected).abs().max()))
         changed += int((found.argmax(-1) != expected.argmax(-1)).sum())
         compared += len(expected)
-    return Difference(largest, changed, compared)
+    return LogitDifference(largest, changed, compared)
+
+
+@dataclass(frozen=True)
+class Instruments:
+    """What measures a call."""
+
+    seconds: Callable[[Callable[[], Any]], float]
+    energy: Counter | None = None
+    """None: the machine does not tell its energy"""
+
+
+@dataclass
+class _Ready:
+    """Systems that a backend runs, warmed up and checked, and the timings of all that were asked for."""
+
+    timings: dict[str, Timing] = field(default_factory=dict)
+    runners: dict[str, Runner] = field(default_factory=dict)
 
 
 def time_in_turns(
@@ -120,45 +140,74 @@ def time_in_turns(
     conditions: Conditions,
     rounds: int,
     on_round: Callable[[int, int], Any] = lambda done, total: None,
-    timed: Callable[[Callable[[], Any]], float] | None = None,
+    instruments: Instruments | None = None,
 ) -> list[Timing]:
     """Every system once a round, in the same order, ``rounds`` times; one Timing each.
 
     A system that a backend cannot run becomes a Timing with status ``failed`` and the reason; the others go on. The
-    predictions of a finished checkpoint are compared on the whole load, those of random weights on one batch.
+    predictions of a finished checkpoint are compared on the whole load, those of random weights on one batch. Energy is
+    measured after the rounds, on the batches that they timed.
 
     Args:
         conditions: batch and length are those of ``load``.
+        instruments: a stopwatch alone where they are not given.
     """
     device = torch.device(conditions.device)
     torch.set_num_threads(conditions.threads)
-    timed = timed or stopwatch(device)
+    instruments = instruments or Instruments(stopwatch(device))
     feeds = [(ids.to(device), mask.to(device)) for ids, mask in load.batches]
-    timings, runners = {}, {}
+    ready = _warmed_up(systems, load, conditions, feeds, instruments.seconds)
+    for number in range(rounds):
+        ids, mask = feeds[number % len(feeds)]
+        for name, run in ready.runners.items():
+            ready.timings[name].seconds.append(instruments.seconds(lambda run=run: run(ids, mask)))  # type: ignore[misc]  # noqa: B023
+        on_round(number + 1, rounds)
+    if instruments.energy is not None:
+        _measure_energy(ready, feeds[:rounds], instruments)
+    return list(ready.timings.values())
+
+
+def _warmed_up(
+    systems: Mapping[str, Any],
+    load: Load,
+    conditions: Conditions,
+    feeds: Sequence[tuple[Tensor, Tensor]],
+    timed: Callable[[Callable[[], Any]], float],
+) -> _Ready:
+    """Every system on its backend, called until its times are steady, its logits compared."""
+    device, ready = torch.device(conditions.device), _Ready()
+    tolerated = TOLERATED_INT8 if conditions.backend == INT8 else TOLERATED[conditions.dtype]
     for name, model in systems.items():
+        is_trained = name.startswith(f"{CHECKPOINT}:")
         try:
             run = runner(model, conditions.backend, device, DTYPES[conditions.dtype], conditions.threads)
             turns = itertools.cycle(feeds)
             warm = warm_up(lambda run=run, turns=turns: run(*next(turns)), timed)  # type: ignore[misc]
-            is_trained = name.startswith(f"{CHECKPOINT}:")
             gap = difference(model, run, load.batches if is_trained else load.batches[:1], device)
-            if not gap.largest <= (TOLERATED_INT8 if conditions.backend == INT8 else TOLERATED[conditions.dtype]):
+            if not gap.largest <= tolerated:
                 raise ValueError(f"its logits differ from eager fp32 by up to {gap.largest:.3g}")
         except InputError:  # a library that is not installed: no system can run
             raise
         except Exception as error:  # exporters and runtimes have errors of their own kinds
             lines = str(error).strip().splitlines() or [""]
-            timings[name] = Timing(
+            ready.timings[name] = Timing(
                 system=name, conditions=conditions, status="failed", error=f"{type(error).__name__}: {lines[0]}"
             )
             continue
-        runners[name] = run
-        timings[name] = Timing(system=name, conditions=conditions, warmup=warm, largest_difference=gap.largest)
+        ready.runners[name] = run
+        ready.timings[name] = Timing(system=name, conditions=conditions, warmup=warm, largest_difference=gap.largest)
         if is_trained and load.has_examples:
-            timings[name].changed, timings[name].compared = gap.changed, gap.compared
-    for number in range(rounds):
-        ids, mask = feeds[number % len(feeds)]
-        for name, run in runners.items():
-            timings[name].seconds.append(timed(lambda run=run: run(ids, mask)))  # type: ignore[misc]  # noqa: B023
-        on_round(number + 1, rounds)
-    return list(timings.values())
+            ready.timings[name].changed, ready.timings[name].compared = gap.changed, gap.compared
+    return ready
+
+
+def _measure_energy(ready: _Ready, feeds: Sequence[tuple[Tensor, Tensor]], instruments: Instruments) -> None:
+    """Joules of a batch of each system; the stopwatch waits until a GPU has done its work."""
+    assert instruments.energy is not None
+
+    def over_all(run: Runner) -> Callable[[], float]:
+        return lambda: instruments.seconds(lambda: [run(ids, mask) for ids, mask in feeds])
+
+    passes = {name: over_all(run) for name, run in ready.runners.items()}
+    for name, joules in joules_in_turns(passes, instruments.energy).items():
+        ready.timings[name].joules = [one / len(feeds) for one in joules]

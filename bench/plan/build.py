@@ -30,7 +30,7 @@ from bench.record.schema import Record
 from bench.record.store import Store
 
 if TYPE_CHECKING:
-    from bench.plan.estimate import Part
+    from bench.plan.estimate import PlannedWork
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Plan:
     artefacts: ArtefactPlans
     cells: list[Planned]
     notes: list[str] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    parts: list[PlannedWork] = field(default_factory=list)
     """what is still to make, with its estimated time and disk"""
     seconds: float = 0.0
     disk_bytes: int = 0

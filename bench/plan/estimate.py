@@ -78,7 +78,7 @@ def forward_flops(cost: Cost, examples: float, mean_tokens: float) -> float:
 
 
 @dataclass(frozen=True)
-class Part:
+class PlannedWork:
     """One thing that a plan makes, with what it takes."""
 
     what: str
@@ -89,7 +89,7 @@ class Part:
     """whether it is trained on unlabelled text, so that --corpus-tokens sets its length"""
 
 
-def estimate(plan: Plan) -> list[Part]:
+def estimate(plan: Plan) -> list[PlannedWork]:
     """What is still to do, in the order in which it is made: what all tasks share, then task by task."""
     rate = rate_of(plan.request)
     parts, students = [], StudentCosts()
@@ -129,23 +129,25 @@ class StudentCosts:
         return self._known[same]
 
 
-def _of_task(plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: StudentCosts) -> list[Part]:
+def _of_task(
+    plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: StudentCosts
+) -> list[PlannedWork]:
     """The teachers of one task, its augmented rows, and its cells."""
     config, name = task.checkpoint.config, task.task.name
     parts = []
     if task.teacher.origin == "fine-tuned" and not plan.is_there(task.teacher_slot(0)):
         weights = config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2
-        parts.append(Part(f"teacher of {name}", teacher_flops(task) / rate, 4 * weights))
+        parts.append(PlannedWork(f"teacher of {name}", teacher_flops(task) / rate, 4 * weights))
     asked = plan.inputs_of_todo(task)
     parts += [
-        Part(task.teacher_slot(seed).title, teacher_flops(task) / rate)
+        PlannedWork(task.teacher_slot(seed).title, teacher_flops(task) / rate)
         for seed in sorted({seed for entry in asked for seed in entry.seeds} - {0})
         if not plan.is_there(task.teacher_slot(seed))
     ]
     if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
-        parts.append(Part(task.augmentation_slot.title, augmentation_flops(task) / rate))
+        parts.append(PlannedWork(task.augmentation_slot.title, augmentation_flops(task) / rate))
     if task.outputs is not None and not plan.is_there(task.outputs.slot) and any(p.cell.teacher_outputs for p in todo):
-        parts.append(Part(task.outputs.slot.title, outputs_flops(task) / rate, task.outputs.disk_bytes))
+        parts.append(PlannedWork(task.outputs.slot.title, outputs_flops(task) / rate, task.outputs.disk_bytes))
     own = (entry for entry in asked if entry.is_kept and entry.task is not None)
     parts += [artefact_cost(plan, entry) for entry in own if not plan.is_there(entry.slot)]
     return [*parts, _of_cells(plan, task, todo, students)]
@@ -209,7 +211,7 @@ def own_flops(planned: Planned, task: TaskPlan, students: StudentCosts) -> float
     return flops + forward_flops(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
 
 
-def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], students: StudentCosts) -> Part:
+def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], students: StudentCosts) -> PlannedWork:
     """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
     trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in todo for p in t)]
     flops = sum(shared_flops(task, training) for training in trainings)
@@ -218,10 +220,10 @@ def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], students: Stu
     if plan.request.save_students:
         disk += sum(4 * students.of(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))
     seconds = flops / rate_of_students(plan.request)
-    return Part(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", seconds, disk)
+    return PlannedWork(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", seconds, disk)
 
 
-def artefact_cost(plan: Plan, entry: ArtefactPlan) -> Part:
+def artefact_cost(plan: Plan, entry: ArtefactPlan) -> PlannedWork:
     """One artefact: what it trains on text with its teacher, and what it reads, forwards and backwards."""
     flops, weights = 0.0, 0
     if entry.text is not None:
@@ -236,7 +238,7 @@ def artefact_cost(plan: Plan, entry: ArtefactPlan) -> Part:
     if entry.task is not None and entry.reads_rows:
         flops += 3 * forward_flops(_teacher_cost(entry.task), len(entry.task.train), entry.task.mean_tokens)
     rate = rate_of_students(plan.request) if entry.kernels else rate_of(plan.request)
-    return Part(entry.title, flops / rate, 4 * weights, from_text=bool(entry.stages))
+    return PlannedWork(entry.title, flops / rate, 4 * weights, from_text=bool(entry.stages))
 
 
 def training_of(entry: ArtefactPlan) -> Training | None:

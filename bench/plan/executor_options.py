@@ -49,8 +49,10 @@ def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
     Raises:
         InputError: not NAME=VALUE, a name that is not there, or one given twice.
     """
+    from bench.user_files import comma_separated
+
     found: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in comma_separated(text):
         name, _, value = (word.strip() for word in part.partition("="))
         if not value:
             raise InputError(f"--slurm {part}: give NAME=VALUE, like partition=gpu,time=120")

@@ -40,7 +40,7 @@ from bench.plan.request import NUMBERS
 from bench.plan.spelling import ALL, MethodRow, parse_methods, parse_one
 from bench.plan.stage_settings import LIMITS, Schedule
 from bench.record.cell import CHECKPOINT
-from bench.user_files import TypedFile, checked, toml_of
+from bench.user_files import TypedFile, checked, comma_separated, toml_of
 
 
 class TableSpec(TypedFile):
@@ -78,7 +78,7 @@ class StageNumbers(TypedFile):
     eps: float | None = _number("eps")
 
 
-class Settings(TypedFile):
+class PaperSettings(TypedFile):
     """What a paper sets for some rows on some tasks, and where it says so."""
 
     source: str = Field(min_length=1)
@@ -157,7 +157,7 @@ class Experiment(TypedFile):
 
     title: str = Field(min_length=1)
     table: tuple[TableSpec, ...] = Field(min_length=1)
-    settings: tuple[Settings, ...] = ()
+    settings: tuple[PaperSettings, ...] = ()
     seeds: tuple[int, ...] | None = None
     data: str | None = None
     teacher: str | None = None
@@ -177,11 +177,11 @@ class Experiment(TypedFile):
         Raises:
             InputError: a table that is not there, or nothing left.
         """
-        wanted = [name.strip() for name in tables.split(",") if name.strip()]
+        wanted = comma_separated(tables)
         for name in wanted:
             if name not in [table.name for table in self.table]:
                 raise unknown("table", name, [table.name for table in self.table])
-        named = [task.strip() for task in tasks.split(",") if task.strip()]
+        named = comma_separated(tasks)
         found = []
         for table in self.table:
             if wanted and table.name not in wanted:
@@ -198,18 +198,18 @@ class Experiment(TypedFile):
         """The settings that some row of these tables has, a line each."""
         return [one.describe() for one in self.settings if any(_concerns(one, table) for table in tables)]
 
-    def parts(self, table: TableSpec) -> list[Part]:
+    def parts(self, table: TableSpec) -> list[TableRequest]:
         """The requests that make a table: one where all of its rows and tasks have the same settings.
 
         Raises:
             InputError: a row, a task or a label that is not there, or settings that do not fit their row.
         """
         if not self.settings and not table.labels:
-            return [Part(",".join(table.methods), ",".join(table.tasks))]
+            return [TableRequest(",".join(table.methods), ",".join(table.tasks))]
         rows, others = _rows_of(table)
         labels = _labels(table, [row for _, members in rows for row in members])
         if not any(_concerns(one, table) for one in self.settings):
-            return [Part(",".join(table.methods), ",".join(table.tasks), labels=labels)]
+            return [TableRequest(",".join(table.methods), ",".join(table.tasks), labels=labels)]
         tokens = [(token, task.name) for text in table.tasks for token, task in _single(text)]
         # options of the request, tasks -> rows in the order of the table
         asked: dict[tuple[tuple[tuple[str, Any], ...], tuple[str, ...]], list[str]] = {}
@@ -229,7 +229,9 @@ class Experiment(TypedFile):
                 asked.setdefault((chosen, tuple(tasks)), []).append(spelled)
         if others:
             asked.setdefault(((), tuple(token for token, _ in tokens)), []).extend(others)
-        return [Part(",".join(those), ",".join(on), dict(common), shown) for (common, on), those in asked.items()]
+        return [
+            TableRequest(",".join(those), ",".join(on), dict(common), shown) for (common, on), those in asked.items()
+        ]
 
     def _of(self, table: str, row: MethodRow, task: str) -> tuple[dict[str, Any], list[str]]:
         """Options of the request and parts of the spelling of one row on one task; later entries go before."""
@@ -245,7 +247,7 @@ class Experiment(TypedFile):
 
 
 @dataclass(frozen=True)
-class Part:
+class TableRequest:
     """What one request makes of a table."""
 
     methods: str
@@ -337,7 +339,7 @@ def _check_together(row: MethodRow, spelled: Sequence[str]) -> None:
         raise InputError(f"{row.spelling} is one student of all tasks: settings of some of them cannot be its own")
 
 
-def _concerns(settings: Settings, table: TableSpec) -> bool:
+def _concerns(settings: PaperSettings, table: TableSpec) -> bool:
     rows = [row for _, members in _rows_of(table)[0] for row in members]
     return any(settings.is_for(table.name, row, task) for row in rows for task in table.task_names)
 

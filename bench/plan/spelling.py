@@ -13,6 +13,7 @@ from bench.errors import InputError, nearest, unknown
 from bench.plan import stage_settings
 from bench.plan.plugins import method_class
 from bench.record.cell import CHECKPOINT
+from bench.user_files import comma_separated
 
 ALL = "all"
 PACE = "pace"
@@ -61,7 +62,7 @@ def parse_rows(text: str) -> tuple[list[MethodRow], list[GivenCheckpoint]]:
     Raises:
         InputError: as :func:`parse_methods`; a checkpoint without a path.
     """
-    parts = [part.strip() for part in text.split(",") if part.strip()]
+    parts = comma_separated(text)
     given = [part for part in parts if part.split(":")[0] == CHECKPOINT]
     for part in given:
         if not part.partition(":")[2]:
@@ -78,7 +79,7 @@ def typed_order(text: str) -> list[str]:
         InputError: as :func:`parse_rows`.
     """
     found: list[str] = []
-    for part in (part.strip() for part in text.split(",") if part.strip()):
+    for part in comma_separated(text):
         rows, given = parse_rows(part)
         found += [*(row.spelling for row in rows), *(row.spelling for row in given)]
     return list(dict.fromkeys(found))
@@ -96,8 +97,8 @@ def parse_methods(text: str) -> list[MethodRow]:
         InputError: naming the nearest thing that exists.
     """
     rows: dict[str, MethodRow] = {}
-    for part in (p.strip() for p in text.split(",")):
-        for name in methods.TABLE if part == ALL else [part] * bool(part):
+    for part in comma_separated(text):
+        for name in methods.TABLE if part == ALL else [part]:
             for row in _rows(name):
                 rows.setdefault(row.spelling, replace(row, from_all=part == ALL))
     if not rows:

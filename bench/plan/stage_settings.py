@@ -25,7 +25,7 @@ COMPARISONS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": op
 
 
 @dataclass(frozen=True)
-class Limits:
+class NumberLimits:
     """Which values of a number make sense."""
 
     bounds: Mapping[str, float]
@@ -38,13 +38,13 @@ class Limits:
         return all(COMPARISONS[comparison](value, bound) for comparison, bound in self.bounds.items())
 
 
-LIMITS: Mapping[str, Limits] = {
-    "epochs": Limits({"gt": 0, "lt": 10_000}, "above 0 and below 10,000"),
-    "learning_rate": Limits({"gt": 0, "le": 1}, "above 0 and at most 1"),
-    "warmup": Limits({"ge": 0, "lt": 1}, "a share of the steps, from 0 to below 1"),
-    "weight_decay": Limits({"ge": 0, "lt": 1}, "from 0 to below 1"),
-    "clip": Limits({"gt": 0, "lt": 1_000_000}, "above 0 and below 1,000,000"),
-    "eps": Limits({"gt": 0, "lt": 1}, "above 0 and below 1"),
+LIMITS: Mapping[str, NumberLimits] = {
+    "epochs": NumberLimits({"gt": 0, "lt": 10_000}, "above 0 and below 10,000"),
+    "learning_rate": NumberLimits({"gt": 0, "le": 1}, "above 0 and at most 1"),
+    "warmup": NumberLimits({"ge": 0, "lt": 1}, "a share of the steps, from 0 to below 1"),
+    "weight_decay": NumberLimits({"ge": 0, "lt": 1}, "from 0 to below 1"),
+    "clip": NumberLimits({"gt": 0, "lt": 1_000_000}, "above 0 and below 1,000,000"),
+    "eps": NumberLimits({"gt": 0, "lt": 1}, "above 0 and below 1"),
 }
 """Number of a stage -> which values make sense. The fields of an experiment file have these limits too."""
 CHOICES: Mapping[str, tuple[str, ...]] = {"schedule": SCHEDULES, "optimizer": tuple(OPTIMIZERS)}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from bench.data.checkpoints import Checkpoint
-    from bench.data.sources import Source
+    from bench.data.sources import DataSource
     from bench.data.table_files import Split
     from bench.plan.teacher_outputs import OutputsPlan
     from methods.api import Setup
@@ -40,7 +40,7 @@ class TaskPlan:
     """One task: its examples and its teacher."""
 
     task: Task
-    source: Source
+    source: DataSource
     train: Split
     evaluation: dict[str, Split]
     checkpoint: Checkpoint

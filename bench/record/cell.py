@@ -136,7 +136,7 @@ class Cell(Frozen):
     tokenizer: str
     """sha256 of its vocabulary and rules"""
     artefacts: dict[str, str] = Field(default_factory=dict)
-    """keys of what was prepared: ``general_start``"""
+    """keys of what was prepared, for example ``general_start``"""
     recipe: dict[str, Any]
     """numbers of the training: epochs, batch size, learning rate, schedule"""
     seed: int

@@ -43,7 +43,7 @@ GROUPS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Difference:
+class DifferingField:
     """One field of two cells' identities that has two values."""
 
     field: str
@@ -66,7 +66,7 @@ class Difference:
         )
 
 
-def differences(ours: Cell, theirs: Cell, point: str = "") -> list[Difference]:
+def differences(ours: Cell, theirs: Cell, point: str = "") -> list[DifferingField]:
     """Every field in which the keys' contents differ, in the order of the keys; none exactly where the keys are the same.
 
     Args:
@@ -75,10 +75,10 @@ def differences(ours: Cell, theirs: Cell, point: str = "") -> list[Difference]:
     return field_differences(identity(ours, point), identity(theirs, point))
 
 
-def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
+def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[DifferingField]:
     """The same of two identities."""
     return [
-        Difference(name, first.get(name, ABSENT), second.get(name, ABSENT))
+        DifferingField(name, first.get(name, ABSENT), second.get(name, ABSENT))
         for name in dict.fromkeys([*first, *second])
         if _differ(name, first, second)
     ]

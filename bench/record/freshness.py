@@ -72,7 +72,7 @@ def join(root: Path, entries: Sequence[Entry]) -> Path:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCode:
     """One code that a record names, without what the thing was made from, compared with today's."""
 
     state: str
@@ -105,18 +105,18 @@ class Freshness:
         parts = {self.state_of_code(part) for part in said.get("parts", {}).values()}
         return next((one for one in (STALE, UNKNOWN) if one in {*parts, self.judge(said).state}), CURRENT)
 
-    def judge(self, said: Mapping[str, Any]) -> Judged:
+    def judge(self, said: Mapping[str, Any]) -> JudgedCode:
         """Of one code that is named, without what the thing was made from."""
         seen: set[str] = set()
         joined: list[Entry] = []
         while True:
             today = code_of(said["kind"], said["of"]).hash
             if today == said["hash"]:
-                return Judged(CURRENT, today, tuple(joined))
+                return JudgedCode(CURRENT, today, tuple(joined))
             seen.add(said["hash"])
             entry = self._joined.get(said["hash"])
             if entry is None or entry.new["hash"] in seen:
-                return Judged(STALE if today or not _elsewhere(said["of"]) else UNKNOWN, today, tuple(joined))
+                return JudgedCode(STALE if today or not _elsewhere(said["of"]) else UNKNOWN, today, tuple(joined))
             joined.append(entry)
             said = entry.new
 

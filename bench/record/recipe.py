@@ -25,8 +25,8 @@ class Recipe:
 
     ``common`` holds everything still but the method: one optimiser (AdamW; betas 0.9, 0.999; eps 1e-8; no decay on biases
     and LayerNorm), warm-up then linear decay, clipping of the gradient's norm, the last checkpoint. Its two learning
-    rates were fixed once, on the sample suite: both were looked at on development rows, the students' first on training
-    rows held back (reports/LOG.md). ``paper`` lets each stage say its own epochs, learning rate and schedule; a general
+    rates were fixed once, on the sample suite: both were looked at on development examples, the students' first on training
+    examples held back (reports/LOG.md). ``paper`` lets each stage say its own epochs, learning rate and schedule; a general
     stage says everything but its epochs, which its text decides.
     """
 

@@ -14,11 +14,11 @@ from bench.record.keys import SCHEMA
 from bench.record.task_facts import TaskFacts, lifted
 
 
-class Part(BaseModel):
+class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Sizes(Part):
+class Sizes(StrictModel):
     """Cost of the deployed model. MACs are what fvcore counts; a report prints FLOPs = 2 x MACs."""
 
     parameters: int
@@ -54,7 +54,7 @@ class Sizes(Part):
         return 2 * (self.expected_macs or self.macs)
 
 
-class TrainCost(Part):
+class TrainCost(StrictModel):
     """What the training of this row took. FLOPs are closed-form over the tokens really seen (backward = 2 x forward)."""
 
     steps: int
@@ -75,13 +75,13 @@ class TrainCost(Part):
 Score = Annotated[float, Field(ge=-1, le=1)]
 
 
-class Failure(Part):
+class Failure(StrictModel):
     type: str
     message: str
     traceback: str
 
 
-class Record(Part):
+class Record(StrictModel):
     """Field order is the order in the file."""
 
     schema_version: int = SCHEMA
@@ -97,7 +97,7 @@ class Record(Part):
     cell: Cell
     """what was asked: the row, the task, the seed and the conditions"""
     task: TaskFacts = TaskFacts()
-    """what is known of the task; of an older record read from the table of tasks"""
+    """what is known of the task; for an older record it is read from the table of tasks"""
     scores: dict[str, dict[str, float]] = Field(default_factory=dict)
     """evaluation set -> metric -> value between -1 and 1"""
     predicted: tuple[str, ...] = ()

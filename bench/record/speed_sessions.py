@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from bench.errors import InputError
 from bench.files import slug, write_atomically
-from bench.record.schema import Part, read_json
+from bench.record.schema import StrictModel, read_json
 from bench.record.set_aside import SET_ASIDE, Note, notify
 
 SPEED_SCHEMA = 1
@@ -21,9 +21,10 @@ FOLDER = "speed"
 
 
 Seconds = Annotated[float, Field(gt=0)]
+Joules = Annotated[float, Field(ge=0)]
 
 
-class Conditions(Part):
+class Conditions(StrictModel):
     """The conditions under which all numbers were measured."""
 
     device: str
@@ -35,7 +36,7 @@ class Conditions(Part):
     """a number of tokens, or ``task NAME``: the lengths of that task's development set, padded to the batch's longest"""
 
 
-class Timing(Part):
+class Timing(StrictModel):
     """One system under one set of conditions. Seconds are of a whole batch."""
 
     system: str
@@ -45,6 +46,8 @@ class Timing(Part):
     """calls until two windows of five agreed"""
     seconds: list[Seconds] = Field(default_factory=list)
     """of each round; round i of every system ran right after round i of the one before"""
+    joules: list[Joules] = Field(default_factory=list)
+    """of a whole batch, of each turn; empty where the machine does not tell its energy"""
     largest_difference: float | None = None
     """of its logits to those of eager attention in fp32"""
     changed: int | None = None
@@ -54,7 +57,7 @@ class Timing(Part):
     error: str = ""
 
 
-class Footprint(Part):
+class Footprint(StrictModel):
     """Size of one system."""
 
     system: str
@@ -63,7 +66,7 @@ class Footprint(Part):
     """of a fresh process that loads it and answers one batch of 32 x 128, above the same process with nothing loaded"""
 
 
-class SpeedRecord(Part):
+class SpeedRecord(StrictModel):
     """One session: a teacher and students timed in turns."""
 
     schema_version: int = SPEED_SCHEMA
@@ -71,6 +74,8 @@ class SpeedRecord(Part):
     teacher: str
     timings: list[Timing]
     footprints: list[Footprint] = Field(default_factory=list)
+    energy: str = ""
+    """the counter of the joules; or ``not measured: `` and why; empty in records of versions that did not measure energy"""
     code: dict[str, Any] = Field(default_factory=dict)
     env: dict[str, Any] = Field(default_factory=dict)
     started: str

@@ -88,7 +88,10 @@ NO_LEAST = (
 )
 
 
-ONE_AND_SEVERAL = "Where a row of one seed is compared with a row of several seeds, the variance over seeds is assumed to be the same for both."
+ONE_AND_SEVERAL = (
+    "Where a row of one seed is compared with a row of several seeds, the difference uses all seeds of both rows, and the variance "
+    "over seeds is assumed to be the same for both."
+)
 
 
 Sides = tuple[Sequence[Record], Sequence[Record]]

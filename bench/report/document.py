@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench.report import escape
 from bench.report.file_names import HTML, TABLES, table_names
 from bench.report.frame import Footnotes, Frame
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 from bench.report.render import to_markdown
 from bench.report.reproduce import commands
 from bench.report.sources import environment, made_again, provenance, warnings
@@ -20,7 +20,7 @@ LONGEST_FOLDED = 60
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportPicture:
     """A picture of a report."""
 
     section: str
@@ -29,7 +29,9 @@ class Shown:
     """from the page's folder"""
 
 
-def document(group: Group, tables: Sequence[Frame], pictures: Sequence[Shown] = (), kept: float = KEPT) -> str:
+def document(
+    group: ReportGroup, tables: Sequence[Frame], pictures: Sequence[ReportPicture] = (), kept: float = KEPT
+) -> str:
     """The text of a report. No date, no host: those are in the records.
 
     Args:
@@ -54,13 +56,13 @@ def section(title: str, body: Sequence[str]) -> list[str]:
     return [f"## {title}", "", *body] if body else []
 
 
-def environment_section(group: Group, tables: Sequence[str]) -> list[str]:
+def environment_section(group: ReportGroup, tables: Sequence[str]) -> list[str]:
     """How the rows were trained, and where."""
     said = [line for text in environment(group) for line in (escape.markdown(text), "")]
     return section(ENVIRONMENT, [*said, *tables])
 
 
-def provenance_section(group: Group, tables: Sequence[str], made: Sequence[str]) -> list[str]:
+def provenance_section(group: ReportGroup, tables: Sequence[str], made: Sequence[str]) -> list[str]:
     """Records, code and examples, the commands that make the records again, and the tables that say more."""
     listed = [*map(escape.markdown, provenance(group.records, group.freshness)), *made_again(made, group)]
     return section(PROVENANCE, [*listed, "", *tables])

@@ -17,7 +17,7 @@ from bench.report import escape
 from bench.report.document import environment_section, provenance_section, table_lines
 from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
 from bench.report.frame import Footnotes, Frame
-from bench.report.groups import Group, groups
+from bench.report.groups import ReportGroup, groups
 from bench.report.index import write_index
 from bench.report.render import remove_stale_files, write_table
 from bench.report.reproduce import experiment_command, set_record_source
@@ -32,7 +32,7 @@ from bench.report.write import paper_of
 
 
 @dataclass(frozen=True)
-class Shown:
+class TableEntry:
     """A cell, and what its table calls its row."""
 
     cell: Cell
@@ -46,7 +46,7 @@ class Section:
 
     name: str
     show: str
-    cells: Sequence[Shown]
+    cells: Sequence[TableEntry]
     order: Sequence[str] = field(default=())
     """what its rows are called, in its order; empty: in the order of the cells"""
 
@@ -65,7 +65,7 @@ class Section:
         ]
 
 
-def _called(record: Record, shown: Shown) -> Record:
+def _called(record: Record, shown: TableEntry) -> Record:
     cell = record.cell.model_copy(update={"label": shown.label, "ablation_of": shown.ablation_of})
     return record.model_copy(update={"cell": cell})
 
@@ -99,7 +99,7 @@ def write_experiment(
     say which task has them.
     """
     records = list(store.records())
-    files: dict[tuple[object, ...], dict[int, Group]] = {}
+    files: dict[tuple[object, ...], dict[int, ReportGroup]] = {}
     for number, section in enumerate(sections):
         for group in _groups(section.records(records), store, bool(asked.settings)):
             if any(r.cell.method != TEACHER for r in group.records):
@@ -113,7 +113,7 @@ def write_experiment(
     return written
 
 
-def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[Group]:
+def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[ReportGroup]:
     """The records of one table as groups.
 
     Args:
@@ -122,13 +122,13 @@ def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[Group
     found = groups(records, store.freshness)
     if not merged:
         return found
-    alike: dict[tuple[object, ...], list[Group]] = {}
+    alike: dict[tuple[object, ...], list[ReportGroup]] = {}
     for group in found:
         alike.setdefault((group.facts.plain, *group.identity[1:]), []).append(group)
     return [_merged(identity, those) for identity, those in alike.items()]
 
 
-def _merged(identity: tuple[object, ...], those: Sequence[Group]) -> Group:
+def _merged(identity: tuple[object, ...], those: Sequence[ReportGroup]) -> ReportGroup:
     first = min(those, key=lambda group: len(group.slug))
     kept: dict[tuple[object, ...], Record] = {}
     for group in those:
@@ -148,7 +148,7 @@ def _merged(identity: tuple[object, ...], those: Sequence[Group]) -> Group:
 def _write(
     title: str,
     sections: Sequence[Section],
-    found: Mapping[int, Group],
+    found: Mapping[int, ReportGroup],
     target: Target,
     asked: Typed,
 ) -> Path:
@@ -193,7 +193,7 @@ def _heading(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _head(title: str, group: Group) -> list[str]:
+def _head(title: str, group: ReportGroup) -> list[str]:
     """A title that nobody takes for the paper's own results, and what was measured."""
     found = sorted({r.cell.seed for r in group.records if r.cell.method != TEACHER})
     seeds = f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
@@ -207,7 +207,7 @@ def _head(title: str, group: Group) -> list[str]:
     ]
 
 
-def _tables(section: Section, part: Group, store: Store) -> list[Frame]:
+def _tables(section: Section, part: ReportGroup, store: Store) -> list[Frame]:
     """What a table shows; differences also with their intervals, where answers are stored."""
     if section.show == "reappearance":
         made = [reappearance(part)]
@@ -222,7 +222,7 @@ def _tables(section: Section, part: Group, store: Store) -> list[Frame]:
     return [table for table in made if table is not None]
 
 
-def _whole(found: Mapping[int, Group]) -> Group:
+def _whole(found: Mapping[int, ReportGroup]) -> ReportGroup:
     """All records of a report, each once, as one group."""
     groups_found = list(found.values())
     records = {r.key: r for group in groups_found for r in group.records}

@@ -13,7 +13,7 @@ from bench.record.cell import NumericIdentity
 from bench.record.keys import canonical, digest
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import FOLDER, data_facts
-from bench.report.groups import GLUE_FOLDER, Group
+from bench.report.groups import GLUE_FOLDER, ReportGroup
 
 PAGE, HTML, TABLES, FIGURES = "README.md", "report.html", "tables", "figures"
 """What is in a report's folder: the page that GitHub shows, that for a browser, and folders for tables and pictures."""
@@ -29,12 +29,12 @@ KNOWN = {EMBEDDED_SHA256: EMBEDDED_NAME}
 """Base weights -> the one name of their teacher. A group of that teacher has a name without a digest."""
 
 
-def place_of(group: Group) -> Path:
+def place_of(group: ReportGroup) -> Path:
     """The folder of a group's report, below the folder of all reports: the data, then the teacher and the recipe."""
     return Path(data_name(group), group_name(group))
 
 
-def paper_place(title: str, group: Group) -> Path:
+def paper_place(title: str, group: ReportGroup) -> Path:
     """The folder of an experiment's report: the paper, then the data, the teacher and the recipe.
 
     The part of a title behind a colon is not in the name.
@@ -44,7 +44,7 @@ def paper_place(title: str, group: Group) -> Path:
     return Path(fitted(paper, [title]), fitted(both, [data_name(group), group_name(group), group.identity]))
 
 
-def data_name(group: Group) -> str:
+def data_name(group: ReportGroup) -> str:
     """``glue``, ``glue-20000-rows``, ``sample-v1``: which examples, and how many of the training rows where not all."""
     facts = data_facts(group.slug)
     plain = group.slug
@@ -54,7 +54,7 @@ def data_name(group: Group) -> str:
     return fitted(slug(f"{plain}{limit}").lower(), [group.slug, group.max_train_rows])
 
 
-def group_name(group: Group) -> str:
+def group_name(group: ReportGroup) -> str:
     """The teacher, the recipe, and what else distinguishes the group: ``all-minilm-l6-v2-common-3-epochs``.
 
     Words alone name a group of a known teacher, fine-tuned here, with AdamW and the default numerics. Every other name ends with
@@ -81,7 +81,7 @@ def _short(teacher: str) -> str:
     return slug(teacher.split("/")[-1].split(" (")[0])
 
 
-def _words_suffice(group: Group) -> bool:
+def _words_suffice(group: ReportGroup) -> bool:
     """Whether no other group has the same words: its teacher is known, and no part is shortened or written differently."""
     return (
         group.base in KNOWN

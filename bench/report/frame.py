@@ -107,7 +107,7 @@ class TableColumn:
 
 
 @dataclass(frozen=True)
-class Line:
+class FrameLine:
     """One line of a table: its name, and a cell for each further column.
 
     Attributes:
@@ -143,7 +143,7 @@ class Frame:
 
     title: str
     columns: tuple[TableColumn, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[FrameLine, ...]
     notes: tuple[str, ...] = ()
     file: str = ""
     section: str = ""
@@ -160,7 +160,7 @@ class Frame:
         return [column.title for column in self.columns]
 
     @property
-    def printed_lines(self) -> list[Line]:
+    def printed_lines(self) -> list[FrameLine]:
         """The lines of Markdown, LaTeX and the terminal."""
         return [line for line in self.lines if line.only != "csv"]
 
@@ -217,4 +217,4 @@ def words_of(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], w
         words: titles of the columns that are printed to the left.
     """
     columns = tuple(TableColumn(name, name in words) for name in header)
-    return Frame(title, columns, tuple(Line(row[0], tuple(map(TableCell, row[1:]))) for row in rows))
+    return Frame(title, columns, tuple(FrameLine(row[0], tuple(map(TableCell, row[1:]))) for row in rows))

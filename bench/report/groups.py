@@ -44,7 +44,7 @@ class ScoreColumn:
 
 
 @dataclass
-class Group:
+class ReportGroup:
     """Records that share a table: same data source, teacher, recipe and numerics."""
 
     data: str
@@ -200,13 +200,13 @@ class Group:
         return label != TEACHER and 0 < len(self.values(label, column)) < self._most_seeds[column]
 
 
-def groups(records: Iterable[Record], freshness: Freshness | None = None) -> list[Group]:
+def groups(records: Iterable[Record], freshness: Freshness | None = None) -> list[ReportGroup]:
     """Records sorted into tables. Those of different data, teachers, recipes, optimisers or precisions never meet in one.
 
     A table of at most so many training rows also has what its rows gave on tasks that are no larger: as if all had been
     run with that limit. A table that another one holds completely is not made.
     """
-    found: dict[tuple, Group] = {}
+    found: dict[tuple, ReportGroup] = {}
     records = list(records)
     for record in records:
         if record.cell.method != TEACHER:
@@ -238,7 +238,7 @@ def groups(records: Iterable[Record], freshness: Freshness | None = None) -> lis
     return made
 
 
-def _rows_within_limit(group: Group, whole: Group) -> list[Record]:
+def _rows_within_limit(group: ReportGroup, whole: ReportGroup) -> list[Record]:
     """What the rows of a table with a limit gave on tasks that the limit leaves whole."""
     rows, tasks = set(group.systems), set(group.tasks)
     return [
@@ -248,7 +248,7 @@ def _rows_within_limit(group: Group, whole: Group) -> list[Record]:
     ]
 
 
-def _group(found: dict[tuple, Group], record: Record) -> Group:
+def _group(found: dict[tuple, ReportGroup], record: Record) -> ReportGroup:
     """The table to which a record belongs."""
     cell = record.cell
     limit, recipe, epochs = cell.data.max_train_rows, cell.recipe["name"], cell.recipe["epochs"]
@@ -265,7 +265,7 @@ def _group(found: dict[tuple, Group], record: Record) -> Group:
     )
     return found.setdefault(
         key,
-        Group(
+        ReportGroup(
             cell.data.name,
             cell.data.slug,
             limit,

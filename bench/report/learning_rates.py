@@ -9,7 +9,7 @@ from bench.record.cell import CHECKPOINT, TEACHER
 from bench.record.recipe import ADAMW, PAPER, START, TEACHER_LEARNING_RATES, WIDE, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 
 FINE_TUNED = "fine-tuned"
 """The origin of a teacher that was trained here."""
@@ -25,7 +25,7 @@ OF_NARROW, OF_WIDE = (written(TEACHER_LEARNING_RATES[narrow]) for narrow in (Tru
 OF_STUDENTS, ON_TEXT = written(Recipe().learning_rate), written(START.learning_rate)
 
 
-def rates_line(group: Group) -> str:
+def rates_line(group: ReportGroup) -> str:
     """Every row's rate, the rule that gives it, and on which rows the rates were looked at; "" where nothing was trained."""
     trained = [record for record in group.records if was_trained(record)]
     if not trained:
@@ -85,7 +85,7 @@ def _rule() -> str:
     )
 
 
-def _choice(group: Group, of_students: bool) -> str:
+def _choice(group: ReportGroup, of_students: bool) -> str:
     """What reports/LOG.md says of the choice, in short."""
     suite = "the sample suite" + (", this report's own data" if group.facts.source == SAMPLE else "")
     said = [

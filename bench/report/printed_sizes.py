@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.errors import InputError
-from bench.report.frame import EXACT, TEXT, Frame, Line, TableCell, TableColumn
+from bench.report.frame import EXACT, TEXT, Frame, FrameLine, TableCell, TableColumn
 from bench.report.published import FOLDER, rows_of
 
 FIGURE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
@@ -109,7 +109,7 @@ class Figure:
         return f"{100 * (count / self.unit / float(self.printed) - 1):+.1f} %"
 
 
-def _line(size: PrintedSize, one: Figure) -> tuple[Line, bool]:
+def _line(size: PrintedSize, one: Figure) -> tuple[FrameLine, bool]:
     """The line of a figure, and whether a rule gives its digits."""
     own = next(iter(one.conventions.values()))
     rule, value, fits = rule_of(one.printed, one.conventions, one.unit)
@@ -122,4 +122,4 @@ def _line(size: PrintedSize, one: Figure) -> tuple[Line, bool]:
         TableCell(one.off(own)),
         TableCell(rule if fits else nearest),
     )
-    return Line(f"{size.source}, {size.table}: {size.system}", cells), fits
+    return FrameLine(f"{size.source}, {size.table}: {size.system}", cells), fits

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from bench.errors import InputError
-from bench.report.systems import UNKNOWN, Printed
+from bench.report.systems import UNKNOWN, PrintedSystem
 from bench.user_files import text_of
 
 FOLDER = Path(__file__).resolve().parent / "printed"
@@ -33,7 +33,7 @@ class Published:
     source: str
     table: str
     system: str
-    done: Printed
+    done: PrintedSystem
     task: str
     evaluation: str
     metric: str
@@ -42,7 +42,7 @@ class Published:
     note: str
 
 
-FACTS = [field.name for field in fields(Printed)]
+FACTS = [field.name for field in fields(PrintedSystem)]
 COLUMNS = [name for field in fields(Published) for name in (FACTS if field.name == "done" else [field.name])]
 """Of a file, in this order."""
 
@@ -97,7 +97,7 @@ def _line(row: Mapping[str | None, str | None]) -> Published:
     value = float(text["value"])
     if not (math.isfinite(value) and -100 <= value <= 100):
         raise ValueError(f"value is {value}; it should be percent")
-    done = Printed(
+    done = PrintedSystem(
         text["row"],
         _count("layers", text["layers"]),
         _count("hidden", text["hidden"]),

@@ -16,7 +16,7 @@ from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import row_as_typed
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class _Asked:
     tasks: tuple[str, ...] = ()
 
 
-def commands(group: Group) -> list[str]:
+def commands(group: ReportGroup) -> list[str]:
     """The commands that find the records of a group, each with the rows that have the same tasks and seeds.
 
     Rows that were chosen in another way, tasks learned together and starts on another text have commands of their own.
@@ -70,7 +70,7 @@ def _joined(rows: Mapping[_Asked, Sequence[str]]) -> dict[_Asked, list[str]]:
     return joined
 
 
-def _in_order(group: Group) -> Sequence[Record]:
+def _in_order(group: ReportGroup) -> Sequence[Record]:
     """The records; by their rows where those have an order of their own."""
     if not group.order:
         return group.records
@@ -99,7 +99,7 @@ def _numbers(record: Record, plain: Mapping[str, Any]) -> list[str]:
     return [word for name in NUMBERS if own.get(name) != plain.get(name) for word in ("--set", f"{name}={own[name]}")]
 
 
-def _command(group: Group, asked: _Asked, rows: Sequence[str]) -> str:
+def _command(group: ReportGroup, asked: _Asked, rows: Sequence[str]) -> str:
     verb, *options = asked.verb
     words = ["python", "-m", "bench", verb]
     # a row is among those of its own ablations
@@ -111,7 +111,7 @@ def _command(group: Group, asked: _Asked, rows: Sequence[str]) -> str:
     )  # a search knows the common recipe alone
 
 
-def experiment_command(group: Group, file: Path, tables: str, tasks: str, of_the_file: bool = False) -> str:
+def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, of_the_file: bool = False) -> str:
     """The command that made the report of an experiment file.
 
     Args:
@@ -130,7 +130,7 @@ def experiment_command(group: Group, file: Path, tables: str, tasks: str, of_the
     )
 
 
-def _options(group: Group, asked: _Asked, further: Sequence[str] = (), recipe: bool = True) -> list[str]:
+def _options(group: ReportGroup, asked: _Asked, further: Sequence[str] = (), recipe: bool = True) -> list[str]:
     """Seeds, data, teacher, and all numbers of a group: those that a default would give too."""
     words = [*further]
     words += ["--recipe", group.recipe] if recipe else []
@@ -143,11 +143,11 @@ def _options(group: Group, asked: _Asked, further: Sequence[str] = (), recipe: b
     return _common_options(group, asked, words)
 
 
-def _chosen_optimizer(group: Group) -> list[str]:
+def _chosen_optimizer(group: ReportGroup) -> list[str]:
     return ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
 
 
-def _common_options(group: Group, asked: _Asked, numbers: Sequence[str] = ()) -> list[str]:
+def _common_options(group: ReportGroup, asked: _Asked, numbers: Sequence[str] = ()) -> list[str]:
     """Seeds, data, teacher, text, machine and results, with the numbers of a recipe between them."""
     words = ["--seeds", ",".join(map(str, asked.seeds))] if asked.seeds else []
     words += [*source_options_of(group), *numbers]
@@ -155,12 +155,12 @@ def _common_options(group: Group, asked: _Asked, numbers: Sequence[str] = ()) ->
     return [*words, *asked.text, "--threads", str(group.threads), "--device", group.device, "--results", group.results]
 
 
-def source_options_of(group: Group) -> list[str]:
+def source_options_of(group: ReportGroup) -> list[str]:
     """The options that name the data and the teacher of a group."""
     return source_options(group.slug, group.teacher, group.base)
 
 
-def verifying(group: Group) -> str:
+def verifying(group: ReportGroup) -> str:
     """The command that trains one record of a group again; its key is left open. "" for tasks of one's own.
 
     ``verify`` takes the task from the record, which does not have the file of one's own.
@@ -198,7 +198,7 @@ def _row(record: Record) -> str:
     return row_as_typed(cell) if cell.ablation_of is None else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
 
 
-def set_record_source(group: Group, store: Store, records: Iterable[Record] | None = None) -> None:
+def set_record_source(group: ReportGroup, store: Store, records: Iterable[Record] | None = None) -> None:
     """Set what the commands of a group need to know of the folder of its records.
 
     Args:
@@ -207,12 +207,12 @@ def set_record_source(group: Group, store: Store, records: Iterable[Record] | No
     group.results, group.texts = as_typed_path(store.root), _texts(store.records() if records is None else records)
 
 
-def texts_known(group: Group) -> dict[str, tuple[str, ...]]:
+def texts_known(group: ReportGroup) -> dict[str, tuple[str, ...]]:
     """Key of a start -> the options for its text, from the group's records and all others of their folder."""
     return group.texts | _texts(group.records)
 
 
-def _any_text(group: Group) -> tuple[str, ...]:
+def _any_text(group: ReportGroup) -> tuple[str, ...]:
     """The text of the first start of a group that has a known one."""
     known = texts_known(group)
     return next(filter(None, (_text(record, known) for record in group.records)), ())
@@ -237,7 +237,7 @@ def _text(record: Record, known: Mapping[str, tuple[str, ...]]) -> tuple[str, ..
     return next((known[a["key"]] for a in record.artefacts.values() if a.get("key") in known), ())
 
 
-def starts_without_text(group: Group) -> dict[str, list[str]]:
+def starts_without_text(group: ReportGroup) -> dict[str, list[str]]:
     """Pre-trainings whose text no record names, since all are older than that: key -> the rows that use it."""
     known = texts_known(group)
     rows: dict[str, set[str]] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.groups import Group, ScoreColumn
+from bench.report.groups import ReportGroup, ScoreColumn
 from bench.stats.metrics import metric_of
 from bench.stats.paired import resampled_scores
 
@@ -71,13 +71,13 @@ def resampled(column: ScoreColumn, records: Sequence[Record], store: Store) -> R
     return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
 
 
-def finished(group: Group, label: str, column: ScoreColumn) -> list[Record]:
+def finished(group: ReportGroup, label: str, column: ScoreColumn) -> list[Record]:
     """The finished records of a row in a column, in the order of their seeds."""
     records = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
     return sorted(records, key=lambda r: r.cell.seed)
 
 
-def resample(group: Group, store: Store) -> dict[ScoreColumn, Resampled]:
+def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
     """The stored answers of the group's records; columns without any are left out."""
     made = {}
     for column in group.columns:

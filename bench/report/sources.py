@@ -12,14 +12,14 @@ from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE
 from bench.report import escape
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 from bench.report.learning_rates import rates_line
 from bench.report.reproduce import named_files, starts_without_text
 from bench.report.systems import RANDOM, start_kind
 from bench.report.tables.parts import counted, listed
 
 
-def warnings(group: Group) -> list[str]:
+def warnings(group: ReportGroup) -> list[str]:
     """What a reader has to know before the first number."""
     lines = []
     if group.facts.source == SAMPLE:
@@ -41,7 +41,7 @@ def warnings(group: Group) -> list[str]:
     return lines
 
 
-def environment(group: Group) -> list[str]:
+def environment(group: ReportGroup) -> list[str]:
     """Recipe, learning rates, libraries and machines, a paragraph each."""
     recipe = f"Recipe {group.recipe}" + (
         "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
@@ -61,12 +61,12 @@ def made_on(records: Sequence[Record]) -> list[str]:
     return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if done else []
 
 
-def _where(group: Group) -> str:
+def _where(group: ReportGroup) -> str:
     """Threads, and the kind of device where it is not the CPU."""
     return counted(group.threads, "thread") + ("" if group.device == "cpu" else f", {group.device}")
 
 
-def _start_line(group: Group) -> str:
+def _start_line(group: ReportGroup) -> str:
     """Which general start the students share; each row's own start is in the table of costs."""
     own = sorted({r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts})
     students = [r for r in group.records if r.train and r.cell.method != TEACHER]
@@ -88,7 +88,7 @@ def _start_line(group: Group) -> str:
     return " ".join(f"{sentence}." for sentence in (text, *others))
 
 
-def made_again(made: Sequence[str], group: Group) -> list[str]:
+def made_again(made: Sequence[str], group: ReportGroup) -> list[str]:
     """The commands of these records, and what a reader has to know to type them."""
     lines = [f"- command: {escape.code(command)}" for command in made]
     if made:

@@ -41,7 +41,18 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
         for note in table.notes:
             lines += [escape.markdown(note), ""]
         write_table(own / TABLES, stem, table, paper=paper)
-    lines += [escape.markdown(measured_on)]
+    lines += [escape.markdown(_energy_words(session)), "", escape.markdown(measured_on)]
     write_atomically(own / PAGE, ("\n".join(lines).rstrip() + "\n").encode())
     write_index(folder)
     return own / PAGE
+
+
+def _energy_words(session: SpeedRecord) -> str:
+    """Which counter the joules are of, or why there are none."""
+    if any(timing.joules for timing in session.timings):
+        return (
+            f"J/sequence is the energy of one sequence, as the machine counts it ({session.energy}). It is the median of several turns, "
+            "and includes what the hardware uses when idle."
+        )
+    reason = session.energy.partition(": ")[2]
+    return f"Energy was not measured{f': {reason}' if reason else ''}."

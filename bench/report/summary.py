@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from bench.record.cell import TEACHER
 from bench.report.comparison import BETTER, NOT_SIGNIFICANT, UNCLEAR, WORSE
 from bench.report.frame import Frame
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 from bench.report.tables.accuracy import MAJORITY, Scores
 from bench.report.tables.paired_comparisons import MEAN_OF, SYSTEMS, own_row, reference_of
 from bench.report.tables.parts import counted, listed
@@ -18,7 +18,7 @@ End = tuple[str, str, str]
 """(row, column, verdict) of something that was tested"""
 
 
-def summary(group: Group, tables: Sequence[Frame], kept: float = KEPT) -> list[str]:
+def summary(group: ReportGroup, tables: Sequence[Frame], kept: float = KEPT) -> list[str]:
     """What was measured, the highest mean, what is significant, and what keeps the teacher's score: a sentence or two each.
 
     Args:
@@ -33,7 +33,7 @@ def summary(group: Group, tables: Sequence[Frame], kept: float = KEPT) -> list[s
     return said
 
 
-def _measured(group: Group) -> str:
+def _measured(group: ReportGroup) -> str:
     students = [label for label in group.systems if label != TEACHER]
     columns = ", ".join(column.name for column in group.columns)
     seeds = sorted({n for s in students for c in group.columns if (n := len(group.values(s, c)))})
@@ -44,7 +44,7 @@ def _measured(group: Group) -> str:
     return f"{rows} on {sets} ({columns})" + (f", {often} each." if often else ".")
 
 
-def _highest(group: Group) -> list[str]:
+def _highest(group: ReportGroup) -> list[str]:
     """The student with the highest mean, and the rows that it is read against."""
     scores = Scores(group)
     if not scores.complete:
@@ -70,7 +70,7 @@ def _ends(table: Frame) -> list[End]:
     ]
 
 
-def _named(group: Group, ends: Iterable[End], verdict: str, with_columns: bool = True) -> str:
+def _named(group: ReportGroup, ends: Iterable[End], verdict: str, with_columns: bool = True) -> str:
     """``microbert on mrpc and rte, kd on rte``: the rows with a verdict, and their columns where wanted."""
     columns: dict[str, list[str]] = {}
     for label, column, end in ends:
@@ -81,7 +81,7 @@ def _named(group: Group, ends: Iterable[End], verdict: str, with_columns: bool =
     return ", ".join(f"{group.called(label)} on {listed(named)}" for label, named in columns.items())
 
 
-def _significant(group: Group, table: Frame) -> str:
+def _significant(group: ReportGroup, table: Frame) -> str:
     """The verdicts on single columns, then those on the means: two families of tests."""
     reference = group.called(reference_of(group))
     means = {column.title for column in table.columns if column.title.startswith(MEAN_OF)}
@@ -95,7 +95,7 @@ def _significant(group: Group, table: Frame) -> str:
     return said
 
 
-def _verdicts(group: Group, ends: Sequence[End], with_columns: bool) -> str:
+def _verdicts(group: ReportGroup, ends: Sequence[End], with_columns: bool) -> str:
     """``2 better: microbert on mrpc, kd on rte; 5 not significant``"""
     parts = [
         f"{_count(ends, verdict)} {verdict}: {named}"
@@ -110,7 +110,7 @@ def _count(ends: Sequence[End], verdict: str) -> int:
     return sum(end == verdict for _, _, end in ends)
 
 
-def _retention(group: Group, table: Frame, kept: float) -> list[str]:
+def _retention(group: ReportGroup, table: Frame, kept: float) -> list[str]:
     # variants of a row are in the table: with them the sentence would be longer than anybody reads
     ends = [end for end in _ends(table) if not own_row(group, end[0])]
     if not ends:

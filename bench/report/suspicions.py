@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bench.record.store import Store
-from bench.report.groups import Group, ScoreColumn
+from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import finished
 from bench.stats.guards import Suspicion, suspicions
 from bench.stats.metrics import metric_of
@@ -14,7 +14,7 @@ Faults = dict[tuple[str, ScoreColumn], dict[str, dict[int, Suspicion]]]
 """(row, column) -> what is wrong with its answers -> seed -> how it shows there"""
 
 
-def faults_of(group: Group, store: Store) -> Faults:
+def faults_of(group: ReportGroup, store: Store) -> Faults:
     """What is suspect about the stored answers of each row and column, by the column's own metric."""
     found: Faults = {}
     for label in group.systems:
@@ -30,7 +30,7 @@ def faults_of(group: Group, store: Store) -> Faults:
     return found
 
 
-def suspicions_of(group: Group, store: Store) -> dict[tuple[str, ScoreColumn], list[str]]:
+def suspicions_of(group: ReportGroup, store: Store) -> dict[tuple[str, ScoreColumn], list[str]]:
     """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
     met: dict[tuple[ScoreColumn, str], dict[str, dict[int, Suspicion]]] = {}
     for (label, column), faults in faults_of(group, store).items():
@@ -52,7 +52,7 @@ def seeds(found: Mapping[int, Suspicion]) -> str:
     return named + (f" ({shown})" if shown else "")
 
 
-def baselines_of(group: Group, store: Store) -> dict[ScoreColumn, float]:
+def baselines_of(group: ReportGroup, store: Store) -> dict[ScoreColumn, float]:
     """Percent that the best single answer to every example scores; without columns that have no stored answers."""
     found = {}
     for column in group.columns:

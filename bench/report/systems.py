@@ -14,7 +14,7 @@ from bench.plan.spelling import as_typed
 from bench.record.cell import TEACHER
 from bench.record.schema import Record, Sizes
 from bench.record.task_facts import row_as_typed
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 
 UNKNOWN, NONE = "unknown", "none"
 CHECKPOINT, GIVEN, RANDOM = "checkpoint", "given", "random"
@@ -36,7 +36,7 @@ CLASSES = range(1, 4)
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedSystem:
     """What a printed system is.
 
     Attributes:
@@ -136,7 +136,7 @@ def _depth(sizes: Sizes, h: int, classes: int) -> tuple[int, int] | None:
     return layers, h
 
 
-def changed(group: Group, record: Record) -> set[str] | None:
+def changed(group: ReportGroup, record: Record) -> set[str] | None:
     """Names of the settings in which a row differs from its method's defaults; None where the records do not say.
 
     A spelling holds what differs. An ablation is named by its paper's words, so it is compared with its full row.
@@ -152,7 +152,7 @@ def changed(group: Group, record: Record) -> set[str] | None:
     return differing | set(settings_in(row_as_typed(record.cell, full)))
 
 
-def paired(group: Group, record: Record, theirs: Printed) -> bool:
+def paired(group: ReportGroup, record: Record, theirs: PrintedSystem) -> bool:
     """Whether the two are one method, and ours has no change that the printed one could not be compared by.
 
     A row of another size or start is shown, with that as the reason; a variant of ours that nobody printed is not.
@@ -163,7 +163,7 @@ def paired(group: Group, record: Record, theirs: Printed) -> bool:
     return names is None or names <= {*SHAPE, START, *theirs.settings}
 
 
-def differences_of(group: Group, record: Record, theirs: Printed) -> list[str]:
+def differences_of(group: ReportGroup, record: Record, theirs: PrintedSystem) -> list[str]:
     """Why ours is another system than the printed one; empty only where the record says that it is the same."""
     start = _start(record, theirs)
     shape = _shape(record, theirs) if record.cell.method != TEACHER else []  # a teacher's shape is its checkpoint's
@@ -178,7 +178,7 @@ def differences_of(group: Group, record: Record, theirs: Printed) -> list[str]:
     ]
 
 
-def _start(record: Record, theirs: Printed) -> list[str]:
+def _start(record: Record, theirs: PrintedSystem) -> list[str]:
     if theirs.start == UNKNOWN:
         return ["start not stated"]
     ours = start_kind(record)
@@ -187,7 +187,7 @@ def _start(record: Record, theirs: Printed) -> list[str]:
     return [f"other start (theirs {start_in_words(theirs.start)}, ours {start_in_words(ours)})"]
 
 
-def _text(group: Group, record: Record, theirs: Printed) -> list[str]:
+def _text(group: ReportGroup, record: Record, theirs: PrintedSystem) -> list[str]:
     """Of two pre-trained alike: on which text. A corpus of ours is never known to be a paper's, to the word."""
     if theirs.text == NONE:
         return []
@@ -205,7 +205,7 @@ def _text(group: Group, record: Record, theirs: Printed) -> list[str]:
     return [f"other pre-training text (theirs {theirs.text}, ours {tokens:,} tokens of {ours})"]
 
 
-def _shape(record: Record, theirs: Printed) -> list[str]:
+def _shape(record: Record, theirs: PrintedSystem) -> list[str]:
     found = []
     layers, hidden = shape_of(record)
     for name, ours, printed, said in (
@@ -221,7 +221,7 @@ def _shape(record: Record, theirs: Printed) -> list[str]:
     return found
 
 
-def _settings(group: Group, record: Record, theirs: Printed, explained: set[str]) -> list[str]:
+def _settings(group: ReportGroup, record: Record, theirs: PrintedSystem, explained: set[str]) -> list[str]:
     """What else was set: what the printed spelling changes, and what ours does; without what is explained already."""
     own, asked = record.cell.settings, theirs.settings
     unlike = [
@@ -250,7 +250,7 @@ def _choices(record: Record) -> list[str]:
     return found
 
 
-def _augmentation(group: Group, theirs: Printed) -> list[str]:
+def _augmentation(group: ReportGroup, theirs: PrintedSystem) -> list[str]:
     if theirs.augmented == UNKNOWN:
         return ["augmentation not stated"]
     ours = group.facts.augmented is not None
@@ -259,11 +259,11 @@ def _augmentation(group: Group, theirs: Printed) -> list[str]:
     return ["theirs with augmented training data" if not ours else "ours with augmented training data"]
 
 
-def same_teacher(name: str, theirs: Printed) -> bool:
+def same_teacher(name: str, theirs: PrintedSystem) -> bool:
     """Whether a teacher of this name is the printed system's: the hub knows its models by a short name too."""
     return theirs.teacher == NONE or name in (theirs.teacher, theirs.teacher.split("/")[-1])
 
 
-def reasons_of(group: Group, records: Sequence[Record], theirs: Printed) -> list[str]:
+def reasons_of(group: ReportGroup, records: Sequence[Record], theirs: PrintedSystem) -> list[str]:
     """Over all seeds of a row: any difference of one of them."""
     return list(dict.fromkeys(reason for record in records for reason in differences_of(group, record, theirs)))

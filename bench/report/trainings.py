@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record, TrainCost
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 from bench.report.systems import RANDOM, start_kind
 
 
@@ -37,7 +37,7 @@ COSTS: Sequence[Callable[[TrainCost], float]] = (
 """What is added up of each training, in the order of the table's columns."""
 
 
-def trainings(group: Group, label: str) -> list[Record]:
+def trainings(group: ReportGroup, label: str) -> list[Record]:
     """One record for each training of a row: a student of several tasks has one a task, and was trained once."""
     return list({r.train_key: r for r in group.of(label) if r.train}.values())
 

@@ -17,10 +17,10 @@ from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import CELLS, Store
-from bench.report.document import Shown, document
+from bench.report.document import ReportPicture, document
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import Frame
-from bench.report.groups import Group, groups
+from bench.report.groups import ReportGroup, groups
 from bench.report.index import write_index
 from bench.report.page.write import page
 from bench.report.plot.pictures import PICTURES
@@ -41,7 +41,7 @@ class Written:
 
     path: Path
     """the Markdown file"""
-    group: Group
+    group: ReportGroup
     tables: Sequence[Frame]
     """in the order of the report; the accuracies first"""
 
@@ -118,7 +118,7 @@ def nothing_in(root: Path) -> str:
     return f"no records in {root}: there is no such folder; name the folder of records with --results"
 
 
-def add_speed(group: Group, session: SpeedRecord | None) -> None:
+def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
     """Give the group's rows the speed-ups of a session with its teacher."""
     conditions = headline(session) if session else None
     if session is None or conditions is None:
@@ -134,7 +134,7 @@ def add_speed(group: Group, session: SpeedRecord | None) -> None:
                 group.speed_ups[label] = found
 
 
-def write_group(group: Group, folder: Path, store: Store, options: Options) -> Written:
+def write_group(group: ReportGroup, folder: Path, store: Store, options: Options) -> Written:
     """The report of one group: Markdown, HTML, tables and pictures, in a folder of their own."""
     place = place_of(group)
     own = folder / place
@@ -153,7 +153,7 @@ def write_group(group: Group, folder: Path, store: Store, options: Options) -> W
     return Written(own / PAGE, group, data.tables)
 
 
-def write_pictures(data: ReportData, own: Path, latex: bool) -> list[Shown]:
+def write_pictures(data: ReportData, own: Path, latex: bool) -> list[ReportPicture]:
     """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns what the Markdown page shows."""
     shown = []
     for picture in PICTURES:
@@ -161,12 +161,12 @@ def write_pictures(data: ReportData, own: Path, latex: bool) -> list[Shown]:
             if (drawn := picture.draw(data, form)) is not None:
                 write_atomically(own / FIGURES / f"{picture.name}.{form}", drawn)
                 if form == "svg":
-                    shown.append(Shown(picture.section, picture.caption, f"{FIGURES}/{picture.name}.svg"))
+                    shown.append(ReportPicture(picture.section, picture.caption, f"{FIGURES}/{picture.name}.svg"))
     remove_stale_files(own / FIGURES, [Path(one.file).stem for one in shown], latex)
     return shown
 
 
-def paper_of(group: Group, records: Sequence[Record], place: Path) -> Paper:
+def paper_of(group: ReportGroup, records: Sequence[Record], place: Path) -> Paper:
     """What a table of this group needs in a paper, where the rest of the report is missing."""
     sources = [line.removeprefix("- ") for line in provenance(records, group.freshness)]
     return Paper(

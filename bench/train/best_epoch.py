@@ -1,4 +1,4 @@
-"""The best of a student's epochs, by its answers to rows that may choose one."""
+"""The best of a student's epochs, by its answers to examples that may choose one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from methods.api import Student
 
 @dataclass(frozen=True)
 class SelectionRows:
-    """The rows of one task that choose, and by which metric."""
+    """The examples of one task that choose, and by which metric."""
 
     task: str
     rows: Encoded

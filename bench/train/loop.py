@@ -62,7 +62,7 @@ class LoopOptions:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the loop: the rows of one task that every student sees at the same time."""
+    """One step of the loop: the examples of one task that every student sees at the same time."""
 
     series: str
     number: int
@@ -143,7 +143,7 @@ def _train_step(
 
 
 def _cut(rows: Sequence[int], most: int) -> list[Sequence[int]]:
-    """The rows of a batch in parts of at most so many, as equal as can be; one part where ``most`` is 0."""
+    """The examples of a batch in parts of at most so many, as equal as can be; one part where ``most`` is 0."""
     count = math.ceil(len(rows) / most) if most else 1
     ends = [number * len(rows) // count for number in range(count + 1)]
     return [rows[start:end] for start, end in itertools.pairwise(ends)]

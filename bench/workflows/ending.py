@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
 from bench.report.escape import flat
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 from bench.report.render import TERMINAL, to_terminal
 from bench.report.sources import warnings
 from bench.report.summary import summary
@@ -46,7 +46,7 @@ def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
     return "\n".join(lines)
 
 
-def _best(group: Group, labels: Sequence[str], tasks: Collection[str]) -> list[str]:
+def _best(group: ReportGroup, labels: Sequence[str], tasks: Collection[str]) -> list[str]:
     """The two students of the highest mean over the columns of these tasks; of one student alone, it and the teacher."""
     columns = [column for column in group.columns if column.task in tasks]
     means = {}

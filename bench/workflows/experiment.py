@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from bench.plan.build import Plan, Planned, build
-from bench.plan.experiment_file import Experiment, Part, TableSpec, read_experiment
+from bench.plan.experiment_file import Experiment, TableRequest, TableSpec, read_experiment
 from bench.plan.request import Request
 from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.record.cell import record_key
 from bench.record.store import Store
-from bench.report.experiment import Section, Shown, Typed, write_experiment
+from bench.report.experiment import Section, TableEntry, Typed, write_experiment
 from bench.run import Outcome, agree
 from bench.workflows.run import run
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenTables:
     """An experiment, the tables of it that were asked for, and the requests that make each."""
 
     experiment: Experiment
-    tables: list[tuple[TableSpec, list[tuple[Part, Request]]]]
+    tables: list[tuple[TableSpec, list[tuple[TableRequest, Request]]]]
     tasks: str = ""
     """those that were typed; "" for all"""
 
@@ -39,7 +39,7 @@ class Chosen:
         return [request for _, parts in self.tables for _, request in parts]
 
 
-def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = "") -> Chosen:
+def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = "") -> ChosenTables:
     """Read an experiment and choose of it.
 
     Args:
@@ -59,7 +59,7 @@ def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: 
             own = {name: value for name, value in part.request_options().items() if name not in typed}
             made.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
         found.append((table, made))
-    return Chosen(experiment, found, tasks)
+    return ChosenTables(experiment, found, tasks)
 
 
 def run_experiment(
@@ -88,7 +88,7 @@ def run_experiment(
     sections, outcomes = [], []
     for number, (table, parts) in enumerate(chosen.tables, start=1):
         progress.say(f"{experiment.title}: {table.name} ({number} of {len(chosen.tables)} tables)")
-        cells: list[Shown] = []
+        cells: list[TableEntry] = []
         for part, own in parts:
             asked = replace(own, yes=True) if len(chosen.requests) > 1 else own
             outcome = run(asked, progress, confirm)
@@ -115,7 +115,7 @@ def run_experiment(
     )
 
 
-def _agree_once(chosen: Chosen, confirm: Any) -> None:
+def _agree_once(chosen: ChosenTables, confirm: Any) -> None:
     """Plan everything, so that bad input is found before anything starts, and ask once for all of it."""
     plans = [build(request) for request in chosen.requests]
     whole = replace(plans[0], seconds=_seconds(plans), disk_bytes=max(plan.disk_bytes for plan in plans))
@@ -134,19 +134,19 @@ def _seconds(plans: list[Plan]) -> float:
     return seconds
 
 
-def _order(table: TableSpec, parts: list[tuple[Part, Request]]) -> list[str]:
+def _order(table: TableSpec, parts: list[tuple[TableRequest, Request]]) -> list[str]:
     """What the table calls its rows, in its order; empty where they are called as they are typed."""
     return list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
 
 
-def _shown(planned: Planned, part: Part) -> Shown:
+def _shown(planned: Planned, part: TableRequest) -> TableEntry:
     """A cell and what its table calls it."""
     cell, row = planned.cell, planned.row
     if not isinstance(row, MethodRow) or row.spelling not in part.labels:
-        return Shown(cell, cell.label, cell.ablation_of)
+        return TableEntry(cell, cell.label, cell.ablation_of)
     label, full = part.labels[row.spelling]
     chosen = cell.label.removeprefix(row.label)  # how its epoch was chosen
-    return Shown(cell, label + chosen, None if full is None else full + chosen)
+    return TableEntry(cell, label + chosen, None if full is None else full + chosen)
 
 
 def describe_experiment(
@@ -190,6 +190,6 @@ def describe_experiment(
     return "\n".join(lines), body
 
 
-def _said(part: Part) -> str:
+def _said(part: TableRequest) -> str:
     named = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in part.options.items())
     return f" ({named})" if named else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Made:
+class PretrainedArtefact:
     """One artefact: what it is, which rows use it, where it began and how its terms went."""
 
     title: str
@@ -78,7 +78,7 @@ def _shared(artefacts: Iterable[Artefact | Source], teacher: Any) -> Iterator[Ar
             yield one
 
 
-def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
+def pretrain(request: Request, progress: Progress | None = None) -> list[PretrainedArtefact]:
     """Make what is missing and keep it in the cache, where ``run`` finds it.
 
     Raises:
@@ -100,7 +100,7 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Made]:
     there = {entry.key for entry in entries if entry.slot.is_made}
     with training_here(cache_root()):
         return [
-            Made(entry.title, entry.key, rows[entry.key], entry.key in there, dict(store.get(entry).body))
+            PretrainedArtefact(entry.title, entry.key, rows[entry.key], entry.key in there, dict(store.get(entry).body))
             for entry in entries
         ]
 

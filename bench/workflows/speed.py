@@ -14,6 +14,7 @@ from bench.progress import Progress
 from bench.record.speed_sessions import BUSY_CORES, Conditions, Footprint, SpeedRecord, Timing, write_speed
 
 if TYPE_CHECKING:
+    from bench.measure.energy import Counter
     from bench.measure.latency import Load
     from bench.plan.spelling import GivenCheckpoint
 
@@ -61,6 +62,10 @@ class SpeedRequest:
             raise InputError(f"--task {self.task}: name one task, like --task rte")
         if INT8 in self.backends and self.dtype != "fp32":
             raise InputError(f"--backends {INT8}: goes with --dtype fp32")
+        if not self.lengths:
+            raise InputError("--lengths: give numbers of tokens, like 32,128, or task")
+        if not self.backends:
+            raise InputError(f"--backends: choose from {', '.join(BACKENDS)}")
         for length in self.lengths:
             if length == "task":
                 if self.task is None:
@@ -92,10 +97,12 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     started = _now()
     device = str(device_of(request.device))
     systems = _systems(request, progress)
+    counter, energy = _energy_counter(device)
     record = SpeedRecord(
         teacher="bert-base-uncased" if request.teacher == "auto" else _teacher_name(request.teacher),
-        timings=_timings(request, systems, device, progress),
+        timings=_timings(request, systems, device, counter, progress),
         footprints=_footprints(systems, device, progress) if request.memory else [],
+        energy=energy,
         code=revision(),
         env=environment(device) | ({} if others is None else {"busy_cores": round(others, 2)}),
         started=started,
@@ -119,6 +126,17 @@ def _cores_of_others(request: SpeedRequest) -> float | None:
             f"--busy, and the report will say how busy it was"
         )
     return others
+
+
+def _energy_counter(device: str) -> tuple[Counter | None, str]:
+    """What counts energy on this machine, and its name; or None, and why nothing does."""
+    from bench.measure.energy import NotCounted, counter_of
+
+    try:
+        counter = counter_of(device)
+    except NotCounted as error:
+        return None, f"not measured: {error}"
+    return counter, counter.name
 
 
 def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
@@ -177,9 +195,15 @@ def _finished(row: GivenCheckpoint, request: SpeedRequest) -> Any:
     return model
 
 
-def _timings(request: SpeedRequest, systems: Mapping[str, Any], device: str, progress: Progress) -> list[Timing]:
+def _timings(
+    request: SpeedRequest, systems: Mapping[str, Any], device: str, counter: Counter | None, progress: Progress
+) -> list[Timing]:
     """Every system under every combination of backend, length and batch."""
-    from bench.measure.latency import time_in_turns
+    import torch
+
+    from bench.measure.latency import Instruments, stopwatch, time_in_turns
+
+    instruments = Instruments(stopwatch(torch.device(device)), counter)
 
     timings: list[Timing] = []
     for backend, length, batch in product(request.backends, request.lengths, request.batches):
@@ -193,7 +217,7 @@ def _timings(request: SpeedRequest, systems: Mapping[str, Any], device: str, pro
             length=load.name,
         )
         with progress.task(f"{backend}, batch {batch}, length {load.name}") as update:
-            timings += time_in_turns(systems, load, conditions, request.rounds, update)
+            timings += time_in_turns(systems, load, conditions, request.rounds, update, instruments)
     return timings
 
 

@@ -51,7 +51,7 @@ def trials_of(row: MethodRow, count: int) -> list[MethodRow]:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SearchOutcome:
     """The outcome of one row's search on one task."""
 
     task: str
@@ -62,7 +62,7 @@ class Chosen:
 
 def tune(
     request: Request, trials: int, progress: Progress | None = None, confirm: Any = None
-) -> tuple[list[Chosen], Outcome]:
+) -> tuple[list[SearchOutcome], Outcome]:
     """Search, then train the best of each row on every training row and report it as the best of so many.
 
     Raises:
@@ -110,7 +110,9 @@ def _records(outcome: Outcome, request: Request) -> list[Record]:
     return [record for record in found if record is not None]
 
 
-def _choose(task: str, row: MethodRow, trials: list[MethodRow], records: dict[tuple[str, str], Record]) -> Chosen:
+def _choose(
+    task: str, row: MethodRow, trials: list[MethodRow], records: dict[tuple[str, str], Record]
+) -> SearchOutcome:
     """The trial of the highest score; of equal ones the first tried."""
     scored: list[Trial] = []
     metric = held_back = ""
@@ -125,4 +127,6 @@ def _choose(task: str, row: MethodRow, trials: list[MethodRow], records: dict[tu
     if not done:
         raise InputError(f"{row.spelling} on {task}: every trial failed; `python -m bench show` has the reasons")
     best = max(done, key=lambda trial: trial.score or 0.0)
-    return Chosen(task, best.row, Search(of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored)))
+    return SearchOutcome(
+        task, best.row, Search(of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored))
+    )

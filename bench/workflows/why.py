@@ -16,12 +16,12 @@ from bench.plan.show import state
 from bench.plan.spelling import parse_rows
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key
 from bench.record.code_hash import KINDS, code_of
-from bench.record.differences import Difference, differences
+from bench.record.differences import DifferingField, differences
 from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, in_words, other_version
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts
-from bench.workflows.why_inputs import SHORT, Inputs, inputs_of, shown
+from bench.workflows.why_inputs import SHORT, ComparedInputs, inputs_of, shown
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Why:
     """whether a run does not find the record, or trains its cell again"""
     key: str = ""
     """of the planned cell; "" where no plan can be made"""
-    differing: tuple[tuple[Difference, Inputs | None], ...] = ()
+    differing: tuple[tuple[DifferingField, ComparedInputs | None], ...] = ()
     not_compared: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     """options that the plan has from the record, because nobody typed them"""

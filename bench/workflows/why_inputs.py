@@ -10,7 +10,7 @@ from bench.plan.artefacts import asked_by
 from bench.plan.build import Plan, Planned
 from bench.plan.spelling import MethodRow
 from bench.record.cell import TEACHER, Cell
-from bench.record.differences import ABSENT, Difference, field_differences, identity
+from bench.record.differences import ABSENT, DifferingField, field_differences, identity
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts
@@ -36,7 +36,7 @@ SUITE = "sentences of the sample suite"
 
 
 @dataclass(frozen=True)
-class Inputs:
+class ComparedInputs:
     """What something is made from, where its key differs: what of it differs, what is the same, and what is not known."""
 
     differ: tuple[str, ...] = ()
@@ -59,7 +59,9 @@ def shown(value: Any) -> str:
     return "none" if value is None or value == "" else str(value)
 
 
-def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> Inputs | None:
+def inputs_of(
+    one: DifferingField, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store
+) -> ComparedInputs | None:
     """What something prepared is made from, where its key is a difference; None for a field that has no inputs."""
     if ABSENT in (one.ours, one.theirs):
         return None
@@ -76,7 +78,7 @@ def inputs_of(one: Difference, record: Record, cell: Cell, planned: Planned, pla
     return _of_artefact(name, record, cell, planned, plan, store)
 
 
-def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -> Inputs:
+def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -> ComparedInputs:
     """Of the tuned teacher of a task: its own record says all; without one, the student's cell says some of it.
 
     Args:
@@ -85,7 +87,7 @@ def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -
     ours = _alone(record.cell, task)
     today = next(p.cell for p in plan.cells if p.cell.method == TEACHER and p.cell.tasks == (task,))
     if "given" in (ours.teacher.origin, today.teacher.origin):
-        return Inputs(differ=("the checkpoint, since one of the two teachers is used as it came",))
+        return ComparedInputs(differ=("the checkpoint, since one of the two teachers is used as it came",))
     teachers = (r.cell for r in store.records() if r.cell.method == TEACHER and r.cell.tasks == (task,))
     tuned = next((cell for cell in teachers if cell.teacher.key == key), None)
     of_record, of_plan = identity(tuned or ours), identity(today)
@@ -109,7 +111,7 @@ def _alone(cell: Cell, task: str) -> Cell:
     return cell.model_copy(update={"together": (), "tasks": (task,), "data": data})
 
 
-def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> Inputs:
+def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> ComparedInputs:
     """Of augmented rows: rules and number of variants are in the name of the data."""
     ours, today = (data_facts(slug).augmented for slug in (record.cell.data.slug, task.data.slug))
     assert ours is not None
@@ -128,7 +130,7 @@ def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> Inputs:
     return _split([*pairs, *_text_pairs(made, head)], [*unknown, *_text_unknown(made, head)])
 
 
-def _of_text(name: str, record: Record, cell: Cell, entry: ArtefactPlan) -> Inputs:
+def _of_text(name: str, record: Record, cell: Cell, entry: ArtefactPlan) -> ComparedInputs:
     """Of something made from unlabelled text: the record has the names of its files and its budget, not its content."""
     ours, made = record.cell, record.artefacts.get(name, {})
     pairs = [
@@ -163,7 +165,7 @@ def _text_unknown(made: Mapping[str, Any], entry: ArtefactPlan) -> list[str]:
     return [f"the files and tokens of the text{so_many}", *unknown]
 
 
-def _of_artefact(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> Inputs:
+def _of_artefact(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> ComparedInputs:
     """Of an artefact: of a view those of what it shows; else what its key depends on."""
     from methods.artefacts import artefact_name
 
@@ -179,14 +181,14 @@ def _of_artefact(name: str, record: Record, cell: Cell, planned: Planned, plan: 
         if source.kind == "fine_tuned":
             return _of_teacher(task.task.name, record.cell.artefacts[name], record, plan, store)
         if source.kind == "checkpoint":
-            return Inputs(differ=(f"the weights that {source.path} holds",))
+            return ComparedInputs(differ=(f"the weights that {source.path} holds",))
         return _split([("the teacher's checkpoint", record.cell.teacher.base, task.checkpoint.sha256)])
     if entry.task is None:
         return _of_text(name, record, cell, entry)
     return _of_task(record, cell, entry)
 
 
-def _of_task(record: Record, cell: Cell, entry: ArtefactPlan) -> Inputs:
+def _of_task(record: Record, cell: Cell, entry: ArtefactPlan) -> ComparedInputs:
     """Of something made for a task, from its teachers and rows, as far as cells have it."""
     assert entry.task is not None
     further = ("tokenizer", "recipe.batch_size", "numeric.") if "numeric" in entry.identity else ()
@@ -202,7 +204,7 @@ def _of_task(record: Record, cell: Cell, entry: ArtefactPlan) -> Inputs:
 
 def _compared(
     fields: Iterable[str], first: Mapping[str, Any], second: Mapping[str, Any], unknown: Iterable[str] = ()
-) -> Inputs:
+) -> ComparedInputs:
     """These fields of two identities; what is the same is named by groups."""
     fields = list(fields)
     differ = [one for one in field_differences(first, second) if one.field in fields]
@@ -210,8 +212,8 @@ def _compared(
     same: list[str] = []
     for field in (field for field in fields if field not in found):
         group = next((group for group in ALL_OF if field.startswith(group)), "")
-        same.append(_group_in_words(group, found) if group else Difference(field, None, None).what)
-    return Inputs(
+        same.append(_group_in_words(group, found) if group else DifferingField(field, None, None).what)
+    return ComparedInputs(
         tuple(f"{one.what} ({shown(one.ours)} and {shown(one.theirs)})" for one in differ),
         tuple(dict.fromkeys(same)),
         tuple(unknown),
@@ -225,10 +227,10 @@ def _group_in_words(group: str, found: Collection[str]) -> str:
     return rest + ALL_OF[group] + (f" ({', '.join(alike)})" if group == "numeric." and alike else "")
 
 
-def _split(pairs: Iterable[tuple[str, Any, Any]], unknown: Iterable[str] = ()) -> Inputs:
+def _split(pairs: Iterable[tuple[str, Any, Any]], unknown: Iterable[str] = ()) -> ComparedInputs:
     """Named pairs of values: of the record and of the plan."""
     pairs = list(pairs)
-    return Inputs(
+    return ComparedInputs(
         tuple(f"{name} ({shown(ours)} and {shown(theirs)})" for name, ours, theirs in pairs if ours != theirs),
         tuple(name for name, ours, theirs in pairs if ours == theirs),
         tuple(unknown),

@@ -169,7 +169,8 @@ def common_recipe() -> str:
         f"Teachers have their own `learning_rate`: {narrow} where they are narrower than 512, {wide} "
         "from 512 on. `epochs` are those of all stages together, without preparatory stages. The number of epochs is the same on the "
         "sample suite. "
-        "Weight decay is not for biases and LayerNorms. `clip` is the largest norm of the gradient, `warmup` a share of the steps.\n\n"
+        "Weight decay is not for biases and LayerNorms. `clip` is the largest norm of the gradient, `warmup` a share of the steps. "
+        "`micro_batch` 0: a batch is not split.\n\n"
     )
 
 

@@ -18,7 +18,7 @@ from bench.analysis.gate import (
     PASSED,
     REGRESSED,
     UNCLEAR,
-    Limits,
+    GateLimits,
     _chance,
     budgets_of,
     check,
@@ -88,8 +88,8 @@ def test_noise_is_inconclusive_and_not_a_regression(tmp_path):
 def test_a_wide_margin_passes_what_a_narrow_one_cannot_tell(tmp_path):
     base = store(tmp_path / "a", SEEDS)
     new = store(tmp_path / "b", SEEDS, shift=10)
-    assert verdicts(base, new, limits=Limits(points=20))["validation accuracy"] == PASSED
-    assert verdicts(base, new, limits=Limits(points=0.1))["validation accuracy"] == UNCLEAR
+    assert verdicts(base, new, limits=GateLimits(points=20))["validation accuracy"] == PASSED
+    assert verdicts(base, new, limits=GateLimits(points=0.1))["validation accuracy"] == UNCLEAR
 
 
 def test_planted_growth_of_parameters(tmp_path):
@@ -240,7 +240,7 @@ def replay(rng, gap, examples=408, disagreement=0.1):
     old[:first], new[first : first + second] = 1, 1  # 1 is wrong
     difference = 100 * (first - second) / examples
     half, p = _chance(Pairs([new], [old], labels, "accuracy"), difference)
-    limits = Limits()
+    limits = GateLimits()
     return verdict(difference, half, limits.of("accuracy"), p <= limits.level)
 
 
@@ -267,8 +267,8 @@ def test_a_slow_down_of_15_percent_is_found(tmp_path):
 def test_a_metric_may_have_a_budget_of_its_own(tmp_path):
     base = store(tmp_path / "a", SEEDS)
     new = store(tmp_path / "b", SEEDS, shift=10)
-    assert verdicts(base, new, limits=Limits(0.1, budgets={"accuracy": 20}))["validation accuracy"] == PASSED
-    assert verdicts(base, new, limits=Limits(20, budgets={"accuracy": 0.1}))["validation accuracy"] == UNCLEAR
+    assert verdicts(base, new, limits=GateLimits(0.1, budgets={"accuracy": 20}))["validation accuracy"] == PASSED
+    assert verdicts(base, new, limits=GateLimits(20, budgets={"accuracy": 0.1}))["validation accuracy"] == UNCLEAR
     assert budgets_of(["matthews=5", "f1=1.5", "macro_f1=3"]) == {"matthews": 5.0, "f1": 1.5, "macro_f1": 3.0}
     for wrong in ("accurracy=2", "f1", "f1=x", "f1=-1"):
         with pytest.raises(InputError):

@@ -7,7 +7,7 @@ import json
 import hostile_input
 import pytest
 
-from bench.audit.grid import LONGEST_CELL, Cell
+from bench.audit.grid import LONGEST_CELL, GridCell
 from bench.audit.judge import of_basis
 from bench.audit.sheets import read_all
 from bench.errors import InputError
@@ -55,7 +55,7 @@ def test_a_claim_of_usual_length_is_still_checked(tmp_path):
 
 def test_a_long_name_of_a_column_is_read_at_once(tmp_path):
     findings(tmp_path, TABLE.replace("MNLI-(m/mm)", "x" * 200_000))
-    assert len(Cell("x" * 200_000).text) == LONGEST_CELL
+    assert len(GridCell("x" * 200_000).text) == LONGEST_CELL
 
 
 def test_a_field_that_no_reader_takes_is_one_line(tmp_path):

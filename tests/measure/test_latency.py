@@ -20,7 +20,7 @@ from bench.errors import InputError
 from bench.measure import load
 from bench.measure.backends import runner
 from bench.measure.busy_mark import training_here, trainings
-from bench.measure.latency import full_length, load_of_task, time_in_turns, warm_up
+from bench.measure.latency import Instruments, full_length, load_of_task, time_in_turns, warm_up
 from bench.plan.spelling import parse_methods
 from bench.plan.untrained import untrained
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
@@ -56,7 +56,7 @@ def test_systems_take_turns():
         model = Marked(tiny.config())
         model.mark = mark
         models[f"m{mark}"] = model
-    found = time_in_turns(models, LOAD, under("eager"), 4, timed=timed)
+    found = time_in_turns(models, LOAD, under("eager"), 4, instruments=Instruments(timed))
     assert order[-8:] == [0, 1] * 4
     assert [len(t.seconds) for t in found] == [4, 4]
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tabulate import tabulate
 
-from bench.analysis.gate import REGRESSED, Finding, junit, summary
+from bench.analysis.gate import REGRESSED, GateResult, junit, summary
 from bench.record.store import Store
 from bench.report import escape
 from bench.report.frame import words_of
@@ -134,7 +134,7 @@ def test_nothing_of_a_hostile_record_is_code_in_a_report(tmp_path):
 
 
 def test_the_gate_writes_whole_tables_and_xml():
-    findings = [Finding(NASTY, NASTY, REGRESSED, NASTY)]
+    findings = [GateResult(NASTY, NASTY, REGRESSED, NASTY)]
     lines = [line for line in summary(findings).splitlines() if line.startswith("|")]
     assert len(lines) == 3
     assert "<script" not in "".join(lines)

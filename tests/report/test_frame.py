@@ -13,7 +13,7 @@ import pytest
 import bench.report.tables
 from bench.report import escape
 from bench.report.escape import flat
-from bench.report.frame import Footnote, Footnotes, Frame, Line, TableCell, TableColumn
+from bench.report.frame import Footnote, Footnotes, Frame, FrameLine, TableCell, TableColumn
 from bench.report.groups import groups
 from bench.report.render import Paper, to_csv, to_latex, to_markdown, to_terminal
 from bench.report.tables import accuracy
@@ -123,12 +123,15 @@ def test_the_numbers_of_the_main_table_name_their_records():
 
 def test_a_line_with_too_few_cells_is_an_error():
     with pytest.raises(ValueError, match="1 cells for 3 columns"):
-        Frame("T", (TableColumn("System"), TableColumn("a"), TableColumn("b")), (Line("kd", (TableCell("1"),)),))
+        Frame("T", (TableColumn("System"), TableColumn("a"), TableColumn("b")), (FrameLine("kd", (TableCell("1"),)),))
 
 
 def test_footnotes_are_numbered_in_the_order_of_their_use_and_once():
     notes, first, second = Footnotes(), Footnote("lost"), Footnote("see ", (Footnote("other"),), " too")
-    lines = (Line("a", (TableCell("1", footnotes=(first,)),)), Line("b", (TableCell("2", footnotes=(second, first)),)))
+    lines = (
+        FrameLine("a", (TableCell("1", footnotes=(first,)),)),
+        FrameLine("b", (TableCell("2", footnotes=(second, first)),)),
+    )
     text = to_markdown(Frame("T", (TableColumn("System"), TableColumn("x")), lines), notes)
     assert notes.texts == ["lost", "other", "see [2] too"]
     assert "1 [1]" in text

@@ -12,7 +12,7 @@ import pytest
 from bench.audit.sheets import from_text
 from bench.record.store import Store
 from bench.report.file_names import place_of
-from bench.report.frame import Footnote, Frame, Line, TableCell, TableColumn
+from bench.report.frame import Footnote, Frame, FrameLine, TableCell, TableColumn
 from bench.report.groups import groups
 from bench.report.render import Paper, tex, to_latex, to_markdown
 from bench.report.tables.accuracy import accuracy
@@ -42,11 +42,11 @@ def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
 def test_footnotes_are_numbered_anew_and_each_stands_below():
     once, twice = Footnote("100 % of a & b"), Footnote("twice")
     lines = (
-        Line("a", (TableCell("1.0", footnotes=(twice,)),)),
-        Line("b", (TableCell("-2.0 ± 0.1", footnotes=(twice, once), bold=True),)),
-        Line("checkpoint:x[7]", (TableCell("–"),)),
-        Line("x[0]", (TableCell("–"),)),
-        Line("x[1]", (TableCell("–"),)),
+        FrameLine("a", (TableCell("1.0", footnotes=(twice,)),)),
+        FrameLine("b", (TableCell("-2.0 ± 0.1", footnotes=(twice, once), bold=True),)),
+        FrameLine("checkpoint:x[7]", (TableCell("–"),)),
+        FrameLine("x[0]", (TableCell("–"),)),
+        FrameLine("x[1]", (TableCell("–"),)),
     )
     frame = Frame("T", (TableColumn("System"), TableColumn("rte")), lines)
     text = to_latex(frame, "T", Paper("made"), "tab:t")

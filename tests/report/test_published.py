@@ -20,7 +20,7 @@ from bench.record.cell import Partner, Selection
 from bench.record.keys import digest
 from bench.record.schema import Record, Sizes
 from bench.record.store import Store
-from bench.report.groups import Group, groups
+from bench.report.groups import ReportGroup, groups
 from bench.report.published import COLUMNS, FOLDER, Published, published
 from bench.report.systems import counted_shape, shape_of, start_kind
 from bench.report.tables.published import compared_with_papers, reasons
@@ -134,7 +134,7 @@ def ours(label: str, task: str = "rte", artefacts: dict[str, Any] | None = None,
     return plain.model_copy(update=update | changes | {"key": digest([label, task, str(artefacts)])})
 
 
-def group_of(*records: Record) -> Group:
+def group_of(*records: Record) -> ReportGroup:
     (found,) = groups(records)
     return found
 

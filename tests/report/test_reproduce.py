@@ -20,8 +20,8 @@ from bench.record.cell import TEACHER, record_key
 from bench.record.freshness import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.experiment import Section, Shown, Typed, write_experiment
-from bench.report.groups import Group, groups
+from bench.report.experiment import Section, TableEntry, Typed, write_experiment
+from bench.report.groups import ReportGroup, groups
 from bench.report.reproduce import commands, experiment_command, named_files, set_record_source, verifying
 from bench.report.write import write_reports
 
@@ -60,7 +60,7 @@ def planned(bench, tmp_path: Path, words: list[str]) -> dict[str, str]:
     return {cell["key"]: cell["state"] for cell in json.loads((tmp_path / "plan.json").read_text())["cells"]}
 
 
-def of_reference(real: bool) -> list[Group]:
+def of_reference(real: bool) -> list[ReportGroup]:
     store = Store(REFERENCE)
     found = [g for g in groups(store.records(), store.freshness) if g.slug.startswith("folder-") == real]
     for group in found:
@@ -69,7 +69,7 @@ def of_reference(real: bool) -> list[Group]:
     return found
 
 
-def check_group(bench, tmp_path: Path, group: Group) -> None:
+def check_group(bench, tmp_path: Path, group: ReportGroup) -> None:
     """Its commands ask for its records and for nothing else; a row's keys are compared without its operating point."""
     asked: dict[str, str] = {}
     for command in commands(group):
@@ -246,7 +246,7 @@ def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(tm
     for record in factories.paper():
         store.write(record)
     cells = [r.cell for r in factories.paper() if r.cell.tasks == ("rte",)]
-    shown = [Shown(cell, cell.label, cell.ablation_of) for cell in cells]
+    shown = [TableEntry(cell, cell.label, cell.ablation_of) for cell in cells]
     sections = [Section("one", "accuracy", shown), Section("two", "differences", shown)]
     asked = Typed(tmp_path / "experiments" / "e.toml", "one,two", "rte")
     (report,) = write_experiment("A paper", sections, store, tmp_path / "p", False, asked)

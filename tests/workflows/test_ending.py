@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.plan.spelling import typed_order
 from bench.record.store import Store
-from bench.report.frame import Footnote, Frame, Line, TableCell, TableColumn
+from bench.report.frame import Footnote, Frame, FrameLine, TableCell, TableColumn
 from bench.report.groups import groups
 from bench.report.render import NAME, TERMINAL, to_terminal
 from bench.report.tables.ablations import ablation
@@ -113,7 +113,7 @@ numbers = st.lists(
 @given(rows=st.lists(st.tuples(words, numbers), min_size=1, max_size=4), width=st.sampled_from([80, TERMINAL]))
 def test_a_table_fits_the_terminal_and_loses_nothing(rows, width):
     header = ["System", "Params (M)", "speed-up", *(f"task{i} (acc)" for i in range(5)), "mean of 5 columns"]
-    lines = tuple(Line(name, tuple(cells), footnotes=(Footnote("said"),)) for name, cells in rows)
+    lines = tuple(FrameLine(name, tuple(cells), footnotes=(Footnote("said"),)) for name, cells in rows)
     text = to_terminal(Frame("Accuracy", tuple(map(TableColumn, header)), lines), width)
     assert max(map(len, text.splitlines())) <= width
     assert "[" not in text

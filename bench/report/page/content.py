@@ -12,7 +12,7 @@ from bench.record.cell import TEACHER
 from bench.report.escape import flat
 from bench.report.file_names import table_names
 from bench.report.frame import Footnotes, Frame, TableCell, number_all
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 from bench.report.plot.forest import differences
 from bench.report.plot.learning_curves import curves_of
 from bench.report.plot.scatter import flops_of, latencies_of, points
@@ -156,7 +156,7 @@ def _rows(data: ReportData) -> dict[str, dict[str, Any]]:
     }
 
 
-def _records(group: Group, keys: Mapping[str, None]) -> dict[str, dict[str, Any]]:
+def _records(group: ReportGroup, keys: Mapping[str, None]) -> dict[str, dict[str, Any]]:
     """Key -> what a closer look shows of a record."""
     return {
         record.key: {
@@ -249,7 +249,7 @@ def _pairs(data: ReportData) -> dict[str, Any]:
     return {"rows": order, "cells": [[cell(first, second) for second in order] for first in order]}
 
 
-def _curves(group: Group) -> dict[str, Any]:
+def _curves(group: ReportGroup) -> dict[str, Any]:
     task, found = curves_of(group)
     rows = [
         {

@@ -15,7 +15,7 @@ from bench.report.tables.registry import ReportData
 
 
 @dataclass(frozen=True)
-class Difference:
+class PlottedDifference:
     """Of a row to the baseline, in points, with its 95 % interval."""
 
     value: float
@@ -25,7 +25,7 @@ class Difference:
     """after Holm's adjustment; the teacher is not tested"""
 
 
-def differences(data: ReportData) -> dict[str, Difference]:
+def differences(data: ReportData) -> dict[str, PlottedDifference]:
     """Row -> its mean difference to the baseline, of the teacher and of the complete systems; the largest first."""
     reference, found = reference_of(data.group), {}
     table = next((table for table in data.tables if table.file == SYSTEMS), None)
@@ -33,14 +33,14 @@ def differences(data: ReportData) -> dict[str, Difference]:
         # with one column there is no further one of means
         one = line.cells[-1] if len(data.group.columns) > 1 else line.cells[1]
         if one.value is not None and one.low is not None and one.high is not None and line.label in data.means:
-            found[line.label] = Difference(one.value, one.low, one.high, one.verdict in (BETTER, WORSE))
+            found[line.label] = PlottedDifference(one.value, one.low, one.high, one.verdict in (BETTER, WORSE))
     teacher = data.pairs.get((TEACHER, reference))
     if found and teacher is not None and teacher.low is not None and teacher.high is not None:
-        found[TEACHER] = Difference(teacher.value, teacher.low, teacher.high)
+        found[TEACHER] = PlottedDifference(teacher.value, teacher.low, teacher.high)
     return dict(sorted(found.items(), key=lambda item: (-item[1].value, item[0])))
 
 
-def _majority(data: ReportData, found: Mapping[str, Difference]) -> float | None:
+def _majority(data: ReportData, found: Mapping[str, PlottedDifference]) -> float | None:
     """The majority class as a difference to the baseline; None where it is so far away that the rows would be too small."""
     baseline = data.means.get(reference_of(data.group))
     if data.group.majority is None or baseline is None:

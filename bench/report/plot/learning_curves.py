@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 from bench.report.plot.look import DASHES, LINES, drawing, escape_mathtext, short
 from bench.report.tables.registry import ReportData
 
@@ -17,7 +17,7 @@ PANELS = 21
 """Rows whose learning curves fit into one picture."""
 
 
-def curves_of(group: Group) -> tuple[str, dict[str, Record]]:
+def curves_of(group: ReportGroup) -> tuple[str, dict[str, Record]]:
     """The task that most full rows have, and the first record of each row on it: one row for each training.
 
     Methods as they are go before rows with changed settings.

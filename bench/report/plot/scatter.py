@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import Any
 
 from bench.record.cell import TEACHER
-from bench.report.means import Mean
+from bench.report.means import MeanOfColumns
 from bench.report.plot.look import BLUE, GREY, PALE, drawing, escape_mathtext, short, spread_labels
 from bench.report.tables.parts import counted
 from bench.report.tables.registry import ReportData
@@ -35,7 +35,7 @@ class Point:
 
     label: str
     cost: float
-    mean: Mean
+    mean: MeanOfColumns
     is_beaten: bool = False
     fewer_seeds: bool = False
 

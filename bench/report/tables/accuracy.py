@@ -12,8 +12,8 @@ import methods
 from bench.record.cell import TEACHER
 from bench.record.task_facts import several_tasks_note
 from bench.report import frame
-from bench.report.frame import EXACT, SPREAD, Footnote, Frame, Line, TableCell
-from bench.report.groups import Group, ScoreColumn
+from bench.report.frame import EXACT, SPREAD, Footnote, Frame, FrameLine, TableCell
+from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.tables.parts import DASH, keys_of, line_of, listed, missing
 from bench.report.tables.registry import RESULTS, ReportData, table
 from bench.report.tables.sizes import differ, models_differ, sizes_by_row
@@ -43,19 +43,19 @@ class Further:
     """A column behind the scores: one cell a row, which depends on no task."""
 
     title: str
-    cell: Callable[[Group, str], TableCell]
-    wanted: Callable[[Group], bool] | None = None
+    cell: Callable[[ReportGroup, str], TableCell]
+    wanted: Callable[[ReportGroup], bool] | None = None
     """whether a report has the column; None: always"""
 
 
-def _params(group: Group, label: str) -> TableCell:
+def _params(group: ReportGroup, label: str) -> TableCell:
     sized = sizes_by_row(group, label)
     smallest = min(sized, key=lambda s: s.parameters, default=None)
     counts = [s.parameters for s in sized if models_differ(sized) or s is smallest]
     return _range(counts, 1e6)
 
 
-def _flops(group: Group, label: str) -> TableCell:
+def _flops(group: ReportGroup, label: str) -> TableCell:
     sized = sizes_by_row(group, label)
     smallest = min(sized, key=lambda s: s.parameters, default=None)
     return _range([s.flops for s in sized if differ(sized) or s is smallest], 1e9)
@@ -70,7 +70,7 @@ def _range(counts: Sequence[int], unit: float) -> TableCell:
     return TableCell(text, value=low if low == high else None, low=low, high=high)
 
 
-def _faster(group: Group, label: str) -> TableCell:
+def _faster(group: ReportGroup, label: str) -> TableCell:
     """1x for the teacher; a dash for what was not timed."""
     if label == TEACHER:
         return TableCell("1.00x", value=1.0)
@@ -95,7 +95,7 @@ WIDTH = 120
 class Scores:
     """The means over seeds of every row and column, and which of them are the best."""
 
-    group: Group
+    group: ReportGroup
     alike: frozenset[str] = frozenset()
     """rows whose mean difference to the best one has an interval with 0"""
 
@@ -145,7 +145,7 @@ class Scores:
         return max((round(self.means[s], 1) for s in self.complete), default=math.nan)
 
 
-def accuracy(group: Group, split: bool = False, alike: Collection[str] = ()) -> Frame:
+def accuracy(group: ReportGroup, split: bool = False, alike: Collection[str] = ()) -> Frame:
     """One column an evaluation set, their mean, and the size of each system; the best student of a column in bold.
 
     Args:
@@ -165,7 +165,7 @@ def accuracy(group: Group, split: bool = False, alike: Collection[str] = ()) -> 
     return Frame("Results", _columns(group, further), tuple(lines), notes, file="accuracy", width=WIDTH)
 
 
-def incomplete(group: Group) -> list[Frame]:
+def incomplete(group: ReportGroup) -> list[Frame]:
     """The rows that lack a column, where other students have all of them: their numbers, without a mean."""
     scores = Scores(group)
     further = _further(group)
@@ -182,11 +182,11 @@ def _incomplete(scores: Scores) -> list[str]:
     return [label for label in scores.students if label not in scores.means] if has_complete else []
 
 
-def _further(group: Group) -> list[Further]:
+def _further(group: ReportGroup) -> list[Further]:
     return [column for column in FURTHER if column.wanted is None or column.wanted(group)]
 
 
-def _columns(group: Group, further: Sequence[Further]) -> tuple[frame.TableColumn, ...]:
+def _columns(group: ReportGroup, further: Sequence[Further]) -> tuple[frame.TableColumn, ...]:
     return (
         frame.TableColumn("System"),
         *(frame.TableColumn(column.title, csv=SPREAD) for column in group.columns),
@@ -195,14 +195,14 @@ def _columns(group: Group, further: Sequence[Further]) -> tuple[frame.TableColum
     )
 
 
-def _majority(group: Group, further: int) -> Line:
+def _majority(group: ReportGroup, further: int) -> FrameLine:
     """What the best single answer to every example scores."""
     found = (*(group.baselines.get(column) for column in group.columns), group.majority)
     numbers = [TableCell(DASH) if value is None else TableCell(f"{value:.1f}", value=value) for value in found]
-    return Line(MAJORITY, (*numbers, *(TableCell("") for _ in range(further))))
+    return FrameLine(MAJORITY, (*numbers, *(TableCell("") for _ in range(further))))
 
 
-def _line(scores: Scores, label: str, further: Sequence[Further]) -> Line:
+def _line(scores: Scores, label: str, further: Sequence[Further]) -> FrameLine:
     group = scores.group
     cells = [
         *(_score(scores, label, column) for column in group.columns),
@@ -223,7 +223,7 @@ TOGETHER = (
 """How older records, and today's, say that a student was trained on several tasks."""
 
 
-def _in_todays_words(group: Group, note: str) -> str:
+def _in_todays_words(group: ReportGroup, note: str) -> str:
     for pattern in TOGETHER:
         if found := pattern.fullmatch(note):
             return _together(group, found["tasks"].split(", "))
@@ -231,7 +231,7 @@ def _in_todays_words(group: Group, note: str) -> str:
     return f"{said}." if ". " in said and not said.endswith(".") else said
 
 
-def _together(group: Group, tasks: Sequence[str]) -> str:
+def _together(group: ReportGroup, tasks: Sequence[str]) -> str:
     """Of a student of several tasks: which they are, which of them this report does not have, and what its cost is."""
     others = [task for task in tasks if task not in group.tasks]
     elsewhere = f" ({listed(others)} {'is' if len(others) == 1 else 'are'} in another report)" if others else ""
@@ -257,7 +257,7 @@ def _score(scores: Scores, label: str, column: ScoreColumn) -> TableCell:
     )
 
 
-def _lost_seeds(group: Group, label: str, column: ScoreColumn, there: int) -> list[str]:
+def _lost_seeds(group: ReportGroup, label: str, column: ScoreColumn, there: int) -> list[str]:
     """Why a mean has fewer seeds than were asked for."""
     lost = [r for r in group.of(label, column.task) if r.status != "ok"]
     if not lost:
@@ -274,7 +274,7 @@ def _mean(scores: Scores, label: str) -> TableCell:
     return TableCell(f"{mean:.1f}", value=mean, bold=is_best or label in scores.alike)
 
 
-def _leaves_early(group: Group) -> bool:
+def _leaves_early(group: ReportGroup) -> bool:
     """Whether the sequences of some row leave at different layers: its FLOPs are those of an average one."""
     return any(r.sizes is not None and r.sizes.expected_macs for r in group.records)
 

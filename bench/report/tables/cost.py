@@ -11,7 +11,7 @@ from bench.record.recipe import PAPER
 from bench.record.schema import Record
 from bench.report import frame
 from bench.report.frame import Frame, TableCell
-from bench.report.groups import Group
+from bench.report.groups import ReportGroup
 from bench.report.tables.parts import DASH, line_of
 from bench.report.tables.registry import COST, ReportData, table
 from bench.report.trainings import by_tasks, costs_of, cpu_seconds_of, learned, start_of, trainings
@@ -39,7 +39,7 @@ class Taken:
     """None for the teacher, and where a training does not say it"""
 
 
-def _taken(group: Group, label: str) -> Taken | None:
+def _taken(group: ReportGroup, label: str) -> Taken | None:
     done = trainings(group, label)
     if not done:
         return None
@@ -99,7 +99,7 @@ COLUMNS = (
 )
 
 
-def cost(group: Group) -> Frame | None:
+def cost(group: ReportGroup) -> Frame | None:
     """What training each row took: the mean over the seeds of each task, summed over tasks."""
     taken = {label: one for label in group.systems if (one := _taken(group, label)) is not None}
     if not taken:
@@ -111,7 +111,7 @@ def cost(group: Group) -> Frame | None:
     return Frame("Cost of training", heads, tuple(lines), (*notes, *_trained_starts(group)))
 
 
-def _notes(group: Group, cpu: bool) -> list[str]:
+def _notes(group: ReportGroup, cpu: bool) -> list[str]:
     said = [
         "The mean over the seeds of each task, summed over the tasks. FLOPs are computed in closed form from the number of tokens. "
         "Times were measured on the machine named below. Other programs may have run there at the same time. Teacher time, shared: "
@@ -132,7 +132,7 @@ def _notes(group: Group, cpu: bool) -> list[str]:
     return said
 
 
-def _trained_starts(group: Group) -> list[str]:
+def _trained_starts(group: ReportGroup) -> list[str]:
     """What was pre-trained once for the rows that use it."""
     starts = {made["key"]: (name, made) for r in group.records for name, made in r.artefacts.items() if "train" in made}
     said = []
@@ -144,8 +144,8 @@ def _trained_starts(group: Group) -> list[str]:
         began = f" It starts from {beginning}." if beginning else ""
         kind = "General start" if name == "general_start" else f"Pre-training on text, {name.replace('_', ' ')}"
         said.append(
-            f"{kind} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s (student passes only), counted once "
-            f"for all rows that use it.{began}"
+            f"{kind} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s (student passes only), made once for "
+            f"all rows that use it. No column of this table counts it.{began}"
         )
     return said
 
@@ -155,7 +155,7 @@ AUGMENTED = "augmentation."
 """How the names of artefacts begin that are augmented rows."""
 
 
-def _preparatory(group: Group) -> list[str]:
+def _preparatory(group: ReportGroup) -> list[str]:
     """The rows that saw more examples than the recipe's epochs have: their stages before the counted ones."""
     if group.recipe == PAPER:
         return []
@@ -173,7 +173,7 @@ def _preparatory(group: Group) -> list[str]:
     ]
 
 
-def _beyond(group: Group, record: Record) -> int:
+def _beyond(group: ReportGroup, record: Record) -> int:
     """Examples that a training saw beyond its recipe's epochs; 0 where the number of its rows is not known.
 
     That is so where the group has no record of one of its tasks, and where augmentation made further rows.
@@ -189,7 +189,7 @@ LEAST_SECONDS = 1.0
 """What is computed sooner, as a vocabulary, needs no word."""
 
 
-def _made_once(group: Group) -> list[str]:
+def _made_once(group: ReportGroup) -> list[str]:
     """What was computed for some rows before they trained, and is in no column: each thing once, with its seconds."""
     found: dict[str, dict[str, float]] = {}
     users: dict[str, set[str]] = {}

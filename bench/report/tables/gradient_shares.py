@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bench.report import frame
-from bench.report.frame import Frame, Line, TableCell
-from bench.report.groups import Group
+from bench.report.frame import Frame, FrameLine, TableCell
+from bench.report.groups import ReportGroup
 from bench.report.tables.parts import DASH, line_of
 from bench.report.tables.registry import COST, ReportData, table
 from bench.report.trainings import trainings
@@ -22,7 +22,7 @@ def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [gradient_shares(data.group)]
 
 
-def gradient_shares(group: Group) -> Frame | None:
+def gradient_shares(group: ReportGroup) -> Frame | None:
     """How much of the gradient each term gives, by stage; terms that never matter are named."""
     measured = {label: _shares(group, label) for label in group.systems}
     steps = max((len(_means(runs)) for of_row in measured.values() for runs in of_row.values()), default=0)
@@ -47,7 +47,7 @@ def gradient_shares(group: Group) -> Frame | None:
     return Frame("Gradient share of each term", columns, tuple(lines), (note, *_idle(group, measured)))
 
 
-def _shares(group: Group, label: str) -> Shares:
+def _shares(group: ReportGroup, label: str) -> Shares:
     """Of stages with several terms: the shares of each one, where they were measured."""
     seen: Shares = {}
     for record in trainings(group, label):
@@ -63,14 +63,14 @@ def _means(runs: list[list[float]]) -> list[float]:
     return [sum(values) / len(values) for values in zip(*runs, strict=False)]
 
 
-def _line(group: Group, label: str, place: tuple[str, str], points: list[float], steps: int) -> Line:
+def _line(group: ReportGroup, label: str, place: tuple[str, str], points: list[float], steps: int) -> FrameLine:
     cells = [TableCell(f"{100 * point:.1f} %", value=100 * point) for point in points]
     return line_of(
         group, label, [*map(TableCell, place), *cells, *(TableCell(DASH) for _ in range(steps - len(points)))]
     )
 
 
-def _idle(group: Group, measured: dict[str, Shares]) -> list[str]:
+def _idle(group: ReportGroup, measured: dict[str, Shares]) -> list[str]:
     """The terms that were never above :data:`IDLE_SHARE`, in one sentence."""
     idle = [
         f"{label}: {term} in stage {stage} ({_in_how_many(len(runs), len(trainings(group, label)))})"

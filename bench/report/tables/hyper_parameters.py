@@ -10,8 +10,8 @@ from bench.record.cell import TEACHER
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.report import frame
-from bench.report.frame import Frame, Line, TableCell
-from bench.report.groups import Group
+from bench.report.frame import Frame, FrameLine, TableCell
+from bench.report.groups import ReportGroup
 from bench.report.learning_rates import was_trained, written
 from bench.report.tables.registry import ENVIRONMENT, ReportData, table
 
@@ -38,7 +38,7 @@ def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [hyper_parameters(data.group)]
 
 
-def hyper_parameters(group: Group) -> Frame | None:
+def hyper_parameters(group: ReportGroup) -> Frame | None:
     """The sets of numbers of a report's trainings; of students under papers' recipes none, whose stages have their own."""
     rows_of: dict[tuple[str, ...], list[str]] = {}
     for label in group.systems:
@@ -49,7 +49,9 @@ def hyper_parameters(group: Group) -> Frame | None:
     if not rows_of:
         return None
     lines = [
-        Line(rate, (*map(TableCell, numbers), TableCell(", ".join(map(group.called, rows)), plain=", ".join(rows))))
+        FrameLine(
+            rate, (*map(TableCell, numbers), TableCell(", ".join(map(group.called, rows)), plain=", ".join(rows)))
+        )
         for (rate, *numbers), rows in sorted(rows_of.items())
     ]
     columns = map(frame.TableColumn, ("Learning rate", *(title for title, _ in NUMBERS)))

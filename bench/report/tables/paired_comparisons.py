@@ -23,8 +23,8 @@ from bench.report.comparison import (
     of_mean,
     p_in_words,
 )
-from bench.report.frame import EXACT, Frame, Line, TableCell
-from bench.report.groups import Group, ScoreColumn
+from bench.report.frame import EXACT, Frame, FrameLine, TableCell
+from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Resampled, finished
 from bench.report.tables.parts import DASH, keys_of, line_of
 from bench.report.tables.registry import PAIRED, ReportData, table
@@ -44,12 +44,12 @@ def _frames(data: ReportData) -> Iterable[Frame]:
     return paired_comparisons(data.group, data.answered)
 
 
-def reference_of(group: Group) -> str:
+def reference_of(group: ReportGroup) -> str:
     """The row that full rows are compared with: plain fine-tuning with the shared start, else the teacher."""
     return BASELINE if BASELINE in group.systems else TEACHER
 
 
-def own_row(group: Group, label: str) -> str:
+def own_row(group: ReportGroup, label: str) -> str:
     """The row that a variant belongs to: an ablation's full row, or a method's plain row for one with changed settings.
 
     "" for a system of its own.
@@ -58,7 +58,7 @@ def own_row(group: Group, label: str) -> str:
     return cell.ablation_of or (cell.method if cell.label != cell.method and cell.method in group.systems else "")
 
 
-def systems_of(group: Group) -> list[str]:
+def systems_of(group: ReportGroup) -> list[str]:
     """The rows that are compared with the reference: systems of their own, and no variants or ablations of another row."""
     reference = reference_of(group)
     if reference not in group.systems:
@@ -66,7 +66,7 @@ def systems_of(group: Group) -> list[str]:
     return [label for label in group.systems if label not in (TEACHER, reference) and not own_row(group, label)]
 
 
-def paired_comparisons(group: Group, answered: Mapping[ScoreColumn, Resampled]) -> list[Frame]:
+def paired_comparisons(group: ReportGroup, answered: Mapping[ScoreColumn, Resampled]) -> list[Frame]:
     """Systems and a common reference, variants and their own rows: two questions, each adjusted over its table."""
     reference = reference_of(group)
     systems = dict.fromkeys(systems_of(group), reference)
@@ -77,7 +77,7 @@ def paired_comparisons(group: Group, answered: Mapping[ScoreColumn, Resampled]) 
     return [replace(frame, file=file) for frame, file in named if frame is not None]
 
 
-def differences_to(group: Group, full: str, answered: Mapping[ScoreColumn, Resampled]) -> Frame | None:
+def differences_to(group: ReportGroup, full: str, answered: Mapping[ScoreColumn, Resampled]) -> Frame | None:
     """Every row of a group compared with one of them, with intervals and verdicts; None where no answers are stored."""
     others = {label: full for label in group.systems if label not in (TEACHER, full)}
     return _compared(f"Differences to {full}, with intervals", group, others, answered)
@@ -99,7 +99,7 @@ Found = Mapping[tuple[str, ScoreColumn], _Compared]
 
 
 def _compared(
-    title: str, group: Group, other_of: Mapping[str, str], answered: Mapping[ScoreColumn, Resampled]
+    title: str, group: ReportGroup, other_of: Mapping[str, str], answered: Mapping[ScoreColumn, Resampled]
 ) -> Frame | None:
     """Each row's difference to another, 95 % interval and verdict, by column and on average."""
     found = _comparisons(group, other_of, answered)
@@ -124,7 +124,7 @@ def _compared(
     )
 
 
-def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[ScoreColumn, Resampled]) -> Found:
+def _comparisons(group: ReportGroup, other_of: Mapping[str, str], answered: Mapping[ScoreColumn, Resampled]) -> Found:
     """The comparisons of a table, with Holm's adjustment over all of them."""
     found: dict[tuple[str, ScoreColumn], _Compared] = {}
     for label, other in other_of.items():
@@ -140,7 +140,7 @@ def _comparisons(group: Group, other_of: Mapping[str, str], answered: Mapping[Sc
     }
 
 
-def _line(group: Group, label: str, other: str, found: Found, mean: Sequence[_Compared | None]) -> Line:
+def _line(group: ReportGroup, label: str, other: str, found: Found, mean: Sequence[_Compared | None]) -> FrameLine:
     """The differences of a row in each column, and their mean where the table has a column for it."""
     cells = [_cell(one) for one in (*(found.get((label, column)) for column in group.columns), *mean)]
     return line_of(group, label, [TableCell(group.called(other), plain=other), *cells])
@@ -185,12 +185,12 @@ def _means(columns: Sequence[ScoreColumn], labels: Iterable[str], found: Found) 
     }
 
 
-def _least_detectable(columns: Sequence[ScoreColumn], found: Found, means: Mapping[str, _Compared]) -> Line:
+def _least_detectable(columns: Sequence[ScoreColumn], found: Found, means: Mapping[str, _Compared]) -> FrameLine:
     """The smallest true difference that comparisons like those of a column, and like those of the means, would find."""
     cells = [_least([one.line for (_, where), one in found.items() if where == column]) for column in columns]
     if len(columns) > 1:
         cells.append(_least([one.line for one in means.values()]) if means else TableCell(""))
-    return Line("minimum detectable difference", (TableCell(""), *cells), only="markdown")
+    return FrameLine("minimum detectable difference", (TableCell(""), *cells), only="markdown")
 
 
 def _least(lines: Collection[Comparison]) -> TableCell:
@@ -215,7 +215,8 @@ def _note(found: Found, has_means: bool) -> str:
         single += ", if both rows have one seed. Otherwise the bootstrap"
     means = " Means are tested with the bootstrap and adjusted separately." if has_means else ""
     return (
-        "Differences in points, with 95 % intervals (paired bootstrap over examples, with Student's t over several seeds). "
+        "Differences in points, computed before rounding, with 95 % intervals (paired bootstrap over examples, with Student's t over "
+        "several seeds). "
         f"Test: {single or 'the bootstrap'}. A verdict needs p below {LEVEL:g} after Holm's adjustment over the {len(found)} comparisons "
         f"of single columns.{means} The intervals are not adjusted. So an interval can exclude 0 without a verdict: then the cell "
         f"says '{NOT_SIGNIFICANT} after Holm' and p. Minimum detectable difference: the true difference that such comparisons "

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
-from bench.report.frame import Footnote, Line, TableCell
-from bench.report.groups import Group, ScoreColumn
+from bench.report.frame import Footnote, FrameLine, TableCell
+from bench.report.groups import ReportGroup, ScoreColumn
 from bench.stats.summary import summarise
 
 DASH = "–"
@@ -30,21 +30,21 @@ def left_out_of_means(columns: Sequence[ScoreColumn], sound: Sequence[ScoreColum
     return f" All means of this table leave out {which}." if names else ""
 
 
-def line_of(group: Group, label: str, cells: Sequence[TableCell], *notes: Footnote) -> Line:
+def line_of(group: ReportGroup, label: str, cells: Sequence[TableCell], *notes: Footnote) -> FrameLine:
     """The line of a row: printed with what the row lacks, in a CSV file as it is typed."""
-    return Line(label, tuple(cells), group.called(label), notes)
+    return FrameLine(label, tuple(cells), group.called(label), notes)
 
 
 def keys_of(records: Sequence[Record]) -> tuple[str, ...]:
     return tuple(record.key for record in records)
 
 
-def missing(group: Group, label: str, column: ScoreColumn) -> TableCell:
+def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
     """An empty cell, with its reason."""
     return TableCell(DASH, footnotes=(Footnote(_reason(group, label, column)),))
 
 
-def _reason(group: Group, label: str, column: ScoreColumn) -> str:
+def _reason(group: ReportGroup, label: str, column: ScoreColumn) -> str:
     records = group.of(label, column.task)
     failed = [r for r in records if r.status == "failed"]
     if failed:
@@ -55,7 +55,7 @@ def _reason(group: Group, label: str, column: ScoreColumn) -> str:
     return "not run: there is no record of this row on this task"
 
 
-def cheaper(group: Group, label: str) -> bool:
+def cheaper(group: ReportGroup, label: str) -> bool:
     """Whether a student's FLOPs are below its teacher's: without that no retention is printed.
 
     Of one whose sequences leave early, those of an average sequence.
@@ -65,18 +65,18 @@ def cheaper(group: Group, label: str) -> bool:
     return bool(own and teacher and min(own) < min(teacher))
 
 
-def teacher_score(group: Group, column: ScoreColumn) -> float:
+def teacher_score(group: ReportGroup, column: ScoreColumn) -> float:
     """The teacher's score in a column that it has, in percent."""
     return summarise(list(group.values(TEACHER, column).values())).mean
 
 
-def sound_teacher(group: Group, column: ScoreColumn) -> bool:
+def sound_teacher(group: ReportGroup, column: ScoreColumn) -> bool:
     """Whether a share of the teacher's score says anything: it has a score above 0, and nothing is wrong with its answers."""
     has = bool(group.values(TEACHER, column))
     return has and teacher_score(group, column) > 0 and not group.suspicions.get((TEACHER, column))
 
 
-def no_ratio(group: Group, column: ScoreColumn) -> TableCell:
+def no_ratio(group: ReportGroup, column: ScoreColumn) -> TableCell:
     """The cell of a ratio to a teacher that is not sound, with the reason."""
     if wrong := group.suspicions.get((TEACHER, column)):
         seen = tuple(map(Footnote, wrong))
@@ -89,6 +89,6 @@ def no_ratio(group: Group, column: ScoreColumn) -> TableCell:
     return TableCell(DASH, footnotes=(note,))
 
 
-def students_of(group: Group) -> list[str]:
+def students_of(group: ReportGroup) -> list[str]:
     """Rows that are students and no ablations."""
     return [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]

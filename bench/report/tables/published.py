@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from bench.record.cell import TEACHER
 from bench.record.task_facts import SAMPLE
 from bench.report import frame
-from bench.report.frame import Frame, Line, TableCell
-from bench.report.groups import Group, ScoreColumn
+from bench.report.frame import Frame, FrameLine, TableCell
+from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.published import Published, published
 from bench.report.systems import UNKNOWN, paired, reasons_of, same_teacher
 from bench.report.tables.parts import keys_of
@@ -23,7 +23,7 @@ def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [compared_with_papers(data.group, published())]
 
 
-def reasons(group: Group, label: str, column: ScoreColumn, paper: Published) -> list[str]:
+def reasons(group: ReportGroup, label: str, column: ScoreColumn, paper: Published) -> list[str]:
     """Why a printed number and ours are not of the same thing; empty where they can be compared."""
     found = []
     if paper.split != "dev":
@@ -47,7 +47,7 @@ def reasons(group: Group, label: str, column: ScoreColumn, paper: Published) -> 
     return found + reasons_of(group, done, paper.done)
 
 
-def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | None:
+def compared_with_papers(group: ReportGroup, papers: Sequence[Published]) -> Frame | None:
     """Ours and the papers', cell by cell. Never for generated data: nothing there compares with a paper."""
     if group.facts.source == SAMPLE:
         return None
@@ -81,7 +81,7 @@ def compared_with_papers(group: Group, papers: Sequence[Published]) -> Frame | N
 YES = "yes"
 
 
-def _line(group: Group, label: str, column: ScoreColumn, paper: Published) -> Line | None:
+def _line(group: ReportGroup, label: str, column: ScoreColumn, paper: Published) -> FrameLine | None:
     """One pair; None where the two are no pair."""
     got = group.values(label, column)
     if not got or (paper.task, paper.evaluation) != (column.task, column.evaluation):
@@ -99,4 +99,4 @@ def _line(group: Group, label: str, column: ScoreColumn, paper: Published) -> Li
         TableCell(place),
         TableCell("no: " + "; ".join(why) if why else YES),
     )
-    return Line(column.title, cells)
+    return FrameLine(column.title, cells)

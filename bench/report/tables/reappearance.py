@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from bench.record.cell import TEACHER
 from bench.report import frame
-from bench.report.frame import EXACT, Footnote, Frame, Line, TableCell
-from bench.report.groups import Group, ScoreColumn
+from bench.report.frame import EXACT, Footnote, Frame, FrameLine, TableCell
+from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import finished
 from bench.report.tables.parts import (
     DASH,
@@ -33,7 +33,7 @@ def _frames(data: ReportData) -> Iterable[Frame | None]:
     return [reappearance(data.group)]
 
 
-def reappearance(group: Group) -> Frame | None:
+def reappearance(group: ReportGroup) -> Frame | None:
     """Student / teacher in percent, per column and as the mean of the ratios. Needs the teacher's record."""
     columns = [c for c in group.columns if group.values(TEACHER, c)]
     students = students_of(group)
@@ -44,7 +44,7 @@ def reappearance(group: Group) -> Frame | None:
     for label in students:
         scores = [_score(group, label, c) for c in columns]
         lines += [
-            Line(label, (*scores, EMPTY), group.called(label), only="markdown"),
+            FrameLine(label, (*scores, EMPTY), group.called(label), only="markdown"),
             _ratios(group, label, columns, sound),
         ]
     note = (
@@ -62,7 +62,7 @@ def reappearance(group: Group) -> Frame | None:
     return Frame("Share of the teacher's score", heads, tuple(lines), (note,), file="reappearance")
 
 
-def _learned_from_another(group: Group, label: str, columns: Sequence[ScoreColumn]) -> bool:
+def _learned_from_another(group: ReportGroup, label: str, columns: Sequence[ScoreColumn]) -> bool:
     """Whether one of a student's records names another teacher than the one in the table."""
     return any(
         not same_teacher(student, teacher)
@@ -72,11 +72,11 @@ def _learned_from_another(group: Group, label: str, columns: Sequence[ScoreColum
     )
 
 
-def _teacher(group: Group, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> Line:
+def _teacher(group: ReportGroup, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> FrameLine:
     """The teacher's scores, and their mean over the columns that have ratios."""
     cells = [_number(teacher_score(group, c)) for c in columns]
     mean = _number(summarise([teacher_score(group, c) for c in sound]).mean) if sound else TableCell(DASH)
-    return Line(TEACHER, (*cells, mean))
+    return FrameLine(TEACHER, (*cells, mean))
 
 
 def _number(value: float) -> TableCell:
@@ -87,12 +87,12 @@ def _percent(value: float) -> TableCell:
     return TableCell(f"{value:.1f} %", value=value)
 
 
-def _score(group: Group, label: str, column: ScoreColumn) -> TableCell:
+def _score(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
     got = group.values(label, column)
     return _number(summarise(list(got.values())).mean) if got else missing(group, label, column)
 
 
-def _ratios(group: Group, label: str, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> Line:
+def _ratios(group: ReportGroup, label: str, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> FrameLine:
     """A student's ratios. One that is not cheaper than its teacher has none."""
     ratios = {
         c: 100 * summarise(list(values.values())).mean / teacher_score(group, c)
@@ -105,14 +105,14 @@ def _ratios(group: Group, label: str, columns: Sequence[ScoreColumn], sound: Seq
             f"{label} needs at least as many FLOPs as its teacher, so it is not a compressed model and has no retention"
         )
         dashes = [TableCell(DASH) for _ in range(len(columns) + 1)]
-        return Line(name, tuple(dashes), f"{group.called(label)}, % of teacher", (note,))
+        return FrameLine(name, tuple(dashes), f"{group.called(label)}, % of teacher", (note,))
     cells = [_ratio(group, label, c, ratios) for c in columns]
     complete = len(ratios) == len(sound) > 0
     cells.append(_percent(summarise(list(ratios.values())).mean) if complete else TableCell(DASH))
-    return Line(name, tuple(cells), f"{group.called(label)}, % of teacher")
+    return FrameLine(name, tuple(cells), f"{group.called(label)}, % of teacher")
 
 
-def _ratio(group: Group, label: str, column: ScoreColumn, ratios: dict[ScoreColumn, float]) -> TableCell:
+def _ratio(group: ReportGroup, label: str, column: ScoreColumn, ratios: dict[ScoreColumn, float]) -> TableCell:
     if column in ratios:
         return _percent(ratios[column])
     return no_ratio(group, column) if group.values(label, column) else TableCell(DASH)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from bench.report.frame import Frame
-from bench.report.groups import Group, ScoreColumn
-from bench.report.means import Mean, all_pairs, mean_scores
+from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.means import MeanOfColumns, all_pairs, mean_scores
 from bench.report.resampled import Resampled
 
 RESULTS, PAIRED, RETENTION = "Results", "Paired comparisons", "Reappearance (retention)"
@@ -25,17 +25,17 @@ KEPT = 0.97
 class ReportData:
     """What tables are made of: the records of a group, their stored answers, and the share of a score that counts as kept."""
 
-    group: Group
+    group: ReportGroup
     answered: Mapping[ScoreColumn, Resampled] = field(default_factory=dict)
     kept: float = KEPT
 
     @cached_property
-    def means(self) -> Mapping[str, Mean]:
+    def means(self) -> Mapping[str, MeanOfColumns]:
         """Complete row -> its mean score, with its interval."""
         return mean_scores(self.group, self.answered)
 
     @cached_property
-    def pairs(self) -> Mapping[tuple[str, str], Mean]:
+    def pairs(self) -> Mapping[tuple[str, str], MeanOfColumns]:
         """Two complete rows with stored answers -> their mean difference, first - second."""
         return all_pairs(self.group, self.answered, list(self.means))
 

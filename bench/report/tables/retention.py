@@ -11,8 +11,8 @@ from bench.record.cell import TEACHER
 from bench.record.schema import Record
 from bench.report import frame
 from bench.report.comparison import UNCLEAR
-from bench.report.frame import EXACT, Footnote, Frame, Line, TableCell
-from bench.report.groups import Group, ScoreColumn
+from bench.report.frame import EXACT, Footnote, Frame, FrameLine, TableCell
+from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Resampled, finished, rng_for, teacher_weights
 from bench.report.tables.parts import (
     DASH,
@@ -70,7 +70,7 @@ class _Kept:
     """the two scores, as shares"""
 
 
-def retentions(group: Group, answered: Mapping[ScoreColumn, Resampled], kept: float = KEPT) -> Frame | None:
+def retentions(group: ReportGroup, answered: Mapping[ScoreColumn, Resampled], kept: float = KEPT) -> Frame | None:
     """Reappearance with intervals, one cell a student and column; the mean of ratios and the ratio of means by name.
 
     ``kept`` is the share of the teacher's score that counts as kept. A student whose record names another teacher than
@@ -105,12 +105,12 @@ def retentions(group: Group, answered: Mapping[ScoreColumn, Resampled], kept: fl
 class _Student:
     """One line of the table in the making."""
 
-    group: Group
+    group: ReportGroup
     answered: Mapping[ScoreColumn, Resampled]
     label: str
     kept: float
 
-    def line(self, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> Line | None:
+    def line(self, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> FrameLine | None:
         """None where nothing is known of the student."""
         found = {c: one for c in sound if (one := self._kept(c)) is not None}
         cells = [self._cell(c, found.get(c), sound) for c in columns]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from bench.record.schema import Sizes
 from bench.report import frame
-from bench.report.frame import Frame, Line, TableCell
-from bench.report.groups import Group
+from bench.report.frame import Frame, FrameLine, TableCell
+from bench.report.groups import ReportGroup
 from bench.report.tables.registry import COST, ReportData, table
 
 CLASSES = 0.01
@@ -53,14 +53,14 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Frame:
     """Parameters by convention and the two counts of MACs, for any models by name."""
     counts = [count for count in COUNTS if count.wanted is None or any(count.wanted(s) for _, s in named)]
     lines = [
-        Line(name, tuple(TableCell(f"{c.of(s) / c.unit:.2f}", value=c.of(s) / c.unit) for c in counts))
+        FrameLine(name, tuple(TableCell(f"{c.of(s) / c.unit:.2f}", value=c.of(s) / c.unit) for c in counts))
         for name, s in named
     ]
     columns = (frame.TableColumn("System"), *(frame.TableColumn(count.title) for count in counts))
     return Frame("Sizes", columns, tuple(lines))
 
 
-def sizes_of(group: Group) -> Frame:
+def sizes_of(group: ReportGroup) -> Frame:
     """The sizes of a group's rows: one line a row; of models that differ in more than their classes, one line a task."""
     named: list[tuple[str, Sizes]] = []
     called: list[str] = []
@@ -72,7 +72,7 @@ def sizes_of(group: Group) -> Frame:
     return replace(plain, lines=tuple(replace(line, name=name) for line, name in zip(plain.lines, called, strict=True)))
 
 
-def _named(group: Group, label: str) -> list[tuple[str, Sizes]]:
+def _named(group: ReportGroup, label: str) -> list[tuple[str, Sizes]]:
     by_task = {task: [r.sizes for r in group.of(label, task) if r.sizes] for task in group.tasks}
     sized = [s for of_task in by_task.values() for s in of_task]
     if sized and differ(sized):
@@ -80,7 +80,7 @@ def _named(group: Group, label: str) -> list[tuple[str, Sizes]]:
     return [(label, min(sized, key=lambda s: s.parameters))] if sized else []
 
 
-def sizes_by_row(group: Group, label: str) -> list[Sizes]:
+def sizes_by_row(group: ReportGroup, label: str) -> list[Sizes]:
     """The sizes of a row's models, one for each record that has them."""
     return [r.sizes for r in group.of(label) if r.sizes]
 

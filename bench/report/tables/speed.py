@@ -7,7 +7,7 @@ from statistics import median
 
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
 from bench.report import frame
-from bench.report.frame import EXACT, Frame, Line, TableCell, exact
+from bench.report.frame import EXACT, Frame, FrameLine, TableCell, exact
 from bench.report.speed import conditions_of, described, speed_up
 from bench.report.tables.parts import DASH
 from bench.stats.ratios import Ratio, percentile, resolved
@@ -36,7 +36,10 @@ def _timings(record: SpeedRecord, conditions: Conditions) -> Frame:
         frame.TableColumn("95 % interval"),
         frame.TableColumn("rounds"),
     )
-    lines = [_line(timing, shares, speed_up(record, timing.system, conditions)) for timing in timings]
+    with_energy = any(timing.joules for timing in timings)
+    if with_energy:
+        columns += (frame.TableColumn("J/sequence", csv=EXACT), frame.TableColumn("min to max"))
+    lines = [_line(timing, shares, speed_up(record, timing.system, conditions), with_energy) for timing in timings]
     notes = [f"{t.system}: not measured: {t.error}." for t in timings if t.status == "failed"]
     gaps = [t.largest_difference for t in timings if t.largest_difference is not None]
     notes += [f"Logits within {max(gaps):.1g} of eager attention in fp32."] if gaps else []
@@ -68,9 +71,10 @@ def _file(c: Conditions) -> str:
     return f"{c.device} {c.backend} {c.dtype} {c.threads} threads b{c.batch} l{c.length}"
 
 
-def _line(timing: Timing, shares: Mapping[str, float], found: Ratio | None) -> Line:
+def _line(timing: Timing, shares: Mapping[str, float], found: Ratio | None, with_energy: bool) -> FrameLine:
     if timing.status == "failed":
-        return Line(timing.system, tuple(TableCell(DASH, plain="") for _ in range(len(shares) + 4)))
+        empty = len(shares) + (6 if with_energy else 4)
+        return FrameLine(timing.system, tuple(TableCell(DASH, plain="") for _ in range(empty)))
     latencies = [1000 * percentile(timing.seconds, share) for share in shares.values()]
     throughput = timing.conditions.batch * len(timing.seconds) / sum(timing.seconds)
     rounds = len(timing.seconds)
@@ -79,8 +83,21 @@ def _line(timing: Timing, shares: Mapping[str, float], found: Ratio | None) -> L
         TableCell(f"{throughput:,.1f}", value=throughput),
         *_faster(found),
         TableCell(str(rounds), value=rounds),
+        *(_energy(timing) if with_energy else ()),
     ]
-    return Line(timing.system, tuple(cells))
+    return FrameLine(timing.system, tuple(cells))
+
+
+def _energy(timing: Timing) -> Sequence[TableCell]:
+    """Joules of one sequence, and the turns' smallest and largest."""
+    if not timing.joules:
+        return TableCell(DASH, plain=""), TableCell(DASH, plain="")
+    own = [one / timing.conditions.batch for one in timing.joules]
+    middle, low, high = median(own), min(own), max(own)
+    return (
+        TableCell(f"{middle:.3g}", value=middle, low=low, high=high),
+        TableCell(f"{low:.3g} to {high:.3g}", plain=f"{low:.6g} to {high:.6g}"),
+    )
 
 
 def _faster(found: Ratio | None) -> Sequence[TableCell]:
@@ -97,7 +114,7 @@ def _faster(found: Ratio | None) -> Sequence[TableCell]:
 def _footprints(record: SpeedRecord) -> Frame:
     columns = tuple(map(frame.TableColumn, ("System", "checkpoint (MB)", "peak memory (MB)")))
     lines = tuple(
-        Line(f.system, (_megabytes(f.checkpoint_bytes, 1), _megabytes(f.peak_bytes, 0))) for f in record.footprints
+        FrameLine(f.system, (_megabytes(f.checkpoint_bytes, 1), _megabytes(f.peak_bytes, 0))) for f in record.footprints
     )
     note = (
         "Peak of a fresh process that loads the checkpoint and answers one batch of 32 sequences of 128 tokens, above the "
