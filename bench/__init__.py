@@ -13,11 +13,11 @@ __version__ = "0.1.0"
 
 
 def load(results: Path | str, everything: bool = False) -> DataFrame:
-    """The scores of a folder of records as a DataFrame, a line each; :func:`bench.report.dataframe.load` names the columns.
+    """The scores of a folder of records as a DataFrame, a line each; :func:`bench.report.load.load` names the columns.
 
     Raises:
         NothingMeasured: no record there has a score.
     """
-    from bench.report.dataframe import load as carry_out  # here: importing the package loads nothing
+    from bench.report.load import load as carry_out  # here: importing the package loads nothing
 
     return carry_out(results, everything)

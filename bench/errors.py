@@ -9,6 +9,7 @@ BenchError               exit code
 from __future__ import annotations
 
 import difflib
+import errno
 import re
 import shlex
 import sys
@@ -81,6 +82,18 @@ def what_to_install(error: ImportError) -> str:
         return ""
     what = shlex.quote(own[0]) if own else "-e . in the folder of the project"
     return f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {what}"
+
+
+OF_A_DISK = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT)
+"""A full, broken, read-only or forbidden disk. The system names no file in some of these, as when a lock is given back."""
+
+
+def disk_message(error: OSError) -> str:
+    """What to do about a file or a disk that cannot be used; "" for any other error of the system."""
+    if not error.filename and error.errno not in OF_A_DISK:
+        return ""
+    where = error.filename or "the disk of the results, the cache or the reports"
+    return f"{where}: {error.strerror}; name another file or folder, or mend this one"
 
 
 LISTED = 8

@@ -37,8 +37,8 @@ from methods.taps import LOGITS, Source
 from methods.terms import (
     HIDDEN,
     SCORES,
-    Kind,
     LayerMap,
+    LayerOutput,
     Pair,
     hard,
     layerwise,
@@ -133,7 +133,7 @@ class Alignment:
     maps_teacher: bool  # whether the teacher's states have a map too
 
     @property
-    def kind(self) -> Kind[Any]:
+    def kind(self) -> LayerOutput[Any]:
         """What is read of both: the teacher's states come pooled, unless they are compared or mapped token by token."""
         whole = self.features == (TOKENS,) or (self.order == "map_then_pool" and self.maps_teacher)
         return HIDDEN if whole else with_pooled_teacher(*self.features)

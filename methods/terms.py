@@ -40,7 +40,7 @@ embedding output."""
 
 
 @dataclass(frozen=True)
-class Kind(Generic[Value]):
+class LayerOutput(Generic[Value]):
     """Something that a model gives for each of its layers: how a term reads it, and how it declares that."""
 
     read: Callable[[Out, int], Value]
@@ -68,17 +68,17 @@ class Kind(Generic[Value]):
         return self.declare(*([source] if isinstance(source, int) else source))
 
 
-HIDDEN: Kind[Tensor] = Kind(Out.hidden, hidden)
+HIDDEN: LayerOutput[Tensor] = LayerOutput(Out.hidden, hidden)
 """States after a layer, [T, W]."""
-SCORES: Kind[tuple[Tensor, ...]] = Kind(Out.scores, scores)
+SCORES: LayerOutput[tuple[Tensor, ...]] = LayerOutput(Out.scores, scores)
 """Attention scores before the softmax, [n, H, L, L] for each chunk of the layout."""
-VECTORS: Kind[tuple[Tensor, Tensor, Tensor]] = Kind(Out.vectors, vectors)
+VECTORS: LayerOutput[tuple[Tensor, Tensor, Tensor]] = LayerOutput(Out.vectors, vectors)
 """Queries, keys and values, each [T, H * D]."""
 
 
-def with_pooled_teacher(*pools: str) -> Kind[Any]:
+def with_pooled_teacher(*pools: str) -> LayerOutput[Any]:
     """The student's [T, W] states with the teacher's pooled ones, a tuple of [B, W] in the order of ``pools``."""
-    return Kind(Out.hidden, hidden, pools)
+    return LayerOutput(Out.hidden, hidden, pools)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def with_layout(loss: Callable[[Value, Value, Layout], Tensor]) -> Callable[[Pai
 
 
 def layerwise(
-    kind: Kind[Value],
+    kind: LayerOutput[Value],
     layers: LayerMap,
     loss: Callable[[Pair[Value]], Tensor],
     weight: Weight = 1.0,

@@ -15,7 +15,7 @@ from bench.data.checkpoints import tokenizer_of
 from bench.data.encoding import Encoded, encode
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
-from bench.train.best_epoch import SelectionRows
+from bench.train.best_epoch import SelectionExamples
 from bench.train.numerics import ComputeSettings
 from bench.train.training_state import TrainingStates
 
@@ -77,13 +77,13 @@ class TaskData:
         }
 
     @cached_property
-    def selection_rows(self) -> SelectionRows | None:
+    def selection_examples(self) -> SelectionExamples | None:
         """The rows that choose which epoch of a student is shipped."""
         split = self.task.choosing
         if split is None or split.labels is None:
             return None
         encoded = encode(self.tokenizer, split, self.task.recipe.max_length)
-        return SelectionRows(self.task.task.name, encoded, split.labels, self.task.task.metrics[0])
+        return SelectionExamples(self.task.task.name, encoded, split.labels, self.task.task.metrics[0])
 
     @cached_property
     def teacher(self) -> tuple[nn.Module, dict[str, Any]]:

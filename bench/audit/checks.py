@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.audit.across import changed_elsewhere, derived_elsewhere, duplicates, quotes, teachers
 from bench.audit.averages import average_rows, averages
-from bench.audit.derived import derived_columns, derived_rows
-from bench.audit.examples import best_and_mean, counts, shares_of_examples
+from bench.audit.bold_and_ranks import bold, bold_in_rows, ranks
+from bench.audit.derived_cells import derived_columns, derived_rows
 from bench.audit.findings import ARITHMETIC, Finding
-from bench.audit.marks import bold, bold_in_rows, ranks
-from bench.audit.mixed import mixed_metrics
-from bench.audit.possible import impossible
+from bench.audit.impossible_scores import impossible
+from bench.audit.mixed_metrics import mixed_metrics
+from bench.audit.rows_across_tables import changed_elsewhere, derived_elsewhere, duplicates, quotes, teachers
+from bench.audit.shares_of_examples import best_and_mean, counts, shares_of_examples
 from bench.audit.sizes import sizes, speed_ups
 from bench.audit.spreads import spreads
 from bench.audit.sums import sums

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.audit.counted import Seen, seen, unread
+from bench.audit.count_numbers import Seen, seen, unread
 from bench.audit.grid import Grid, line_of
 from bench.audit.latex import latex_grids
 from bench.audit.layout import sheets_of

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import combinations_with_replacement
 from math import ceil, floor, sqrt
 
-from bench.audit.examples import NO_SHARE, SETS
 from bench.audit.findings import INFERENCE, Finding
 from bench.audit.names import is_plain
 from bench.audit.printed import PrintedNumber
+from bench.audit.shares_of_examples import NO_SHARE, SETS
 from bench.audit.table import PrintedRow, Sheet
 
 RUNS = re.compile(

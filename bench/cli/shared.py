@@ -37,7 +37,7 @@ def request_of(**given: Any) -> Any:
 
 def report_outcome(outcome: Outcome) -> int:
     """Say how a run ended: its tables, what to type next, what failed. Returns its exit code."""
-    from bench.workflows.ending import failure_lines
+    from bench.workflows.run_summary import failure_lines
 
     for text in outcome.shown:
         print(f"\n{text}")

@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from bench.artefacts.inputs import CorpusTraining, MakeContext, TrainingMakeContext, made
 from bench.conformance.mixing import Scene
-from bench.data.encoding import Encoded, Vocabulary
+from bench.data.encoding import Encoded, MaskingVocabulary
 from bench.errors import CellError
 from bench.plan.scheduled_stages import schedule_stages
 from bench.record.recipe import Recipe
@@ -153,7 +153,7 @@ class Bench:
     @property
     def text(self) -> Encoded:
         """The same sentences without their labels."""
-        vocabulary = Vocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
+        vocabulary = MaskingVocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
         return replace(self.data, labels=None, vocabulary=vocabulary)
 
     def scenes(self) -> list[Scene]:

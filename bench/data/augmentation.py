@@ -140,7 +140,7 @@ def augmented(
 ) -> tuple[Split, np.ndarray]:
     """The examples and their variants, duplicates dropped; and for each the example that it was made of.
 
-    A variant has its origin's label. Rows keep their order, each followed by its variants; ids are counted anew.
+    A variant has its origin's label. Examples keep their order, each followed by its variants; ids are counted anew.
     """
     sides = [split.first] if split.second is None else [split.first, split.second]
     words = [[words_of(text) for text in side] for side in sides]
@@ -148,16 +148,16 @@ def augmented(
     if augmentation.kind == "masked":
         assert candidates is not None
         known = [candidates(side) for side in words]
-        draw = lambda side, row: by_candidates(words[side][row], known[side][row], rng)  # noqa: E731
+        draw = lambda side, example: by_candidates(words[side][example], known[side][example], rng)  # noqa: E731
     else:
         classes = classes_of([sentence for side in words for sentence in side])
-        draw = lambda side, row: by_chance(words[side][row], classes, rng)  # noqa: E731
+        draw = lambda side, example: by_chance(words[side][example], classes, rng)  # noqa: E731
     texts: list[tuple[str, ...]] = []
     origins: list[int] = []
-    for row in range(len(split)):
-        for variant in _variants(tuple(side[row] for side in sides), row, len(sides), draw, augmentation.times):
+    for example in range(len(split)):
+        for variant in _variants(tuple(side[example] for side in sides), example, len(sides), draw, augmentation.times):
             texts.append(variant)
-            origins.append(row)
+            origins.append(example)
     made = np.array(origins)
     return (
         Split(
@@ -171,13 +171,13 @@ def augmented(
 
 
 def _variants(
-    original: tuple[str, ...], row: int, sides: int, draw: Callable[[int, int], list[str]], times: int
+    original: tuple[str, ...], example: int, sides: int, draw: Callable[[int, int], list[str]], times: int
 ) -> Iterator[tuple[str, ...]]:
     """The example itself, then what is new of so many rounds."""
     seen = {tuple(" ".join(words_of(text)) for text in original)}
     yield original
     for _ in range(times):
-        variant = tuple(" ".join(draw(side, row)) for side in range(sides))
+        variant = tuple(" ".join(draw(side, example)) for side in range(sides))
         if variant not in seen:
             seen.add(variant)
             yield variant

@@ -24,7 +24,7 @@ TOKENS_A_BATCH = 4096
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class MaskingVocabulary:
     """What hiding tokens has to know."""
 
     mask: int
@@ -42,7 +42,7 @@ class Encoded:
     labels: torch.Tensor | None
     ids: Sequence[int]
     texts: Sequence[tuple[str, str | None]]
-    vocabulary: Vocabulary | None = None
+    vocabulary: MaskingVocabulary | None = None
     """for text that a stage may hide tokens of"""
     pad: int | None = None
     """id of [PAD], for stages that fill sequences with it"""
@@ -59,16 +59,16 @@ class Encoded:
         """How often each token id occurs."""
         return np.bincount(np.concatenate(self.tokens), minlength=self.vocabulary.size if self.vocabulary else 0)
 
-    def batch(self, rows: Sequence[int], device: torch.device | str = "cpu", task: int = 0) -> Batch:
-        """The examples at ``rows``, end to end, on ``device``."""
+    def batch(self, examples: Sequence[int], device: torch.device | str = "cpu", task: int = 0) -> Batch:
+        """These examples, by their places, end to end, on ``device``."""
         return Batch(
-            [self.ids[i] for i in rows],
-            torch.from_numpy(np.concatenate([self.tokens[i] for i in rows])).to(device),
-            torch.from_numpy(np.concatenate([self.segments[i] for i in rows])).to(device),
-            Layout([len(self.tokens[i]) for i in rows], device),
-            None if self.labels is None else self.labels[list(rows)].to(device),
+            [self.ids[i] for i in examples],
+            torch.from_numpy(np.concatenate([self.tokens[i] for i in examples])).to(device),
+            torch.from_numpy(np.concatenate([self.segments[i] for i in examples])).to(device),
+            Layout([len(self.tokens[i]) for i in examples], device),
+            None if self.labels is None else self.labels[list(examples)].to(device),
             task,
-            [self.texts[i] for i in rows] if self.texts else (),
+            [self.texts[i] for i in examples] if self.texts else (),
         )
 
     def first(self, tokens: int) -> Batch:
@@ -140,9 +140,11 @@ def batches_of_epoch(examples: int, batch_size: int, seed: int, epoch: int) -> l
 
 
 def mixed_batches(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) -> list[tuple[int, list[int]]]:
-    """Of several tasks: (task, rows) of every batch; within a task as alone, between tasks in a random order."""
+    """Of several tasks: (task, places of its examples) of every batch; within a task as alone, between tasks in a random order."""
     batches = [
-        (task, rows) for task, size in enumerate(sizes) for rows in batches_of_epoch(size, batch_size, seed, epoch)
+        (task, examples)
+        for task, size in enumerate(sizes)
+        for examples in batches_of_epoch(size, batch_size, seed, epoch)
     ]
     if len(sizes) == 1:
         return batches
@@ -166,13 +168,13 @@ def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_len
                 continue
             if len(tokens) % 2:
                 middle = len(part) // 2
-                row = [cls, *part[:middle], sep, *part[middle:], sep]
+                piece = [cls, *part[:middle], sep, *part[middle:], sep]
                 segment = [0] * (middle + 2) + [1] * (len(part) - middle + 1)
             else:
-                row, segment = [cls, *part, sep], [0] * (len(part) + 2)
-            tokens.append(np.array(row, dtype=np.int64))
+                piece, segment = [cls, *part, sep], [0] * (len(part) + 2)
+            tokens.append(np.array(piece, dtype=np.int64))
             segments.append(np.array(segment, dtype=np.int64))
-            total += len(row)
+            total += len(piece)
             if total >= budget:
                 break
         if total >= budget:
@@ -185,7 +187,7 @@ def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_len
     vocabulary = None
     if tokenizer.mask_token_id is not None:
         special = frozenset(tokenizer.all_special_ids)
-        vocabulary = Vocabulary(tokenizer.mask_token_id, special, len(tokenizer))
+        vocabulary = MaskingVocabulary(tokenizer.mask_token_id, special, len(tokenizer))
     return Encoded(tokens, segments, None, list(range(len(tokens))), (), vocabulary)
 
 

@@ -25,7 +25,7 @@ DECAY = "decay"
 
 
 @dataclass(frozen=True)
-class Kind:
+class OptimizerKind:
     """One optimiser.
 
     Attributes:
@@ -141,12 +141,12 @@ def _lamb(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
     return Lamb(groups, **numbers)
 
 
-OPTIMIZERS: Mapping[str, Kind] = {
-    "adamw": Kind(_adamw, _copies(2), "Loshchilov & Hutter 2019", eps=1e-8, betas=True),
-    "adamax": Kind(_adamax, _copies(2), "Kingma & Ba 2015, section 7.1", eps=1e-8, betas=True),
-    "adadelta": Kind(_adadelta, _copies(2), "Zeiler 2012, rho 0.95", eps=1e-6),
-    "sgd": Kind(_sgd, _copies(1), "momentum 0.9"),
-    "adafactor": Kind(_adafactor, _rows_and_columns, "Shazeer & Stern 2018, without momentum"),
-    "lamb": Kind(_lamb, _copies(2), "You et al. 2020, algorithm 2", eps=1e-6, betas=True),
+OPTIMIZERS: Mapping[str, OptimizerKind] = {
+    "adamw": OptimizerKind(_adamw, _copies(2), "Loshchilov & Hutter 2019", eps=1e-8, betas=True),
+    "adamax": OptimizerKind(_adamax, _copies(2), "Kingma & Ba 2015, section 7.1", eps=1e-8, betas=True),
+    "adadelta": OptimizerKind(_adadelta, _copies(2), "Zeiler 2012, rho 0.95", eps=1e-6),
+    "sgd": OptimizerKind(_sgd, _copies(1), "momentum 0.9"),
+    "adafactor": OptimizerKind(_adafactor, _rows_and_columns, "Shazeer & Stern 2018, without momentum"),
+    "lamb": OptimizerKind(_lamb, _copies(2), "You et al. 2020, algorithm 2", eps=1e-6, betas=True),
 }
 """Name -> optimiser, in the order in which a reader is shown them. A record's code covers the entries that it uses, and no other."""

@@ -23,7 +23,7 @@ from bench.plan.stale import stale_slots, warnings
 from bench.plan.student_cells import asks_ensemble, multitask, student_cells, with_stages
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
 from bench.plan.teacher_outputs import outputs_of
-from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity, train_key
+from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity, record_key, train_key
 from bench.record.freshness import STALE
 from bench.record.keys import digest
 from bench.record.schema import Record
@@ -43,6 +43,15 @@ class Planned:
     is_todo: bool
     code: str = ""
     """whether today's code made the record: current, stale or unknown; "" without a finished record"""
+    _keyed: tuple[Cell, str] | None = None
+    """a cell and its key: hashing a cell takes milliseconds, and a plan asks for each a dozen times"""
+
+    @property
+    def key(self) -> str:
+        """Of the cell's record."""
+        if self._keyed is None or self._keyed[0] is not self.cell:
+            self._keyed = (self.cell, record_key(self.cell))
+        return self._keyed[1]
 
     @property
     def spelling(self) -> str:

@@ -243,12 +243,22 @@ def artefact_cost(plan: Plan, entry: ArtefactPlan) -> PlannedWork:
 
 def training_of(entry: ArtefactPlan) -> Training | None:
     """What an artefact trains on text, on the meta device: nothing is allocated; None where it trains nothing."""
+    if not entry.stages:
+        return None
+    if entry.key not in _TRAININGS:
+        _TRAININGS[entry.key] = _meta_training(entry)
+    return _TRAININGS[entry.key]
+
+
+_TRAININGS: dict[str, Training] = {}
+"""Key of an artefact -> its training: a plan asks for its time and for its memory, and building it takes 0.05 s."""
+
+
+def _meta_training(entry: ArtefactPlan) -> Training:
     import torch
 
     from methods.parts import blank_artefacts
 
-    if not entry.stages:
-        return None
     config, labels = entry.checkpoint.config, entry.setup({}).num_labels
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         training = entry.artefact.training(entry.setup(blank_artefacts(entry.parts, config, labels)))

@@ -36,9 +36,10 @@ from pydantic import Field
 
 from bench.data.tasks import expand
 from bench.errors import InputError, unknown
+from bench.optimizers.learning_rate import Schedule
 from bench.plan.request import NUMBERS
 from bench.plan.spelling import ALL, MethodRow, parse_methods, parse_one
-from bench.plan.stage_settings import LIMITS, Schedule
+from bench.plan.stage_settings import LIMITS
 from bench.record.cell import CHECKPOINT
 from bench.user_files import TypedFile, checked, comma_separated, toml_of
 

@@ -14,7 +14,6 @@ from bench.cache import Slot
 from bench.plan.artefacts import ArtefactPlan, asked_by
 from bench.plan.rows import CheckpointRow, TeacherRow
 from bench.plan.spelling import MethodRow
-from bench.record.cell import record_key
 from bench.record.code_hash import code_of, training_code
 from bench.record.keys import digest
 
@@ -149,7 +148,7 @@ class _Jobs:
     def add_records_job(self, kind: str, group: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
         """Enter the job that makes the records of these students, each with one cell for each task."""
         students = [
-            StudentJob(tuple(record_key(one.cell) for one in cells), self._needs(cells, tasks), code_of_student(cells))
+            StudentJob(tuple(one.key for one in cells), self._needs(cells, tasks), code_of_student(cells))
             for cells in group
         ]
         names = "+".join(task.task.name for task in tasks)

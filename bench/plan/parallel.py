@@ -18,7 +18,6 @@ from bench.plan.executor_options import SLURM, SLURM_JOBS, is_elsewhere
 from bench.plan.jobs import ARTEFACT, AUGMENTATION, MAX_GROUP_SIZE, OUTPUTS, TEACHER, Job, jobs_of
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
-from bench.record.cell import record_key
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan
@@ -122,7 +121,7 @@ class JobMemory:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._cells = {record_key(planned.cell): planned for planned in plan.cells}
+        self._cells = {planned.key: planned for planned in plan.cells}
         self._tasks = {task.task.name: task for task in plan.tasks}
 
     def of(self, job: Job) -> int:
@@ -145,9 +144,16 @@ class JobDurations:
         self._rate, self._students = rate_of(plan.request), StudentCosts()
         self._rate_of_students = rate_of_students(plan.request)
         self._tasks = {task.task.name: task for task in plan.tasks}
-        self._cells = {record_key(planned.cell): planned for planned in plan.cells}
+        self._cells = {planned.key: planned for planned in plan.cells}
+        self._known: dict[str, float] = {}
+        """key of a job -> its seconds: divisions into larger and smaller groups have most jobs in common"""
 
     def of(self, job: Job) -> float:
+        if job.key not in self._known:
+            self._known[job.key] = self._estimated(job)
+        return self._known[job.key]
+
+    def _estimated(self, job: Job) -> float:
         from bench.plan.estimate import artefact_cost, augmentation_flops, outputs_flops, teacher_flops
 
         if job.kind == ARTEFACT:

@@ -164,12 +164,11 @@ def shorter(plan: Plan) -> list[str]:
 
 def as_json(plan: Plan) -> dict[str, object]:
     """The same for programs."""
-    from bench.record.cell import record_key
 
     return {
         "cells": [
             {
-                "key": record_key(p.cell),
+                "key": p.key,
                 "row": p.cell.label,
                 "tasks": p.cell.tasks,
                 "seed": p.cell.seed,

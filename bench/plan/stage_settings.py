@@ -10,14 +10,14 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
+from bench.optimizers.learning_rate import Schedule
 
 Numbers = tuple[tuple[str, Any], ...]
 """``stage.number`` and its value, in alphabetical order"""
-Schedule = Literal["linear", "constant"]
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
 
 

@@ -9,9 +9,6 @@ from typing import Any
 PAPER, PAPER_START = "paper", "general start, paper"
 """Names of recipes whose stages say their own numbers: of students, and of general stages on text."""
 
-SCHEDULES = ("linear", "constant")
-"""What :attr:`Recipe.schedule` may be."""
-
 ADAMW = "adamw"
 """The optimiser of every training that names no other."""
 
@@ -38,7 +35,7 @@ class Recipe:
     """Of students; those with a wide pre-trained encoder take the teacher's (bench.plan.student_cells). The teacher's and the
     general start's are in their own recipes."""
     schedule: str = "linear"
-    """``linear``: to 0 after the warm-up; ``constant``: no warm-up, no decay."""
+    """A name of bench.optimizers.learning_rate."""
     warmup: float = 0.1
     weight_decay: float = 0.01
     clip: float = 1.0
@@ -65,19 +62,6 @@ class Recipe:
         if self.name == PAPER:
             return replace(self, **paper)
         return replace(self, **without_epochs(paper)) if self.name == PAPER_START else self
-
-    def lr_multiplier(self, step: int, steps: int) -> float:
-        """What the learning rate is multiplied with at ``step`` (0-based) of ``steps``.
-
-        Raises:
-            ValueError: there is no such schedule.
-        """
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"no schedule is called {self.schedule!r}; known: {', '.join(SCHEDULES)}")
-        if self.schedule == "constant":
-            return 1.0
-        warm = max(1, round(self.warmup * steps))
-        return (step + 1) / warm if step < warm else max(0.0, (steps - step) / max(1, steps - warm))
 
     def as_dict(self) -> dict[str, Any]:
         return {

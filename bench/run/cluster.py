@@ -16,7 +16,6 @@ from bench.folders import CLUSTER_RUNS
 from bench.plan.build import Plan
 from bench.plan.jobs import Job
 from bench.progress import Progress
-from bench.record.cell import record_key
 from bench.run.display import Display, write_status
 from bench.run.outcome import JobResult
 from bench.run_status import announce, new_folder
@@ -57,7 +56,7 @@ class ShownJobs:
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
         self.folder = new_folder()
-        announce(self.folder, plan.request.results, {record_key(planned.cell) for planned in plan.todo})
+        announce(self.folder, plan.request.results, {planned.key for planned in plan.todo})
         self.display = Display(self.folder, progress)
         self._files: dict[Future[JobResult], Path] = {}
         self._submitted = 0

@@ -27,7 +27,6 @@ from bench.plan.executor_options import RAY, SLURM
 from bench.plan.jobs import Job
 from bench.plan.request import Request
 from bench.progress import Progress
-from bench.record.cell import record_key
 from bench.run import worker
 from bench.run.display import Display, TeeProgress
 from bench.run.interrupts import interrupts_ignored
@@ -253,7 +252,7 @@ class Processes:
 
 def keys_to_make(plan: Plan) -> set[str]:
     """The keys of the records that a plan has to make."""
-    return {record_key(planned.cell) for planned in plan.todo}
+    return {planned.key for planned in plan.todo}
 
 
 def devices_of(request: Request, jobs: int) -> list[str]:

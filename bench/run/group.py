@@ -122,10 +122,12 @@ class Group:
                 if cells[0].cell.teacher_outputs:
                     made |= self._outputs(bool(cells[0].cell.together))
                 if cells[0].cell.selection is not None:
-                    selection_rows = [
-                        one_task.selection_rows for one_task in self.task_data if one_task.selection_rows is not None
+                    selection_examples = [
+                        one_task.selection_examples
+                        for one_task in self.task_data
+                        if one_task.selection_examples is not None
                     ]
-                    trainer.best_epoch = BestEpoch(row.method.deploy, selection_rows, self.task_data[0].numerics)
+                    trainer.best_epoch = BestEpoch(row.method.deploy, selection_examples, self.task_data[0].numerics)
                 found.append((cells, trainer, made))
             except Exception as error:
                 self._note_failure(cells, error)

@@ -62,7 +62,7 @@ class Schedule:
         self.plan, self.executor, self.store, self.locks, self.outcome = plan, executor, store, locks, outcome
         self._jobs = {job.key: job for job in jobs}
         self._order = {job.key: number for number, job in enumerate(jobs)}
-        self._cells = {record_key(planned.cell): planned for planned in plan.cells}
+        self._cells = {planned.key: planned for planned in plan.cells}
         self._tasks = {of_task.task.name: of_task.task for of_task in plan.tasks}
         self._graph = TopologicalSorter({job.key: job.needs for job in jobs})
         self._ready: list[tuple[Job, str]] = []

@@ -16,7 +16,6 @@ from bench.plan.jobs import ARTEFACT, AUGMENTATION, OUTPUTS, STUDENTS, TEACHER, 
 from bench.plan.rows import CheckpointRow
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
-from bench.record.cell import record_key
 from bench.run.failures import failure_of
 from bench.run.group import Group, checked
 from bench.run.interrupts import end_if_interrupted
@@ -35,7 +34,7 @@ class JobRunner:
         self.plan, self.numerics, self.progress = plan, numerics, progress
         self.artefacts = ArtefactStore(plan.artefacts, numerics, progress)
         self._tasks = {task.task.name: task for task in plan.tasks}
-        self._cells = {record_key(planned.cell): planned for planned in plan.cells}
+        self._cells = {planned.key: planned for planned in plan.cells}
         self._loaded: dict[str, TaskData] = {}
 
     def do(self, job: Job) -> JobResult:

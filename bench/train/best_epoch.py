@@ -18,11 +18,11 @@ from methods.api import Student
 
 
 @dataclass(frozen=True)
-class SelectionRows:
+class SelectionExamples:
     """The examples of one task that choose, and by which metric."""
 
     task: str
-    rows: Encoded
+    examples: Encoded
     labels: np.ndarray
     metric: str
 
@@ -35,10 +35,10 @@ class BestEpoch:
     """
 
     deploy: Callable[[Student], Mapping[str, nn.Module]]
-    selection_rows: Sequence[SelectionRows]
+    selection_examples: Sequence[SelectionExamples]
     numerics: ComputeSettings
     scores: list[float] = field(default_factory=list)
-    """of each epoch, percent, mean of the selection_rows"""
+    """of each epoch, percent, mean over the tasks"""
     _best: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -50,11 +50,11 @@ class BestEpoch:
         with RandomState(0, self.numerics.device).current():  # a new module may draw random numbers
             deployed = dict(self.deploy(student))
         points = []
-        for rows_of_task in self.selection_rows:
+        for of_task in self.selection_examples:
             # of several operating points the nameless one is at full depth
-            model = copy.deepcopy(deployed.get(rows_of_task.task) or deployed.get("") or next(iter(deployed.values())))
-            logits = predict(model, rows_of_task.rows, self.numerics)
-            points.append(100 * score(logits, rows_of_task.labels, (rows_of_task.metric,))[rows_of_task.metric])
+            model = copy.deepcopy(deployed.get(of_task.task) or deployed.get("") or next(iter(deployed.values())))
+            logits = predict(model, of_task.examples, self.numerics)
+            points.append(100 * score(logits, of_task.labels, (of_task.metric,))[of_task.metric])
         self.scores.append(float(np.mean(points)))
         if self.epoch == len(self.scores):
             whole = nn.ModuleDict({"model": student.model, "aux": student.aux})
@@ -75,5 +75,5 @@ class BestEpoch:
 
     def as_dict(self) -> dict[str, Any]:
         """For the record."""
-        metrics = {rows_of_task.task: rows_of_task.metric for rows_of_task in self.selection_rows}
+        metrics = {of_task.task: of_task.metric for of_task in self.selection_examples}
         return {"metric": metrics, "scores": [round(s, 3) for s in self.scores], "shipped": self.epoch}

@@ -68,7 +68,7 @@ class Step:
     number: int
     """within the series, from 0"""
     task: int
-    rows: Sequence[int]
+    examples: Sequence[int]
 
 
 def train_task(
@@ -127,7 +127,7 @@ def _train_step(
     if not active:
         return
     seed, numerics = options.seed, options.numerics
-    batches = [task.data.batch(rows, numerics.device, step.task) for rows in _cut(step.rows, options.micro_batch)]
+    batches = [task.data.batch(part, numerics.device, step.task) for part in _cut(step.examples, options.micro_batch)]
     for view in dict.fromkeys(_view(stage) for _, stage, _ in active):
         masking, padding, dropout = view
         noise = RandomState(_seed_of(seed, step), numerics.device) if dropout else None
@@ -137,16 +137,16 @@ def _train_step(
             seen = batch if masking is None else mask_tokens(batch, task.data, masking, seed, step.number)
             seen = pad_batch(seen, task.data, padding) if padding else seen
             answer = _teacher_pass(sharing, seen, task.teacher, numerics, noise, stopwatch)
-            parts.append(MicroBatch(seen, answer, len(batch.example_ids) / len(step.rows)))
+            parts.append(MicroBatch(seen, answer, len(batch.example_ids) / len(step.examples)))
         for trainer, stage, number in sharing:
             _student_step(trainer, stage, number, parts, stopwatch)
 
 
-def _cut(rows: Sequence[int], most: int) -> list[Sequence[int]]:
+def _cut(examples: Sequence[int], most: int) -> list[Sequence[int]]:
     """The examples of a batch in parts of at most so many, as equal as can be; one part where ``most`` is 0."""
-    count = math.ceil(len(rows) / most) if most else 1
-    ends = [number * len(rows) // count for number in range(count + 1)]
-    return [rows[start:end] for start, end in itertools.pairwise(ends)]
+    count = math.ceil(len(examples) / most) if most else 1
+    ends = [number * len(examples) // count for number in range(count + 1)]
+    return [examples[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def _end_epochs(active: Sequence[StudentTrainer], step: int, per_epoch: int) -> None:

@@ -31,12 +31,12 @@ def predict(model: nn.Module, data: Encoded, numerics: ComputeSettings) -> np.nd
         ):
             longest = max(longest, len(data.tokens[order[stop]]))
             stop += 1
-        rows = order[start:stop]
+        examples = order[start:stop]
         with torch.no_grad(), numerics.autocast():
-            answer = forward(model, data.batch(rows, numerics.device), LOGITS).logits.float().cpu().numpy()
+            answer = forward(model, data.batch(examples, numerics.device), LOGITS).logits.float().cpu().numpy()
         if logits is None:
             logits = np.empty((len(data), answer.shape[1]), dtype=np.float32)
-        logits[rows] = answer
+        logits[examples] = answer
         start = stop
     assert logits is not None
     if not np.isfinite(logits).all():

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from bench.errors import CellError
 from bench.optimizers import built
+from bench.optimizers.learning_rate import multiplier
 from bench.plan.scheduled_stages import COUNTED, MAIN, PREPARATION, ScheduledStage
 from bench.record.recipe import Recipe
 from bench.train.numerics import ComputeSettings, RandomState
@@ -279,7 +280,8 @@ class StudentTrainer:
         """Move one player's parameters by the gradients that they have."""
         optimizer = self._optimizers[player]
         nn.utils.clip_grad_norm_(self._moving[player], scheduled.recipe.clip)
-        rate = scheduled.recipe.learning_rate * scheduled.recipe.lr_multiplier(self._step_of_stage, scheduled.steps)
+        recipe = scheduled.recipe
+        rate = recipe.learning_rate * multiplier(recipe.schedule, recipe.warmup, self._step_of_stage, scheduled.steps)
         if scheduled.stage.lr_scale is not None:
             rate *= scheduled.stage.lr_scale(progress)
         for group in optimizer.param_groups:

@@ -13,7 +13,6 @@ from bench.plan.request import Request
 from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
-from bench.record.cell import record_key
 from bench.record.store import Store
 from bench.report.experiment import Section, TableEntry, Typed, write_experiment
 from bench.run import Outcome, agree
@@ -127,7 +126,7 @@ def _seconds(plans: list[Plan]) -> float:
     """How long all of them take: of each plan the part of its cells that no plan before it trains."""
     seconds, trained = 0.0, set[str]()
     for plan in plans:
-        todo = {record_key(planned.cell) for planned in plan.todo}
+        todo = {planned.key for planned in plan.todo}
         if todo:
             seconds += plan.seconds * len(todo - trained) / len(todo)
         trained |= todo

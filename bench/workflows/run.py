@@ -11,7 +11,7 @@ from bench.progress import Progress, quiet
 from bench.record.store import Store
 from bench.report.write import Options, write_groups
 from bench.run import Outcome, carry_out, refuse_in_a_starting_worker
-from bench.workflows.ending import shown
+from bench.workflows.run_summary import shown
 
 
 def run(request: Request, progress: Progress | None = None, confirm: Any = None) -> Outcome:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from audit_containers import CONTAINERS, latex, spanned
 
-from bench.audit.counted import seen
+from bench.audit.count_numbers import seen
 from bench.audit.printed import numbers_of
 from bench.audit.sheets import from_text, read, read_all
 from bench.errors import InputError

@@ -29,7 +29,7 @@ from bench.record.cell import record_key, train_key
 from bench.record.store import Store
 from bench.run.failures import failure_of, method_line
 from bench.run.outcome import FailedCell
-from bench.workflows.ending import failure_lines
+from bench.workflows.run_summary import failure_lines
 from methods.kd import KD
 from methods.losses import hidden_cosine_tokenmean
 
@@ -366,6 +366,8 @@ def test_reports_that_cannot_be_written_are_found_before_anything_starts(bench, 
         ),
         (["speed", "--methods", "kd", "--teacher", "embedded", "--backends", "sdpaa"], "did you mean 'sdpa'?"),
         (["speed", "--methods", "kd", "--task", "glue", "--lengths", "task"], "--task glue: name one task"),
+        (["speed", "--methods", "kd", "--lengths", ","], "--lengths: give numbers of tokens"),
+        (["speed", "--methods", "kd", "--backends", ""], "--backends: choose from eager"),
         (["check-method", "some/file.py:Mine"], "name a module as Python imports it"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -9,7 +9,8 @@ import tiny
 import torch
 
 import methods
-from bench.data.encoding import Vocabulary
+from bench.data.encoding import MaskingVocabulary
+from bench.optimizers.learning_rate import multiplier
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.plan.untrained import counts_of
@@ -34,7 +35,7 @@ def transfer(kind, **settings):
 def text(teacher_folder):
     data = tiny.encoded(teacher_folder, rows=48)
     size = len(tiny.SPECIAL) + len(tiny.WORDS)
-    return replace(data, labels=None, vocabulary=Vocabulary(4, frozenset(range(5)), size))
+    return replace(data, labels=None, vocabulary=MaskingVocabulary(4, frozenset(range(5)), size))
 
 
 def train_phases(wish, setup, text, count):
@@ -147,7 +148,9 @@ def test_on_text_the_rate_rises_and_falls_as_the_header_says(recipe, rises):
     scheduled = schedule_stages(wish.stages(setup), (), recipe, 32_000)[1]
     assert [scheduled[0].recipe.warmup, scheduled[-1].recipe.warmup] == rises
     for stage in scheduled:
-        factors = [stage.recipe.lr_multiplier(step, stage.steps) for step in range(stage.steps)]
+        factors = [
+            multiplier(stage.recipe.schedule, stage.recipe.warmup, step, stage.steps) for step in range(stage.steps)
+        ]
         assert max(factors) == 1.0
         assert factors.index(1.0) == round(stage.recipe.warmup * stage.steps) - 1
         assert factors[-1] < 0.02

@@ -16,6 +16,7 @@ from padded import OUTPUTS, loader_of, padded_models
 from torch import Tensor
 from work import Work
 
+from bench.optimizers.learning_rate import multiplier
 from bench.train.student_trainer import is_not_decayed
 
 PACKAGE = "textbrewer"
@@ -85,7 +86,9 @@ def train(work: Work, on_step: Callable[[], None]) -> float:
             loader,
             num_steps=len(work.batches),
             scheduler_class=torch.optim.lr_scheduler.LambdaLR,
-            scheduler_args={"lr_lambda": lambda step: recipe.lr_multiplier(step, len(work.batches))},
+            scheduler_args={
+                "lr_lambda": lambda step: multiplier(recipe.schedule, recipe.warmup, step, len(work.batches))
+            },
             max_grad_norm=recipe.clip,
             callback=None,
             **OUTPUTS,

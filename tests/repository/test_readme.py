@@ -146,7 +146,7 @@ TESTED = {
     "data-sources.md": ["test_a_folder_in_glues_layout", "test_a_source_in_code"],
     "metrics.md": ["tests/stats/test_metrics.py"],
     "optimizers.md": ["a fragment of bench/optimizers"],
-    "python.md": ["tests/report/test_dataframe.py", "test_the_commands_as_functions"],
+    "python.md": ["tests/report/test_load.py", "test_the_commands_as_functions"],
     "records.md": ["test_records_are_read_without_this_program"],
     "report-columns.md": ["test_a_table_in_every_report"],
     "teachers.md": ["test_a_teacher_of_another_family"],

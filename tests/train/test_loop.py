@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import tiny
 import torch
@@ -11,6 +13,7 @@ from torch import nn
 import methods
 from bench.errors import CellError
 from bench.measure.parameters import weights_hash
+from bench.optimizers.learning_rate import SCHEDULES, Schedule, multiplier
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
@@ -164,10 +167,16 @@ def test_curves_are_thinned_to_their_means():
 
 @pytest.mark.parametrize("schedule, first, middle, last", [("linear", 0.1, 1.0, 1 / 90), ("constant", 1.0, 1.0, 1.0)])
 def test_learning_rate_factors(schedule, first, middle, last):
-    recipe = Recipe(schedule=schedule)
-    assert recipe.lr_multiplier(0, 100) == pytest.approx(first)
-    assert recipe.lr_multiplier(10, 100) == pytest.approx(middle)
-    assert recipe.lr_multiplier(99, 100) == pytest.approx(last)
+    warmup = Recipe().warmup
+    assert multiplier(schedule, warmup, 0, 100) == pytest.approx(first)
+    assert multiplier(schedule, warmup, 10, 100) == pytest.approx(middle)
+    assert multiplier(schedule, warmup, 99, 100) == pytest.approx(last)
+
+
+def test_experiment_files_know_every_schedule():
+    assert get_args(Schedule) == tuple(SCHEDULES)
+    with pytest.raises(ValueError, match="no schedule is called 'cosine'"):
+        multiplier("cosine", 0.1, 0, 100)
 
 
 @pytest.mark.slow
