@@ -75,7 +75,7 @@ def data(
     ] = None,
     json_file: Json = None,
 ) -> None:
-    """Show and check the examples of a data source: rows, labels, fingerprints."""
+    """Show and check the examples of a data source: how many there are, their labels, and a hash of their content."""
     from bench.data.inspect import export, inspect
 
     rows = inspect(tasks, data, asks_no_hub(offline))
