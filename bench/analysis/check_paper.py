@@ -10,7 +10,8 @@ from pathlib import Path
 
 from bench.audit.names import is_average, plain_name, plain_task
 from bench.audit.printed import PrintedNumber
-from bench.audit.sheets import Row, Sheet, read
+from bench.audit.sheets import Sheet, read
+from bench.audit.table import PrintedRow
 from bench.errors import InputError, unknown_row
 from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.store import Store
@@ -99,7 +100,7 @@ class Measured:
     data: str
 
 
-def _row(sheet: Sheet, row: Row, label: str | None, found: Sequence[ReportGroup]) -> Iterator[Checked]:
+def _row(sheet: Sheet, row: PrintedRow, label: str | None, found: Sequence[ReportGroup]) -> Iterator[Checked]:
     """Every number of a row: the measured one that it is rounded from, or the nearest, or none."""
     tasks = {plain_task(column) for column in row.cells if not is_average(column)}
     for column, cell in row.cells.items():

@@ -92,7 +92,8 @@ def run(
     save_students: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Save each student that this run trains, as a folder that the library transformers can open."
+            metavar="FOLDER",
+            help="Save each student that this run trains, as a folder that the library transformers can open.",
         ),
     ] = None,
     latex: Latex = False,

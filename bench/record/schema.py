@@ -109,7 +109,8 @@ class Record(StrictModel):
     gradient_norms: dict[str, dict[str, float]] = Field(default_factory=dict)
     """stage -> term -> norm of the weighted term's gradient at the first step that had one"""
     gradient_shares: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
-    """stage -> term -> part of the summed gradient norms of all weighted terms of the same optimiser, at four steps of the stage, the first step included"""
+    """stage -> term -> part of the summed gradient norms of all weighted terms of the same optimiser, at four
+    steps of the stage, the first one too"""
     usage: dict[str, Any] = Field(default_factory=dict)
     """exits taken and experts used on each evaluation set; score of each epoch if ``--checkpoint`` chose one"""
     notes: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ def test_the_text_never_changes_under_one_version():
     import hashlib
 
     text = "\n".join(
-        f"{config}/{split}/{row}"
+        f"{config}/{split}/Row(first={row.first!r}, second={row.second!r}, label={row.label!r})"
         for config, split in sorted(sample_suite.SPLITS)
         for row in sample_suite.generate(config, split)
     )

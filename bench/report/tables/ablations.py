@@ -51,7 +51,7 @@ def _note(group: ReportGroup, full: str, labels: Sequence[str]) -> str:
     seeds = [set(group.values(label, c)) for label in (full, *labels) for c in group.columns]
     if len({frozenset(own) for own in seeds if own}) == 1:
         return said
-    return f"{said} The table of paired comparisons uses all seeds of both rows, so its differences are other ones."
+    return f"{said} The table of paired comparisons uses all seeds of both rows, so its differences are not the same."
 
 
 def _line(group: ReportGroup, label: str, full: str) -> FrameLine:
