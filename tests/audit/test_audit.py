@@ -502,7 +502,18 @@ def test_a_row_copied_from_another_shape_is_found_in_every_committed_report(kind
                 "teacher time, shared (s)",
             )
         ),
-        *((name, False) for name in ("teacher's share of seconds", "examples", "cells", "#Layers", "Hidden size", "n")),
+        *(
+            (name, False)
+            for name in (
+                "teacher's share of seconds",
+                "examples",
+                "cells",
+                "training runs",
+                "#Layers",
+                "Hidden size",
+                "n",
+            )
+        ),
         *((name, False) for name in ("Vocabulary(K)", "mrpc (F1) sd", "mrpc (F1) n", "latency", "Params", "peak MB")),
     ],
 )

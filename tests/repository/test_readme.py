@@ -49,7 +49,12 @@ def test_the_readme_is_what_a_newcomer_needs():
     assert len(README.encode()) <= 8192
     indented = [line[4:] for line in README.splitlines() if line.startswith("    ")]
     assert indented == list(COMMANDS)
-    for words in ("It took 8 minutes on two cores", "`reports/runs/`", "`results/runs/`", "No measurement on a GPU yet"):
+    for words in (
+        "It took 8 minutes on two cores",
+        "`reports/runs/`",
+        "`results/runs/`",
+        "No measurement on a GPU yet",
+    ):
         assert words in README
     assert len(re.findall(r"^!\[", README, re.MULTILINE)) == 1
     (summary,) = pages.SUMMARY.finditer(README)

@@ -291,7 +291,7 @@ def _notes(scores: Scores) -> list[str]:
             + (". A score from fewer seeds is marked (n = …) and is never bold" if len(seeds) > 1 else "")
             + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)"
             + (
-                ". For early-exit rows the FLOPs are the average over the sequences of the development set."
+                ". For early-exit rows they are the average over the exits that the sequences of the development set took, also at 128 tokens."
                 if _leaves_early(group)
                 else "."
             )

@@ -87,7 +87,7 @@ class CostColumn:
 
 COLUMNS = (
     CostColumn("start", lambda t: TableCell(", ".join(sorted({start_of(r) for r in t.done}))), words=True),
-    CostColumn("cells", lambda t: TableCell(str(len(t.done)), value=len(t.done))),
+    CostColumn("training runs", lambda t: TableCell(str(len(t.done)), value=len(t.done))),
     CostColumn("examples", lambda t: _whole(t.examples)),
     CostColumn("student FLOPs (10^12)", lambda t: _tera(t.flops)),
     CostColumn("teacher FLOPs (10^12)", lambda t: _tera(t.teacher_flops)),

@@ -42,7 +42,8 @@ def gradient_shares(group: ReportGroup) -> Frame | None:
     )
     note = (
         "The norm of a weighted term's gradient, divided by the sum of these norms over the terms of the same stage and optimiser, at four "
-        "steps; the mean over tasks and seeds. docs/methods.md explains the terms (The names of the loss terms)."
+        "steps; the mean over tasks and seeds. Only stages with several terms are shown. docs/methods.md explains the terms, in its section "
+        "'The names of the loss terms'."
     )
     return Frame("Gradient share of each term", columns, tuple(lines), (note, *_idle(group, measured)))
 

@@ -44,7 +44,7 @@ COUNTS = (
     Count("pooler and head (M)", 1e6, lambda s: s.pooler_and_head),
     Count("MACs (G)", 1e9, lambda s: s.macs),
     Count("MACs, closed form (G)", 1e9, lambda s: s.macs_closed_form),
-    Count("MACs of an average sequence (G)", 1e9, lambda s: s.expected_macs or s.macs, lambda s: bool(s.expected_macs)),
+    Count("MACs, average over exits (G)", 1e9, lambda s: s.expected_macs or s.macs, lambda s: bool(s.expected_macs)),
     Count("FLOPs (G)", 1e9, lambda s: s.flops),
 )
 
