@@ -34,7 +34,7 @@ class Sizes(StrictModel):
     macs_closed_form: int
     """the same by a formula"""
     expected_macs: int | None = None
-    """of an average sequence of the task, where sequences leave the model early"""
+    """MACs at ``sequence_length`` tokens, averaged over the exits that the task's sequences took; only where they can leave early"""
     sequence_length: int
     """tokens of each sequence that was counted"""
     batch: int

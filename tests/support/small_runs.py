@@ -11,7 +11,7 @@ import tiny
 from bench import api
 
 ROWS = f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE},microbert:{tiny.SHAPE},moebert,theseus,mtdnn"
-LONG = {"epochs": 60.0, "methods": f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE}"}
+LONG = {"epochs": 240.0, "methods": f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE}"}
 """Changes of a request with which each training takes some seconds."""
 
 
