@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
-from bench.audit.findings import INFERENCE, Finding
+from bench.audit.findings import INFERENCE, AuditedCell, Finding
 from bench.audit.names import (
     TEACHER,
     conditions,
@@ -170,17 +170,7 @@ def quotes(sheets: Sequence[Sheet]) -> Iterator[Finding]:
         for one, a, other, b, column, x, y, said in _almost_equal(sheets, least, most, alike):
             who = "" if alike is _same_system else f" as {a.system}"
             why = f"{one.where} has {x.text}{who}; {said}"
-            yield Finding(
-                where=other.where,
-                row=b.system,
-                column=column,
-                printed=y.text,
-                recomputed=x.text,
-                basis=INFERENCE,
-                check="quoted differently",
-                why=why,
-                changes="a digit",
-            )
+            yield _differs(AuditedCell(other, b, column), (y, x), "quoted differently", why, "a digit")
 
 
 def teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
@@ -188,17 +178,29 @@ def teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     for one, a, other, b, column, x, y, said in _almost_equal(sheets, 0.5, 99, _same_teacher_renamed):
         why = f"{a.system} of {one.name} has {x.text}; {said}"
         changes = "every ratio to it"
-        yield Finding(
-            where=other.where,
-            row=b.system,
-            column=column,
-            printed=y.text,
-            recomputed=x.text,
-            basis=INFERENCE,
-            check="teacher changes",
-            why=why,
-            changes=changes,
-        )
+        yield _differs(AuditedCell(other, b, column), (y, x), "teacher changes", why, changes)
+
+
+def _differs(
+    place: AuditedCell, values: tuple[PrintedNumber, PrintedNumber], check: str, why: str, changes: str
+) -> Finding:
+    """The inference that a cell is wrong, because another table prints it differently.
+
+    Args:
+        values: what the cell has, and what the other table has.
+    """
+    here, elsewhere = values
+    return Finding(
+        where=place.sheet.where,
+        row=place.row.system,
+        column=place.column,
+        printed=here.text,
+        recomputed=elsewhere.text,
+        basis=INFERENCE,
+        check=check,
+        why=why,
+        changes=changes,
+    )
 
 
 def derived_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
@@ -220,17 +222,7 @@ def derived_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
         x, y = a.cells[column], b.cells[column]
         if x.places == y.places:
             why = f"{one.where} has {x.text}, from the same {' and '.join(scores)}"
-            yield Finding(
-                where=other.where,
-                row=b.system,
-                column=column,
-                printed=y.text,
-                recomputed=x.text,
-                basis=INFERENCE,
-                check="derived differently",
-                why=why,
-                changes="a comparison",
-            )
+            yield _differs(AuditedCell(other, b, column), (y, x), "derived differently", why, "a comparison")
 
 
 def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
@@ -265,14 +257,4 @@ def _changed(found: Sequence[tuple[Sheet, PrintedRow, str]], agreeing: int) -> I
     x, y = a.cells[first], row.cells[column]
     if abs(x.value - y.value) <= abs(x.value) / 50 and x.places == y.places:
         why = f"{one.where} has {x.text}; {agreeing} other systems have one score wherever it is printed"
-        yield Finding(
-            where=sheet.where,
-            row=row.system,
-            column=column,
-            printed=y.text,
-            recomputed=x.text,
-            basis=INFERENCE,
-            check="quoted differently",
-            why=why,
-            changes="a digit",
-        )
+        yield _differs(AuditedCell(sheet, row, column), (y, x), "quoted differently", why, "a digit")

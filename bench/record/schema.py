@@ -50,7 +50,7 @@ class Sizes(StrictModel):
 
     @property
     def flops(self) -> int:
-        """Of an average sequence, where not all go to the end."""
+        """Averaged over the exits that the sequences took, where not all go to the end."""
         return 2 * (self.expected_macs or self.macs)
 
 

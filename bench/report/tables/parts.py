@@ -58,7 +58,7 @@ def _reason(group: ReportGroup, label: str, column: ScoreColumn) -> str:
 def cheaper(group: ReportGroup, label: str) -> bool:
     """Whether a student's FLOPs are below its teacher's: without that no retention is printed.
 
-    Of one whose sequences leave early, those of an average sequence.
+    Of one whose sequences leave early, averaged over the exits that they took.
     """
     own = [r.sizes.flops for r in group.of(label) if r.sizes]
     teacher = [r.sizes.flops for r in group.of(TEACHER) if r.sizes]
