@@ -278,6 +278,15 @@ def tokenizer_of(checkpoint: Checkpoint) -> Any:
     return _tokenizer(checkpoint.folder, _asked(checkpoint))
 
 
+def reading_tokenizer(checkpoint: Checkpoint) -> Any:
+    """The same, loaded once a process: to read with, not to save, as it remembers the length it last cut to.
+
+    Raises:
+        InputError: the folder has none.
+    """
+    return _reading_tokenizer(checkpoint.folder, _asked(checkpoint))
+
+
 def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
     """sha256 of what decides the checkpoint's token ids.
 
@@ -306,8 +315,11 @@ def _tokenizer(folder: Path, asked: str) -> Any:
     return found
 
 
+_reading_tokenizer = lru_cache(maxsize=8)(_tokenizer)
+
+
 @lru_cache  # a plan asks for it once a row and task
 def _hash_of_tokenizer(folder: Path, asked: str) -> str:
     from bench.data.encoding import tokenizer_hash
 
-    return tokenizer_hash(_tokenizer(folder, asked))
+    return tokenizer_hash(_reading_tokenizer(folder, asked))

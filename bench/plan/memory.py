@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -187,26 +188,31 @@ def _teacher(checkpoint: Checkpoint, labels: int) -> nn.Module:
     return _TEACHERS[same]
 
 
-def _modules(of: nn.Module | Student) -> list[nn.Module]:
+@lru_cache(maxsize=256)
+def _own_tensors(module: nn.Module) -> dict[int, Tensor]:
+    """Parameters and buffers by identity; tied ones once. A plan asks for the same model's a hundred times."""
+    return {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
+
+
+def _tensors(of: nn.Module | Student) -> Iterable[Tensor]:
+    """The same of a model, or of a student with what learns with it, whose tensors may be tied to the model's."""
     from methods.api import Student
 
-    return [of.model, of.aux] if isinstance(of, Student) else [of]
+    found = _own_tensors(of.model) | _own_tensors(of.aux) if isinstance(of, Student) else _own_tensors(of)
+    return found.values()
 
 
 def _bytes(of: nn.Module | Student) -> int:
-    """Bytes of parameters and buffers; tied ones once."""
-    tensors = {id(t): t for module in _modules(of) for t in chain(module.parameters(), module.buffers())}
-    return _summed(tensors.values())
+    return _summed(_tensors(of))
 
 
-def _trained(of: nn.Module | Student) -> int:
-    """Number of parameters that are trained; tied ones once."""
-    return sum({id(p): p.numel() for module in _modules(of) for p in module.parameters() if p.requires_grad}.values())
+def _trained(of: nn.Module | Student) -> list[Tensor]:
+    return [tensor for tensor in _tensors(of) if tensor.requires_grad]
 
 
 def _state_bytes(of: nn.Module | Student, recipe: Mapping[str, Any]) -> int:
     """Bytes that the recipe's optimiser keeps of all trained parameters; where its stages have several, the largest."""
-    shapes = {id(p): p.shape for module in _modules(of) for p in module.parameters() if p.requires_grad}.values()
+    shapes = [parameter.shape for parameter in _trained(of)]
     kinds = [OPTIMIZERS[name] for name in (recipe.get("optimizer", ADAMW), *optimizers_of(recipe))]
     return FLOAT * max(sum(map(kind.floats, shapes)) for kind in kinds)
 
@@ -334,8 +340,8 @@ def _stage_bytes(
 
 def _gradient_bytes(of: nn.Module | Student) -> int:
     """The gradients of one model, and the largest once more: it is squared for its norm."""
-    sizes = [p.numel() for module in _modules(of) for p in module.parameters() if p.requires_grad]
-    return FLOAT * (_trained(of) + max(sizes, default=0))
+    sizes = [parameter.numel() for parameter in _trained(of)]
+    return FLOAT * (sum(sizes) + max(sizes, default=0))
 
 
 def _tuning_bytes(teacher: nn.Module, task: TaskPlan) -> int:

@@ -192,12 +192,12 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
     Raises:
         InputError: no tokenizer, or one that does not know the words of the text; the message names the checkpoint.
     """
-    from bench.data.checkpoints import tokenizer_of
+    from bench.data.checkpoints import reading_tokenizer
     from bench.data.encoding import encode
 
     some = split.limited(256)
     try:
-        return encode(tokenizer_of(checkpoint), some, max_length).total_tokens / len(some)
+        return encode(reading_tokenizer(checkpoint), some, max_length).total_tokens / len(some)
     except InputError as error:
         asked = checkpoint.asked
         raise InputError(str(error) if str(error).startswith(asked) else f"{asked} on {task.name}: {error}") from None

@@ -75,14 +75,14 @@ def student_counts(row: MethodRow, checkpoint: Checkpoint, num_labels: int) -> t
 
 
 _COSTS: dict[tuple[str, int], Cost] = {}
-"""Configuration as JSON and labels -> cost: a plan asks for the same teacher a thousand times, and building it takes 0.1 s."""
+"""sha256 of a checkpoint, and labels -> cost: a plan asks for the same teacher a thousand times, and building it takes 0.1 s."""
 
 
-def teacher_cost(teacher: Any, num_labels: int) -> Cost:
-    """Closed-form cost of a teacher of this configuration."""
-    same = (teacher.to_json_string(use_diff=False), num_labels)
+def teacher_cost(checkpoint: Checkpoint, num_labels: int) -> Cost:
+    """Closed-form cost of a teacher of this checkpoint's configuration."""
+    same = (checkpoint.sha256, num_labels)
     if same not in _COSTS:
-        _COSTS[same] = cost(teacher_model(teacher, num_labels, "meta"))
+        _COSTS[same] = cost(teacher_model(checkpoint.config, num_labels, "meta"))
     return _COSTS[same]
 
 
