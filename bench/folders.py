@@ -9,7 +9,7 @@ STATES, MARKS, PROGRESS, CLUSTER_RUNS = "halfway", "training", "progress", "clus
 """Folders of the cache: states of trainings that broke off, processes that train now, runs under way, and what runs on a
 cluster exchange with their nodes."""
 NOT_FINISHED = (STATES, MARKS, PROGRESS, CLUSTER_RUNS)
-"""Folders of the cache that hold no finished thing."""
+"""Folders of the cache that hold no finished entry."""
 
 
 def users_cache() -> Path:

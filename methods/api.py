@@ -159,6 +159,9 @@ class Method(Settings, ABC):
     """Setting -> the values that a search may choose from: the paper's, where it names some."""
     tiny_settings: ClassVar[Mapping[str, Any]] = {}
     """Settings with which it trains in a test's time: its shape, shrunken."""
+    stages_without: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Setting -> the stages that do not depend on it, where neither the artefacts nor ``build`` do: rows that differ in such
+    settings alone train these stages once, as long as the stages before are the same too. ``check-method`` tries it."""
     same_init_across_seeds: ClassVar[bool] = False
     """Whether its students of every seed begin with the same weights, so that seeds differ by their training alone."""
 

@@ -75,6 +75,10 @@ class TinyBERT(OwnShape):
     }
     needs_teacher: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0)}
+    stages_without: ClassVar[Mapping[str, Sequence[str]]] = {
+        "temperature": ("intermediate",),
+        "prediction": ("intermediate",),
+    }
 
     temperature: Positive = 1.0
     head: Literal["usual", "relu"] = added_setting("usual")

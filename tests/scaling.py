@@ -219,7 +219,7 @@ def main() -> None:
     from bench.files import write_atomically
     from bench.measure.load import busy_cores
     from bench.measure.machine import environment, revision
-    from bench.run.failures import redact_paths
+    from bench.run.failure_records import redact_paths
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=6)

@@ -52,7 +52,7 @@ class ArtefactStore:
         Raises:
             CellError: a guard stopped a training.
         """
-        entry = self.plans.find(artefact, data.task.base)
+        entry = self.plans.find(artefact, data.task.artefact_context)
         assert entry is not None, f"{artefact} is planned before it is asked for"
         return self.get(entry, data)
 

@@ -79,7 +79,7 @@ class TaskData:
     @cached_property
     def selection_examples(self) -> SelectionExamples | None:
         """The rows that choose which epoch of a student is shipped."""
-        split = self.task.choosing
+        split = self.task.selection_split
         if split is None or split.labels is None:
             return None
         encoded = encode(self.tokenizer, split, self.task.recipe.max_length)

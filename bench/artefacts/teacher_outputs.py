@@ -9,8 +9,8 @@ from typing import Any
 from bench.artefacts.task_data import TaskData
 from bench.cache import keep
 from bench.data.checkpoints import sha256_of
-from bench.plan.teacher_outputs import FILE, OutputsPlan
-from bench.train.teacher_outputs import StoredTap, TeacherOutputs, Wanted, write_outputs
+from bench.plan.outputs_plan import FILE, OutputsPlan
+from bench.train.kept_outputs import StoredTap, TeacherOutputs, Wanted, write_outputs
 
 
 def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:

@@ -19,7 +19,7 @@ UNIT = (
 )
 TOKEN = re.compile(rf"(?<![\w.])(?P<sign>[-+−–](?=[\d.]))?(?P<number>{DIGITS})(?:\s*(?P<unit>{UNIT}))?(?![\w])")
 SUPERSCRIPT = re.compile(r"\^\{?[\w*†‡,]+\}?|[†‡§¶*✝♠♣♦♡¹²³⁴⁵⁶⁷⁸⁹⁰]")
-GLUE = re.compile(r"^[\s()\[\]/,;:|~≈∼<>≤≥=±→➔➜➡…+\-–—−.$°√'\"’_]*$")
+SEPARATORS = re.compile(r"^[\s()\[\]/,;:|~≈∼<>≤≥=±→➔➜➡…+\-–—−.$°√'\"’_]*$")
 WORDS_BETWEEN = re.compile(r"\b(?:to|vs\.?|versus|and|out of|of|CI|about|ca\.?|approx\.?|over|under)\b", re.IGNORECASE)
 CLOCK = re.compile(r"\s*\d+:\d\d(?::\d\d)?\s*|.*\d{4}-\d\d-\d\d.*|.*\d+\s*h\s*\d+\s*m.*|.*\d\s*m(?:in)?\s*\d+\s*s.*")
 """Times of a clock and dates: no numbers to compute with."""
@@ -119,7 +119,7 @@ def _without_marks(text: str) -> str:
 
 
 def _is_glue(rest: str) -> bool:
-    return bool(GLUE.match(re.sub(r"[↑↓]", " ", WORDS_BETWEEN.sub(" ", rest))))
+    return bool(SEPARATORS.match(re.sub(r"[↑↓]", " ", WORDS_BETWEEN.sub(" ", rest))))
 
 
 def _number(token: re.Match[str], glue: str, bold: bool) -> PrintedNumber:

@@ -249,10 +249,10 @@ def check_paper(
 def store_verify(results: Results = Path("results/runs"), json_file: Json = None) -> int:
     """Find broken records, predictions and files of the cache. Exit code 1 if there are any."""
     from bench.folders import users_cache
-    from bench.workflows.upkeep import verify as carry_out
+    from bench.workflows.upkeep import survey_store
 
     with notes_sent_to(lambda note: None):  # said below
-        survey = carry_out(results, users_cache())
+        survey = survey_store(results, users_cache())
     return _surveyed(survey, json_file)
 
 

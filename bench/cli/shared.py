@@ -47,7 +47,7 @@ def report_outcome(outcome: Outcome) -> int:
 
 
 def typed_options(ctx: typer.Context, given: dict[str, Any], experiment: Path | None, table: str) -> set[str]:
-    """The options that somebody typed for `run` or `plan`: they go before an experiment's own.
+    """The options that somebody typed for `run` or `plan`: they override an experiment's own.
 
     Raises:
         InputError: no row, or options that do not go together.

@@ -18,7 +18,7 @@ from bench.artefacts.inputs import CorpusTraining, MakeContext, TrainingMakeCont
 from bench.conformance.mixing import Scene
 from bench.data.encoding import Encoded, MaskingVocabulary
 from bench.errors import CellError
-from bench.plan.scheduled_stages import schedule_stages
+from bench.plan.scheduled_stages import COUNTED, PREPARATION, schedule_stages
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
@@ -194,6 +194,21 @@ class Bench:
     ) -> StudentTrainer:
         trainer = self.trainer(seed, dropped)
         train_task([*beside, trainer], self.data, self.teacher, LoopOptions(seed, self.numerics, RECIPE.batch_size))
+        if trainer.error is not None:
+            raise Broken(str(trainer.error)) from trainer.error
+        return trainer
+
+    def trained_first(self, stages: int) -> StudentTrainer:
+        """A student trained through its first stages alone.
+
+        Raises:
+            Broken: the training fails.
+        """
+        trainer = self.trainer()
+        preparation, counted = trainer.schedule[PREPARATION], trainer.schedule[COUNTED]
+        rest = max(0, stages - len(preparation))
+        trainer.schedule = {PREPARATION: preparation[:stages], COUNTED: counted[:rest]}
+        train_task([trainer], self.data, self.teacher, self.options)
         if trainer.error is not None:
             raise Broken(str(trainer.error)) from trainer.error
         return trainer

@@ -42,7 +42,7 @@ DEFAULT_SAMPLE_BUDGET, DEFAULT_CORPUS_BUDGET = 200_000, 4_000_000
 
 
 @dataclass(frozen=True)
-class Base:
+class ArtefactContext:
     """The teacher's checkpoint, and the task that something is asked for; None where no task is known."""
 
     checkpoint: Checkpoint
@@ -181,18 +181,20 @@ class ArtefactPlans:
         """Those that have a place in the cache, by their keys."""
         return {entry.key: entry for entry in self.entries if entry.is_kept}
 
-    def find(self, artefact: Artefact, base: Base) -> ArtefactPlan | None:
+    def find(self, artefact: Artefact, context: ArtefactContext) -> ArtefactPlan | None:
         """The plan of an artefact for a task; None where nobody asked for it."""
         for entry in self.entries:
-            of_this_task = entry.task is None or (base.task is not None and entry.task.task.name == base.task.task.name)
-            if entry.artefact == artefact and entry.checkpoint == base.checkpoint and of_this_task:
+            of_this_task = entry.task is None or (
+                context.task is not None and entry.task.task.name == context.task.task.name
+            )
+            if entry.artefact == artefact and entry.checkpoint == context.checkpoint and of_this_task:
                 return entry
         return None
 
     def parts_of(self, entry: ArtefactPlan) -> list[ArtefactPlan]:
         """The plans of the artefacts that it is made from directly."""
-        base = self._base_of(entry)
-        found = [self.find(part, base) for part in entry.parts]
+        context = self._context_of(entry)
+        found = [self.find(part, context) for part in entry.parts]
         return [part for part in found if part is not None]
 
     def with_inputs(self, entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
@@ -200,7 +202,7 @@ class ArtefactPlans:
         taken = {id(one) for entry in entries for one in (entry, *self.with_inputs(self.parts_of(entry)))}
         return [entry for entry in self.entries if id(entry) in taken]
 
-    def add(self, artefact: Artefact, base: Base) -> ArtefactPlan:
+    def add(self, artefact: Artefact, context: ArtefactContext) -> ArtefactPlan:
         """The plan of an artefact; it and what it is made from are entered where they are not there.
 
         Raises:
@@ -209,20 +211,20 @@ class ArtefactPlans:
         """
         from methods.artefacts import is_of_task
 
-        config = base.checkpoint.config
+        config = context.checkpoint.config
         if not is_of_task(artefact, config):
-            base = replace(base, task=None)
-        elif base.task is None:
+            context = replace(context, task=None)
+        elif context.task is None:
             raise InputError(f"{artefact.words}: it is made for a task, and none is given here")
-        found = self.find(artefact, base)
+        found = self.find(artefact, context)
         if found is None:
-            found = self._planned(artefact, base)
+            found = self._planned(artefact, context)
             self.entries.append(found)
         return found
 
-    def _planned(self, artefact: Artefact, base: Base) -> ArtefactPlan:
-        inputs = tuple(self._input(one, artefact, base) for one in artefact.inputs(base.checkpoint.config))
-        entry = ArtefactPlan(artefact, "", base.checkpoint, base.task, inputs)
+    def _planned(self, artefact: Artefact, context: ArtefactContext) -> ArtefactPlan:
+        inputs = tuple(self._input(one, artefact, context) for one in artefact.inputs(context.checkpoint.config))
+        entry = ArtefactPlan(artefact, "", context.checkpoint, context.task, inputs)
         if "corpus" in {source.kind for source in entry.sources}:
             entry.stages = tuple(artefact.stages(entry.setup({})))
             entry.text = self._text(artefact, entry.stages)
@@ -230,13 +232,13 @@ class ArtefactPlans:
             entry.key = inputs[0].key
             return entry
         entry.kernels = FAST if entry.stages and self.request.kernels == FAST else ""
-        entry.identity = dict(artefact.identity(self._identity(entry, base)))
+        entry.identity = dict(artefact.identity(self._identity(entry, context)))
         entry.identity |= {"kernels": entry.kernels} if entry.kernels else {}
         entry.key = digest(entry.identity)
         return entry
 
-    def _base_of(self, entry: ArtefactPlan) -> Base:
-        return Base(entry.checkpoint, "", NumericIdentity(), entry.task)
+    def _context_of(self, entry: ArtefactPlan) -> ArtefactContext:
+        return ArtefactContext(entry.checkpoint, "", NumericIdentity(), entry.task)
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -251,23 +253,23 @@ class ArtefactPlans:
         said = self.request.recipe == PAPER and any(without_epochs(stage.paper) for stage in stages)
         return Text(self.corpus, budget, _by_papers(artefact, stages) if said else START)
 
-    def _input(self, what: Artefact | Source, of: Artefact, base: Base) -> Input:
+    def _input(self, what: Artefact | Source, of: Artefact, context: ArtefactContext) -> Input:
         from methods.artefacts import Source
 
         if not isinstance(what, Source):
-            return Input(what, what.name, self.add(what, base).key)
-        return Input(what, what.label, self._key_of(what, of, base))
+            return Input(what, what.name, self.add(what, context).key)
+        return Input(what, what.label, self._key_of(what, of, context))
 
-    def _key_of(self, source: Source, of: Artefact, base: Base) -> Any:
+    def _key_of(self, source: Source, of: Artefact, context: ArtefactContext) -> Any:
         """What identifies something that is there before any artefact."""
         from bench.data.checkpoints import given_start
 
-        task = base.task
+        task = context.task
         if source.kind == "base":
-            return base.checkpoint.sha256
+            return context.checkpoint.sha256
         if source.kind == "checkpoint":
             assert source.shape is not None
-            return given_start(source.path, source.shape, base.checkpoint, self.request.offline).sha256
+            return given_start(source.path, source.shape, context.checkpoint, self.request.offline).sha256
         if source.kind == "corpus":
             return self.corpus.fingerprint()
         assert task is not None, "the other sources are of a task"
@@ -276,21 +278,21 @@ class ArtefactPlans:
         if source.kind == "evaluation":
             return task.data.evaluation
         if source.seed and task.teacher.origin == "given":
-            members = sum(one.kind == "fine_tuned" for one in _sources(of, base))
+            members = sum(one.kind == "fine_tuned" for one in _sources(of, context))
             raise InputError(
                 f"{of.words}: teachers that come tuned are one a task, no ensemble of {members}; "
                 f"name a checkpoint without a head as --teacher"
             )
         return task.teacher_slot(source.seed).key if source.seed else task.teacher.key
 
-    def _identity(self, entry: ArtefactPlan, base: Base) -> Identity:
+    def _identity(self, entry: ArtefactPlan, context: ArtefactContext) -> Identity:
         from methods.artefacts import Identity
 
         artefact, task = entry.artefact, entry.task
         generic: dict[str, Any] = {
             "schema": SCHEMA,
             "what": [artefact.name, artefact.version, dict(artefact.settings)],
-            "numeric": base.numeric.identity(),
+            "numeric": context.numeric.identity(),
             **{one.label: one.key for one in entry.inputs if one.what in entry.sources},
         }
         parts = {one.label: one.key for one in entry.inputs if one.what in entry.parts}
@@ -299,7 +301,7 @@ class ArtefactPlans:
         if parts:
             generic["parts"] = parts
         if entry.text is not None:
-            generic |= _of_text(entry, base)
+            generic |= _of_text(entry, context)
         if task is not None and entry.reads_rows:
             generic |= _of_rows(task)
         reads_as_teacher = task is None or task.recipe.max_length == task.teacher_recipe.max_length
@@ -321,13 +323,13 @@ def _by_papers(artefact: Artefact, stages: Collection[Stage]) -> Recipe:
     return recipe
 
 
-def _sources(artefact: Artefact, base: Base) -> list[Source]:
+def _sources(artefact: Artefact, context: ArtefactContext) -> list[Source]:
     from methods.artefacts import sources
 
-    return sources(artefact, base.checkpoint.config)
+    return sources(artefact, context.checkpoint.config)
 
 
-def _of_text(entry: ArtefactPlan, base: Base) -> dict[str, Any]:
+def _of_text(entry: ArtefactPlan, context: ArtefactContext) -> dict[str, Any]:
     """What identity holds of a training on text."""
     assert entry.text is not None
     text, recipe = entry.text, entry.text.recipe.as_dict()
@@ -335,8 +337,8 @@ def _of_text(entry: ArtefactPlan, base: Base) -> dict[str, Any]:
         recipe |= {"stages": [without_epochs(stage.paper) for stage in entry.stages]}
     return {
         "version": CORPUS_VERSION,
-        "base": base.checkpoint.sha256,
-        "tokenizer": base.tokenizer,
+        "base": context.checkpoint.sha256,
+        "tokenizer": context.tokenizer,
         "tokens": text.budget,
         "recipe": recipe,
         "seed": 0,
@@ -352,6 +354,6 @@ def _of_rows(task: TaskPlan) -> dict[str, Any]:
 def asked_by(method: Any, task: TaskPlan, plans: ArtefactPlans) -> Iterator[ArtefactPlan]:
     """The artefacts that a method asks for on a task, as they are planned."""
     for artefact in method.requires(task.checkpoint.config):
-        entry = plans.find(artefact, task.base)
+        entry = plans.find(artefact, task.artefact_context)
         assert entry is not None, f"{artefact} is planned before it is asked for"
         yield entry

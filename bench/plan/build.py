@@ -16,13 +16,14 @@ from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, asked_by
 from bench.plan.executor_options import is_elsewhere
 from bench.plan.jobs import MAX_GROUP_SIZE
 from bench.plan.other_threads import thread_notes
+from bench.plan.outputs_plan import outputs_of
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.rows import CheckpointRow, Row, TeacherRow
 from bench.plan.spelling import GivenCheckpoint, MethodRow, drop_incompatible, parse_rows, typed_order
+from bench.plan.stage_keys import next_to_each_other
 from bench.plan.stale import stale_slots, warnings
 from bench.plan.student_cells import asks_ensemble, multitask, student_cells, with_stages
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
-from bench.plan.teacher_outputs import outputs_of
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity, record_key, train_key
 from bench.record.freshness import STALE
 from bench.record.keys import digest
@@ -112,13 +113,15 @@ class Plan:
         for planned in self.cells_of(task):
             if planned.is_todo and isinstance(planned.row, MethodRow) and not planned.cell.together:
                 by_seed.setdefault(planned.cell.seed, []).append(planned)
-        return [
-            of_seed[first : first + group_size]
-            for of_seed in by_seed.values()
-            for first in range(0, len(of_seed), group_size)
-        ]
+        groups = []
+        for of_seed in by_seed.values():
+            ordered = of_seed
+            if len(of_seed) > group_size > 1:  # what is divided is divided between those that share no stage
+                ordered = next_to_each_other(of_seed, next(one for one in self.tasks if one.task.name == task))
+            groups += [ordered[first : first + group_size] for first in range(0, len(ordered), group_size)]
+        return groups
 
-    def together(self) -> list[list[Planned]]:
+    def multitask_trainings(self) -> list[list[Planned]]:
         """Trainings of students of several tasks of which something is to do: their cells, one for each task."""
         trainings: dict[str, list[Planned]] = {}
         for planned in self.cells:

@@ -155,24 +155,24 @@ def _of_task(
 
 
 def teacher_flops(task: TaskPlan) -> float:
-    """Of fine-tuning a teacher of this task."""
+    """FLOPs of fine-tuning a teacher of this task."""
     examples = len(task.train) * task.teacher_recipe.epochs
     return 3 * forward_flops(_teacher_cost(task), examples, task.mean_tokens)
 
 
 def outputs_flops(task: TaskPlan) -> float:
-    """Of one pass of the teacher over the training rows, whose outputs are kept."""
+    """FLOPs of one pass of the teacher over the training rows, whose outputs are kept."""
     return forward_flops(_teacher_cost(task), training_rows(task), task.mean_tokens)
 
 
-def asks_passes(planned: Planned) -> bool:
+def needs_live_teacher(planned: Planned) -> bool:
     """Whether the teacher answers while this cell is trained: not where its outputs are read from a file."""
     row = planned.row
     return isinstance(row, MethodRow) and row.method.needs_teacher and not planned.cell.teacher_outputs
 
 
 def augmentation_flops(task: TaskPlan) -> float:
-    """Of masked augmentation: about every second token is a word that is asked for, next to its whole sentence."""
+    """FLOPs of masked augmentation: about every second token is a word that is asked for, next to its whole sentence."""
     questions = 0.5 * len(task.train) * task.mean_tokens
     return forward_flops(_teacher_cost(task), questions, 2 * task.mean_tokens)
 
@@ -184,8 +184,8 @@ def _teacher_cost(task: TaskPlan) -> Cost:
 
 
 def shared_flops(task: TaskPlan, training: Sequence[Planned]) -> float:
-    """Of the teacher's passes while these students are trained together: they share them, up to the end of the longest."""
-    rows = [planned.row for planned in training if asks_passes(planned)]
+    """FLOPs of the teacher's passes while these students are trained together: they share them, up to the end of the longest."""
+    rows = [planned.row for planned in training if needs_live_teacher(planned)]
     epochs = max((epochs_of(row, task) for row in rows if isinstance(row, MethodRow)), default=0.0)
     return forward_flops(_teacher_cost(task), training_rows(task) * epochs, task.mean_tokens)
 
@@ -202,21 +202,30 @@ def epochs_of(row: MethodRow, task: TaskPlan) -> float:
     return sum(task.recipe.for_stage(stage.paper).epochs for stage in counted)
 
 
-def own_flops(planned: Planned, task: TaskPlan, students: StudentCosts) -> float:
-    """Of a cell's own training and of its scoring; of the teacher's cell of its scoring alone."""
+def own_flops(planned: Planned, task: TaskPlan, students: StudentCosts, waits: float = 0.0) -> float:
+    """FLOPs of training and scoring one cell, without its teacher's passes. A teacher's cell is only scored.
+
+    Args:
+        waits: share of its epochs that another row trains for both.
+    """
     own, flops = _teacher_cost(task), 0.0
     if isinstance(planned.row, MethodRow):
         own, _ = students.of(planned.row, task)
         filled = max(task.mean_tokens, planned.row.method.padding)
-        flops = 3 * forward_flops(own, training_rows(task) * epochs_of(planned.row, task), filled)
+        epochs = (1 - waits) * epochs_of(planned.row, task)
+        flops = 3 * forward_flops(own, training_rows(task) * epochs, filled)
     return flops + forward_flops(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
 
 
 def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], students: StudentCosts) -> PlannedWork:
     """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
-    trainings = plan.groups(task.task.name) + [t for t in plan.together() if any(p in todo for p in t)]
+    from bench.plan.stage_keys import shared_starts
+
+    trainings = plan.groups(task.task.name) + [t for t in plan.multitask_trainings() if any(p in todo for p in t)]
     flops = sum(shared_flops(task, training) for training in trainings)
-    flops += sum(own_flops(planned, task, students) for planned in todo)
+    starts = [shared_starts(group, task) for group in plan.groups(task.task.name)]
+    waits = {key: start.share for of_group in starts for key, start in of_group.items()}
+    flops += sum(own_flops(planned, task, students, waits.get(planned.key, 0.0)) for planned in todo)
     disk = RECORD_BYTES * len(todo)
     if plan.request.save_students:
         disk += sum(4 * students.of(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))

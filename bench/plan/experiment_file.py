@@ -11,7 +11,7 @@ tasks = ["mrpc", "rte"]
 show = "differences"             # accuracy, reappearance, or differences to the first row
 labels = { "pd:start=masked" = "BERT_TINY (4 x 312)" }    # what a row is called in the report
 
-[[settings]]                     # of these rows on these tasks; of all where none is named; later ones go before
+[[settings]]                     # of these rows on these tasks; of all where none is named; later ones override earlier ones
 source = "appendix B, table 7"   # where the numbers are printed; an entry without numbers says that none are known
 methods = ["microbert"]          # every row of a method by its name, or one row as it is typed above
 tasks = ["rte"]
@@ -235,7 +235,7 @@ class Experiment(TypedFile):
         ]
 
     def _of(self, table: str, row: MethodRow, task: str) -> tuple[dict[str, Any], list[str]]:
-        """Options of the request and parts of the spelling of one row on one task; later entries go before."""
+        """Options of the request and parts of the spelling of one row on one task; later entries override earlier ones."""
         options: dict[str, Any] = {}
         own: dict[str, str] = {}
         for one in self.settings:

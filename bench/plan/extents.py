@@ -24,19 +24,19 @@ TOKENS_A_WORD = 1.3
 
 
 ARRAY_BYTES = 128
-"""Of a small numpy array, beside its numbers."""
+"""Of a small numpy array, without its numbers."""
 
 
-LOOKED_AT = 256
-"""Examples whose lengths stand for all: as many as the plan encodes for its mean."""
+SAMPLED_EXAMPLES = 256
+"""Examples whose lengths are taken for all: as many as the plan encodes for its mean."""
 
 
 DEVIATIONS = 3.0
 """By how many standard deviations the largest batch is above the mean one."""
 
 
-READ = 3
-"""Tensors that a term makes of each that it reads: the difference, its square, and the gradient."""
+TENSORS_PER_READ_TENSOR = 3
+"""For each tensor that a term reads it makes three: the difference, its square and the gradient."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _of_many(values: Sequence[float], count: int) -> float:
 
 def lengths_of(task: TaskPlan) -> list[float]:
     """Tokens of some training examples: their words, in the plan's proportion of tokens to words."""
-    some = task.train.limited(LOOKED_AT)
+    some = task.train.limited(SAMPLED_EXAMPLES)
     words = [len(text.split()) for text in some.first]
     if some.second is not None:
         words = [count + len(text.split()) for count, text in zip(words, some.second, strict=True)]
@@ -123,7 +123,7 @@ def data_bytes(task: TaskPlan) -> int:
 
 def _bytes_a_row(split: Split) -> float:
     """Of an average row's strings."""
-    some = split.limited(LOOKED_AT)
+    some = split.limited(SAMPLED_EXAMPLES)
     texts = [*some.first, *(some.second or ())]
     return sum(50 + len(text) for text in texts) / max(1, len(some))  # 50 of a string, beside its letters
 
@@ -131,7 +131,7 @@ def _bytes_a_row(split: Split) -> float:
 def _lengths_of_text(text: Text) -> list[float]:
     """Tokens of some pieces of the corpus: documents are cut at the recipe's length."""
     documents, most = text.corpus.documents, text.recipe.max_length
-    some = documents[:: max(1, len(documents) // LOOKED_AT)]
+    some = documents[:: max(1, len(documents) // SAMPLED_EXAMPLES)]
     found: list[float] = []
     for document in some:
         tokens = TOKENS_A_WORD * len(document.split()) + 3

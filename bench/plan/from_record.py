@@ -1,4 +1,4 @@
-"""What to ask for to get the cell of a record again, from what was typed and from the record. Trains nothing."""
+"""The request whose plan has the cell of a record: typed options stay, the others are read from the record. Trains nothing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def spelling_of(cell: Cell) -> str:
     return spell(cell.method, cell.settings, defaults(methods.get(cell.method)), cell.dropped)
 
 
-def request_of(record: Record, request: Request, typed: Collection[str] = ()) -> Request:
-    """What to ask for to get the same cell, from what was typed (data, teacher, corpus) and the record.
+def request_from_record(record: Record, request: Request, typed: Collection[str] = ()) -> Request:
+    """The request whose plan contains this record's cell. What was typed (data, teacher, corpus) stays; the rest is read from the record.
 
     Args:
         typed: names of the request's fields that somebody typed: these stay as they are.

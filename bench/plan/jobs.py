@@ -1,6 +1,6 @@
 """The work of a plan as a graph of jobs: what each makes, from what, and in which order they are best begun. No torch.
 
-A job is plain data. It names cells and things of the cache by their keys, and the code that computes them; whoever does it
+A job is plain data. It names cells and entries of the cache by their keys, and the code that computes them; whoever does it
 plans the same request, finds them there, and refuses where a key or the code differs.
 """
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from bench.plan.build import Plan, Planned
     from bench.plan.tasks import TaskPlan
 
-TEACHER, AUGMENTATION, ARTEFACT, OUTPUTS = "teacher", "augmentation", "artefact", "teacher outputs"
-"""Kinds of jobs that put one thing into the cache."""
-SCORES, STUDENTS = "scores", "students"
+TEACHER_JOB, AUGMENTATION_JOB, ARTEFACT_JOB, OUTPUTS_JOB = "teacher", "augmentation", "artefact", "teacher outputs"
+"""Kinds of jobs that make one entry of the cache."""
+SCORES_JOB, STUDENTS_JOB = "scores", "students"
 """Kinds of jobs that make the records of cells: a model that is there is scored, or students are trained and scored."""
 MAX_GROUP_SIZE = 8
 """Students that train at once on one teacher pass: more would need more memory and share little more."""
@@ -56,11 +56,11 @@ class Job:
     students: tuple[StudentJob, ...] = ()
     """of a job that makes records"""
     made_from: tuple[str, ...] = ()
-    """keys of jobs that a thing of the cache needs"""
+    """keys of jobs that an entry of the cache needs"""
     method: str = ""
-    """of the first row that wants a thing of the cache"""
+    """of the first row that wants an entry of the cache"""
     code: str = ""
-    """hash of the code that makes a thing of the cache; "" where some of it cannot be read"""
+    """hash of the code that makes an entry of the cache; "" where some of it cannot be read"""
     from_scratch: bool = False
     """whether what an earlier run left of these trainings is thrown away"""
 
@@ -94,7 +94,7 @@ def jobs_of(plan: Plan, group_size: int | None = None) -> list[Job]:
 
 
 class JobInputs:
-    """What the jobs of a plan read from the cache: things that other jobs make, and things that are there already."""
+    """What the jobs of a plan read from the cache: entries that other jobs make, and entries that are there already."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -104,13 +104,13 @@ class JobInputs:
         self._students = {one.cells: one.needs for job in whole.jobs.values() for one in job.students}
 
     def of(self, job: Job) -> list[Slot]:
-        """The things that a job reads, each once."""
+        """The entries that a job reads, each once."""
         needs = [key for student in job.students for key in self._students.get(student.cells, student.needs)]
         if not job.students:
             needs += self._jobs[job.key].made_from
         for key in list(needs):
             # whoever reads the rows says from which text their maker was trained
-            if self._jobs[key].kind == AUGMENTATION:
+            if self._jobs[key].kind == AUGMENTATION_JOB:
                 needs += self._jobs[key].made_from
         slots = [slot_of(self.plan, self._jobs[key]) for key in dict.fromkeys(needs)]
         return [slot for slot in slots if slot is not None]
@@ -136,11 +136,11 @@ class _Jobs:
             ]
             for planned in todo:
                 if not isinstance(planned.row, MethodRow):
-                    self.add_records_job(SCORES, [[planned]], [task])
+                    self.add_records_job(SCORES_JOB, [[planned]], [task])
             for group in plan.groups(task.task.name, group_size):
-                self.add_records_job(STUDENTS, [[planned] for planned in group], [task])
-        for training in plan.together():
-            self.add_records_job(STUDENTS, [training], plan.tasks)
+                self.add_records_job(STUDENTS_JOB, [[planned] for planned in group], [task])
+        for training in plan.multitask_trainings():
+            self.add_records_job(STUDENTS_JOB, [training], plan.tasks)
 
     def _is_there(self, slot: Slot) -> bool:
         return not self.nothing_is_made and self.plan.is_there(slot)
@@ -154,7 +154,7 @@ class _Jobs:
         names = "+".join(task.task.name for task in tasks)
         seeds = sorted({cells[0].cell.seed for cells in group})
         title = f"{names}: {', '.join(cells[0].cell.label for cells in group)}" + (
-            f", seed {seeds[0]}" if kind == STUDENTS else ""
+            f", seed {seeds[0]}" if kind == STUDENTS_JOB else ""
         )
         key, task = records_job_key(students), "" if group[0][0].cell.together else tasks[0].task.name
         self.jobs[key] = Job(key, title, kind, task, students=tuple(students))
@@ -187,14 +187,14 @@ class _Jobs:
         if task.teacher.origin != "fine-tuned":
             return []
         slot = task.teacher_slot(seed)
-        return self._make(slot, _job(slot, TEACHER, task.task.name, seed=seed, method=method))
+        return self._make(slot, _job(slot, TEACHER_JOB, task.task.name, seed=seed, method=method))
 
     def _outputs(self, task: TaskPlan, method: str) -> list[str]:
         """The teacher's outputs that are kept in a file."""
         assert task.outputs is not None, "its cells say that they read some"
         slot = task.outputs.slot
         needs = [*self._teacher(task, 0, method), *self._augmentation(task, method)]
-        return self._make(slot, _job(slot, OUTPUTS, task.task.name, needs=needs, method=method))
+        return self._make(slot, _job(slot, OUTPUTS_JOB, task.task.name, needs=needs, method=method))
 
     def _artefact(self, entry: ArtefactPlan, task: TaskPlan, method: str) -> list[str]:
         """An artefact; of one that is a view of its input, what makes that input."""
@@ -207,7 +207,7 @@ class _Jobs:
         if not entry.is_kept:
             return needs
         of_task = "" if entry.task is None else task.task.name
-        return self._make(entry.slot, _job(entry.slot, ARTEFACT, of_task, needs=needs, method=method))
+        return self._make(entry.slot, _job(entry.slot, ARTEFACT_JOB, of_task, needs=needs, method=method))
 
     def _augmentation(self, task: TaskPlan, method: str) -> list[str]:
         """The augmented rows; those made by rules are labelled by the teacher whenever they are read."""
@@ -219,29 +219,29 @@ class _Jobs:
         else:
             needs = read = self._teacher(task, 0, method)
         slot = task.augmentation_slot
-        return [*read, *self._make(slot, _job(slot, AUGMENTATION, task.task.name, needs=needs, method=method))]
+        return [*read, *self._make(slot, _job(slot, AUGMENTATION_JOB, task.task.name, needs=needs, method=method))]
 
 
 def _job(slot: Slot, kind: str, task: str = "", seed: int = 0, needs: Sequence[str] = (), method: str = "") -> Job:
-    """The job that makes one thing of the cache."""
+    """The job that makes one entry of the cache."""
     named = f"{task}: {slot.title}" if task and task not in slot.title.split() else slot.title
     return Job(slot.key, named, kind, task, seed, made_from=tuple(needs), method=method, code=slot.code.hash)
 
 
 def slot_of(plan: Plan, job: Job) -> Slot | None:
-    """The thing of the cache that a job makes; None where it makes records, or where this plan has no such thing."""
+    """The entry of the cache that a job makes; None where it makes records, or where this plan has no such entry."""
     found: Slot | None = None
     task = next((task for task in plan.tasks if task.task.name == job.task), None)
-    if job.kind == ARTEFACT:
+    if job.kind == ARTEFACT_JOB:
         entry = plan.artefacts.kept.get(job.key)
         found = None if entry is None else entry.slot
     elif task is None:
         return None
-    elif job.kind == TEACHER:
+    elif job.kind == TEACHER_JOB:
         found = task.teacher_slot(job.seed)
-    elif job.kind == AUGMENTATION and task.augmentation is not None:
+    elif job.kind == AUGMENTATION_JOB and task.augmentation is not None:
         found = task.augmentation_slot
-    elif job.kind == OUTPUTS and task.outputs is not None:
+    elif job.kind == OUTPUTS_JOB and task.outputs is not None:
         found = task.outputs.slot
     return found if found is not None and found.key == job.key else None
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.optimizers import OPTIMIZERS
 from bench.plan.extents import (
-    READ,
+    TENSORS_PER_READ_TENSOR,
     Extent,
     batch_extent,
     data_bytes,
@@ -53,7 +53,7 @@ KEPT_SCORES = 3
 PASSING_SCORES = 4
 """Tensors of attention scores that a layer holds at most in a forward pass alone. Chosen by hand; tests/memory_of_jobs.py
 compares the sums with measured peaks."""
-OF_A_LAYER = 2
+BACKWARD_COPIES_OF_LAYER = 2
 """How often the backward pass holds the tensors of the layer that it is at: values and their gradients."""
 
 
@@ -76,17 +76,17 @@ class Layers:
     heads: int
     kept: float
 
-    def trained(self, batch: Extent) -> int:
+    def bytes_with_backward(self, batch: Extent) -> int:
         """Bytes that a forward pass keeps for its backward pass, with what the backward pass adds in its largest layer."""
         embedding = 5 * self.width * batch.tokens  # the sum, its normalisation, dropout's mask and what is handed on
         one = self.kept * batch.tokens + KEPT_SCORES * self.heads * batch.squares
-        return round(FLOAT * (embedding + (self.depth + OF_A_LAYER) * one))
+        return round(FLOAT * (embedding + (self.depth + BACKWARD_COPIES_OF_LAYER) * one))
 
-    def answered(self, batch: Extent) -> int:
+    def bytes_forward_only(self, batch: Extent) -> int:
         """Bytes of a forward pass without a backward pass: its largest layer."""
         return round(FLOAT * (self.kept * batch.tokens + PASSING_SCORES * self.heads * batch.squares))
 
-    def read(self, taps: Taps, batch: Extent) -> int:
+    def bytes_of_taps(self, taps: Taps, batch: Extent) -> int:
         """Bytes of what terms read of this pass."""
         floats = {
             "hidden": self.width * batch.tokens,
@@ -105,7 +105,7 @@ class Layers:
 
 
 def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
-    """Of training and scoring students of one task and seed in lockstep, or one student of all tasks of the plan.
+    """Bytes of training and scoring students of one task and seed in lockstep, or one student of all tasks of the plan.
 
     The teacher and what all tasks share are made: what is a task's own is made here where the cache has it not.
 
@@ -142,7 +142,7 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
 
 
 def teacher_bytes(plan: Plan, task: TaskPlan) -> int:
-    """Of fine-tuning the teacher of one task and scoring it; of one that comes tuned, of scoring it."""
+    """Bytes of fine-tuning the teacher of one task and scoring it. A teacher that comes tuned is only scored."""
     teacher = _teacher(task.checkpoint, task.task.num_labels)
     common = BASE_BYTES + data_bytes(task) + _bytes(teacher)
     scoring = _scoring_bytes(teacher, task)
@@ -150,7 +150,7 @@ def teacher_bytes(plan: Plan, task: TaskPlan) -> int:
 
 
 def artefact_bytes(plan: Plan, entry: ArtefactPlan) -> int:
-    """Of making one artefact, and what it is made from where the cache has it not."""
+    """Bytes of making one artefact, and what it is made from where the cache has it not."""
     parts = plan.artefacts.parts_of(entry)
     missing = [part for part in parts if part.is_kept and not plan.is_there(part.slot)]
     before = max((artefact_bytes(plan, part) for part in missing), default=0)
@@ -324,17 +324,19 @@ def _stage_bytes(
         whole: the batch of which that is a part: the teacher's answer to all of it is held; None where it is no part.
     """
     own = layer_sizes(student.model)
-    read = own.read(ours, batch)
+    read = own.bytes_of_taps(ours, batch)
     answer = passing = 0
     if teacher is not None and theirs:
-        answer = teacher.read(theirs, whole or batch)
-        passing = teacher.answered(batch) + teacher.held_for_pooling(theirs, batch)
+        answer = teacher.bytes_of_taps(theirs, whole or batch)
+        passing = teacher.bytes_forward_only(batch) + teacher.held_for_pooling(theirs, batch)
         # a narrow student's states are compared in the teacher's width, also where the teacher's come pooled
         pooled = any(tap.kind == "pooled" for tap in theirs)
         read = max(
-            read, teacher.read(theirs, batch), replace(own, width=teacher.width).read(ours, batch) if pooled else 0
+            read,
+            teacher.bytes_of_taps(theirs, batch),
+            replace(own, width=teacher.width).bytes_of_taps(ours, batch) if pooled else 0,
         )
-    step = own.trained(batch) + READ * read
+    step = own.bytes_with_backward(batch) + TENSORS_PER_READ_TENSOR * read
     return answer + max(passing, step)
 
 
@@ -349,11 +351,11 @@ def _tuning_bytes(teacher: nn.Module, task: TaskPlan) -> int:
     recipe = task.teacher_recipe
     batch = extent(lengths_of(task), min(recipe.batch_size, len(task.train)), recipe.max_length)
     state = _state_bytes(teacher, recipe.as_dict())
-    return state + _gradient_bytes(teacher) + layer_sizes(teacher).trained(batch)
+    return state + _gradient_bytes(teacher) + layer_sizes(teacher).bytes_with_backward(batch)
 
 
 def _scoring_bytes(model: nn.Module, task: TaskPlan) -> int:
-    return layer_sizes(model).answered(scored_batch(task))
+    return layer_sizes(model).bytes_forward_only(scored_batch(task))
 
 
 def _asks_teacher(plan: Plan, row: MethodRow, task: TaskPlan) -> bool:
@@ -433,8 +435,8 @@ def _reading_bytes(entry: ArtefactPlan, text: Text, teacher: nn.Module) -> int:
     batch, tokens = text_batch_extent(text), entry.own_tokens
     times = tokens / batch.tokens
     whole = Extent(round(times * batch.sequences), tokens, times * batch.squares)
-    said = entry.artefact.making_bytes(entry.checkpoint.config, tokens, layer_sizes(teacher).answered(whole))
-    return said or layer_sizes(teacher).trained(batch)
+    said = entry.artefact.making_bytes(entry.checkpoint.config, tokens, layer_sizes(teacher).bytes_forward_only(whole))
+    return said or layer_sizes(teacher).bytes_with_backward(batch)
 
 
 def _training_bytes(training: Training, base: nn.Module, text: Text, words: int) -> int:

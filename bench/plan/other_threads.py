@@ -89,7 +89,7 @@ class WithThreads:
 
     def _task(self, task: TaskPlan) -> TaskPlan:
         other = replace(
-            task, numeric=task.numeric.model_copy(update={"threads": self._request.threads}), data=task.given
+            task, numeric=task.numeric.model_copy(update={"threads": self._request.threads}), data=task.unaugmented_data
         )
         if task.teacher.origin == "fine-tuned":
             key = other.teacher_slot(0).key

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.executor_options import SLURM, SLURM_JOBS, is_elsewhere
-from bench.plan.jobs import ARTEFACT, AUGMENTATION, MAX_GROUP_SIZE, OUTPUTS, TEACHER, Job, jobs_of
+from bench.plan.jobs import (
+    ARTEFACT_JOB,
+    AUGMENTATION_JOB,
+    MAX_GROUP_SIZE,
+    OUTPUTS_JOB,
+    STUDENTS_JOB,
+    TEACHER_JOB,
+    Job,
+    jobs_of,
+)
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
 
@@ -127,7 +136,7 @@ class JobMemory:
     def of(self, job: Job) -> int:
         from bench.plan.memory import artefact_bytes, group_bytes, teacher_bytes
 
-        if job.kind == ARTEFACT:
+        if job.kind == ARTEFACT_JOB:
             return artefact_bytes(self.plan, self.plan.artefacts.kept[job.key])
         trained = [self._cells[key] for key in job.cells if isinstance(self._cells[key].row, MethodRow)]
         task = self._tasks[job.task] if job.task else self.plan.tasks[0]
@@ -156,19 +165,25 @@ class JobDurations:
     def _estimated(self, job: Job) -> float:
         from bench.plan.estimate import artefact_cost, augmentation_flops, outputs_flops, teacher_flops
 
-        if job.kind == ARTEFACT:
+        if job.kind == ARTEFACT_JOB:
             return artefact_cost(self.plan, self.plan.artefacts.kept[job.key]).seconds
-        made = {TEACHER: teacher_flops, AUGMENTATION: augmentation_flops, OUTPUTS: outputs_flops}
+        made = {TEACHER_JOB: teacher_flops, AUGMENTATION_JOB: augmentation_flops, OUTPUTS_JOB: outputs_flops}
         if job.kind in made:
             return made[job.kind](self._tasks[job.task]) / self._rate
         return self._of_cells(job)
 
     def _of_cells(self, job: Job) -> float:
         from bench.plan.estimate import own_flops, shared_flops
+        from bench.plan.stage_keys import shared_starts
 
         cells = [self._cells[key] for key in job.cells]
         tasks = [self._tasks[name] for name in dict.fromkeys(name for planned in cells for name in planned.cell.tasks)]
-        flops = sum(own_flops(planned, self._tasks[planned.cell.tasks[0]], self._students) for planned in cells)
+        starts = shared_starts(cells, tasks[0]) if job.kind == STUDENTS_JOB and job.task else {}
+        waits = {key: start.share for key, start in starts.items()}
+        flops = sum(
+            own_flops(planned, self._tasks[planned.cell.tasks[0]], self._students, waits.get(planned.key, 0.0))
+            for planned in cells
+        )
         return (flops + sum(shared_flops(task, cells) for task in tasks)) / self._rate_of_students
 
 

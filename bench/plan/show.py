@@ -59,12 +59,31 @@ def describe(plan: Plan) -> str:
         ]
         sharing = f"; {max(taught)} share each teacher pass" if max(taught, default=0) > 1 else ""
         lines.append(f"  {task.task.name:8} {task.data.rows['train']:>7,} examples: {names}{sharing}")
+    lines += [f"  {line}" for line in _describe_shared_stages(plan)]
     lines += [f"  note: {note}" for note in plan.notes]
     lines += [f"  code: {line}" for line in plan.code_warnings]
     if plan.todo:
         lines += [f"  {line}" for line in _estimate(plan)]
         lines += [f"  tip: {line}" for line in shorter(plan)]
     return "\n".join(lines)
+
+
+def _describe_shared_stages(plan: Plan) -> list[str]:
+    """One line for each row that begins where another row of its group ends its first stages."""
+    from bench.plan.stage_keys import shared_starts
+
+    lines: dict[str, None] = {}
+    for task in plan.tasks:
+        for group in plan.groups(task.task.name):
+            labels = {planned.key: planned.cell.label for planned in group}
+            for key, start in shared_starts(group, task).items():
+                stages = (
+                    f"stage {', '.join(start.stages)}"
+                    if len(start.stages) == 1
+                    else f"stages {', '.join(start.stages)}"
+                )
+                lines[f"shared: {labels[key]} goes on where {start.leader} ends its {stages}"] = None
+    return list(lines)
 
 
 def _recipe(plan: Plan) -> list[str]:

@@ -198,7 +198,9 @@ def parse_of(method: type, text: str) -> MethodRow:
     except ValueError as error:
         raise InputError(f"{text}: {error}") from None
     own = tuple(sorted(numbers.items()))
-    row = MethodRow("", "", stage_settings.scheduled(made, own), tuple(sorted(dropped)), pace=pace, numbers=own)
+    row = MethodRow(
+        "", "", stage_settings.with_stage_settings(made, own), tuple(sorted(dropped)), pace=pace, numbers=own
+    )
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)

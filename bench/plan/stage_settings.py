@@ -48,7 +48,7 @@ LIMITS: Mapping[str, NumberLimits] = {
 }
 """Number of a stage -> which values make sense. The fields of an experiment file have these limits too."""
 CHOICES: Mapping[str, tuple[str, ...]] = {"schedule": SCHEDULES, "optimizer": tuple(OPTIMIZERS)}
-NAMES = ("epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "optimizer", "eps")
+NUMBER_NAMES = ("epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "optimizer", "eps")
 
 
 def is_number(name: str) -> bool:
@@ -68,7 +68,7 @@ def read(where: str, name: str, text: str) -> Any:
             raise unknown(f"{number} of {where}", text, list(CHOICES[number]))
         return text
     if number not in LIMITS:
-        raise unknown(f"number of a stage in {where}", number, list(NAMES))
+        raise unknown(f"number of a stage in {where}", number, list(NUMBER_NAMES))
     limits = LIMITS[number]
     try:
         value = float(text)
@@ -79,7 +79,7 @@ def read(where: str, name: str, text: str) -> Any:
     return value
 
 
-def scheduled(method: Any, numbers: Numbers) -> Any:
+def with_stage_settings(method: Any, numbers: Numbers) -> Any:
     """The same method with these numbers in its stages.
 
     Its ``stages`` raises MethodError for a stage that the method has not.

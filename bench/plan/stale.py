@@ -1,4 +1,4 @@
-"""What of a plan was made by other code than today's: records, and things in the cache."""
+"""What of a plan was made by other code than today's: records, and entries of the cache."""
 
 from __future__ import annotations
 

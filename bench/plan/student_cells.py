@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans
+from bench.plan.outputs_plan import row_taps
 from bench.plan.request import CHECKPOINTS, FAST, Request
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import TaskPlan, setup_of
-from bench.plan.teacher_outputs import row_taps
 from bench.record.cell import Cell, Partner, Selection
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
@@ -106,7 +106,7 @@ def _stage_optimizers(row: MethodRow, tasks: Sequence[TaskPlan]) -> tuple[tuple[
 
 
 def _selection(request: Request, tasks: Sequence[TaskPlan]) -> Selection | None:
-    rows = {task.task.name: task.choosing.fingerprint() for task in tasks if task.choosing is not None}
+    rows = {task.task.name: task.selection_split.fingerprint() for task in tasks if task.selection_split is not None}
     return Selection(rule=CHECKPOINTS[request.checkpoint], rows=rows) if rows else None
 
 
@@ -124,7 +124,7 @@ def _artefacts(row: MethodRow, task: TaskPlan) -> Sequence[Artefact]:
 
 def _planned(artefact: Artefact, row: MethodRow, task: TaskPlan, plans: ArtefactPlans) -> ArtefactPlan:
     try:
-        return plans.add(artefact, task.base)
+        return plans.add(artefact, task.artefact_context)
     except ValueError as error:
         raise InputError(f"{row.spelling}: {error}") from None
 

@@ -11,7 +11,7 @@ from bench.data.augmentation import Augmentation
 from bench.data.checkpoints import hash_of_tokenizer, sha256_of
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
-from bench.plan.artefacts import ArtefactPlans, Base
+from bench.plan.artefacts import ArtefactContext, ArtefactPlans
 from bench.plan.request import CHECKPOINTS, Request, recipe_of
 from bench.record.cell import (
     DataIdentity,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
     from bench.data.sources import DataSource
     from bench.data.table_files import Split
-    from bench.plan.teacher_outputs import OutputsPlan
+    from bench.plan.outputs_plan import OutputsPlan
     from methods.api import Setup
 
 TEACHER_VERSION = 1
@@ -51,10 +51,10 @@ class TaskPlan:
     mean_tokens: float
     data: DataIdentity
     """what students are trained on and scored with"""
-    given: DataIdentity
+    unaugmented_data: DataIdentity
     """the same before augmentation: what teachers are tuned on"""
     augmentation: Augmentation | None = None
-    choosing: Split | None = None
+    selection_split: Split | None = None
     """the rows that choose which epoch of a student is shipped; None for the last"""
     outputs: OutputsPlan | None = None
     """the teacher's outputs that are kept in a file; None where the teacher answers in every step"""
@@ -62,9 +62,9 @@ class TaskPlan:
     """key of the masked-language head that augmentation asks; "" where it asks none"""
 
     @property
-    def base(self) -> Base:
+    def artefact_context(self) -> ArtefactContext:
         """What artefacts are planned for: this task with its teacher's checkpoint."""
-        return Base(self.checkpoint, self.tokenizer, self.numeric, self)
+        return ArtefactContext(self.checkpoint, self.tokenizer, self.numeric, self)
 
     @property
     def tokenizer(self) -> str:
@@ -73,7 +73,7 @@ class TaskPlan:
 
     def teacher_slot(self, seed: int) -> Slot:
         """Where the teacher tuned with this seed is kept; 0 is the one that students share."""
-        key = _teacher_key(self.checkpoint, self.task, self.given, self.teacher_recipe, self.numeric, seed)
+        key = _teacher_key(self.checkpoint, self.task, self.unaugmented_data, self.teacher_recipe, self.numeric, seed)
         title = f"teacher of {self.task.name}" + (f", seed {seed}" if seed else "")
         return Slot("teachers", key, code_of("teacher"), title)
 
@@ -116,9 +116,9 @@ def plan_tasks(
         all_rows = source.load(task, "train")
         train = all_rows.limited(request.max_train_rows)
         evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
-        choosing = whole.load(task, labelled[0]) if rule else None
-        if choosing is not None and rule == "half":
-            choosing = choosing.halves()[0]
+        selection_split = whole.load(task, labelled[0]) if rule else None
+        if selection_split is not None and rule == "half":
+            selection_split = selection_split.halves()[0]
         checkpoint = find(request.teacher, task, request.offline)
         recipe = recipe_of(request, source.epochs, checkpoint.config.max_position_embeddings)
         plain = recipe_of(
@@ -149,7 +149,7 @@ def plan_tasks(
                 data,
                 data,
                 request.augmentation,
-                choosing,
+                selection_split,
             )
         )
     if not planned:
@@ -218,12 +218,12 @@ def augment(task: TaskPlan, plans: ArtefactPlans) -> None:
     head = ""
     if augmentation.kind == "masked":
         try:
-            head = plans.add(TeacherHead(), task.base).key
+            head = plans.add(TeacherHead(), task.artefact_context).key
         except MethodError as error:
             raise InputError(f"--augment masked: {error}; --augment rules needs none") from None
     made = {
         "what": ["augmentation", AUGMENTATION_VERSION, augmentation.kind, augmentation.times, augmentation.seed],
-        "train": task.given.train,
+        "train": task.unaugmented_data.train,
         "head": head,
         "teacher": task.teacher.key if augmentation.kind == "rules" else task.checkpoint.sha256,
     }
@@ -232,11 +232,11 @@ def augment(task: TaskPlan, plans: ArtefactPlans) -> None:
         made["vectors"] = sha256_of(augmentation.vectors)
         words = f"-with-{augmentation.vectors.name}"
     task.masked_head = head
-    task.data = task.given.model_copy(
+    task.data = task.unaugmented_data.model_copy(
         update={
-            "name": f"{task.given.name}, augmented {augmentation.times} times by {augmentation.kind}"
+            "name": f"{task.unaugmented_data.name}, augmented {augmentation.times} times by {augmentation.kind}"
             + (f" with {augmentation.vectors.name}" if augmentation.vectors else ""),
-            "slug": f"{task.given.slug}-{augmentation.kind}-augmented-{augmentation.times}{words}",
+            "slug": f"{task.unaugmented_data.slug}-{augmentation.kind}-augmented-{augmentation.times}{words}",
             "train": digest({"schema": SCHEMA, **made}),
         }
     )

@@ -37,12 +37,14 @@ HASHED_MODULES = frozenset(
         "bench.artefacts.inputs",
         "bench.train.training_state",
         "bench.plan.scheduled_stages",
+        "bench.plan.stage_keys",
         "bench.train.loop",
+        "bench.train.shared_stages",
         "bench.train.numerics",
         "bench.optimizers",
         "bench.artefacts.teachers",
         "bench.train.student_trainer",
-        "bench.train.teacher_outputs",
+        "bench.train.kept_outputs",
     }
 )
 """Modules of the harness whose definitions are followed; the others read, keep, show or time what these compute."""
@@ -66,6 +68,7 @@ MOVED: Mapping[str, str] = {
 
 MOVED_MODULES: Mapping[str, str] = {
     "bench.train.choice": "bench.train.best_epoch",
+    "bench.train.teacher_outputs": "bench.train.kept_outputs",
     "bench.train.optimizers": "bench.optimizers",
 }
 """Modules in older records -> what they are called today."""
@@ -88,6 +91,7 @@ DESCRIBING = frozenset(
         "search_space",
         "tiny_settings",
         "same_init_across_seeds",
+        "stages_without",
         "notes",
     }
 )

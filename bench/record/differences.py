@@ -48,8 +48,9 @@ class DifferingField:
 
     field: str
     """its place, like ``recipe.epochs``"""
-    ours: Any
-    theirs: Any
+    first: Any
+    """its value in the first cell"""
+    second: Any
 
     @property
     def what(self) -> str:
@@ -66,13 +67,13 @@ class DifferingField:
         )
 
 
-def differences(ours: Cell, theirs: Cell, point: str = "") -> list[DifferingField]:
+def differences(first: Cell, second: Cell, point: str = "") -> list[DifferingField]:
     """Every field in which the keys' contents differ, in the order of the keys; none exactly where the keys are the same.
 
     Args:
-        point: the operating point of ours; theirs has the same.
+        point: the operating point of both.
     """
-    return field_differences(identity(ours, point), identity(theirs, point))
+    return field_differences(identity(first, point), identity(second, point))
 
 
 def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[DifferingField]:

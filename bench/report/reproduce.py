@@ -117,7 +117,7 @@ def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, 
     Args:
         group: its records, of all tables.
         tables, tasks: the names that were typed; "" for all.
-        of_the_file: whether the file sets numbers for some rows or tasks, which an option would go before.
+        of_the_file: whether the file sets numbers for some rows or tasks, which an option would override.
     """
     seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
     words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]

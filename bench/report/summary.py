@@ -45,18 +45,19 @@ def _measured(group: ReportGroup) -> str:
 
 
 def _highest(group: ReportGroup) -> list[str]:
-    """The student with the highest mean, and the rows that it is read against."""
+    """The students whose mean is printed highest, and the rows that it is read against."""
     scores = Scores(group)
     if not scores.complete:
         return []
-    best = max(scores.complete, key=lambda label: scores.means[label])
+    shown = {label: f"{scores.means[label]:.1f}" for label in scores.complete}
+    highest = shown[max(scores.complete, key=lambda label: scores.means[label])]
+    best = [label for label, mean in shown.items() if mean == highest]
     others = {label: scores.means[label] for label in (TEACHER, reference_of(group)) if label in scores.means}
     if group.majority is not None:
         others[MAJORITY] = group.majority
-    named = ", ".join(f"{group.called(label)} {mean:.1f}" for label, mean in others.items() if label != best)
-    text = (
-        f"Of the students with all results, {group.called(best)} has the highest mean score: {scores.means[best]:.1f}"
-    )
+    named = ", ".join(f"{group.called(label)} {mean:.1f}" for label, mean in others.items() if label not in best)
+    who = listed([group.called(label) for label in best]) + (" has" if len(best) == 1 else " have")
+    text = f"Of the students with all results, {who} the highest mean score: {highest}"
     return [text + (f" ({named})." if named else ".")]
 
 

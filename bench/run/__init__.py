@@ -14,13 +14,13 @@ from bench.plan.jobs import jobs_of
 from bench.progress import Progress
 from bench.record.cell_locks import CellLocks
 from bench.record.store import Store
-from bench.run.executors import executor_for, refuse_in_a_starting_worker
+from bench.run.executors import executor_for, refuse_script_without_main_guard
 from bench.run.interrupts import interrupts_noticed
+from bench.run.job_schedule import JobSchedule
 from bench.run.outcome import Outcome
 from bench.run.preflight import agree, check_disk, check_saving
-from bench.run.schedule import Schedule
 
-__all__ = ["Outcome", "agree", "carry_out", "refuse_in_a_starting_worker"]
+__all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard"]
 
 
 def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
@@ -53,4 +53,4 @@ def _do_jobs(plan: Plan, progress: Progress, outcome: Outcome) -> None:
             for slot in plan.stale:
                 slot.forget()
         with interrupts_noticed():
-            Schedule(plan, jobs, executor, store, locks, outcome).carry_out()
+            JobSchedule(plan, jobs, executor, store, locks, outcome).carry_out()

@@ -27,11 +27,11 @@ from bench.plan.executor_options import RAY, SLURM
 from bench.plan.jobs import Job
 from bench.plan.request import Request
 from bench.progress import Progress
-from bench.run import worker
+from bench.run import local_worker
 from bench.run.display import Display, TeeProgress
 from bench.run.interrupts import interrupts_ignored
+from bench.run.job_runner import JobRunner
 from bench.run.outcome import JobResult
-from bench.run.work import JobRunner
 from bench.run_status import announce, new_folder
 from bench.train.numerics import ComputeSettings
 
@@ -49,14 +49,14 @@ class Executor(Protocol):
     """what is said where no worker can begin"""
 
     @property
-    def free(self) -> bool:
+    def has_free_worker(self) -> bool:
         """Whether another job can begin."""
 
     def submit(self, job: Job) -> Future[JobResult]:
         """Begin a job. Its future has the answer, or a BrokenExecutor if the process that did it is gone."""
 
-    def had_begun(self, future: Future[JobResult]) -> bool:
-        """Whether the process of a job that is gone had been started as a worker."""
+    def worker_had_started(self, future: Future[JobResult]) -> bool:
+        """For a job whose worker died: whether that worker got as far as starting."""
 
     def release(self, future: Future[JobResult]) -> None:
         """Free the worker of a job: its answer is taken, or it has none."""
@@ -95,8 +95,8 @@ def executor_for(plan: Plan, jobs: int, progress: Progress) -> Executor:
     return InProcess(plan, progress) if at_once <= 1 else Processes(plan, at_once, progress)
 
 
-def refuse_in_a_starting_worker() -> None:
-    """A worker that is started anew imports the script that started it. One without a main guard would run it again.
+def refuse_script_without_main_guard() -> None:
+    """A new worker imports the user's script. Without ``if __name__ == "__main__"`` this import would start the run once more.
 
     Raises:
         InputError: this process is such a worker.
@@ -109,7 +109,7 @@ class InProcess:
     """This process does each job when it is submitted."""
 
     jobs = 1
-    free = True
+    has_free_worker = True
     cannot_start = CANNOT_START
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
@@ -132,7 +132,7 @@ class InProcess:
                 file.unlink(missing_ok=True)
         return future
 
-    def had_begun(self, future: Future[JobResult]) -> bool:
+    def worker_had_started(self, future: Future[JobResult]) -> bool:
         return True
 
     def release(self, future: Future[JobResult]) -> None:
@@ -180,50 +180,50 @@ class Processes:
         self._submitted = 0
 
     @property
-    def free(self) -> bool:
+    def has_free_worker(self) -> bool:
         return len(self._busy()) < self.jobs
 
     def _busy(self) -> set[int]:
         return set(self._at.values())
 
     def submit(self, job: Job) -> Future[JobResult]:
-        slot = self._slot_for(job)
+        number = self._worker_for(job)
         self._submitted += 1
         file = self._folder / f"{self._submitted:06}.json"
         try:
-            future = self._pool(slot).submit(worker.do, job, self._requests[slot], str(file))
+            future = self._pool(number).submit(local_worker.do, job, self._requests[number], str(file))
         except BrokenExecutor:  # it was killed while it had nothing to do
-            self._pools[slot] = None
-            future = self._pool(slot).submit(worker.do, job, self._requests[slot], str(file))
-        self._at[future], self._files[future], self._last_task[slot] = slot, file, job.task
+            self._pools[number] = None
+            future = self._pool(number).submit(local_worker.do, job, self._requests[number], str(file))
+        self._at[future], self._files[future], self._last_task[number] = number, file, job.task
         return future
 
-    def _slot_for(self, job: Job) -> int:
-        """A free one; where there is a choice, one that has this task's examples and teacher in memory."""
+    def _worker_for(self, job: Job) -> int:
+        """The number of a free one; where there is a choice, one that has this task's examples and teacher in memory."""
         free = sorted(set(range(self.jobs)) - self._busy())
-        return next((slot for slot in free if job.task and self._last_task[slot] == job.task), free[0])
+        return next((number for number in free if job.task and self._last_task[number] == job.task), free[0])
 
-    def _pool(self, slot: int) -> ProcessPoolExecutor:
-        pool = self._pools[slot]
+    def _pool(self, number: int) -> ProcessPoolExecutor:
+        pool = self._pools[number]
         if pool is None:
             others = set(multiprocessing.active_children())
             with interrupts_ignored():
                 pool = ProcessPoolExecutor(
-                    1, mp_context=self._context, initializer=worker.begin, initargs=(self._stop, cache_root())
+                    1, mp_context=self._context, initializer=local_worker.begin, initargs=(self._stop, cache_root())
                 )
-                self._begun[slot] = pool.submit(os.getpid)
-            self._pools[slot] = pool
-            self._processes[slot] = [one for one in multiprocessing.active_children() if one not in others]
+                self._begun[number] = pool.submit(os.getpid)
+            self._pools[number] = pool
+            self._processes[number] = [one for one in multiprocessing.active_children() if one not in others]
         return pool
 
-    def had_begun(self, future: Future[JobResult]) -> bool:
+    def worker_had_started(self, future: Future[JobResult]) -> bool:
         begun = self._begun[self._at[future]]
         return begun is not None and begun.done() and begun.exception() is None
 
     def release(self, future: Future[JobResult]) -> None:
-        slot, file = self._at.pop(future), self._files.pop(future)
+        number, file = self._at.pop(future), self._files.pop(future)
         if isinstance(future.exception(), BrokenExecutor):
-            self._pools[slot] = None
+            self._pools[number] = None
         self._display.end_job(file)
 
     def show(self) -> None:
@@ -241,7 +241,7 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            for process in (process for slot in self._busy() for process in self._processes[slot]):
+            for process in (process for number in self._busy() for process in self._processes[number]):
                 process.kill()
         for pool in self._pools:
             if pool is not None:

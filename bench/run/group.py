@@ -15,25 +15,26 @@ from bench.artefacts.task_data import TaskData, known
 from bench.artefacts.teacher_outputs import kept_outputs, opened
 from bench.data.checkpoints import tokenizer_of
 from bench.plan.build import Planned
+from bench.plan.outputs_plan import is_readable
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import MethodRow
+from bench.plan.stage_keys import stage_keys
 from bench.plan.tasks import setup_of
-from bench.plan.teacher_outputs import is_readable
 from bench.record.cell import train_key
 from bench.record.code_hash import training_code
 from bench.record.recipe import Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import several_tasks_note
 from bench.run.export import export_student
-from bench.run.failures import failure_of
+from bench.run.failure_records import failure_of
 from bench.run.interrupts import end_if_interrupted
 from bench.run.outcome import FailedCell, JobResult
 from bench.run.recording import Deployed, failed, now, scored
 from bench.train.best_epoch import BestEpoch
+from bench.train.kept_outputs import KeptTeacher
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
 from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
-from bench.train.teacher_outputs import KeptTeacher
 from bench.train.training_state import TrainingStates, group_by_progress
 from methods.artefacts import artefact_name
 from methods.fast_kernels import FastLinear, FastTeacher
@@ -65,17 +66,17 @@ class Group:
         students: Sequence[Sequence[Planned]],
         task_data: Sequence[TaskData],
         artefacts: ArtefactStore,
-        again: bool = False,
+        from_scratch: bool = False,
         save_to: Path | None = None,
     ) -> None:
         """
         Args:
             students: the cells of each, one for each of ``task_data``.
-            again: begin anew even where an earlier run broke off.
+            from_scratch: begin anew even where an earlier run broke off.
             save_to: the folder in which students are kept; None where they are not.
         """
         self.students, self.task_data, self.artefacts = students, task_data, artefacts
-        self.again, self.save_to = again, save_to
+        self.from_scratch, self.save_to = from_scratch, save_to
         self.is_fast = any(cells[0].cell.kernels for cells in students)  # of a run all students, or none
         self.started = now()
         self.answer = JobResult()
@@ -158,7 +159,7 @@ class Group:
             code=[training_code(cell).hash for cell in cells],
             is_stopping=progress.is_stopping,
         )
-        if self.again:
+        if self.from_scratch:
             training_states.clear()
         return training_states
 
@@ -251,7 +252,7 @@ class Group:
                         "gradient_shares": trainer.log.gradient_shares,
                         "artefacts": made,
                         "notes": notes,
-                        "usage": record.usage | ({} if choice is None else {"epochs": choice.as_dict()}),
+                        "usage": record.usage | _how_trained(trainer),
                     }
                 )
                 found.append((record, arrays))
@@ -273,6 +274,12 @@ class Group:
         for planned, one_task in zip(cells, self.task_data, strict=True):
             why = failure_of(error, planned.cell.method)
             self.answer.records.append((failed(planned.cell, self.started, why, one_task.task.task), {}))
+
+
+def _how_trained(trainer: StudentTrainer) -> dict[str, Any]:
+    """What a record says of a training besides its cost: the epoch that was chosen, and stages that another row trained."""
+    epochs = {} if trainer.best_epoch is None else {"epochs": trainer.best_epoch.as_dict()}
+    return epochs | ({"trained_by": trainer.log.trained_by} if trainer.log.trained_by else {})
 
 
 def _count_passes(trainer: StudentTrainer, made: Made) -> None:
@@ -320,4 +327,6 @@ def build_trainer(
         for one_task in task_data:
             name = f"teacher.{one_task.name}" if several else "teacher"
             made[name] = known(one_task.teacher[1])
-    return StudentTrainer(row.spelling, student, random, preparation, counted, task_data[0].numerics), made
+    trainer = StudentTrainer(row.spelling, student, random, preparation, counted, task_data[0].numerics)
+    trainer.stage_keys = stage_keys(method, trainer.schedule)
+    return trainer, made

@@ -55,6 +55,6 @@ class JobResult:
     states: list[Path] = field(default_factory=list)
     """of trainings that ended; they are removed once their records are written"""
     error: schema.Failure | None = None
-    """why a thing of the cache could not be made"""
+    """why an entry of the cache could not be made"""
     cpu_seconds: dict[str, float] = field(default_factory=dict)
     """key of a training -> its part of the processor's seconds; those that went on where they broke off have none"""

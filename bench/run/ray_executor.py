@@ -24,10 +24,10 @@ from bench.plan.build import Plan
 from bench.plan.jobs import Job, JobInputs, jobs_of, slot_of
 from bench.plan.parallel import JobMemory
 from bench.progress import Progress
-from bench.run.cluster import RunFolder, ShownJobs
-from bench.run.node import Answer, start_of
+from bench.run.cluster_common import RunFolder, ShownJobs
 from bench.run.outcome import JobResult
 from bench.run.ray_worker import RayWorker, Settled
+from bench.run.remote_worker import WorkerReply, start_of
 from bench.run.transfer import TransferredFile, content_of, pack, place_of, unpack
 
 STOP_SECONDS = 15.0
@@ -102,7 +102,7 @@ class RayJobs:
         return jobs * max((self._memory.of(job) for job in jobs_of(self._plan)), default=0)
 
     @property
-    def free(self) -> bool:
+    def has_free_worker(self) -> bool:
         return len(self._at) < self.jobs
 
     def submit(self, job: Job) -> Future[JobResult]:
@@ -164,7 +164,7 @@ class RayJobs:
         except BaseException as error:  # a future without an answer would be waited for without end
             future.set_exception(error)
 
-    def _done(self, seat: Seat, job: Job) -> Answer:
+    def _done(self, seat: Seat, job: Job) -> WorkerReply:
         """Begin a worker where there is none, and have the job done by it."""
         if seat.settled is None:
             needs = {"num_cpus": self._cores, "num_gpus": self._gpus, "memory": seat.memory}
@@ -173,17 +173,17 @@ class RayJobs:
                 self._ray.kill(seat.actor)
             seat.settled = self._ray.get(seat.actor.begin.remote())
         if seat.settled.shares_cache:
-            answer: Answer = self._ray.get(seat.actor.do.remote(job))
+            answer: WorkerReply = self._ray.get(seat.actor.do.remote(job))
             return answer
         return self._done_apart(seat.actor, job)
 
-    def _done_apart(self, actor: Any, job: Job) -> Answer:
+    def _done_apart(self, actor: Any, job: Job) -> WorkerReply:
         """Have a job done by a node that shares no disk: what it reads and what it makes travels."""
         self._send(actor, self._inputs.of(job))
         made = slot_of(self._plan, job)
         if made is not None:  # it is asked for because it is not here: what the node may have of it is of another run
             self._ray.get(actor.forget.remote(place_of(made)))
-        answer: Answer = self._ray.get(actor.do.remote(job))
+        answer: WorkerReply = self._ray.get(actor.do.remote(job))
         if answer.result is not None:
             answer.result.states = []  # on the node, which removes them itself
             if made is not None and answer.result.error is None:
@@ -209,7 +209,7 @@ class RayJobs:
 
     # in the thread of the schedule
 
-    def had_begun(self, future: Future[JobResult]) -> bool:
+    def worker_had_started(self, future: Future[JobResult]) -> bool:
         return self._at[future].settled is not None
 
     def release(self, future: Future[JobResult]) -> None:

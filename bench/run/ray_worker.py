@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from bench.plan.jobs import Job
 from bench.run.display import MemoryProgress
-from bench.run.node import Answer, Start, enter_run_folder, make_runner, run_to_answer
 from bench.run.outcome import JobResult
+from bench.run.remote_worker import Start, WorkerReply, enter_run_folder, make_runner_fetching_missing, run_to_reply
 from bench.run.transfer import TransferredFile, content_of, forget, pack, unpack
 
 if TYPE_CHECKING:
-    from bench.run.work import JobRunner
+    from bench.run.job_runner import JobRunner
 
 
 @dataclass
@@ -77,10 +77,10 @@ class RayWorker:
 
         return pack(place, ray.put)
 
-    def do(self, job: Job) -> Answer:
-        """Do one job; see :meth:`bench.run.work.JobRunner.do`."""
+    def do(self, job: Job) -> WorkerReply:
+        """Do one job; see :meth:`bench.run.job_runner.JobRunner.do`."""
         self._progress.begin(job.title, Path("status"))
-        answer = run_to_answer(lambda: self._done(job))
+        answer = run_to_reply(lambda: self._done(job))
         self._progress.end()
         answer.status = self._progress.told()
         self._states = answer.result.states if answer.result is not None else ()
@@ -88,7 +88,7 @@ class RayWorker:
 
     def _done(self, job: Job) -> JobResult:
         if self._runner is None:
-            self._runner = make_runner(self._start.request, self._progress)
+            self._runner = make_runner_fetching_missing(self._start.request, self._progress)
         return self._runner.do(job)
 
     def forget_states(self) -> None:

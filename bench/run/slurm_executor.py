@@ -26,11 +26,11 @@ from bench.plan.executor_options import CLUSTER, LOCAL, SLURM, SLURM_MINUTES
 from bench.plan.jobs import Job
 from bench.plan.parallel import JobMemory
 from bench.progress import Progress
-from bench.run.cluster import RunFolder, ShownJobs
+from bench.run.cluster_common import RunFolder, ShownJobs
 from bench.run.display import read_status
 from bench.run.interrupts import interrupts_ignored
-from bench.run.node import start_of
 from bench.run.outcome import JobResult
+from bench.run.remote_worker import start_of
 from bench.run.slurm_worker import PULSE, STOP, Errand, do
 
 STOP_SECONDS = 20.0
@@ -104,7 +104,7 @@ class SlurmJobs:
             ) from None
 
     @property
-    def free(self) -> bool:
+    def has_free_worker(self) -> bool:
         return len(self._under_way) < self.jobs
 
     def submit(self, job: Job) -> Future[JobResult]:
@@ -141,7 +141,7 @@ class SlurmJobs:
             asked["slurm_additional_parameters"] = {"reservation": self._options["reservation"]}
         return asked
 
-    def had_begun(self, future: Future[JobResult]) -> bool:
+    def worker_had_started(self, future: Future[JobResult]) -> bool:
         begun = self._under_way[future].status.exists()
         self._keeps_logs = self._keeps_logs or not begun
         return begun

@@ -11,8 +11,8 @@ from pathlib import Path
 from bench.errors import InputError
 from bench.plan.jobs import Job
 from bench.run.display import FileProgress
-from bench.run.node import Answer, Start, enter_run_folder, make_runner, run_to_answer
 from bench.run.outcome import JobResult
+from bench.run.remote_worker import Start, WorkerReply, enter_run_folder, make_runner_fetching_missing, run_to_reply
 
 STOP, PULSE = "stop", "pulse"
 """Files of a run's folder. The first is there when trainings should keep their states and end; the second is written again
@@ -67,7 +67,7 @@ class StopFlag:
         return now - self._changed > LOST_SECONDS
 
 
-def do(errand: Errand) -> Answer:
+def do(errand: Errand) -> WorkerReply:
     """Do one job; called by submitit in the main thread of the process that Slurm started."""
     flag = StopFlag(errand.status.parent)
     for number in SIGNALS:
@@ -75,7 +75,7 @@ def do(errand: Errand) -> Answer:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's, also where its jobs are on the same terminal
     progress = FileProgress(flag)
     progress.begin(errand.job.title, errand.status)
-    answer = run_to_answer(lambda: _done(errand, progress))
+    answer = run_to_reply(lambda: _done(errand, progress))
     progress.end()
     return answer
 
@@ -86,4 +86,4 @@ def _done(errand: Errand, progress: FileProgress) -> JobResult:
             f"node {platform.node()} does not see the cache {errand.start.cache}; set BERT_BENCH_CACHE to a folder on "
             "a disk that all nodes share"
         )
-    return make_runner(errand.start.request, progress).do(errand.job)
+    return make_runner_fetching_missing(errand.start.request, progress).do(errand.job)

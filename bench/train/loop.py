@@ -23,6 +23,7 @@ from bench.data.padding import pad_batch
 from bench.errors import CellError
 from bench.plan.scheduled_stages import COUNTED, PREPARATION, ScheduledStage
 from bench.train.numerics import ComputeSettings, RandomState, Stopwatch
+from bench.train.shared_stages import SharedStages
 from bench.train.student_trainer import MicroBatch, StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods.api import Batch, Masking, Out, Taps
@@ -84,11 +85,14 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
     sizes = [len(task.data) for task in tasks]
     per_epoch = sum(math.ceil(size / batch_size) for size in sizes)
     lengths = {series: max((t.steps(series) for t in trainers), default=0) for series in (PREPARATION, COUNTED)}
-    total, done = sum(t.steps(series) for t in trainers for series in lengths), 0
     earlier = 0 if states is None else states.resume(trainers, sum(lengths.values()))
+    prepared = min(earlier, lengths[PREPARATION])
+    shared = SharedStages(trainers, {PREPARATION: prepared, COUNTED: earlier - prepared})
+    total, done = sum(t.steps(series) for t in trainers for series in lengths) - shared.steps_saved(), 0
     stopwatch = Stopwatch(options.numerics.device)
     for number, step in enumerate(_steps(sizes, batch_size, seed, lengths), start=1):
-        due = [(trainer, *at) for trainer in trainers if (at := trainer.stage_at(step.series, step.number))]
+        training = [trainer for trainer in trainers if shared.trains(trainer, step.series, step.number)]
+        due = [(trainer, *at) for trainer in training if (at := trainer.stage_at(step.series, step.number))]
         done += len(due)
         if number <= earlier:
             continue
@@ -96,12 +100,13 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
         _train_step(step, active, tasks[step.task], options, stopwatch)
         if step.series == COUNTED:
             _end_epochs([trainer for trainer, _, _ in active], step.number, per_epoch)
+        shared.part(step.series, step.number)
         options.on_step(done, total)
         if number % SETTLE_EVERY == 0:
             stopwatch.settle()
         if states is not None and states.is_due:
             stopwatch.settle()
-            states.save(trainers, number)
+            states.save([shared.where(trainer) for trainer in trainers], number)
     stopwatch.settle()
     for trainer in trainers:
         if trainer.error is None:

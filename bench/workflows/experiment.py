@@ -42,7 +42,7 @@ def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: 
     """Read an experiment and choose of it.
 
     Args:
-        request: options; those in ``typed`` go before what the file says, and of typed tasks no others are chosen.
+        request: options; those in ``typed`` override the file, and of typed tasks no others are chosen.
         tables: names separated by commas; "" for all.
 
     Raises:

@@ -10,7 +10,7 @@ from bench.artefacts.make import ArtefactStore
 from bench.cache import Slot
 from bench.data.checkpoints import find, hash_of_tokenizer
 from bench.errors import InputError
-from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, Base
+from bench.plan.artefacts import ArtefactContext, ArtefactPlan, ArtefactPlans
 from bench.plan.build import numeric_of
 from bench.plan.request import Request
 from bench.plan.spelling import drop_incompatible, parse_methods
@@ -53,11 +53,11 @@ def plan_pretraining(request: Request) -> tuple[ArtefactPlans, dict[str, tuple[s
     """
     wanted = parse_methods(request.methods)  # before a teacher is looked for: what was typed wrongly is named first
     checkpoint = find(request.teacher, None, request.offline)
-    base = Base(checkpoint, hash_of_tokenizer(checkpoint), numeric_of(request))
+    context = ArtefactContext(checkpoint, hash_of_tokenizer(checkpoint), numeric_of(request))
     plans = ArtefactPlans(request)
     rows: dict[str, list[str]] = {}
     for row in drop_incompatible(wanted, checkpoint.config)[0]:
-        asked = [plans.add(one, base) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)]
+        asked = [plans.add(one, context) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)]
         for entry in plans.with_inputs(asked):
             rows.setdefault(entry.key, []).append(row.spelling)
     if not plans.kept:

@@ -10,7 +10,7 @@ from bench.plan.show import describe
 from bench.progress import Progress, quiet
 from bench.record.store import Store
 from bench.report.write import Options, write_groups
-from bench.run import Outcome, carry_out, refuse_in_a_starting_worker
+from bench.run import Outcome, carry_out, refuse_script_without_main_guard
 from bench.workflows.run_summary import shown
 
 
@@ -24,7 +24,7 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
         InputError: bad input, or a long plan that nobody agreed to; nothing was started.
     """
     progress = progress or Progress()
-    refuse_in_a_starting_worker()
+    refuse_script_without_main_guard()
     quiet()
     plan = build(request)
     progress.say(describe(plan))

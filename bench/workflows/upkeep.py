@@ -39,7 +39,7 @@ HELD = {
     "sessions of timing": ("speed session", "speed sessions"),
     "cache, states of trainings under way": ("saved state of a training", "saved states of trainings"),
 }
-"""What a survey counts -> how it is printed, of one and of several; of the cache's other things the names of their folders."""
+"""What a survey counts -> how it is printed, of one and of several; of the cache's other entries the names of their folders."""
 YOUNG_SECONDS = 600.0
 """What changed so recently may be in use."""
 
@@ -105,8 +105,8 @@ def size_of(path: Path) -> int:
         return 0
 
 
-def verify(results: Path, cache: Path) -> Survey:
-    """Read every attempt, its answers and every thing of the cache.
+def survey_store(results: Path, cache: Path) -> Survey:
+    """Read every attempt, its answers and every entry of the cache.
 
     Raises:
         InputError: there is no folder of results.
@@ -156,7 +156,7 @@ def _cached(cache: Path, survey: Survey) -> None:
 
 
 def _things(cache: Path) -> Iterator[Path]:
-    """The folders of finished things, ``<kind>/<key>``."""
+    """The folders of finished entries, ``<kind>/<key>``."""
     for kind in _files(cache):
         if not kind.is_dir() or kind.name in NOT_FINISHED or kind.name.startswith(TEMPORARY):
             continue
@@ -181,7 +181,7 @@ def _content(folder: Path) -> str:
 
 
 def _made(folder: Path) -> dict[str, Any]:
-    """What a thing of the cache says of itself; nothing where that cannot be read."""
+    """What an entry of the cache says of itself; nothing where that cannot be read."""
     try:
         body = json.loads((folder / MADE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -219,12 +219,12 @@ def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
     Raises:
         InputError: there is no folder of results, or something trains.
     """
-    survey = verify(results, cache)
+    survey = survey_store(results, cache)
     refuse_while_training(cache, WAIT)  # what they write looks like a leftover
     while broken := [one for one in survey.found if one.kind == BROKEN and os.path.lexists(one.path)]:
         for one in broken:
             say(f"put aside: {_put_aside(one.path)}")
-        survey = verify(results, cache)  # a pointer to what was put aside is broken now
+        survey = survey_store(results, cache)  # a pointer to what was put aside is broken now
     store = Store(results)
     for folder in store.cells():
         counted = store.current_attempt(folder)
@@ -232,7 +232,7 @@ def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
             with lock_of(folder / ".lock"):
                 write_atomically(folder / POINTER, f"{counted.name}\n".encode())
             say(f"written: {folder / POINTER} names {counted.name}")
-    return verify(results, cache)
+    return survey_store(results, cache)
 
 
 def _pointed(folder: Path) -> str:
@@ -266,7 +266,7 @@ def unneeded(results: Path, cache: Path) -> list[Found]:
         raise InputError(f"--results {results}: there is no such folder; name the folder of records")
     busy = bool(trainings(cache))
     found = [*_left_in(results, RESULTS, YOUNG_SECONDS), *_unfinished(results)]
-    if not busy:  # a thing that is being made is a temporary folder, for hours
+    if not busy:  # an entry that is being made is a temporary folder, for hours
         found += _left_in(cache, CACHE, YOUNG_SECONDS)
     return [replace(one, size=size_of(one.path)) for one in [*found, *_unnamed(results, cache)]]
 
@@ -323,7 +323,7 @@ def _name(file: Path | None) -> str:
 
 
 def _unnamed(results: Path, cache: Path) -> list[Found]:
-    """Finished things of the cache that no record of this folder was made from."""
+    """Finished entries of the cache that no record of this folder was made from."""
     named: set[str] = set()
     for record in Store(results).records():
         cell = record.cell
@@ -335,7 +335,7 @@ def _unnamed(results: Path, cache: Path) -> list[Found]:
 
 
 def remove(found: Iterable[Found], cache: Path) -> int:
-    """Remove these things; returns the bytes that it freed.
+    """Remove these entries; returns the bytes that it freed.
 
     Raises:
         InputError: something trains, or cannot be removed.

@@ -15,7 +15,7 @@ from bench.analysis.compare import compare_records
 from bench.cache import Slot, isolated_cache
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
 from bench.plan.build import Plan, build
-from bench.plan.from_record import request_of
+from bench.plan.from_record import request_from_record
 from bench.plan.request import Request
 from bench.plan.stale import stale_slots, wanted
 from bench.progress import Progress
@@ -99,7 +99,7 @@ def verify(
 
     record, freshness = find_record(key, results), Store(results).freshness
     with tempfile.TemporaryDirectory() as folder:
-        asked = request_of(record, request)
+        asked = request_from_record(record, request)
         again = replace(asked, results=Path(folder), reports=Path(folder) / "reports", yes=True, rerun=True)
         plan = build(again)
         planned = [
@@ -140,11 +140,11 @@ def _split(plan: Plan, record: Record, freshness: Freshness, from_scratch: bool)
 
 def source_of(first: Record, second: Record, code: str) -> str:
     """Where the source of the second run is not the one that the record names; "" where it is."""
-    ours, theirs = second.code, first.code
+    rerun, recorded = second.code, first.code
     found = []
-    if ours.get("commit") != theirs.get("commit") or ours.get("dirty") or theirs.get("dirty"):
-        found.append(f"the record names {_commit(theirs)}, this is {_commit(ours)}")
-    if theirs.get("method") and ours.get("method") != theirs["method"]:
+    if rerun.get("commit") != recorded.get("commit") or rerun.get("dirty") or recorded.get("dirty"):
+        found.append(f"the record names {_commit(recorded)}, this is {_commit(rerun)}")
+    if recorded.get("method") and rerun.get("method") != recorded["method"]:
         found.append("the method's file is not the one that the record names")
     if not found:
         return ""

@@ -10,7 +10,7 @@ from typing import Any
 import methods
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.build import Plan, Planned, build
-from bench.plan.from_record import request_of, spelling_of
+from bench.plan.from_record import request_from_record, spelling_of
 from bench.plan.request import EXACT, Request
 from bench.plan.show import state
 from bench.plan.spelling import parse_rows
@@ -101,7 +101,7 @@ class Why:
         lines.append(f"plan: {self.verdict}")
         for one, inputs in self.differing:
             lines.append(
-                f"  {one.what} ({one.field}): {shown(one.ours)} in the record, {shown(one.theirs)} in the plan"
+                f"  {one.what} ({one.field}): {shown(one.first)} in the record, {shown(one.second)} in the plan"
             )
             lines += [f"    its inputs: {inputs.describe()}"] if inputs else []
         lines += [f"  not compared: {line}" for line in self.not_compared]
@@ -138,8 +138,8 @@ class Why:
                 {
                     "field": one.field,
                     "what": one.what,
-                    "record": one.ours,
-                    "plan": one.theirs,
+                    "record": one.first,
+                    "plan": one.second,
                     **({"inputs": {"differ": i.differ, "same": i.same, "unknown": i.unknown}} if i else {}),
                 }
                 for one, i in self.differing
@@ -173,7 +173,7 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     if impossible := _no_row_today(record, typed):
         return replace(known, verdict=impossible, not_compared=("every field of the key",))
     _check(record, typed)
-    asked = replace(request_of(record, request, typed), results=results)
+    asked = replace(request_from_record(record, request, typed), results=results)
     if "augment_times" in typed and not asked.augment:
         raise InputError("--augment-times goes with --augment masked or --augment rules")
     plan = build(asked)

@@ -63,13 +63,13 @@ def inputs_of(
     one: DifferingField, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store
 ) -> ComparedInputs | None:
     """What something prepared is made from, where its key is a difference; None for a field that has no inputs."""
-    if ABSENT in (one.ours, one.theirs):
+    if ABSENT in (one.first, one.second):
         return None
     task = next(task for task in plan.tasks if (task.task.name,) == cell.tasks)
     if one.field == "teacher.key":
-        return _of_teacher(task.task.name, one.ours, record, plan, store)
+        return _of_teacher(task.task.name, one.first, record, plan, store)
     if one.field.startswith("together.") and one.field.endswith(".teacher"):
-        return _of_teacher(one.field.split(".")[1], one.ours, record, plan, store)
+        return _of_teacher(one.field.split(".")[1], one.first, record, plan, store)
     if one.field == "data" and task.augmentation is not None and data_facts(record.cell.data.slug).augmented:
         return _of_augmented(record, task, plan)
     name = one.field.removeprefix("artefacts.")
@@ -214,7 +214,7 @@ def _compared(
         group = next((group for group in ALL_OF if field.startswith(group)), "")
         same.append(_group_in_words(group, found) if group else DifferingField(field, None, None).what)
     return ComparedInputs(
-        tuple(f"{one.what} ({shown(one.ours)} and {shown(one.theirs)})" for one in differ),
+        tuple(f"{one.what} ({shown(one.first)} and {shown(one.second)})" for one in differ),
         tuple(dict.fromkeys(same)),
         tuple(unknown),
     )

@@ -27,7 +27,7 @@ from bench.plan.rows import TeacherRow
 from bench.plan.spelling import parse_one
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
-from bench.run.failures import failure_of, method_line
+from bench.run.failure_records import failure_of, method_line
 from bench.run.outcome import FailedCell
 from bench.workflows.run_summary import failure_lines
 from methods.kd import KD

@@ -146,7 +146,7 @@ def test_a_disk_error_that_names_no_file_is_one_line(bench, monkeypatch, tmp_pat
     def broken(*given):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(upkeep, "verify", broken)
+    monkeypatch.setattr(upkeep, "survey_store", broken)
     answer = bench("store", "verify", "--results", tmp_path)
     assert answer.returncode == 2
     assert answer.stderr.startswith("bench: the disk of the results, the cache or the reports: No space left on device")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -21,6 +22,7 @@ from methods.api import Method, MethodError, Setup, Student, Term
 from methods.finetune import FineTune
 from methods.kd import KD
 from methods.models import RoutedModule
+from methods.pd import PreTrainedDistillation
 from methods.taps import LOGITS
 
 
@@ -101,6 +103,25 @@ class SameStartForAllSeeds(FineTune):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return super().build(setup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadsATemperatureInItsFirstStage(PreTrainedDistillation):
+    """Its last stage is its own, but what it declares of a setting is wrong."""
+
+    ablations: ClassVar[Mapping[str, str]] = {}
+    stages_without: ClassVar[Mapping[str, Sequence[str]]] = {"temperature": ("distil",)}
+    temperature: float = 2.0
+    finetune: bool = True
+
+    def stages(self, setup):
+        distil, last = super().stages(setup)
+        term = distil.terms["soft"]
+
+        def colder(batch, student, teacher, aux):
+            return term.fn(batch, student, teacher, aux) / self.temperature
+
+        return replace(distil, terms={"soft": replace(term, fn=colder)}), last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -631,6 +652,7 @@ PLANTED = {
     "padding has no effect": PADDED["padding divides"],
     "aux is not deployed": ShipsItsProjection,
     "seeded": SameStartForAllSeeds,
+    "shares stages": ReadsATemperatureInItsFirstStage,
     "resumes": CountsItsSteps,
     "saves": LosesSomethingWhenSaved,
     "deploys what it trained": ShipsAnotherModel,

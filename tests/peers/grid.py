@@ -34,9 +34,9 @@ from transformers import BertModel
 from turns import Turns
 from work import BATCH, Work
 
+from bench.plan.outputs_plan import readable_taps
 from bench.plan.scheduled_stages import ScheduledStage, schedule_stages
 from bench.plan.spelling import MethodRow, parse_one
-from bench.plan.teacher_outputs import readable_taps
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import SHARE_POINTS, StudentTrainer
 from methods.api import Setup

@@ -9,12 +9,12 @@ from typing import Any
 
 from work import Work
 
+from bench.plan.outputs_plan import FILE, readable_taps
 from bench.plan.scheduled_stages import schedule_stages
-from bench.plan.teacher_outputs import FILE, readable_taps
+from bench.train.kept_outputs import KeptTeacher, TeacherOutputs, Wanted, write_outputs
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings
 from bench.train.student_trainer import SHARE_POINTS, StudentTrainer
-from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, Wanted, write_outputs
 from methods.fast_kernels import FastLinear, FastTeacher
 
 

@@ -15,7 +15,7 @@ from contestants import Contestant
 
 from bench.files import write_atomically
 from bench.measure.machine import environment, revision
-from bench.run.failures import redact_paths
+from bench.run.failure_records import redact_paths
 
 SCHEMA = 1
 Record = dict[str, Any]

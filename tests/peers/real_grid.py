@@ -21,8 +21,8 @@ from work import SIZES, Work, some, teacher_of
 from bench.data.checkpoints import find
 from bench.data.encoding import Encoded
 from bench.data.tasks import GLUE
+from bench.plan.outputs_plan import readable_taps
 from bench.plan.spelling import parse_one
-from bench.plan.teacher_outputs import readable_taps
 from bench.train.numerics import ComputeSettings
 
 ROWS, EPOCHS = 64, 5

@@ -83,10 +83,10 @@ def test_no_batch_of_these_lengths_is_expected_to_be_larger(lengths, count):
 def test_activations_grow_with_the_model(larger):
     batch = Extent(8, 200, 8000)
     small, large = (layer_sizes(tiny.classifier(**shape)) for shape in ({}, larger))
-    assert large.trained(batch) > small.trained(batch)
-    assert small.trained(replace(batch, tokens=400)) > small.trained(batch)
-    assert small.trained(replace(batch, squares=9000)) > small.trained(batch)
-    assert small.trained(batch) > small.answered(batch)
+    assert large.bytes_with_backward(batch) > small.bytes_with_backward(batch)
+    assert small.bytes_with_backward(replace(batch, tokens=400)) > small.bytes_with_backward(batch)
+    assert small.bytes_with_backward(replace(batch, squares=9000)) > small.bytes_with_backward(batch)
+    assert small.bytes_with_backward(batch) > small.bytes_forward_only(batch)
 
 
 def test_a_student_more_is_its_weights_and_adams_moments(planned):
@@ -142,11 +142,11 @@ def test_every_method_has_a_statement(planned):
         assert teacher_bytes(plan, task) > BASE_BYTES
         for group in plan.groups(task.task.name):
             assert group_bytes(plan, task, group) >= max(group_bytes(plan, task, [one]) for one in group) > BASE_BYTES
-    for training in plan.together():
+    for training in plan.multitask_trainings():
         assert group_bytes(plan, plan.tasks[0], training) > BASE_BYTES
     for entry in plan.artefacts.kept.values():
         assert artefact_bytes(plan, entry) > BASE_BYTES
-    assert plan.together()
+    assert plan.multitask_trainings()
     assert len(plan.artefacts.kept) > 2
 
 

@@ -18,6 +18,7 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.plot.scatter import score_against_flops
+from bench.report.summary import summary
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost
 from bench.report.tables.gradient_shares import gradient_shares
@@ -110,6 +111,16 @@ def test_the_sample_suite_is_never_called_glue(tmp_path):
     store.write(factories.record(data="sample-v1"))
     (path,) = write_reports(store, tmp_path / "p")
     assert "**Generated sample data, not GLUE.**" in path.read_text()
+
+
+def test_the_summary_names_all_students_whose_mean_is_printed_highest():
+    scores = {"teacher": 0.9, "finetune": 0.5, "kd": 0.7, "tinybert": 0.70004}
+    (group,) = groups([factories.record(label, score=score) for label, score in scores.items()])
+    said = summary(group, [])[1]
+    assert (
+        said
+        == "Of the students with all results, kd and tinybert have the highest mean score: 70.0 (teacher 90.0, finetune 50.0)."
+    )
 
 
 def test_an_empty_store_is_an_error(tmp_path):

@@ -13,13 +13,13 @@ import tiny
 from bench import api
 from bench.errors import InputError
 from bench.plan.build import Plan
-from bench.plan.jobs import SCORES, STUDENTS, Job, jobs_of
+from bench.plan.jobs import SCORES_JOB, STUDENTS_JOB, Job, jobs_of
 from bench.record.cell import Cell, record_key, train_key
 from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
+from bench.run.job_schedule import JobSchedule
 from bench.run.outcome import JobResult, Outcome
 from bench.run.recording import empty, now
-from bench.run.schedule import Schedule
 
 WHY = Failure(type="ValueError", message="it cannot be made", traceback="")
 
@@ -43,7 +43,7 @@ class Pretends:
         self.starts = True
 
     @property
-    def free(self) -> bool:
+    def has_free_worker(self) -> bool:
         return len(self.open) < self.jobs
 
     def becomes(self, job: Job) -> JobResult | BaseException:
@@ -63,7 +63,7 @@ class Pretends:
         self.open.add(future)
         return future
 
-    def had_begun(self, future):
+    def worker_had_started(self, future):
         return self.starts
 
     def release(self, future):
@@ -99,7 +99,7 @@ def run(request_):
         store = api.Store(plan.request.results)
         with CellLocks(plan.request.results) as claims:
             try:
-                Schedule(plan, jobs_of(plan), executor, store, claims, outcome).carry_out()
+                JobSchedule(plan, jobs_of(plan), executor, store, claims, outcome).carry_out()
             finally:
                 outcome.status = {r.cell.label.split(":")[0]: r.status for r in store.records()}
                 outcome.executor = executor
@@ -117,13 +117,13 @@ def test_every_cell_gets_its_record_once(run):
     assert outcome.status == dict.fromkeys(("teacher", "finetune", "kd", "microbert"), "ok")
     assert outcome.trained == 4
     assert not outcome.failures
-    assert [job.kind for job in outcome.executor.submitted] == ["teacher", SCORES, STUDENTS]
+    assert [job.kind for job in outcome.executor.submitted] == ["teacher", SCORES_JOB, STUDENTS_JOB]
 
 
 def test_groups_are_as_large_as_the_plan_says(run, monkeypatch):
     monkeypatch.setattr("bench.plan.estimate.flops_per_second", lambda device, threads: 1e6)
     outcome = run(jobs=2)
-    sizes = [len(job.students) for job in outcome.executor.submitted if job.kind == STUDENTS]
+    sizes = [len(job.students) for job in outcome.executor.submitted if job.kind == STUDENTS_JOB]
     assert max(sizes) <= outcome.plan.max_group_size < 3
     assert sum(sizes) == 3
 
@@ -137,12 +137,12 @@ def test_only_the_students_that_need_what_is_lost_fail(run):
 
 def test_a_job_that_is_killed_twice_is_divided_and_one_student_fails_by_name(run):
     def becomes(job, whole):
-        with_kd = job.kind == STUDENTS and "kd" in rows(job, whole.__self__)
+        with_kd = job.kind == STUDENTS_JOB and "kd" in rows(job, whole.__self__)
         return BrokenExecutor() if with_kd else whole(job)
 
     outcome = run(becomes)
     assert outcome.status == {"teacher": "ok", "finetune": "ok", "kd": "failed", "microbert": "ok"}
-    sizes = [len(job.students) for job in outcome.executor.submitted if job.kind == STUDENTS]
+    sizes = [len(job.students) for job in outcome.executor.submitted if job.kind == STUDENTS_JOB]
     assert sizes == [3, 3, 1, 1, 1]
     (failure,) = outcome.failures
     assert "was ended 2 times" in failure.why
@@ -152,14 +152,14 @@ def test_a_job_that_is_killed_once_is_tried_again(run):
     killed = []
 
     def becomes(job, whole):
-        if job.kind == STUDENTS and not killed:
+        if job.kind == STUDENTS_JOB and not killed:
             killed.append(job)
             return BrokenExecutor()
         return whole(job)
 
     outcome = run(becomes, rerun=True)
     assert set(outcome.status.values()) == {"ok"}
-    first, second = (job for job in outcome.executor.submitted if job.kind == STUDENTS)
+    first, second = (job for job in outcome.executor.submitted if job.kind == STUDENTS_JOB)
     assert (first.from_scratch, second.from_scratch) == (True, False), (
         "the second attempt goes on where the first one was"
     )
@@ -178,7 +178,7 @@ def test_answers_are_written_before_an_error_ends_the_run(run, request_):
     """Two jobs end in one round: the one that is wrong does not cost the other."""
 
     def becomes(job, whole):
-        return InputError("the code was edited") if job.kind == STUDENTS else whole(job)
+        return InputError("the code was edited") if job.kind == STUDENTS_JOB else whole(job)
 
     with pytest.raises(InputError, match="was edited"):
         run(becomes)
@@ -246,7 +246,9 @@ def test_what_failed_in_another_run_meanwhile_is_a_failure_here(run, request_):
     outcome = run(becomes)
     assert outcome.status["kd"] == "failed"
     assert [one.why for one in outcome.failures] == ["it cannot be made"]
-    assert all("kd" not in rows(job, outcome.executor) for job in outcome.executor.submitted if job.kind == STUDENTS)
+    assert all(
+        "kd" not in rows(job, outcome.executor) for job in outcome.executor.submitted if job.kind == STUDENTS_JOB
+    )
     again = run(becomes, retry_failed=True)
     assert again.status["kd"] == "ok"
 

@@ -16,7 +16,7 @@ from small_runs import LONG, ends, requests
 from started_runs import Running, gone
 
 from bench import api
-from bench.plan.jobs import AUGMENTATION, STUDENTS, JobInputs, jobs_of, slot_of
+from bench.plan.jobs import AUGMENTATION_JOB, STUDENTS_JOB, JobInputs, jobs_of, slot_of
 from bench.train.training_state import StepsDone, TrainingStates, group_by_progress
 
 
@@ -38,8 +38,8 @@ def test_a_job_comes_after_what_it_needs_and_every_cell_has_one(request_):
     made = 2 * 2 + 1
     assert kinds.count("artefact") == made, "neuron importance and ensemble of each task, and the general start"
     alone = jobs_of(plan, group_size=1)
-    assert sum(job.kind == STUDENTS for job in alone) == 2 * 2 * 5 + 2
-    assert [job for job in alone if job.kind != STUDENTS] == [job for job in jobs if job.kind != STUDENTS]
+    assert sum(job.kind == STUDENTS_JOB for job in alone) == 2 * 2 * 5 + 2
+    assert [job for job in alone if job.kind != STUDENTS_JOB] == [job for job in jobs if job.kind != STUDENTS_JOB]
 
 
 def test_what_is_in_the_cache_is_no_job(request_):
@@ -55,7 +55,7 @@ def test_the_inputs_of_a_job_are_what_it_needs_also_where_it_is_made(request_):
     inputs = JobInputs(plan)
     read = {job.key: {slot.key for slot in inputs.of(job)} for job in jobs.values()}
     assert all(set(job.needs) <= read[job.key] for job in jobs.values())
-    makers = {job.key for job in jobs.values() if job.kind == AUGMENTATION}
+    makers = {job.key for job in jobs.values() if job.kind == AUGMENTATION_JOB}
     heads = {key for maker in makers for key in jobs[maker].made_from}
     assert heads
     for job in jobs.values():

@@ -13,11 +13,11 @@ from small_runs import requests
 from bench import api
 from bench.cache import cache_root
 from bench.errors import InputError
-from bench.plan.jobs import TEACHER, jobs_of, slot_of
-from bench.run.cluster import RunFolder
-from bench.run.node import Answer, enter_run_folder, start_of
+from bench.plan.jobs import TEACHER_JOB, jobs_of, slot_of
+from bench.run.cluster_common import RunFolder
 from bench.run.outcome import JobResult
 from bench.run.ray_worker import RayWorker
+from bench.run.remote_worker import WorkerReply, enter_run_folder, start_of
 from bench.run.transfer import content_of, place_of
 
 
@@ -31,7 +31,7 @@ def teacher_job(request_):
     """The plan of this machine, and its first job."""
     plan = api.plan(request_)
     job = jobs_of(plan)[0]
-    assert job.kind == TEACHER
+    assert job.kind == TEACHER_JOB
     return plan, job
 
 
@@ -112,10 +112,10 @@ def test_students_are_not_saved_where_nobody_finds_them(request_, tmp_path):
 @pytest.mark.parametrize(
     "answer, is_stopping, error",
     [
-        (Answer(refusal="no"), False, InputError),
-        (Answer(error="OSError: disk"), False, RuntimeError),
-        (Answer(was_stopped=True), True, KeyboardInterrupt),
-        (Answer(was_stopped=True), False, BrokenExecutor),
+        (WorkerReply(refusal="no"), False, InputError),
+        (WorkerReply(error="OSError: disk"), False, RuntimeError),
+        (WorkerReply(was_stopped=True), True, KeyboardInterrupt),
+        (WorkerReply(was_stopped=True), False, BrokenExecutor),
     ],
 )
 def test_an_answer_becomes_what_a_process_of_this_machine_says(answer, is_stopping, error):
@@ -126,5 +126,5 @@ def test_an_answer_becomes_what_a_process_of_this_machine_says(answer, is_stoppi
 
 def test_an_answer_with_records_is_a_result():
     future: Future[JobResult] = Future()
-    Answer(JobResult()).resolve(future, False)
+    WorkerReply(JobResult()).resolve(future, False)
     assert future.result() == JobResult()

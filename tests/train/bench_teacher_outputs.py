@@ -18,13 +18,13 @@ from bench.data.checkpoints import find, tokenizer_of
 from bench.data.encoding import batches_of_epoch, encode
 from bench.data.sources import source_for
 from bench.data.tasks import GLUE
+from bench.plan.outputs_plan import FILE, readable_taps
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
-from bench.plan.teacher_outputs import FILE, readable_taps
 from bench.record.recipe import Recipe
+from bench.train.kept_outputs import KeptTeacher, TeacherOutputs, Wanted, write_outputs
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import MicroBatch, StudentTrainer
-from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, Wanted, write_outputs
 from methods.api import Setup
 from methods.packed import forward
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from bench.cache import cache_root
 from bench.errors import CellError
-from bench.plan.teacher_outputs import FILE
+from bench.plan.outputs_plan import FILE
 from bench.record.store import Store
+from bench.train.kept_outputs import FORMATS, KeptTeacher, StoredTap, TeacherOutputs, Wanted, write_outputs
 from bench.train.numerics import ComputeSettings
-from bench.train.teacher_outputs import FORMATS, KeptTeacher, StoredTap, TeacherOutputs, Wanted, write_outputs
 from methods.packed import forward
 from methods.taps import LOGITS, hidden, pooled, scores, vectors
 

@@ -141,7 +141,7 @@ def test_every_field_of_a_key_is_named_where_it_alone_differs(cell):
         assert record_key(second) != record_key(cell), field
         (one,) = differences(cell, second)
         assert one.field == field
-        assert one.ours != one.theirs
+        assert one.first != one.second
         assert one.what != one.field, "every field has words"
 
 

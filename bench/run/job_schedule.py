@@ -1,4 +1,4 @@
-"""In which order the jobs of a plan are begun, and what becomes of their answers.
+"""In which order the jobs of a plan are begun, and what becomes of their results.
 
 A job begins when all that it needs is made. Only this writes records: a worker that is lost loses nothing but its time.
 A cell that another run on the same results folder works on is left to it; its record is used, or the cell is done later.
@@ -21,7 +21,7 @@ from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
-from bench.run.failures import failure_of
+from bench.run.failure_records import failure_of
 from bench.run.interrupts import end_if_interrupted, interrupts_deferred
 from bench.run.outcome import FailedCell, JobResult, Outcome
 from bench.run.recording import empty, failed, now
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5
 """How often what the workers say is looked at."""
-TRIES = 2
-"""How often a job is tried whose worker is killed; then its students are tried once more, one by one."""
-STARTS = 2
-"""How often a worker may end before it has begun anything, until it is said that none can start here."""
+MAX_WORKER_DEATHS = 2
+"""After so many deaths of its worker a job is divided into single students, and each is tried once more."""
+MAX_FAILED_STARTS = 2
+"""After so many workers that ended before they began a job, the run ends with a message: none can start here."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class JobInFlight:
     """A job that is under way."""
 
     job: Job
-    node: str
-    """key of the job in the graph: of the whole, where the job is a part of it"""
+    graph_key: str
+    """the job's own key; of a part of a job the key of the whole"""
     started: str
 
 
-class Schedule:
+class JobSchedule:
     """Passes the jobs of a plan to an executor, and takes their results."""
 
     def __init__(
@@ -67,14 +67,14 @@ class Schedule:
         self._graph = TopologicalSorter({job.key: job.needs for job in jobs})
         self._ready: list[tuple[Job, str]] = []
         self._parts_left: dict[str, int] = {}
-        """node -> how many of its parts are not done"""
+        """key in the graph -> how many of its parts are not done"""
         self._running: dict[Future[JobResult], JobInFlight] = {}
         self._lost: dict[str, Failure] = {}
         """what could not be made: key -> why"""
         self._kills: dict[str, int] = {}
         self._ended_at_start = 0
         self._held_by_other_runs: list[tuple[Job, str]] = []
-        """jobs of one student each that another run works on, with their nodes"""
+        """jobs of one student each that another run works on, with their keys in the graph"""
         self._tasks_named: set[str] = set()
         self._waits_named: set[str] = set()
         self._trained: set[str] = set()
@@ -96,24 +96,26 @@ class Schedule:
                     self._ready.append((self._jobs[key], key))
                     self._parts_left[key] = 1
                 self._ready.sort(key=lambda one: self._order[one[1]])
-                while self._ready and self.executor.free and not any(future.done() for future in self._running):
+                while (
+                    self._ready and self.executor.has_free_worker and not any(future.done() for future in self._running)
+                ):
                     self._begin(*self._ready.pop(0))  # an answer that is there is written first
-                if self._held_by_other_runs and not self._ready and self.executor.free:
+                if self._held_by_other_runs and not self._ready and self.executor.has_free_worker:
                     self._ask_again()
                 self._poll()
         except BaseException:
             self._stop()
             raise
 
-    def _begin(self, job: Job, node: str) -> None:
+    def _begin(self, job: Job, graph_key: str) -> None:
         """Hand a job to the executor: the students that are this run's, and of whom all could be made that they need."""
         broken = next((self._lost[key] for key in job.made_from if key in self._lost), None)
         if broken is not None:
             self._lost[job.key] = broken
-            self._end(node)
+            self._end(graph_key)
             return
         kept = []
-        for student in self._claimed(job, node):
+        for student in self._claimed(job, graph_key):
             broken = next((self._lost[key] for key in student.needs if key in self._lost), None)
             if broken is None:
                 kept.append(student)
@@ -121,28 +123,28 @@ class Schedule:
                 self._fail([student], broken, now())
                 self.locks.release(self._lock_key(student))
         if job.students and not kept:
-            self._end(node)
+            self._end(graph_key)
             return
         if len(kept) < len(job.students):
             self._kills[job.of(kept).key] = self._kills.get(job.key, 0)
             job = job.of(kept)
         self._say_task(job)
-        self._submit(replace(job, from_scratch=self.plan.request.rerun and not self._kills.get(job.key)), node)
+        self._submit(replace(job, from_scratch=self.plan.request.rerun and not self._kills.get(job.key)), graph_key)
 
-    def _submit(self, job: Job, node: str) -> None:
-        running, placeholder = JobInFlight(job, node, now()), Future[JobResult]()
+    def _submit(self, job: Job, graph_key: str) -> None:
+        running, placeholder = JobInFlight(job, graph_key, now()), Future[JobResult]()
         self._running[placeholder] = running  # before it is handed over: in this process it is done at once
         future = self.executor.submit(job)
         del self._running[placeholder]
         self._running[future] = running
 
-    def _claimed(self, job: Job, node: str) -> list[StudentJob]:
+    def _claimed(self, job: Job, graph_key: str) -> list[StudentJob]:
         """The students that are this run's to train: not those of another run, nor those that one has trained meanwhile."""
         mine = []
         for student in job.students:
             if not self.locks.take(self._lock_key(student)):
-                self._held_by_other_runs.append((job.of([student]), node))
-                self._parts_left[node] += 1
+                self._held_by_other_runs.append((job.of([student]), graph_key))
+                self._parts_left[graph_key] += 1
             elif self._was_done_meanwhile(student):
                 self.locks.release(self._lock_key(student))
             else:
@@ -171,12 +173,12 @@ class Schedule:
     def _ask_again(self) -> None:
         """Begin what another run worked on and has left; say what is waited for where there is nothing else to do."""
         still = []
-        for job, node in self._held_by_other_runs:
+        for job, graph_key in self._held_by_other_runs:
             holder = self.locks.holder(self._lock_key(job.students[0]))
             if not holder:
-                self._ready.append((job, node))
+                self._ready.append((job, graph_key))
                 continue
-            still.append((job, node))
+            still.append((job, graph_key))
             if not self._running and job.key not in self._waits_named:
                 self._waits_named.add(job.key)
                 label = self._cells[job.students[0].cells[0]].cell.label
@@ -204,68 +206,70 @@ class Schedule:
     def _take_all(self, done: Iterable[Future[JobResult]]) -> BaseException | None:
         """Take the answers that are there; returns an error that ends the run, once all answers are written."""
         wrong = None
-        for future in sorted(done, key=lambda one: self._order[self._running[one].node]):
+        for future in sorted(done, key=lambda one: self._order[self._running[one].graph_key]):
             running, error = self._running[future], future.exception()
             if error is None:
                 self._take(running, future.result())
                 del self._running[future]
             elif isinstance(error, BrokenExecutor):
                 del self._running[future]
-                self._killed(running, self.executor.had_begun(future))
+                self._killed(running, self.executor.worker_had_started(future))
             else:
                 wrong = error
             self.executor.release(future)
         return wrong
 
-    def _take(self, running: JobInFlight, answer: JobResult) -> None:
+    def _take(self, running: JobInFlight, result: JobResult) -> None:
         """Write what a job gave. What is written is taken out of the answer: if this is broken off it can be called again."""
-        if answer.error is not None:
-            self._lost[running.job.key] = answer.error
-        while answer.records:
+        if result.error is not None:
+            self._lost[running.job.key] = result.error
+        while result.records:
             with interrupts_deferred():  # between the two, Ctrl-C would write the record a second time
-                record, arrays = answer.records[0]
-                self._write(_with_cost(record, answer, self.executor.jobs), arrays)
-                del answer.records[0]
-        self.outcome.failures += answer.not_saved
-        answer.not_saved = []
-        for file in answer.states:
+                record, arrays = result.records[0]
+                self._write(_with_cost(record, result, self.executor.jobs), arrays)
+                del result.records[0]
+        self.outcome.failures += result.not_saved
+        result.not_saved = []
+        for file in result.states:
             with contextlib.suppress(
                 OSError
             ):  # a cache that cannot be written must not end a run; the file is forgotten later
                 file.unlink(missing_ok=True)
         for student in running.job.students:
             self.locks.release(self._lock_key(student))
-        self._end(running.node)
+        self._end(running.graph_key)
 
-    def _killed(self, running: JobInFlight, had_begun: bool) -> None:
+    def _killed(self, running: JobInFlight, worker_had_started: bool) -> None:
         """Try a job again whose worker is gone; its students one by one where that happens again.
 
         Raises:
             InputError: workers end before they begin.
         """
         job, students = running.job, running.job.students
-        if not had_begun:
+        if not worker_had_started:
             self._ended_at_start += 1
-            if self._ended_at_start >= STARTS:
+            if self._ended_at_start >= MAX_FAILED_STARTS:
                 raise InputError(self.executor.cannot_start)
-            self._ready.insert(0, (job, running.node))
+            self._ready.insert(0, (job, running.graph_key))
             return
         self._kills[job.key] = kills = self._kills.get(job.key, 0) + 1
-        self.executor.say(f"  {job.title}: the process that did this is gone" + ("" if kills < TRIES else " again"))
-        if kills < TRIES:
-            self._ready.insert(0, (job, running.node))
+        self.executor.say(
+            f"  {job.title}: the process that did this is gone" + ("" if kills < MAX_WORKER_DEATHS else " again")
+        )
+        if kills < MAX_WORKER_DEATHS:
+            self._ready.insert(0, (job, running.graph_key))
         elif len(students) > 1:
             parts = [job.of([student]) for student in students]
-            self._kills |= {part.key: TRIES - 1 for part in parts}
-            self._parts_left[running.node] += len(parts) - 1
-            self._ready = [*((part, running.node) for part in parts), *self._ready]
+            self._kills |= {part.key: MAX_WORKER_DEATHS - 1 for part in parts}
+            self._parts_left[running.graph_key] += len(parts) - 1
+            self._ready = [*((part, running.graph_key) for part in parts), *self._ready]
         else:
             self._give_up(running)
 
     def _give_up(self, running: JobInFlight) -> None:
         failure = Failure(
             type="ProcessEnded",
-            message=f"the process that did this was ended {TRIES} times; where memory is short, fewer --jobs need less",
+            message=f"the process that did this was ended {MAX_WORKER_DEATHS} times; where memory is short, fewer --jobs need less",
             traceback="",
         )
         if running.job.students:
@@ -273,7 +277,7 @@ class Schedule:
             self.locks.release(self._lock_key(running.job.students[0]))
         else:
             self._lost[running.job.key] = failure
-        self._end(running.node)
+        self._end(running.graph_key)
 
     def _fail(self, students: Sequence[StudentJob], why: Failure, started: str) -> None:
         for cell in (self._cells[key].cell for student in students for key in student.cells):
@@ -299,10 +303,10 @@ class Schedule:
         cell = record.cell
         self.outcome.failures.append(FailedCell(cell.tasks[0], cell.label, cell.seed, message, record.key))
 
-    def _end(self, node: str) -> None:
-        self._parts_left[node] -= 1
-        if not self._parts_left[node]:
-            self._graph.done(node)
+    def _end(self, graph_key: str) -> None:
+        self._parts_left[graph_key] -= 1
+        if not self._parts_left[graph_key]:
+            self._graph.done(graph_key)
 
     def _stop(self) -> None:
         """Ask the workers to keep their states; write what they have finished, and which cells were under way."""
@@ -318,10 +322,10 @@ class Schedule:
                     self.store.write(empty(planned.cell, "interrupted", running.started, task))
 
 
-def _with_cost(record: Record, answer: JobResult, jobs: int) -> Record:
+def _with_cost(record: Record, result: JobResult, jobs: int) -> Record:
     """The record with the processor's time of its training, and how many jobs there were at a time."""
     record = record.model_copy(update={"env": record.env | {"jobs": jobs}})
-    if record.train is None or record.cell.method == TEACHER or record.train_key not in answer.cpu_seconds:
+    if record.train is None or record.cell.method == TEACHER or record.train_key not in result.cpu_seconds:
         return record
-    own = round(answer.cpu_seconds[record.train_key], 3)
+    own = round(result.cpu_seconds[record.train_key], 3)
     return record.model_copy(update={"train": record.train.model_copy(update={"cpu_seconds": own})})

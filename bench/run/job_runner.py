@@ -12,11 +12,20 @@ from bench.artefacts.teachers import base_model
 from bench.data.checkpoints import Checkpoint
 from bench.errors import InputError
 from bench.plan.build import Plan, Planned
-from bench.plan.jobs import ARTEFACT, AUGMENTATION, OUTPUTS, STUDENTS, TEACHER, Job, code_of_student, slot_of
+from bench.plan.jobs import (
+    ARTEFACT_JOB,
+    AUGMENTATION_JOB,
+    OUTPUTS_JOB,
+    STUDENTS_JOB,
+    TEACHER_JOB,
+    Job,
+    code_of_student,
+    slot_of,
+)
 from bench.plan.rows import CheckpointRow
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
-from bench.run.failures import failure_of
+from bench.run.failure_records import failure_of
 from bench.run.group import Group, checked
 from bench.run.interrupts import end_if_interrupted
 from bench.run.outcome import JobResult
@@ -38,7 +47,7 @@ class JobRunner:
         self._loaded: dict[str, TaskData] = {}
 
     def do(self, job: Job) -> JobResult:
-        """Make one thing of the cache, or the records of some cells. What fails is part of the answer.
+        """Make one entry of the cache, or the records of some cells. What fails is part of the answer.
 
         Raises:
             InputError: this plan has no such cell, or other code than the job names.
@@ -74,7 +83,7 @@ class JobRunner:
     def _made(self, job: Job) -> JobResult:
         try:
             task = self._tasks[job.task] if job.task else None
-            if job.kind == ARTEFACT:
+            if job.kind == ARTEFACT_JOB:
                 entry = self.plan.artefacts.kept[job.key]
                 self.artefacts.get(entry, None if task is None else self._data_of(task))
             elif task is not None:
@@ -86,16 +95,16 @@ class JobRunner:
 
     def _make_for_task(self, job: Job, task: TaskPlan) -> None:
         task_data = self._data_of(task)
-        if job.kind == TEACHER:
+        if job.kind == TEACHER_JOB:
             _ = task_data.tuned(job.seed)
-        elif job.kind == AUGMENTATION:
+        elif job.kind == AUGMENTATION_JOB:
             _ = task_data.augmentation
-        elif job.kind == OUTPUTS and task.outputs is not None:
+        elif job.kind == OUTPUTS_JOB and task.outputs is not None:
             kept_outputs(task_data, task.outputs)
 
     def _run_students(self, job: Job) -> JobResult:
         students = [[self._cells[key] for key in student.cells] for student in job.students]
-        if job.kind == STUDENTS:
+        if job.kind == STUDENTS_JOB:
             tasks = [self._tasks[planned.cell.tasks[0]] for planned in students[0]]
             task_data = [self._data_of(tasks[0])] if len(tasks) == 1 else [self._task_data(task) for task in tasks]
             return Group(

@@ -17,7 +17,7 @@ from bench.run.display import FileProgress
 from bench.run.outcome import JobResult
 
 if TYPE_CHECKING:
-    from bench.run.work import JobRunner
+    from bench.run.job_runner import JobRunner
 
 _stop: Any = None
 _runner: JobRunner | None = None
@@ -46,7 +46,7 @@ def _end_with_parent() -> None:
 
 
 def do(job: Job, request: Request, status: str) -> JobResult:
-    """Do one job; see :meth:`bench.run.work.JobRunner.do`."""
+    """Do one job; see :meth:`bench.run.job_runner.JobRunner.do`."""
     global _runner, _progress
     if _progress is None:
         _progress = FileProgress(_stop)
@@ -74,7 +74,7 @@ def make_runner(request: Request, progress: FileProgress, offline: bool = True) 
     from bench.measure.devices import device_of
     from bench.plan.build import build
     from bench.progress import quiet
-    from bench.run.work import JobRunner
+    from bench.run.job_runner import JobRunner
     from bench.train.numerics import ComputeSettings
 
     quiet()

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from bench.data.encoding import Encoded
 from bench.errors import CellError
+from bench.plan.outputs_plan import ROWS_A_PASS, in_order
 from bench.plan.request import OUTPUT_FORMATS
-from bench.plan.teacher_outputs import ROWS_A_PASS, in_order
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from methods.api import Batch, Out, Tap, Taps

@@ -14,12 +14,12 @@ from bench.errors import BenchError, InputError
 from bench.folders import users_cache
 from bench.plan.executor_options import PROCESSES
 from bench.plan.request import Request
-from bench.run import worker
+from bench.run import local_worker
 from bench.run.display import FileProgress
 from bench.run.outcome import JobResult
 
 if TYPE_CHECKING:
-    from bench.run.work import JobRunner
+    from bench.run.job_runner import JobRunner
 
 SAME_PATHS = "what a command names by a path has to be readable at the same path on every node"
 
@@ -52,7 +52,7 @@ def start_of(request: Request, device: str, cache: Path, mark: str) -> Start:
 def enter_run_folder(start: Start) -> bool:
     """Take the folder and the cache of the run; whether this machine shares the cache of the one that started the run.
 
-    A cache that this machine's own ``BERT_BENCH_CACHE`` names goes before that of the run.
+    If this machine's own ``BERT_BENCH_CACHE`` names a cache, it is used in the place of the run's.
 
     Raises:
         InputError: students are to be saved in a folder that is not there.
@@ -69,7 +69,7 @@ def enter_run_folder(start: Start) -> bool:
 
 
 @dataclass
-class Answer:
+class WorkerReply:
     """What a worker says of a job: plain data, also where it went wrong."""
 
     result: JobResult | None = None
@@ -83,7 +83,7 @@ class Answer:
     """its last words"""
 
     def resolve(self, future: Future[JobResult], is_stopping: bool) -> None:
-        """Give a future the answer, as a process of this machine does.
+        """Give a future the reply, as a process of this machine does.
 
         Args:
             is_stopping: whether the run has asked for its end; else whoever stopped it has taken its machine away.
@@ -98,31 +98,31 @@ class Answer:
             future.set_exception(RuntimeError(self.error))
 
 
-def run_to_answer(do: Callable[[], JobResult]) -> Answer:
-    """Do a job; what goes wrong is part of the answer, named with this machine."""
+def run_to_reply(do: Callable[[], JobResult]) -> WorkerReply:
+    """Do a job; what goes wrong is part of the reply, named with this machine."""
     node = platform.node()
     try:
-        return Answer(do())
+        return WorkerReply(do())
     except KeyboardInterrupt:
-        return Answer(was_stopped=True)
+        return WorkerReply(was_stopped=True)
     except BenchError as error:
-        return Answer(refusal=f"node {node}: {error}")
+        return WorkerReply(refusal=f"node {node}: {error}")
     except Exception as error:
-        return Answer(error=f"node {node}: {type(error).__name__}: {error}")
+        return WorkerReply(error=f"node {node}: {type(error).__name__}: {error}")
 
 
-def make_runner(request: Request, progress: FileProgress) -> JobRunner:
+def make_runner_fetching_missing(request: Request, progress: FileProgress) -> JobRunner:
     """The plan of the run, made again here; what this machine lacks of the hub is fetched unless the run is offline.
 
     Raises:
         InputError: the plan cannot be made here.
     """
     try:
-        return worker.make_runner(request, progress)
+        return local_worker.make_runner(request, progress)
     except InputError as error:
         if request.offline:
             raise InputError(f"{error}; {SAME_PATHS}") from None
     try:
-        return worker.make_runner(request, progress, offline=False)
+        return local_worker.make_runner(request, progress, offline=False)
     except InputError as error:
         raise InputError(f"{error}; {SAME_PATHS}") from None
