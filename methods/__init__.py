@@ -54,7 +54,7 @@ REMARKS: dict[str, str] = {
     "minilm": "minilm has its own pre-training on text (relations). It imitates the teacher's self-attention relations.",
     "minilmv2": "minilmv2 has its own pre-training on text (relations). It imitates the teacher's self-attention relations.",
     "fastbert": "fastbert: speed= is the threshold of normalised entropy. A sequence exits at the first layer whose prediction is "
-    "below it. So a higher value exits earlier.",
+    "below it. So a higher value exits earlier. In the row without speed= all sequences pass all layers.",
 }
 """Method -> what a reader of a table has to know of all its rows, in sentences."""
 

@@ -199,7 +199,7 @@ def _row(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, shown: Habit | None
             why = f"{origin.rule}{': the sign is reversed' if made.is_turned else ''}"
             yield of_cell(AuditedCell(sheet, row, column), made.value, check, why, changes)
         elif shown and made.is_cut and not made.is_rounded:
-            why = f"{origin.rule} is truncated, not rounded; the other cells are {'truncated too' if shown.cuts else 'rounded'}"
+            why = f"{origin.rule} is truncated, not rounded; the other cells {'agree with truncating' if shown.cuts else 'are rounded'}"
             yield of_cell(AuditedCell(sheet, row, column), made.value, "truncation", why, "a digit")
         elif shown and not made.is_rounded:
             why = f"{origin.rule}; the other cells follow their printed scores to the digit"

@@ -291,7 +291,7 @@ def profile(
     ] = False,
     json_file: Json = None,
 ) -> None:
-    """Count parameters, MACs and FLOPs from the configurations alone: no weights, no network."""
+    """Count parameters, MACs and FLOPs from the configurations alone, without weights. `bert-base-uncased` needs no network."""
     from bench.plan.untrained import counts_of, profile_rows
     from bench.progress import quiet
     from bench.report.printed_sizes import printed_and_ours, printed_sizes
@@ -328,8 +328,8 @@ def why(
 ) -> int:
     """Explain why a run would find a record, or train its cell again. It trains nothing.
 
-    It compares the code and every field of the key. Type the data, the teacher, the device and the corpus of the run; every
-    other option that you leave out has the value of the record. Exit code 1 if a run would not find the record, or if
+    It compares the code and every field of the key. Type the data, the teacher, the device, the corpus and its tokens (`--corpus-tokens`) of the run;
+    every other option that you leave out has the value of the record. Exit code 1 if a run would not find the record, or if
     another version of the code made it.
     """
     from bench.progress import quiet

@@ -227,7 +227,7 @@ def tune(
     trials: Annotated[
         int,
         typer.Option(
-            help="How many combinations of settings are tried for each method, the typed one included; the same number for all."
+            help="How many combinations of settings are tried for each method: the row as it is typed is one of them. The same number for all."
         ),
     ] = 6,
     json_file: Json = None,
