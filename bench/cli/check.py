@@ -14,7 +14,7 @@ from bench.cli.options import (
     with_request_options,
 )
 from bench.cli.program import app, store
-from bench.cli.shared import asking, request_of, write_json
+from bench.cli.shared import asking, request_from_options, write_json
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.record.set_aside import notes_sent_to
 
@@ -126,7 +126,7 @@ def verify(
     from bench.workflows.verify import verify as carry_out
 
     results = given.pop("results")
-    answer = carry_out(key, results, request_of(**given), from_scratch=from_scratch)
+    answer = carry_out(key, results, request_from_options(**given), from_scratch=from_scratch)
     print(answer.describe())
     body = {"verdict": answer.verdict, "why": answer.why, "code": answer.code, "source": answer.source}
     write_json(json_file, body | {"from_cache": answer.from_cache, "made_again": answer.made_again})

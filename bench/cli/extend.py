@@ -56,7 +56,7 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     module, colon, _ = name.partition(":")
     if not colon or module in registry.names():
         row = parse_one(name)
-        if row.dropped or row.pace != 1 or row.numbers:
+        if row.dropped or row.pace != 1 or row.stage_overrides:
             raise InputError(
                 f"{name}: a method is checked with settings, not with dropped terms, another pace or numbers of a stage"
             )

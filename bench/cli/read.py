@@ -22,7 +22,7 @@ from bench.cli.options import (
     with_request_options,
 )
 from bench.cli.program import app
-from bench.cli.shared import request_of, write_json
+from bench.cli.shared import request_from_options, write_json
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
 
 
@@ -328,8 +328,8 @@ def why(
 ) -> int:
     """Explain why a run would find a record, or train its cell again. It trains nothing.
 
-    It compares the code and every field of the key. Type the data, the teacher, the device, the corpus and its tokens (`--corpus-tokens`) of the run;
-    every other option that you leave out has the value of the record. Exit code 1 if a run would not find the record, or if
+    It compares the code and every field of the key. Type the data, the teacher, the device, the corpus and its tokens (`--corpus-tokens`)
+    of the run; every other option that you leave out has the value of the record. Exit code 1 if a run would not find the record, or if
     another version of the code made it.
     """
     from bench.progress import quiet
@@ -339,7 +339,7 @@ def why(
     typed = {name for name in AS_RECORDED if given[name] not in (None, [])}
     asked = {name: value for name, value in given.items() if name not in AS_RECORDED or name in typed}
     results = asked.pop("results")
-    request = request_of(**asked, rerun_stale=rerun_stale, retry_failed=retry_failed)
+    request = request_from_options(**asked, rerun_stale=rerun_stale, retry_failed=retry_failed)
     answer = carry_out(key, results, request, typed)
     print(answer.describe())
     write_json(json_file, answer.as_json())

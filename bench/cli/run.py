@@ -26,7 +26,7 @@ from bench.cli.options import (
     with_request_options,
 )
 from bench.cli.program import app
-from bench.cli.shared import asking, report_outcome, request_of, typed_options, write_json
+from bench.cli.shared import asking, report_outcome, request_from_options, typed_options, write_json
 from bench.errors import OK, InputError
 from bench.plan.executor_options import PROCESSES
 
@@ -50,7 +50,7 @@ def plan(
     For an experiment it also shows the settings of each task.
     """
     typed = typed_options(ctx, given, experiment, table)
-    request = request_of(**given)
+    request = request_from_options(**given)
     if experiment is not None:
         from bench.progress import quiet
         from bench.workflows.experiment import describe_experiment
@@ -106,11 +106,11 @@ def run(
     if experiment is not None:
         from bench.workflows.experiment import run_experiment
 
-        outcome = run_experiment(experiment, request_of(**given), typed, table, asking())
+        outcome = run_experiment(experiment, request_from_options(**given), typed, table, asking())
     else:
         from bench.workflows.run import run as carry_out
 
-        outcome = carry_out(request_of(**given), confirm=asking())
+        outcome = carry_out(request_from_options(**given), confirm=asking())
     return report_outcome(outcome)
 
 
@@ -133,7 +133,7 @@ def _part_of_run(part: str, given: dict[str, Any], experiment: Path | None) -> i
 def _teachers(given: dict[str, Any]) -> int:
     from bench.workflows.run import run as carry_out
 
-    return report_outcome(carry_out(request_of(**(given | {"methods": ""})), confirm=asking()))
+    return report_outcome(carry_out(request_from_options(**(given | {"methods": ""})), confirm=asking()))
 
 
 def _pretraining(given: dict[str, Any], json_file: Path | None = None) -> None:
@@ -143,7 +143,7 @@ def _pretraining(given: dict[str, Any], json_file: Path | None = None) -> None:
     from bench.workflows.pretrain import pretrain as carry_out
 
     quiet()
-    made = carry_out(request_of(**given))
+    made = carry_out(request_from_options(**given))
     for one in made:
         print(one.describe())
     write_json(json_file, [asdict(one) for one in made])
@@ -240,7 +240,7 @@ def tune(
 
     from bench.workflows.tune import tune as carry_out
 
-    chosen, outcome = carry_out(request_of(**given), trials, confirm=asking())
+    chosen, outcome = carry_out(request_from_options(**given), trials, confirm=asking())
     for found in chosen:
         print(f"{found.task}: {found.search.of} -> {found.row}; {found.search.describe()}")
     write_json(json_file, [{**asdict(found), "search": found.search.model_dump()} for found in chosen])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.run import Outcome
 
 
-def request_of(**given: Any) -> Any:
+def request_from_options(**given: Any) -> Any:
     from bench.plan.executor_options import parse_slurm
     from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds, threads_for
 

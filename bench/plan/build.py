@@ -69,7 +69,7 @@ class Plan:
     artefacts: ArtefactPlans
     cells: list[Planned]
     notes: list[str] = field(default_factory=list)
-    parts: list[PlannedWork] = field(default_factory=list)
+    work_items: list[PlannedWork] = field(default_factory=list)
     """what is still to make, with its estimated time and disk"""
     seconds: float = 0.0
     disk_bytes: int = 0
@@ -191,9 +191,9 @@ def build(request: Request, estimated: bool = True) -> Plan:
 
         if request.jobs != 1:
             choose_parallelism(plan)
-        plan.parts = estimate(plan)
-        plan.seconds = plan.seconds or sum(part.seconds for part in plan.parts)
-        plan.disk_bytes = sum(part.disk_bytes for part in plan.parts)
+        plan.work_items = estimate(plan)
+        plan.seconds = plan.seconds or sum(part.seconds for part in plan.work_items)
+        plan.disk_bytes = sum(part.disk_bytes for part in plan.work_items)
     return plan
 
 

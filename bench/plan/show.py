@@ -146,17 +146,19 @@ def _estimate(plan: Plan) -> list[str]:
     work = ""
     if plan.request.jobs > 1:
         took += f" with {plan.request.jobs} jobs at a time"
-        work = f"; {duration(sum(part.seconds for part in plan.parts))} of work"
+        work = f"; {duration(sum(part.seconds for part in plan.work_items))} of work"
     return [f"estimate: {took}, {disk}{work}{':' if parts else ''}", *parts]
 
 
 def shares(plan: Plan) -> list[str]:
     """What takes the time, the longest first: each start from text, the teachers, and the cells, with its share."""
-    whole = sum(part.seconds for part in plan.parts)  # of several jobs together more than the time from begin to end
+    whole = sum(
+        part.seconds for part in plan.work_items
+    )  # of several jobs together more than the time from begin to end
     if whole < WORTH_SAYING_SECONDS:
         return []
     taken: dict[str, float] = {}
-    for part in plan.parts:
+    for part in plan.work_items:
         taken[part.what] = taken.get(part.what, 0.0) + part.seconds
     listed = sorted(taken.items(), key=lambda one: -one[1])
     named = listed if len(listed) <= MOST_PARTS else listed[: MOST_PARTS - 1]
@@ -169,7 +171,7 @@ def shorter(plan: Plan) -> list[str]:
     """How a first look is had sooner, where training on unlabelled text takes most of the time."""
     missing = [entry for entry in needed_artefacts(plan) if not plan.is_there(entry.slot)]
     budgets = [entry.text.budget for entry in missing if entry.text is not None]
-    on_text = sum(part.seconds for part in plan.parts if part.from_text)
+    on_text = sum(part.seconds for part in plan.work_items if part.from_text)
     if not budgets or max(budgets) <= FIRST_LOOK_TOKENS or on_text < max(0.5 * plan.seconds, WORTH_A_TIP_SECONDS):
         return []
     left = max(0.0, plan.seconds - on_text * (1 - FIRST_LOOK_TOKENS / max(budgets)))
@@ -201,6 +203,6 @@ def as_json(plan: Plan) -> dict[str, object]:
         "jobs": plan.request.jobs,
         "students_together": plan.max_group_size,
         "seconds": round(plan.seconds),
-        "parts": [{"what": part.what, "seconds": round(part.seconds, 1)} for part in plan.parts],
+        "parts": [{"what": part.what, "seconds": round(part.seconds, 1)} for part in plan.work_items],
         "disk_bytes": plan.disk_bytes,
     }

@@ -34,7 +34,7 @@ class MethodRow:
     """what the recipe's learning rate is multiplied with for this row"""
     from_all: bool = False
     """whether ``all`` named it: then it is left out where the teacher does not suit it"""
-    numbers: stage_settings.Numbers = ()
+    stage_overrides: stage_settings.StageOverrides = ()
     """of the method's stages, in the place of its paper's"""
 
     @property
@@ -42,7 +42,7 @@ class MethodRow:
         """All of them; of those that joined the method later only what was changed (methods.settings.later)."""
         values = {field: vars(self.method)[field.name] for field in fields(self.method)}
         own = {f.name: value for f, value in values.items() if not f.metadata.get("later") or value != f.default}
-        return own | dict(self.numbers)
+        return own | dict(self.stage_overrides)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def parse_of(method: type, text: str) -> MethodRow:
         raise InputError(f"{text}: {error}") from None
     own = tuple(sorted(numbers.items()))
     row = MethodRow(
-        "", "", stage_settings.with_stage_settings(made, own), tuple(sorted(dropped)), pace=pace, numbers=own
+        "", "", stage_settings.with_stage_settings(made, own), tuple(sorted(dropped)), pace=pace, stage_overrides=own
     )
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)

@@ -16,7 +16,7 @@ from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
 from bench.optimizers.learning_rate import Schedule
 
-Numbers = tuple[tuple[str, Any], ...]
+StageOverrides = tuple[tuple[str, Any], ...]
 """``stage.number`` and its value, in alphabetical order"""
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
 
@@ -79,7 +79,7 @@ def read(where: str, name: str, text: str) -> Any:
     return value
 
 
-def with_stage_settings(method: Any, numbers: Numbers) -> Any:
+def with_stage_settings(method: Any, numbers: StageOverrides) -> Any:
     """The same method with these numbers in its stages.
 
     Its ``stages`` raises MethodError for a stage that the method has not.
@@ -92,14 +92,14 @@ def with_stage_settings(method: Any, numbers: Numbers) -> Any:
 
 
 @cache
-def _class(of: type, numbers: Numbers) -> type:
+def _class(of: type, numbers: StageOverrides) -> type:
     def stages(self: Any, setup: Any) -> Sequence[Any]:
         return with_numbers(of.stages(self, setup), numbers)  # type: ignore[attr-defined]
 
     return type(of.__name__, (of,), {"stages": stages, "__module__": of.__module__, "__qualname__": of.__qualname__})
 
 
-def with_numbers(stages: Sequence[Any], numbers: Numbers) -> tuple[Any, ...]:
+def with_numbers(stages: Sequence[Any], numbers: StageOverrides) -> tuple[Any, ...]:
     """The stages, each with its own numbers before those of its paper.
 
     Raises:

@@ -175,9 +175,9 @@ def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> 
     from bench.errors import CellError
     from bench.plan.scheduled_stages import schedule_stages
 
-    if row.numbers and recipe.name != PAPER:
+    if row.stage_overrides and recipe.name != PAPER:
         raise InputError(
-            f"{row.spelling}: numbers of a stage ({', '.join(name for name, _ in row.numbers)}) go with --recipe paper; "
+            f"{row.spelling}: numbers of a stage ({', '.join(name for name, _ in row.stage_overrides)}) go with --recipe paper; "
             f"with --recipe common one schedule serves all rows"
         )
     try:

@@ -168,7 +168,7 @@ def test_one_request_for_each_setting_and_every_row_on_every_task_once(tmp_path)
     assert sorted(made) == sorted((name, task) for name in names for task in table.tasks)
     (full, *_) = parse_methods(own["rte"].methods)
     assert full.settings["distil_weight"] == 3.0
-    assert full.numbers == (
+    assert full.stage_overrides == (
         ("distil.epochs", 1.0),
         ("distil.learning_rate", 1e-5),
         ("distil.schedule", "constant"),
@@ -247,7 +247,7 @@ def test_numbers_of_a_stage_are_in_the_name_and_change_the_stage():
     assert row.spelling == "pkd:distil.epochs=4:distil.learning_rate=2e-05:layers=3"
     assert parse_methods(row.spelling) == [row]
     (plain,) = parse_methods("pkd:layers=3")
-    assert plain.numbers == ()
+    assert plain.stage_overrides == ()
     assert set(row.settings) - set(plain.settings) == {"distil.epochs", "distil.learning_rate"}
 
 

@@ -82,8 +82,8 @@ def test_students_of_one_task_are_divided_where_a_process_would_idle(request_, s
 
 def test_the_parts_of_an_estimate_add_up_to_the_work_that_it_names(request_, slow_machine):
     plan = api.plan(request_())
-    work = duration(sum(part.seconds for part in plan.parts))
-    assert plan.seconds < sum(part.seconds for part in plan.parts)
+    work = duration(sum(part.seconds for part in plan.work_items))
+    assert plan.seconds < sum(part.seconds for part in plan.work_items)
     said = next(line for line in describe(plan).splitlines() if line.startswith("  estimate: "))
     assert said.startswith(f"  estimate: {duration(plan.seconds)} with 2 jobs at a time, ")
     assert said.endswith(f"; {work} of work:")

@@ -124,7 +124,7 @@ def test_the_estimate_knows_how_much_faster_they_are(glue_folder, teacher_folder
     for kernels in rates:
         request = Request(f"kd:{SMALL}", "rte", data=str(glue_folder), teacher=str(teacher_folder), results=tmp_path,
                           threads=1, device="cpu", kernels=kernels)  # fmt: skip
-        found[kernels] = {part.what: part.seconds for part in build(request).parts}
+        found[kernels] = {part.what: part.seconds for part in build(request).work_items}
     teacher, cells = found["exact"]
     assert found["fast"][teacher] == found["exact"][teacher]
     share = estimate.LINEAR_SHARE
