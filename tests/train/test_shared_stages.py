@@ -157,10 +157,15 @@ def known(request) -> dict[str, tuple]:
 
 
 @pytest.mark.slow
-def test_records_are_those_of_each_row_alone_and_say_who_trained(request_):
-    api.run(request_("together"))
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"checkpoint": "best-on-dev"}, {"teacher_outputs": "fp32"}],
+    ids=["usual", "best epoch", "outputs kept"],
+)
+def test_records_are_those_of_each_row_alone_and_say_who_trained(request_, changes):
+    api.run(request_("together", **changes))
     for row in ROWS.split(","):
-        api.run(request_("alone", methods=row))
+        api.run(request_("alone", methods=row, **changes))
     assert known(request_("together")) == known(request_("alone"))
     by = {
         record.cell.label: record.usage.get("trained_by")
