@@ -100,13 +100,15 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
         _train_step(step, active, tasks[step.task], options, stopwatch)
         if step.series == COUNTED:
             _end_epochs([trainer for trainer, _, _ in active], step.number, per_epoch)
-        shared.part(step.series, step.number)
+        if parting := shared.parting(step.series, step.number):
+            stopwatch.settle()  # who takes over a state takes over the seconds that it cost
+            shared.part(parting)
         options.on_step(done, total)
         if number % SETTLE_EVERY == 0:
             stopwatch.settle()
         if states is not None and states.is_due:
             stopwatch.settle()
-            states.save([shared.where(trainer) for trainer in trainers], number)
+            states.save([shared.holder_of_state(trainer) for trainer in trainers], number)
     stopwatch.settle()
     for trainer in trainers:
         if trainer.error is None:

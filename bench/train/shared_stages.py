@@ -39,16 +39,20 @@ class SharedStages:
         """Steps of all students that wait."""
         return sum(sum(steps.values()) for steps in self._waits.values())
 
-    def where(self, trainer: StudentTrainer) -> StudentTrainer:
+    def holder_of_state(self, trainer: StudentTrainer) -> StudentTrainer:
         """The student whose state is this one's now: itself, or the one for which it waits."""
         while trainer in self._leaders:
             trainer = self._leaders[trainer]
         return trainer
 
-    def part(self, series: str, number: int) -> None:
-        """After a step: let those go on whose shared stages end with it."""
-        for trainer in [one for one in self._leaders if self._last(one) == (series, number)]:
-            leader = self.where(trainer)
+    def parting(self, series: str, number: int) -> list[StudentTrainer]:
+        """The students whose shared stages end with this step."""
+        return [trainer for trainer in self._leaders if self._last(trainer) == (series, number)]
+
+    def part(self, trainers: Sequence[StudentTrainer]) -> None:
+        """Let students go on by themselves."""
+        for trainer in trainers:
+            leader = self.holder_of_state(trainer)
             del self._leaders[trainer]
             trainer.take_over(leader)
 
