@@ -108,7 +108,8 @@ def keep(
     file: str = WEIGHTS,
     say: Callable[[str], Any] = lambda text: None,
 ) -> dict[str, Any]:
-    """Run ``write`` in a temporary folder and move it into place; other processes wait and find it made.
+    """What the cache has in this slot. If it has nothing, or a damaged file, ``write`` makes it in a temporary folder that is moved
+    into place; other processes wait and find it made.
 
     Args:
         parts: what it is made from, as :func:`keep` returned it: the code behind that counts too. Looked at after

@@ -160,8 +160,8 @@ class Method(Settings, ABC):
     tiny_settings: ClassVar[Mapping[str, Any]] = {}
     """Settings with which it trains in a test's time: its shape, shrunken."""
     stages_without: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """Setting -> the stages that do not depend on it, where neither the artefacts nor ``build`` do: rows that differ in such
-    settings alone train these stages once, as long as the stages before are the same too. ``check-method`` tries it."""
+    """Setting -> stages that train the same weights whatever its value is; neither ``build`` nor an artefact may depend on it.
+    Rows that differ only in such settings train these stages once, if the stages before are the same too. ``check-method`` tries it."""
     same_init_across_seeds: ClassVar[bool] = False
     """Whether its students of every seed begin with the same weights, so that seeds differ by their training alone."""
 

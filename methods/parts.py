@@ -91,7 +91,7 @@ def load_checked(module: nn.Module, weights: Mapping[str, Tensor], what: str, ne
 
     Args:
         what: the weights, for the message.
-        new: what names of parameters begin with that the weights may lack; ``("",)`` for all.
+        new: prefixes of the names of parameters that ``weights`` may lack; ``("",)`` allows all.
 
     Raises:
         MethodError: a weight that has no place, or a parameter that would stay as it is.

@@ -19,7 +19,7 @@ Kind = Literal["logits", "hidden", "scores", "vectors", "exits", "pooled"]
 Pool = str
 """Of ``methods.packed.POOLS``: ``cls`` the first token's state, ``mean`` or ``max`` over a sequence's tokens."""
 Source = int | Mapping[int, float]
-"""A layer whose states are meant, or several with their weights: the weighted sum of their states, in this order."""
+"""Whose states are read: a layer, or several layers with weights for the sum of their states, in this order."""
 
 
 class Tap(NamedTuple):
@@ -77,7 +77,7 @@ def exits(*layers: int) -> Taps:
 def pooled(source: Source, *pools: Pool) -> Taps:
     """[B, W] of each pool over the states of a layer, or over the weighted sum of several layers' states.
 
-    Of a teacher that is L times less than the states themselves.
+    Kept from a teacher, it takes as many times less memory than the states as a sequence has tokens.
     """
     return frozenset(_pooled(source, pool) for pool in pools)
 

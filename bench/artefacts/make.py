@@ -34,9 +34,9 @@ class MadeArtefact:
 
     tensors: Mapping[str, Tensor]
     body: Mapping[str, Any]
-    """what is known of how it was made"""
+    """what its folder of the cache says of it"""
     known: Mapping[str, Any] = field(default_factory=dict)
-    """what a record says of it"""
+    """the part of that which a record repeats"""
 
 
 class ArtefactStore:

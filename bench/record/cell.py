@@ -128,7 +128,7 @@ class Cell(Frozen):
     ablation_of: str | None = None
     """for a row ``w/o X``: the spelling of the full row; not part of the key"""
     tasks: tuple[str, ...]
-    """the task"""
+    """the one task that is scored, a tuple for the format of the file; tasks that are learned at once are in ``together``"""
     data: DataIdentity
     """which examples: names for people, hashes of the content, numbers of examples"""
     teacher: TeacherIdentity

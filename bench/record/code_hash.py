@@ -69,7 +69,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "computed": ARTEFACT,
     "ensemble": (*ARTEFACT, "methods.artefacts:EnsembleTargets"),
 }
-"""What is made -> the definitions of the harness that make it; what it is made of is named apart, in ``Code.of``."""
+"""What is made -> the definitions of the harness that make it. What differs from case to case (a method's class, its metrics) is in
+``Code.of``, the code of what it is made from in ``Code.parts``."""
 READ_OUTPUTS = ("bench.train.kept_outputs:KeptTeacher", "bench.train.kept_outputs:TeacherOutputs")
 FAST_LINEAR = ("methods.fast_kernels:FastLinear",)
 FAST_KERNELS = (*FAST_LINEAR, "methods.fast_kernels:FastTeacher")

@@ -77,7 +77,7 @@ class JudgedCode:
 
     state: str
     today: str
-    """today's hash of the last definitions that the record's lead to; "" where one of them cannot be found"""
+    """today's hash of the definitions that the record names, or to which the last of the entries leads; "" where one of them cannot be found"""
     joined: tuple[Entry, ...] = ()
     """the entries that lead from the record's hash to others, in their order"""
 

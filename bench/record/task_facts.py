@@ -54,7 +54,7 @@ def lifted(tasks: Sequence[str], scores: Mapping[str, Mapping[str, float]]) -> T
     """For a record that was written before records described their task: of GLUE's from its table, else from its scores.
 
     Args:
-        tasks: of the cell; the first is the one that was scored.
+        tasks: of the cell: the one task that was scored.
         scores: evaluation set -> metric -> value.
     """
     from bench.data.tasks import GLUE

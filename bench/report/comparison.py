@@ -13,7 +13,7 @@ from bench.report.resampled import Resampled, rng_for
 from bench.stats.metrics import metric_of
 from bench.stats.multiple import holm
 from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference
-from bench.stats.power import LEVEL, least_gap_without_disagreement
+from bench.stats.power import LEVEL, least_gap_at_any_disagreement
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "inconclusive"
 """How a comparison ended. Inconclusive: not significant, or the interval does not exclude the margin."""
@@ -198,7 +198,7 @@ def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:
     still = float(np.ptp(spread)) <= 1e-12
     least = None if still else least_detectable(spread)
     if pairs.is_share_of_right and (still or pairs.seeds == 1):
-        bound = least_gap_without_disagreement(len(pairs.labels), exact)
+        bound = least_gap_at_any_disagreement(len(pairs.labels), exact)
         least = None if bound is None else max(bound, least or 0.0)
     return 100 * least if least is not None and least <= metric_of(pairs.metric).largest_difference else None
 

@@ -203,8 +203,8 @@ class ReportGroup:
 def groups(records: Iterable[Record], freshness: Freshness | None = None) -> list[ReportGroup]:
     """Records sorted into tables. Those of different data, teachers, recipes, optimisers or precisions never meet in one.
 
-    A table of at most so many training rows also has what its rows gave on tasks that are no larger: as if all had been
-    run with that limit. A table that another one holds completely is not made.
+    A table with a limit of training examples also has the records that its systems have without a limit, on tasks with no more
+    examples than the limit: as if all had been run with that limit. A table that another one holds completely is not made.
     """
     found: dict[tuple, ReportGroup] = {}
     records = list(records)
@@ -214,7 +214,7 @@ def groups(records: Iterable[Record], freshness: Freshness | None = None) -> lis
     for key, group in found.items():
         whole = found.get((key[0], None, *key[2:]))
         if group.max_train_rows and whole:
-            group.records += _rows_within_limit(group, whole)
+            group.records += _records_of_small_tasks(group, whole)
     for record in records:  # a teacher belongs to every table of its students, whatever their recipe
         cell = record.cell
         if cell.method != TEACHER:
@@ -238,8 +238,8 @@ def groups(records: Iterable[Record], freshness: Freshness | None = None) -> lis
     return made
 
 
-def _rows_within_limit(group: ReportGroup, whole: ReportGroup) -> list[Record]:
-    """What the rows of a table with a limit gave on tasks that the limit leaves whole."""
+def _records_of_small_tasks(group: ReportGroup, whole: ReportGroup) -> list[Record]:
+    """Of the systems of a table with a limit: their records on tasks that the limit leaves whole."""
     rows, tasks = set(group.systems), set(group.tasks)
     return [
         r

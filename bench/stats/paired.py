@@ -185,7 +185,7 @@ def of_difference(
         for side_RS, other_RS, is_fixed in ((first_RS, second_RS, fixed[1]), (second_RS, first_RS, fixed[0]))
         if side_RS.shape[1] > 1
     ]
-    alone = sum(times * _alone(side_RS) for side_RS, times in sides)
+    alone = sum(times * _interaction_variance(side_RS) for side_RS, times in sides)
     return _spread(first_RS.mean(1) - second_RS.mean(1), alone, sides, rng)
 
 
@@ -200,34 +200,35 @@ def over_seeds(value_RS: np.ndarray, trained: Sequence[np.ndarray], rng: np.rand
     if seeds == 1:
         return value_RS[:, 0]
     sides = [(score_RS, 1 / seeds) for score_RS in trained]
-    return _spread(value_RS.mean(1), _alone(value_RS) / seeds, sides, rng)
+    return _spread(value_RS.mean(1), _interaction_variance(value_RS) / seeds, sides, rng)
 
 
-def _alone(value_RS: np.ndarray) -> float:
-    """The variance that a single training's chance on single examples gives its score."""
+def _interaction_variance(value_RS: np.ndarray) -> float:
+    """The variance of a training's score that comes from its chance on single examples: the interaction of training and example."""
     return float(np.nanvar(value_RS - value_RS.mean(1)[:, None], axis=0).sum() / (value_RS.shape[1] - 1))
 
 
 def _spread(
-    mean_R: np.ndarray, alone: float, trained: Sequence[tuple[np.ndarray, float]], rng: np.random.Generator
+    mean_R: np.ndarray, interaction: float, trained: Sequence[tuple[np.ndarray, float]], rng: np.random.Generator
 ) -> np.ndarray:
     """Resampled means, spread as other trainings would spread them too.
 
-    Two variances are added. That of the examples is of the resampled means, without what a training alone does to single
-    examples, which the second has too. That of the trainings is the seeds' own spread, and never less than that chance on single
-    examples gives: two seeds that agree by luck would say that there is none. So few seeds tell the spread badly: the sum
-    has the degrees of freedom of Satterthwaite (1946) and Welch (1947) and is spread by Student's t. Resampling the seeds
-    instead rejects a true null in up to 30 of 100 tables of two seeds, 20 of three; this in at most 8 (the tests).
+    Two variances are added, that of the examples and that of the trainings. The variance of the resampled means is
+    that of the examples and the interaction of training and example. The variance between seeds has the interaction
+    too, so it is subtracted once. The variance between seeds is never taken to be less than the interaction: two
+    seeds that agree by luck would say that there is none. So few seeds tell the spread badly: the sum has the degrees
+    of freedom of Satterthwaite (1946) and Welch (1947) and is spread by Student's t. Resampling the seeds instead
+    rejects a true null in up to 30 of 100 tables of two seeds, 20 of three; this in at most 8 (the tests).
 
     Args:
-        alone: of the variance of ``mean_R``, what single trainings' chance on single examples gave.
+        interaction: the part of the variance of ``mean_R`` that comes from the interaction of training and example.
         trained: [R, S] scores of what was trained anew for each seed, and how many times the variance of one training is in
             that of the mean.
     """
     centre, whole = np.nanmean(mean_R), np.nanvar(mean_R)
-    of_examples = max(0.0, whole - alone)
+    of_examples = max(0.0, whole - interaction)
     of_trainings = [times * float(np.nanmean(score_RS, 0).var(ddof=1)) for score_RS, times in trained]
-    added = max(sum(of_trainings), alone)
+    added = max(sum(of_trainings), interaction)
     if added <= 1e-12 * whole:  # trainings that answer alike
         return mean_R
     known = [score_RS.shape[1] - 1 for score_RS, _ in trained]

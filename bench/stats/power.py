@@ -34,10 +34,10 @@ def least_gap(examples: int, disagreement: float = DISAGREEMENT, wanted: float =
     return _smallest(lambda gap: power(gap, examples, disagreement, level) >= wanted, disagreement)
 
 
-def least_gap_without_disagreement(
+def least_gap_at_any_disagreement(
     examples: int, exact: bool = False, wanted: float = POWER, level: float = LEVEL
 ) -> float | None:
-    """The difference of accuracies below which no disagreement makes McNemar's test find it with the wanted power.
+    """No smaller difference of accuracies is found by McNemar's test with the wanted power, whatever the disagreement is.
 
     The most telling disagreement has every discordant example on one side. Then k of them have the p-value 0.5**k (mid-p; twice
     that in the exact test), 5 (6) reach the level of 5 %, and they come with the probability of a binomial variable.

@@ -1,6 +1,7 @@
 """Stages that several students of a group have in common: one of them trains, the others wait and go on from where it is.
 
 Every student ends with the bits that it would have alone: until they part, their steps are the same arithmetic.
+Which stages two students have in common is decided by bench/plan/stage_keys.py.
 """
 
 from __future__ import annotations
