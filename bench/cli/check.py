@@ -103,7 +103,8 @@ def verify(
         bool,
         typer.Option(
             "--join",
-            help="Record that today's code and the code that made the record give equal bits. This needs a record that another "
+            help="Note, in a file of the results, that today's code and the code that made the record give equal bits. "
+            "This needs a record that another "
             "version made, and equal bits. It is written to a file of the results. Review that file. At a terminal, the command asks first.",
         ),
     ] = False,

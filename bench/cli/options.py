@@ -158,7 +158,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             float | None,
             typer.Option(
-                help="Passes over the training examples, summed over all stages of a method but preparatory ones.",
+                help="Passes over the training examples, summed over all stages of a method, without preparatory ones.",
                 show_default="the recipe's; 3 for common",
             ),
         ],

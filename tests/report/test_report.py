@@ -74,7 +74,10 @@ def test_only_students_of_another_training_of_the_teacher_are_named_as_such():
         return table.notes[0]
 
     assert "another training" not in teachers_note("a" * 64)
-    assert " kd learned from another training of the same teacher. For this row," in teachers_note("b" * 64)
+    assert (
+        " kd learned from another training of the same teacher (same settings and seed, other weights). For this row,"
+        in teachers_note("b" * 64)
+    )
 
 
 def test_a_student_that_costs_more_than_its_teacher_claims_nothing():

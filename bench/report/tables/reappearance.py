@@ -53,8 +53,9 @@ def reappearance(group: ReportGroup) -> Frame | None:
     ) + left_out_of_means(columns, sound)
     if other := [label for label in students if _learned_from_another(group, label, columns)]:
         note += (
-            f" {listed([group.called(row) for row in other])} learned from another training of the same teacher. For "
-            f"{'this row' if len(other) == 1 else 'these rows'}, the table with intervals divides by the score of that training, "
+            f" {listed([group.called(row) for row in other])} learned from another training of the same teacher "
+            f"(same settings and seed, other weights). For {'this row' if len(other) == 1 else 'these rows'}, "
+            "the table with intervals divides by the score of that training, "
             "where it is known."
         )
     mean = frame.TableColumn(f"mean of {counted(len(sound), 'ratio')}", csv=EXACT)
