@@ -263,17 +263,15 @@ class Suite:
     def shares_stages(self) -> None:
         """Stages that `stages_without` declares independent of a setting end alike with another value of it, to the bit."""
         bench = self.bench()
-        usual = bench.trainer()
-        usual.stage_keys = stage_keys(self.method, usual.schedule)
+        keys = stage_keys(self.method, bench.trainer().schedule)
         alone: dict[int, StudentTrainer] = {}
         for setting, value in self._other_values():
             try:
                 other = Bench(replace(self.method, **{setting: value}), 2)
-                changed = other.trainer()
+                changed = stage_keys(other.method, other.trainer().schedule)
             except MethodError:
                 continue  # the method refuses this value with its other settings, or with this teacher
-            changed.stage_keys = stage_keys(other.method, changed.schedule)
-            _, shared = leaders([usual.stage_keys, changed.stage_keys]).get(1, (0, 0))
+            _, shared = leaders([keys, changed]).get(1, (0, 0))
             if shared and shared not in alone:
                 alone[shared] = bench.trained_first(shared)
             if shared and not begin_alike(alone[shared], other.trained_first(shared)):

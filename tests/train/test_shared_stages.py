@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import tiny
 import torch
 from interruption import BreaksOff
+from small_runs import ends, requests
 from tiny_training import RECIPE, finished, trainer
 
 from bench import api
@@ -57,6 +60,15 @@ def test_each_ends_as_it_would_alone(data, rows, monkeypatch):
     saved = sum(one.steps_of_first(len(one.log.trained_by))[series] for one in together for series in one.schedule)
     assert len(shared) == len(steps) - saved
     assert saved > 0
+
+
+def test_rows_that_differ_in_their_last_stage_share_by_the_papers_recipes(data):
+    """By the common recipe the first stage of pd is shorter where a second one follows, so nothing is shared."""
+    rows, paper = ["pd", "pd:finetune=true"], replace(RECIPE, name="paper")
+    together = [sharing(row, data, recipe=paper) for row in rows]
+    assert finished(together, data) == [finished([trainer(row, data, recipe=paper)], data)[0] for row in rows]
+    assert together[1].log.trained_by == {"distil": "pd"}
+    assert not leaders([sharing(row, data).stage_keys for row in rows])
 
 
 def test_who_shares_what(data):
@@ -112,48 +124,16 @@ ROWS = f"tinybert:{tiny.SHAPE},tinybert:{tiny.SHAPE}:temperature=2,finetune:{tin
 
 @pytest.fixture
 def request_(tmp_path, teacher_folder, glue_folder):
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
-
-    def make(results: str, methods: str = ROWS, **changes) -> api.Request:
-        return api.Request(
-            **{
-                "methods": methods,
-                "tasks": "rte",
-                "data": str(glue_folder),
-                "teacher": str(teacher_folder),
-                "results": tmp_path / results,
-                "reports": tmp_path / "reports",
-                "corpus": (str(corpus),),
-                "corpus_tokens": 300,
-                "epochs": 8.0,
-                **changes,
-            }
-        )
-
-    return make
+    make = requests(tmp_path, teacher_folder, glue_folder)
+    return lambda results, **changes: make(results, **{"methods": ROWS, "tasks": "rte", "epochs": 8.0} | changes)
 
 
-def known(request) -> dict[str, tuple]:
-    """What records say of their trainings, but the time and who trained a stage."""
-    found = {}
-    for record in api.Store(request.results).records():
-        body = record.model_dump(mode="json")
-        train = {name: value for name, value in (body["train"] or {}).items() if "seconds" not in name}
-        usage = {name: value for name, value in body["usage"].items() if name != "trained_by"}
-        kept = (
-            "key",
-            "train_key",
-            "weights",
-            "scores",
-            "terms",
-            "gradient_norms",
-            "gradient_shares",
-            "status",
-            "notes",
-        )
-        found[record.cell.label] = (train, usage, *(body[name] for name in kept))
-    return found
+def known(request) -> dict[tuple, list]:
+    """What records have in common with those of rows that trained alone: all but the time and who trained a stage."""
+    return {
+        cell: [{k: v for k, v in one.items() if k != "trained_by"} if isinstance(one, dict) else one for one in found]
+        for cell, found in ends(request).items()
+    }
 
 
 @pytest.mark.slow
@@ -187,4 +167,4 @@ def test_a_run_that_breaks_off_goes_on_and_ends_as_in_one_go(request_, monkeypat
     capfd.readouterr()
     api.run(broken)
     assert "resumes at step" in capfd.readouterr().err
-    assert known(broken) == known(request_("whole"))
+    assert ends(broken) == ends(request_("whole"))

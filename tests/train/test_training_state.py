@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import tiny
 from interruption import BreaksOff
+from small_runs import requests
 
 from bench import api
 from bench.progress import Progress
@@ -29,24 +30,9 @@ ROWS = f"finetune:{tiny.SHAPE},microbert:{tiny.SHAPE},theseus"
 
 @pytest.fixture
 def request_(tmp_path, teacher_folder, glue_folder):
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
-
-    def make(results: str = "results", **changes) -> api.Request:
-        given = {
-            "methods": ROWS,
-            "tasks": "rte",
-            "data": str(glue_folder),
-            "teacher": str(teacher_folder),
-            "results": tmp_path / results,
-            "reports": tmp_path / "reports",
-            "corpus": (str(corpus),),
-            "corpus_tokens": 300,
-            "epochs": 8.0,
-        }
-        return api.Request(**{**given, **changes})
-
-    return make
+    make = requests(tmp_path, teacher_folder, glue_folder)
+    usual = {"methods": ROWS, "tasks": "rte", "epochs": 8.0, "threads": 2}
+    return lambda results="results", **changes: make(results, **usual | changes)
 
 
 @pytest.fixture
