@@ -28,6 +28,8 @@ from bench.audit.table import PrintedRow, Sheet
 DEVIATIONS = 3.5
 """Standard deviations of the rounding of the scores behind an average that are let pass."""
 AX = re.compile(r"\bax\b|\bdiagnostic|\bax[-_ ]?[bg]\b", re.IGNORECASE)
+MISMATCHED = r"mnli.*mm|\bmm\b|mismatched"
+"""MNLI-mm, and no other name with these letters, as MMLU."""
 
 Rule = Callable[[Mapping[str, Decimal]], "tuple[Decimal, int] | None"]
 
@@ -66,8 +68,8 @@ def averaging_rules(columns: Sequence[str]) -> dict[str, Rule]:
             lambda c: "mnli" if re.search("mnli", c, re.IGNORECASE) else c, columns
         ),
         "the mean without WNLI": each(without("wnli")),
-        "the mean without MNLI-mm": each(without("mm")),
-        "the mean without WNLI and MNLI-mm": each(without("wnli|mm")),
+        "the mean without MNLI-mm": each(without(MISMATCHED)),
+        "the mean without WNLI and MNLI-mm": each(without(f"wnli|{MISMATCHED}")),
         "the mean of tasks, two metrics of one task as one": by(task_of, columns),
         "the GLUE mean: MNLI and two metrics of one task as one, AX left out": by(task_of, scored),
         "the GLUE mean without WNLI": by(task_of, [c for c in scored if c in without("wnli")]),
@@ -82,32 +84,39 @@ def averaging_rules(columns: Sequence[str]) -> dict[str, Rule]:
     return once
 
 
-def slack_of_mean(cell: PrintedNumber, parts: int, unit: Decimal) -> Decimal:
+def slack_of_mean(cell: PrintedNumber, count: int, step: Decimal) -> Decimal:
     """How far an average may lie from that of the printed scores: its own rounding, and that of the scores behind it."""
-    spread = Decimal(str(DEVIATIONS)) * unit / Decimal(12 * parts).sqrt()
-    return cell.unit / 2 + min(unit / 2, spread)
+    # a score rounded to a step is off by a uniform error: variance step**2 / 12; of a mean of n scores, 1/n of that
+    spread = Decimal(str(DEVIATIONS)) * step / Decimal(12 * count).sqrt()
+    return cell.step / 2 + min(step / 2, spread)
 
 
 @dataclass(frozen=True)
 class JudgedAverage:
-    """One average cell and what a rule makes of its row."""
+    """One average cell and what a rule makes of its row.
+
+    Attributes:
+        made: the mean by the rule.
+        count: how many parts it is the mean of.
+        step: the coarsest step of the scores.
+    """
 
     row: PrintedRow
     cell: PrintedNumber
     made: Decimal
-    parts: int
-    unit: Decimal
+    count: int
+    step: Decimal
 
     @property
     def fits(self) -> bool:
-        return abs(self.cell.value - self.made) <= slack_of_mean(self.cell, self.parts, self.unit)
+        return abs(self.cell.value - self.made) <= slack_of_mean(self.cell, self.count, self.step)
 
     @property
     def is_rounded(self) -> bool:
         return self.cell.is_rounded(self.made)
 
     @property
-    def is_cut(self) -> bool:
+    def is_only_cut(self) -> bool:
         return self.cell.is_cut(self.made) and not self.is_rounded
 
 
@@ -121,7 +130,7 @@ def averages(sheet: Sheet) -> Iterator[Finding]:
 
 def average_columns(sheet: Sheet) -> list[str]:
     """Columns named as averages, and those named ``X mean`` with several scores named ``X ...`` before them."""
-    found = [column for column in sheet.columns if is_average(column)]
+    found = columns_called_average(sheet)
     for column in sheet.columns:
         prefix = re.fullmatch(r"(.+) mean", column, re.IGNORECASE)
         if column not in found and prefix and len(_named_alike(sheet, prefix[1], column)) >= 3:
@@ -139,14 +148,14 @@ def _column_sets(sheet: Sheet, column: str) -> dict[str, list[str]]:
     order = sheet.columns
     place = order.index(column)
     before = [c for c in scores if order.index(c) < place]
-    others = [order.index(c) for c in average_columns_named(sheet) if order.index(c) < place]
+    others = [order.index(c) for c in columns_called_average(sheet) if order.index(c) < place]
     since = [c for c in before if not others or order.index(c) > max(others)]
     words = column.rsplit(" ", 1)
     alike = _named_alike(sheet, words[0], column) if len(words) == 2 else []
     return {"": scores, " before it": before, " since the average before": since, " named alike": alike}
 
 
-def average_columns_named(sheet: Sheet) -> list[str]:
+def columns_called_average(sheet: Sheet) -> list[str]:
     return [column for column in sheet.columns if is_average(column)]
 
 
@@ -174,24 +183,29 @@ def _judged(rows: Sequence[PrintedRow], column: str, columns: Sequence[str], rul
         average = rule({c: row.cells[c].value for c in columns if c in row.cells})
         if average is not None:
             yield JudgedAverage(
-                row, row.cells[column], *average, max(row.cells[c].unit for c in columns if c in row.cells)
+                row, row.cells[column], *average, max(row.cells[c].step for c in columns if c in row.cells)
             )
 
 
 def _against(sheet: Sheet, column: str, name: str, judged: Sequence[JudgedAverage]) -> Iterator[Finding]:
     """Cells that the rule does not give, and those that cut it off in a table that shows that it does."""
-    cut = sum(one.is_cut for one in judged)
+    cut = sum(one.is_only_cut for one in judged)
     exact = [one.is_rounded for one in judged]
-    # where an average has no more digits than its scores, chance cuts some now and then; never all of six
+    # where an average has no more digits than its scores, some look cut by chance, but never all of six
     everywhere = cut >= 3 and len(judged) >= 6 and all(one.cell.is_cut(one.made) for one in judged)
     for one in judged:
         others = [e for other, e in zip(judged, exact, strict=True) if other is not one]
-        finer = one.cell.unit < one.unit
+        finer = one.cell.step < one.step
         printed_rule = finer and len(others) >= 2 and sum(others) >= 0.8 * len(others)
-        is_cut = one.is_cut and cut >= 2
-        if (not one.fits and not is_cut) or (printed_rule and not one.is_rounded and not one.is_cut):
+        # no rounding of the scores gives it, and cutting does only if another cell of the column is cut too
+        wrong = not one.fits and not (one.is_only_cut and cut >= 2)
+        # the others follow the printed scores to the digit, and it does not
+        wrong = wrong or (printed_rule and not one.is_rounded and not one.is_only_cut)
+        # rounding cannot give it, or so many digits or cells show that the table cuts
+        cut_visibly = one.is_only_cut and (not one.fits or everywhere or (finer and (cut >= 2 or printed_rule)))
+        if wrong:
             yield of_cell(AuditedCell(sheet, one.row, column), one.made, "average", f"{name} of this row")
-        elif one.is_cut and (not one.fits or everywhere or (finer and (cut >= 2 or printed_rule))):
+        elif cut_visibly:
             how = "is truncated here and rounded elsewhere" if any(exact) else "is truncated, not rounded"
             yield of_cell(AuditedCell(sheet, one.row, column), one.made, "truncation", f"{name} {how}", "a digit")
 
@@ -251,5 +265,5 @@ def rows_above(sheet: Sheet, place: int) -> dict[str, list[PrintedRow]]:
 
 
 def _fits(cell: PrintedNumber, mean: Decimal, rows: Sequence[PrintedRow], column: str) -> bool:
-    unit = max(cell.unit, *(r.cells[column].unit for r in rows))
-    return abs(cell.value - mean) <= slack_of_mean(cell, len(rows), unit)
+    step = max(cell.step, *(r.cells[column].step for r in rows))
+    return abs(cell.value - mean) <= slack_of_mean(cell, len(rows), step)

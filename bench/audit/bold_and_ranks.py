@@ -57,7 +57,7 @@ def bold_in_rows(sheet: Sheet) -> Iterator[Finding]:
     for row in [r for r in sheet.rows if is_plain(r) and not LOWER.search(f"{r.system} {r.group} {sheet.name}")]:
         cells = {c: cell for c, cell in row.cells.items() if is_score(c) and cell.places}
         emphasised = [c for c, cell in cells.items() if cell.bold]
-        if len(cells) >= 3 and 0 < len(emphasised) < len(cells) and len({cell.suffix for cell in cells.values()}) == 1:
+        if len(cells) >= 3 and 0 < len(emphasised) < len(cells) and len({cell.unit for cell in cells.values()}) == 1:
             marked.append((row, max(cells, key=lambda c: (cells[c].value, cells[c].bold))))
     wrong = [(row, best) for row, best in marked if not row.cells[best].bold and not _lowest_is_bold(row)]
     if len(wrong) == 1 and len(marked) >= 8 and len({best for _, best in marked}) >= 2:
@@ -97,10 +97,10 @@ def _exchanged(sheet: Sheet, rows: Sequence[PrintedRow], column: str, scores: st
     value: Mapping[int, PrintedNumber] = {int(row.cells[column].value): row.cells[scores] for row in rows}
     ordered = [value[place].value for place in sorted(value)]
     for signed in (1, -1):
-        falls = [a * signed < b * signed for a, b in itertools.pairwise(ordered)]
-        if sum(falls) != 1:
+        breaks = [a * signed < b * signed for a, b in itertools.pairwise(ordered)]
+        if sum(breaks) != 1:
             continue
-        place = falls.index(True)
+        place = breaks.index(True)
         swapped = [*ordered[:place], ordered[place + 1], ordered[place], *ordered[place + 2 :]]
         if any(a * signed < b * signed for a, b in itertools.pairwise(swapped)):
             continue

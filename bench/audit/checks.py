@@ -1,4 +1,4 @@
-"""Every check of printed tables, each within one table or across them, without any knowledge but arithmetic and names."""
+"""Every check of printed tables, within one table or across them: arithmetic, names, and facts of GLUE's data (sizes, shares)."""
 
 from __future__ import annotations
 

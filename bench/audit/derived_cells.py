@@ -34,16 +34,16 @@ Source = tuple[str, Mapping[str, PrintedNumber]]
 
 def _ratio(cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
     value = 100 * a.value / b.value
-    return DerivedCell(cell, value, (50 * a.unit / abs(b.value), abs(value) * b.unit / 2 / abs(b.value)))
+    return DerivedCell(cell, value, (50 * a.step / abs(b.value), abs(value) * b.step / 2 / abs(b.value)))
 
 
 def _gap(cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
-    return DerivedCell(cell, a.value - b.value, (a.unit / 2, b.unit / 2))
+    return DerivedCell(cell, a.value - b.value, (a.step / 2, b.step / 2))
 
 
 def _compression(cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
     value = b.value / a.value
-    return DerivedCell(cell, value, (b.unit / 2 / a.value, value * a.unit / 2 / a.value))
+    return DerivedCell(cell, value, (b.step / 2 / a.value, value * a.step / 2 / a.value))
 
 
 def _fraction(cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
@@ -76,7 +76,7 @@ KINDS_OF = {
 }
 """What a column may be whose name says ratio, difference or compression."""
 LIKELY = 0.02
-"""Pairs of columns or rows that may by chance give as many cells of a derived one, per derived one: above it the pair is none."""
+"""Expected number of unrelated pairs that would fit as well by chance. Above it, no pair is taken as the source."""
 FRACTION_AT_MOST = 2
 """Ratios up to here are fractions and not percentages."""
 
@@ -102,12 +102,13 @@ class DerivedFrom:
         return f"100 x {self.first} / {self.second}" if self.kind == "ratio" else f"{self.first} - {self.second}"
 
     @property
-    def near(self) -> int:
+    def fitting(self) -> int:
+        """How many of the cells the two sources can give."""
         return sum(made.is_possible for made in self.made.values())
 
     @property
     def share(self) -> float:
-        return self.near / len(self.made) if self.made else 0.0
+        return self.fitting / len(self.made) if self.made else 0.0
 
     def expected(self, pairs: int) -> float:
         """How many of so many unrelated pairs would give as many of these cells.
@@ -115,15 +116,17 @@ class DerivedFrom:
         A cell that is the same whatever it is made of (0, 1, 100 %) shows nothing.
         """
         values = [float(made.cell.value) for made in self.made.values()]
+        # not less than a tenth of the largest: any pair would seem to give cells that are close together
         scale = max(max(values) - min(values), max(map(abs, values)) / 10, 1e-9)
         shown = {made.cell.value: made for made in self.made.values() if made.value not in (0, 1, 100)}
-        # a turned sign has the right digits: as evidence it counts half as much
+        # Unrelated numbers, spread over `scale`, fit with probability 2 slack / scale. With its sign reversed a cell
+        # has twice the chance: it is half the evidence.
         fits = [
             min(1.0, (4 if made.is_turned else 2) * float(made.slack) / scale)
             for made in shown.values()
             if made.is_possible or made.is_turned
         ]
-        return pairs * comb(max(len(shown), len(fits)), len(fits)) * prod(fits)
+        return pairs * comb(len(shown), len(fits)) * prod(fits)  # any so many of the cells might have fitted
 
 
 def _origin(
@@ -135,7 +138,7 @@ def _origin(
     for (first, a), (second, b) in ((x, y) for x in sources for y in sources if x is not y):
         shared = [c for c in target if c in a and c in b and (kind == "difference" or b[c].value)]
         origin = DerivedFrom(kind, first, second, {c: _MAKERS[kind](target[c], a[c], b[c]) for c in shared})
-        if origin.near >= 2 and origin.share >= 0.5 and (best is None or origin.share > best.share):
+        if origin.fitting >= 2 and origin.share >= 0.5 and (best is None or origin.share > best.share):
             best = origin
     if best is None:
         return None
@@ -237,8 +240,9 @@ def _own_average(sheet: Sheet, row: PrintedRow, origin: DerivedFrom) -> Iterator
     for column in [c for c in row.cells if is_average(c)]:
         cell = row.cells[column]
         ways: list[tuple[Decimal, Decimal, str]] = []
-        if all(column in cells[name] for name in (origin.first, origin.second)):
-            made = _MAKERS[origin.kind](cell, cells[origin.first][column], cells[origin.second][column])
+        first, second = (cells[name].get(column) for name in (origin.first, origin.second))
+        if first and second and (origin.kind == "difference" or second.value):
+            made = _MAKERS[origin.kind](cell, first, second)
             if made.is_turned:
                 why = f"{origin.rule}, as the other cells are: the sign is reversed"
                 yield of_cell(AuditedCell(sheet, row, column), made.value, "sign", why, "a headline")
@@ -246,14 +250,14 @@ def _own_average(sheet: Sheet, row: PrintedRow, origin: DerivedFrom) -> Iterator
             ways.append((made.value, made.slack, f"{origin.rule} of this column"))
         for name, rule in averaging_rules(list(own)).items():
             if mean := rule({c: v.value for c, v in own.items()}):
-                slack = slack_of_mean(cell, mean[1], max(v.unit for v in own.values()))
+                slack = slack_of_mean(cell, mean[1], max(v.step for v in own.values()))
                 ways.append((mean[0], slack, f"{name} of this row's own cells"))
         if origin.kind == "ratio" and len(origin.made) >= 2:
             sums = [
                 sum((cells[name][c].value for c in origin.made), Decimal(0)) for name in (origin.first, origin.second)
             ]
             whole = 100 * sums[0] / (sums[1] or 1)
-            ways.append((whole, slack_of_mean(cell, len(origin.made), cell.unit), "the ratio of the two means"))
+            ways.append((whole, slack_of_mean(cell, len(origin.made), cell.step), "the ratio of the two means"))
         if ways and all(abs(cell.value - value) > slack for value, slack, _ in ways):
             yield of_cell(AuditedCell(sheet, row, column), ways[0][0], "average", ways[0][2], "a headline")
 
@@ -265,7 +269,7 @@ def derived_columns(sheet: Sheet) -> Iterator[Finding]:
         kind = "compression" if column == "speed-up" else derived_kind(column)
         if not kind or is_average(column) or len(target) < 3:
             continue
-        if all(cell.suffix.lower() in ("x", "×") for cell in target.values()):
+        if all(cell.unit.lower() in ("x", "×") for cell in target.values()):
             kind = "compression"
         origin = _origin_of_column(sheet, by_column, column, kind)
         if origin is None:
@@ -290,7 +294,7 @@ def _columns_and_sizes(sheet: Sheet) -> dict[str, dict[str, PrintedNumber]]:
     found = {c: {str(i): r.cells[c] for i, r in enumerate(sheet.rows) if c in r.cells} for c in sheet.columns}
     for size in ("params", "flops", "speed-up"):
         cells = {str(i): r.sizes[size] for i, r in enumerate(sheet.rows) if size in r.sizes}
-        if cells and len({cell.suffix for cell in cells.values()}) == 1:
+        if cells and len({cell.unit for cell in cells.values()}) == 1:
             found.setdefault(size, cells)
     return found
 
@@ -308,7 +312,7 @@ def _origin_of_column(
         found.append(_to_a_row(sheet, column, target, plain, one))
         if one != "compression":
             pair = _origin(target, sources, one)
-            found.append(pair if pair and pair.near >= 3 and pair.share >= 0.65 else None)
+            found.append(pair if pair and pair.fitting >= 3 and pair.share >= 0.65 else None)
     return max((origin for origin in found if origin is not None), key=lambda origin: origin.share, default=None)
 
 
@@ -328,7 +332,7 @@ def _to_a_row(
             }
             row = sheet.rows[int(reference)].system
             origin = DerivedFrom(kind, column, f"{column} of {row}", made)
-            if origin.near >= 3 and origin.share >= 0.65 and (best is None or origin.share > best.share):
+            if origin.fitting >= 3 and origin.share >= 0.65 and (best is None or origin.share > best.share):
                 best = origin
                 # a column that the name repeats is the first that one would try, and the first row of any other
                 tried = 1 if column in name else len(sources) if reference == min(cells, key=int) else pairs

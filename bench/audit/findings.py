@@ -24,7 +24,7 @@ class Finding:
         recomputed: what it should be by the rule in ``why``; "" where there is no number.
         basis: ``arithmetic`` for what follows from the printed numbers and labels alone, ``inference`` for what needs a
             reading of them.
-        changes: a ranking, a headline, a digit, or a reading.
+        changes: what a reader would see differently, in words: a ranking, a headline, a digit, whose numbers these are.
     """
 
     where: str
@@ -54,7 +54,7 @@ def of_cell(place: AuditedCell, right: Decimal, check: str, why: str, changes: s
     """
     sheet, row, column = place.sheet, place.row, place.column
     cell = row.cells[column] if column in row.cells else row.sizes[column]
-    rounded = right.quantize(cell.unit, ROUND_HALF_UP, ROOM)
+    rounded = right.quantize(cell.step, ROUND_HALF_UP, ROOM)
     return Finding(
         where=sheet.where,
         row=row.system,
@@ -114,7 +114,7 @@ def _line(cause: Sequence[Finding]) -> list[str]:
 
 
 def several(texts: Sequence[str], once: bool = True) -> str:
-    """The first three and how many more."""
+    """The first three and how many more; ``once``: equal texts are shown once."""
     shown = list(dict.fromkeys(texts)) if once else list(texts)
     more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
     return ", ".join(shown[:3]) + more

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+WORDS = re.compile(r"\W*[^\W\d_]")
+"""How a cell of words begins."""
 LONGEST_CELL = 1000
 """Characters that are read of a cell: what is longer is prose, and some patterns would take the square of its length."""
 
@@ -60,14 +62,14 @@ class Grid:
     place: int = 0
 
 
-MOST_PLACES = 1000
+LONGEST_SPAN = 500
 """Lines or columns that a cell can span: a file may say any number."""
 
 
-def places(text: str | None) -> int:
+def span_of(text: str | None) -> int:
     """How many lines or columns a cell spans, as its container says it; 1 where that is no number."""
     found = re.fullmatch(r"\s*(-?[0-9]{1,6})(?:\.[0-9]*)?\s*", text or "")
-    return min(MOST_PLACES, max(1, int(found[1]))) if found else 1
+    return min(LONGEST_SPAN, max(1, int(found[1]))) if found else 1
 
 
 def line_of(cells: Iterable[str], number: int = 0, rule_above: bool = False) -> GridLine:
@@ -99,11 +101,11 @@ def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
         for one in row:
             while column in cells:
                 column += 1
-            for offset in range(max(1, min(one.columns, 200))):
+            for offset in range(one.columns):
                 cells[column + offset] = GridCell(one.text, left=offset > 0)
                 if one.rows > 1:
-                    pending[column + offset] = (min(one.rows, 500) - 1, one.text, offset > 0)
-            column += max(1, min(one.columns, 200))
+                    pending[column + offset] = (one.rows - 1, one.text, offset > 0)
+            column += one.columns
         lines.append([cells.get(place, GridCell("")) for place in range(max(cells, default=-1) + 1)])
     return lines
 

@@ -9,22 +9,22 @@ from typing import Any
 
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, causes, table
-from bench.audit.sheets import KINDS, NoTable, Pages, read_all
+from bench.audit.sheets import KINDS, Pages, pages_of
 from bench.audit.text_claims import claims
 from bench.errors import InputError
 
 
-def of_basis(pages: Pages, only: str = "") -> list[Finding]:
+def findings_of(pages: Pages, basis: str = "") -> list[Finding]:
     """Every finding of tables and of claims in running text, arithmetic first; of one basis where it is named.
 
     Raises:
         InputError: a basis that there is not.
     """
-    if only not in ("", ARITHMETIC, INFERENCE):
-        raise InputError(f"--only {only}: expected {ARITHMETIC} or {INFERENCE}")
+    if basis not in ("", ARITHMETIC, INFERENCE):
+        raise InputError(f"--only {basis}: expected {ARITHMETIC} or {INFERENCE}")
     found = audit(pages.sheets)
     found += [f for name, text in pages.texts.items() for f in claims(text, name, pages.sheets)]
-    return [f for f in sorted(found, key=lambda f: f.basis != ARITHMETIC) if only in ("", f.basis)]
+    return [f for f in sorted(found, key=lambda f: f.basis != ARITHMETIC) if basis in ("", f.basis)]
 
 
 def shown(pages: Pages, findings: Sequence[Finding]) -> str:
@@ -68,11 +68,8 @@ def judge(folder: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _judged(path: Path) -> dict[str, Any]:
-    try:
-        pages = read_all([path])
-    except NoTable:
-        pages = Pages()
-    found = of_basis(pages)
+    pages = pages_of([path])
+    found = findings_of(pages)
     certain = [f for f in found if f.basis == ARITHMETIC]
     checks = Counter(cause[0].check for cause in causes(found))
     return {
@@ -116,7 +113,7 @@ def _text(lines: Sequence[dict[str, Any]]) -> str:
     ]
     per = tabulate(
         formats,
-        ["format", "files", "tables", "numbers", "read", "arithmetic causes", "guesses", "read"],
+        ["format", "files", "tables", "numbers", "read", "arithmetic causes", "guesses", "share read"],
         tablefmt="github",
     )
     checks = tabulate(list(_by_check(lines).items()), ["check", "causes"], tablefmt="github")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
-from bench.audit.grid import Grid, GridLine, Spanned, laid_out, places
+from bench.audit.grid import Grid, GridLine, Spanned, laid_out, span_of
 from bench.audit.printed import printed
 
 MARKS = re.compile(
@@ -131,8 +130,9 @@ def without_definitions(text: str) -> str:
     )
     while (found := pattern.search(text)) is not None:
         body, end = braced(text, found.end())
-        macros[found[1] or found[3]] = (int(found[2] or found[4] or 0), body)
-        text = text[: found.start()] + text[end:]
+        # the line ends stay where the definition was, so that every row keeps its line of the file
+        macros[found[1] or found[3]] = (int(found[2] or found[4] or 0), body.replace("\n", " "))
+        text = text[: found.start()] + "\n" * text.count("\n", found.start(), end) + text[end:]
     for name, (arguments, body) in macros.items():
         if rf"\{name}" in body:
             continue
@@ -208,7 +208,7 @@ def _caption(text: str, start: int, stop: int) -> str:
 def _lines(body: str, first: int) -> list[GridLine]:
     """The lines of an environment's body with their spans; ``first`` is the number of its first line in the file."""
     rows: list[list[Spanned]] = []
-    places: list[tuple[int, bool]] = []
+    starts: list[tuple[int, bool]] = []
     ruled = False
     start = 0
     for piece, stop in _split(body, r"\\"):
@@ -219,14 +219,14 @@ def _lines(body: str, first: int) -> list[GridLine]:
         if any(cell.text for cell in cells):
             shift = len(bare) - len(bare.lstrip())
             rows.append(cells)
-            places.append((first + body.count("\n", 0, start) + bare.count("\n", 0, shift), ruled or has_rule))
+            starts.append((first + body.count("\n", 0, start) + bare.count("\n", 0, shift), ruled or has_rule))
             ruled = False
         else:
             ruled = ruled or has_rule
         start = stop
     return [
         GridLine(cells, number, rule)
-        for cells, (number, rule) in zip(laid_out(_without_empty(rows)), places, strict=True)
+        for cells, (number, rule) in zip(laid_out(_without_empty(rows)), starts, strict=True)
     ]
 
 
@@ -235,21 +235,15 @@ def _without_empty(rows: list[list[Spanned]]) -> list[list[Spanned]]:
     below: dict[int, int] = {}
     kept = []
     for row in rows:
-        column, cells = 0, []
+        column = 0
+        own: list[Spanned] = []
         for cell in row:
-            if below.get(column, 0) and not cell.text and cell.columns == 1:
+            if below.get(column) and not cell.text and cell.columns == 1:
                 column += 1
                 continue
-            for offset in range(cell.columns):
-                below.pop(column + offset, None)
-            cells.append((column, cell))
-            column += cell.columns
-        own: list[Spanned] = []
-        for place, cell in cells:
             own.append(cell)
-            for offset in range(cell.columns):
-                if cell.rows > 1:
-                    below[place + offset] = cell.rows
+            below |= dict.fromkeys(range(column, column + cell.columns), cell.rows)
+            column += cell.columns
         below = {place: rows_left - 1 for place, rows_left in below.items() if rows_left > 1}
         kept.append(own)
     return kept
@@ -283,11 +277,11 @@ def _split(text: str, mark: str) -> list[tuple[str, int]]:
 def _spanned(cell: str) -> Spanned:
     columns, rows = 1, 1
     if wide := re.search(r"\\multicolumn\s*\{\s*(\d+)\s*\}", cell):
-        columns = places(wide[1])
+        columns = span_of(wide[1])
     if high := re.search(r"\\multirow(?:cell)?\s*(?:\[[^\]]*\])?\s*\{\s*(-?[\d.]+)\s*\}", cell):
-        rows = places(high[1])
+        rows = span_of(high[1])
     if both := re.search(r"\\(?:SetCell|Block)\s*(?:\[[^\]]*\])?\s*\{(?:r=)?(\d+)?[,-]?(?:c=)?(\d+)?\}", cell):
-        rows, columns = places(both[1]), places(both[2])
+        rows, columns = span_of(both[1]), span_of(both[2])
     return Spanned(unlatex(cell), columns, rows)
 
 
@@ -320,22 +314,17 @@ def _shown(found: re.Match[str]) -> str:
     """What one command with its arguments shows: a number among several arguments, else the last of them."""
     name = found[1]
     arguments = re.findall(r"\{([^{}]*)\}", found[3])
-    if name in SYMBOLS and not arguments:
-        return SYMBOLS[name]
-    if not arguments:
-        return "" if BOLD.match(f"\\{name}") or name in SHAPES else name if found[3].strip() == "" else ""
     if name in SYMBOLS:
         return SYMBOLS[name] + "".join(arguments)
+    if not arguments:
+        return "" if BOLD.match(f"\\{name}") or name in SHAPES else name
     if arguments == [""]:
         return name
     if name in MEANT:
         return MEANT[name] + arguments[-1]
     if name in ("num", "SI", "qty"):
         return arguments[0]
-    numeric: Callable[[str], object] = printed
-    if len(arguments) > 1:
-        return next((one for one in arguments if numeric(one)), arguments[-1])
-    return arguments[0]
+    return next((one for one in arguments if printed(one)), arguments[-1])
 
 
 SHAPES = (

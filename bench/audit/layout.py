@@ -6,11 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from bench.audit.grid import Grid, GridCell, GridLine
+from bench.audit.grid import WORDS, Grid, GridCell, GridLine
 from bench.audit.printed import NumberInCell, numbers_of
 from bench.audit.table import PrintedRow, Sheet
 
-WORDS = re.compile(r"\W*[^\W\d_]")
 ROW_NUMBER = re.compile(r"#|no\.?|nr\.?|rank|id|index|idx|", re.IGNORECASE)
 
 
@@ -66,7 +65,10 @@ def _head(lines: Sequence[GridLine], said: int) -> int:
 
 
 def _is_words(lines: Sequence[GridLine], place: int) -> bool:
-    """A line of column names below a header: words in at least two places, numbers below most of them."""
+    """A line of column names below a header: words in at least two places, numbers below most of them.
+
+    Below a cell that spans columns, one place is enough, and no numbers are needed.
+    """
     line = lines[place]
     named = [at for at, cell in enumerate(line.cells) if at and cell.own]
     if not named or len(line.cells) > max(len(above.cells) for above in lines[:place]):
@@ -74,7 +76,7 @@ def _is_words(lines: Sequence[GridLine], place: int) -> bool:
     if len(named) < 2 and not any(cell.left for above in lines[:place] for cell in above.cells):
         return False
     if not all(
-        re.match(r"\W*[^\W\d_]|[@(]|\d+[A-Za-z-]", line.cells[at].text) and not numbers_of(line.cells[at].text)
+        re.match(rf"{WORDS.pattern}|[@(]|\d+[A-Za-z-]", line.cells[at].text) and not numbers_of(line.cells[at].text)
         for at in named
     ):
         return False
@@ -206,7 +208,7 @@ def _with_second(name: str, parts: list[NumberInCell]) -> list[NumberInCell]:
 
 def _size_of_cell(column: str, part: NumberInCell) -> str:
     """The size that a column holds; one without a name whose numbers are in M or B holds parameters."""
-    if re.fullmatch(r"column \d+", column) and part.number.suffix in ("M", "B"):
+    if re.fullmatch(r"column \d+", column) and part.number.unit in ("M", "B"):
         return "params"
     return size_of(column)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-from bench.audit.grid import Grid, GridLine, line_of, without_markup
+from bench.audit.grid import WORDS, Grid, GridLine, line_of, without_markup
 from bench.audit.latex import unlatex
 from bench.audit.printed import numbers_of
 
 SEPARATOR = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
 TITLE = re.compile(r"#+ |\*\*(?:Table|Tab\.)|Table \d|<h\d", re.IGNORECASE)
-WORDS = re.compile(r"\W*[^\W\d_]")
 
 
 def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
@@ -34,13 +33,7 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
             )  # pages put blank lines between the rows of a table
             continue
         is_separator = now == "|" and bool(SEPARATOR.fullmatch(line))
-        anew = (
-            is_separator
-            and bool(block.head)
-            and bool(block.lines)
-            and _is_header(block.lines[-1])
-            and len(block.lines) > 1
-        )
+        anew = is_separator and block.head > 0 and len(block.lines) > 1 and _is_header(block.lines[-1])
         if block.lines and (now != kind or anew):
             header = [block.lines.pop()] if anew else []
             grids.append(block)
@@ -74,9 +67,9 @@ def _joined(lines: list[str]) -> list[str]:
 
 
 def _is_header(line: GridLine) -> bool:
-    """Words in at least two places and no number: a second header directly below the rows of another table."""
+    """Words behind the first cell and no number: a second header directly below the rows of another table."""
     named = [cell.text for cell in line.cells[1:] if cell.text]
-    return len(named) >= 1 and all(WORDS.match(text) and not numbers_of(text) for text in named)
+    return bool(named) and all(WORDS.match(text) and not numbers_of(text) for text in named)
 
 
 def _cells(line: str, kind: str) -> list[str]:

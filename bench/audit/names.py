@@ -123,6 +123,7 @@ def conditions(where: str) -> dict[str, str]:
 
 
 def plain_task(column: str) -> str:
+    """A column's name without what is in brackets, letters alone: MNLI-m and MNLI-mm stay apart."""
     return re.sub(r"[^a-z]", "", re.sub(r"\(.*", "", column.lower()))
 
 
@@ -152,7 +153,7 @@ def has_scores(sheet: Sheet, column: str) -> bool:
     if not is_score(column):
         return False
     cells = [row.cells[column] for row in sheet.rows if column in row.cells and is_plain(row)]
-    if not cells or any("e" in cell.text.lower() or cell.suffix not in ("", "%") for cell in cells):
+    if not cells or any("e" in cell.text.lower() or cell.unit not in ("", "%") for cell in cells):
         return False
     decimal = sum(cell.places >= 1 and 0 <= cell.value <= 100 for cell in cells)
     distinct = len({cell.value for cell in cells})

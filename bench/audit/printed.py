@@ -35,7 +35,7 @@ class PrintedNumber:
         places: digits after the point.
         bold: whether it is set in bold.
         deviation: what is printed behind ±, if anything.
-        suffix: the unit behind it, as % or M.
+        unit: the unit behind it, as % or M.
     """
 
     text: str
@@ -43,20 +43,20 @@ class PrintedNumber:
     places: int
     bold: bool = field(default=False, compare=False)
     deviation: PrintedNumber | None = field(default=None, compare=False)
-    suffix: str = field(default="", compare=False)
+    unit: str = field(default="", compare=False)
 
     @property
-    def unit(self) -> Decimal:
+    def step(self) -> Decimal:
         """One step of its last digit."""
         return Decimal(1).scaleb(-self.places)
 
     def is_rounded(self, exact: Decimal) -> bool:
-        """Whether it is ``exact`` rounded to its places, halves either way."""
-        return self.value in {exact.quantize(self.unit, rule, ROOM) for rule in (ROUND_HALF_UP, ROUND_HALF_EVEN)}
+        """Whether it is ``exact`` rounded to its places, halves rounded up or to even."""
+        return self.value in {exact.quantize(self.step, rule, ROOM) for rule in (ROUND_HALF_UP, ROUND_HALF_EVEN)}
 
     def is_cut(self, exact: Decimal) -> bool:
         """Whether it is ``exact`` with the further digits cut off."""
-        return self.value == exact.quantize(self.unit, ROUND_DOWN, ROOM)
+        return self.value == exact.quantize(self.step, ROUND_DOWN, ROOM)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def numbers_of(text: str) -> list[NumberInCell]:
     end = 0
     for token in tokens:
         glue, end = plain[end : token.start()], token.end()
-        number = _number(token, glue, bold)
+        number = _number(token, glue, bold, not parts)
         if not parts:
             parts.append(NumberInCell(number, "value"))
             continue
@@ -122,14 +122,12 @@ def _is_glue(rest: str) -> bool:
     return bool(SEPARATORS.match(re.sub(r"[↑↓]", " ", WORDS_BETWEEN.sub(" ", rest))))
 
 
-def _number(token: re.Match[str], glue: str, bold: bool) -> PrintedNumber:
-    sign = token["sign"] or ""
-    if sign and glue.rstrip(" ") and glue[-1:] not in " (/[,;→|" and token.start():
-        sign = ""  # 84.3–85.1 is a range
-    clean = token["number"].replace(",", "")
-    clean = clean.rstrip(".") if clean.endswith(".") else clean
-    value = Decimal(("-" if sign in "-−–" and sign else "") + clean)
-    shown = ("-" if sign and sign in "-−–" else "") + clean
+def _number(token: re.Match[str], glue: str, bold: bool, is_first: bool) -> PrintedNumber:
+    sign = token["sign"]
+    if not is_first and (not glue or glue[-1] not in " (/[,;→|"):
+        sign = None  # 84.3%–85.1% is a range
+    shown = ("-" if sign in ("-", "−", "–") else "") + token["number"].replace(",", "").rstrip(".")
+    value = Decimal(shown)
     return PrintedNumber(shown, value, max(0, -int(value.as_tuple().exponent)), bold, None, token["unit"] or "")
 
 
@@ -145,6 +143,6 @@ def _role(glue: str, token: re.Match[str], number: PrintedNumber, first: Printed
         return "change"
     if sign == "+" and glue.endswith(" "):
         return "change"
-    if "(" in glue and not number.suffix and abs(number.value) < abs(first.value) / 5 and number.places >= 1:
+    if "(" in glue and not number.unit and abs(number.value) < abs(first.value) / 5 and number.places >= 1:
         return "deviation"  # without a sign and small: over seeds
     return "other"

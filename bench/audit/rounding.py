@@ -28,7 +28,7 @@ class DerivedCell:
 
     @property
     def slack(self) -> Decimal:
-        return sum(self.parts, self.cell.unit / 2)
+        return sum(self.parts, self.cell.step / 2)
 
     @property
     def is_possible(self) -> bool:
@@ -51,11 +51,12 @@ class DerivedCell:
     @property
     def chance(self) -> float:
         """Probability that unrounded scores behind the printed ones, each uniform within its rounding, round to the cell."""
+        # an error that is uniform within its half-width h has the variance h**2 / 3; their sum is taken as normal
         spread = float(sum((part**2 for part in self.parts), Decimal(0)) / 3) ** 0.5
         if not spread:
             return float(self.is_rounded)
         unrounded = NormalDist(float(self.value), spread)
-        half = float(self.cell.unit) / 2
+        half = float(self.cell.step) / 2
         return unrounded.cdf(float(self.cell.value) + half) - unrounded.cdf(float(self.cell.value) - half)
 
 

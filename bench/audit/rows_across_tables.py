@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from itertools import combinations
 
 from bench.audit.findings import INFERENCE, AuditedCell, Finding
@@ -225,17 +226,23 @@ def derived_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
             yield _differs(AuditedCell(other, b, column), (y, x), "derived differently", why, "a comparison")
 
 
+LONG_NAME = 8
+"""Characters. A column of a shorter name, as F1, may be two things on one page."""
+COPYING_ERROR = Decimal("0.02")
+"""A number that is off by more than this share of itself is another measurement."""
+
+
 def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     """A number that a page prints twice and not alike, where it repeats three others of the column as they are.
 
-    Tables of few columns repeat each other column by column: of all systems that several tables of one source print in a
-    column of one whole name, three and two in three agree.
+    Tables of few columns repeat each other column by column. Of all systems that several tables of one source print in
+    one column (by its whole name), at least three, and at least two in three, have to agree.
     """
     places: dict[tuple[str, str, str], list[tuple[Sheet, PrintedRow, str]]] = {}
     for sheet in sheets:
         names = [plain_name(row.system) for row in sheet.rows]
         for row in (row for row in sheet.rows if _is_system(row) and names.count(plain_name(row.system)) == 1):
-            for column in (c for c in row.cells if has_scores(sheet, c) and len(whole_name(c)) >= 8):
+            for column in (c for c in row.cells if has_scores(sheet, c) and len(whole_name(c)) >= LONG_NAME):
                 key = sheet.source, whole_name(column), plain_name(row.system)
                 places.setdefault(key, []).append((sheet, row, column))
     columns: dict[tuple[str, str], list[list[tuple[Sheet, PrintedRow, str]]]] = {}
@@ -255,6 +262,6 @@ def _changed(found: Sequence[tuple[Sheet, PrintedRow, str]], agreeing: int) -> I
     one, a, first = found[0]
     sheet, row, column = next(place for place in found if place[1].cells[place[2]].value != a.cells[first].value)
     x, y = a.cells[first], row.cells[column]
-    if abs(x.value - y.value) <= abs(x.value) / 50 and x.places == y.places:
+    if abs(x.value - y.value) <= abs(x.value) * COPYING_ERROR and x.places == y.places:
         why = f"{one.where} has {x.text}; {agreeing} other systems have one score wherever it is printed"
         yield _differs(AuditedCell(sheet, row, column), (y, x), "quoted differently", why, "a digit")

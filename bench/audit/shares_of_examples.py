@@ -30,7 +30,7 @@ NO_SHARE = re.compile(r"f1|mcc|matt|corr|pearson|spear|em\b|auc|loss|ppl|bleu|ro
 SEEDS = (2, 3, 4, 5, 10)
 """A mean over so many seeds is a share of as many times the examples."""
 EXPECTED = 1e-4
-"""Columns of any other origin that would be shares of this many examples by chance, per column."""
+"""How likely a column of other numbers consists of such shares by chance. Only below it, the odd cell is named."""
 
 
 def counts(sheet: Sheet) -> Iterator[Finding]:
@@ -40,10 +40,10 @@ def counts(sheet: Sheet) -> Iterator[Finding]:
             base = re.fullmatch(r"\W*(\d{1,15})\s*/\s*(\d{1,15})\s*\(?\s*=?\s*([\d.]+)\s*%\W*", text)
             if base is None or not int(base[2]) or int(base[1]) > int(base[2]):
                 continue
-            percent = next((part.number for part in numbers_of(text) if part.number.suffix == "%"), None)
+            percent = next((part.number for part in numbers_of(text) if part.number.unit == "%"), None)
             exact = 100 * Decimal(base[1]) / Decimal(base[2])
             if percent is not None and not percent.is_rounded(exact) and not percent.is_cut(exact):
-                shown = str(exact.quantize(percent.unit, context=ROOM))
+                shown = str(exact.quantize(percent.step, context=ROOM))
                 why = f"100 x {base[1]} / {base[2]}"
                 yield Finding(
                     where=sheet.where,
@@ -61,8 +61,8 @@ def counts(sheet: Sheet) -> Iterator[Finding]:
 def shares_of_examples(sheet: Sheet) -> Iterator[Finding]:
     """A column of accuracies that are shares of the development set's examples, all but one."""
     for column in sheet.columns:
-        size = next((n for name, n in SETS.items() if re.search(rf"\b{name}\b", column, re.IGNORECASE)), 0)
-        if not size or NO_SHARE.search(column):
+        size = examples_of(column)
+        if not size:
             continue
         rows = [row for row in sheet.rows if column in row.cells and is_plain(row) and not is_quantity(row.system)]
         cells = [row.cells[column] for row in rows]
@@ -76,6 +76,12 @@ def shares_of_examples(sheet: Sheet) -> Iterator[Finding]:
             yield _odd_one(sheet, odd[0], column, size, whole)
 
 
+def examples_of(column: str) -> int:
+    """Examples of the development set of a column of shares; 0 for an unknown set, or a metric that is no share."""
+    size = next((n for name, n in SETS.items() if re.search(rf"\b{name}\b", column, re.IGNORECASE)), 0)
+    return 0 if NO_SHARE.search(column) else size
+
+
 def is_share(cell: PrintedNumber, size: int, whole: int) -> bool:
     """Whether some count of so many examples gives the printed share, rounded or cut."""
     near = int(cell.value * size / whole)
@@ -87,7 +93,8 @@ def _by_chance(cells: Sequence[PrintedNumber], size: int, whole: int) -> float:
     """How likely numbers of these digits are all shares of so many examples."""
     chance = 1.0
     for value in {cell.value: cell for cell in cells}.values():
-        chance *= min(1.0, 2 * size * float(value.unit) / whole)
+        # of whole / step numbers that can be printed: each share, rounded or cut
+        chance *= min(1.0, 2 * size * float(value.step) / whole)
     return chance
 
 

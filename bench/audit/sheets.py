@@ -50,16 +50,28 @@ class Pages:
 
     @property
     def reading(self) -> str:
-        """How much of the files was read: nothing found is worth only as much."""
+        """How much of the files was read. "Nothing found" says nothing about the rest."""
         tables = f"{self.counted} table{'' if self.counted == 1 else 's'}"
         return f"read {self.printed - len(self.unread):,} of {self.printed:,} numbers in {tables}"
 
 
 def read_all(files: Sequence[Path]) -> Pages:
-    """The tables of several files together, and their running text.
+    """As :func:`pages_of`.
 
     Raises:
         InputError: a file that cannot be read, or no table in any of them.
+    """
+    pages = pages_of(files)
+    if not pages.sheets:
+        raise NoTable(f"no table of numbers in {', '.join(map(str, files))}")
+    return pages
+
+
+def pages_of(files: Sequence[Path]) -> Pages:
+    """The tables of several files together, and their running text; also where no file has a table.
+
+    Raises:
+        InputError: a file that cannot be read.
     """
     pages, names = Pages(), _names(files)
     for path in files:
@@ -69,8 +81,6 @@ def read_all(files: Sequence[Path]) -> Pages:
             for sheet in sheets:
                 sheet.source = name if sheet.source == path.name else sheet.source
         except NoTable:
-            if len(files) == 1:
-                raise
             pages.without.append(name)
             sheets = []
         pages.sheets += sheets
@@ -80,8 +90,6 @@ def read_all(files: Sequence[Path]) -> Pages:
         pages.unread += [(name, one) for one in unread(tables, sheets)]
         if path.suffix.lower() in TEXTS:
             pages.texts[name] = path.read_text(encoding="utf-8")
-    if not pages.sheets:
-        raise NoTable(f"no table of numbers in {', '.join(map(str, files))}")
     return pages
 
 
@@ -137,11 +145,15 @@ def from_csv(text: str, where: str, mark: str = ",") -> list[Sheet]:
     if not lines:
         return []
     header = [name.strip() for name in lines[0]]
-    if not set(TIDY) <= set(header):
-        grid = Grid("", [line_of((cell.strip() for cell in line), n) for n, line in enumerate(lines, start=1)], 1)
-        return sheets_of(Path(where).name, [grid])
+    if set(TIDY) <= set(header):
+        return _from_tidy(header, lines[1:], where)
+    grid = Grid("", [line_of((cell.strip() for cell in line), n) for n, line in enumerate(lines, start=1)], 1)
+    return sheets_of(Path(where).name, [grid])
+
+
+def _from_tidy(header: Sequence[str], lines: Sequence[Sequence[str]], where: str) -> list[Sheet]:
     bodies = []
-    for number, values in enumerate(lines[1:], start=2):
+    for number, values in enumerate(lines, start=2):
         if len(values) != len(header):
             raise InputError(f"{where}, line {number}: {len(values)} fields, expected {len(header)}")
         bodies.append(dict(zip(header, values, strict=True)))

@@ -10,7 +10,7 @@ from math import ceil, floor, sqrt
 from bench.audit.findings import INFERENCE, Finding
 from bench.audit.names import is_plain
 from bench.audit.printed import PrintedNumber
-from bench.audit.shares_of_examples import NO_SHARE, SETS
+from bench.audit.shares_of_examples import examples_of
 from bench.audit.table import PrintedRow, Sheet
 
 RUNS = re.compile(
@@ -19,13 +19,15 @@ RUNS = re.compile(
 NUMBERS = {"one": 1, "two": 2, "three": 3}
 MOST = 400
 """Widest range of right answers that is searched."""
+HALF_A_STEP = 0.51
+"""With some room for floating point."""
 
 
 def spreads(sheet: Sheet) -> Iterator[Finding]:
     """Deviations that no two or three seeds give on a development set of known size, where the column's others are possible."""
     for column in sheet.columns:
-        size = next((n for name, n in SETS.items() if re.search(rf"\b{name}\b", column, re.IGNORECASE)), 0)
-        if not size or NO_SHARE.search(column):
+        size = examples_of(column)
+        if not size:
             continue
         judged = [
             (row, row.cells[column], seeds, possible(row.cells[column], seeds, size))
@@ -71,7 +73,8 @@ def possible(cell: PrintedNumber, seeds: int, size: int) -> bool | None:
         return deviation.value == 0
     whole = 1.0 if cell.value <= 1 else 100.0
     middle = float(cell.value) * size / whole
-    reach = (float(deviation.value + deviation.unit) * sqrt(seeds * (seeds - 1)) + float(cell.unit)) * size / whole + 2
+    # if the deviation d is a standard error, the squared differences sum to d**2 n (n - 1): no count is further away (2 to spare)
+    reach = (float(deviation.value + deviation.step) * sqrt(seeds * (seeds - 1)) + float(cell.step)) * size / whole + 2
     if 2 * reach > MOST:
         return None
     counts = range(max(0, floor(middle - reach)), min(size, ceil(middle + reach)) + 1)
@@ -81,8 +84,9 @@ def possible(cell: PrintedNumber, seeds: int, size: int) -> bool | None:
 def _gives(counts: tuple[int, ...], cell: PrintedNumber, deviation: PrintedNumber, size: int, whole: float) -> bool:
     seeds = len(counts)
     mean = sum(counts) / seeds
-    if abs(mean * whole / size - float(cell.value)) > float(cell.unit) * 0.51:
+    if abs(mean * whole / size - float(cell.value)) > float(cell.step) * HALF_A_STEP:
         return False
     squares = sum((count - mean) ** 2 for count in counts)
     ways = (squares / (seeds - 1), squares / seeds, squares / (seeds - 1) / seeds)
-    return any(abs(sqrt(way) * whole / size - float(deviation.value)) <= float(deviation.unit) * 0.51 for way in ways)
+    near = float(deviation.step) * HALF_A_STEP
+    return any(abs(sqrt(way) * whole / size - float(deviation.value)) <= near for way in ways)

@@ -13,7 +13,8 @@ from bench.audit.printed import PrintedNumber
 from bench.audit.table import PrintedRow, Sheet
 
 DEVIATIONS = Decimal("1.9")
-"""Standard deviations of the rounding of its parts from which on a total is named; up to the sum of all roundings as a guess."""
+"""A total is named if it is off by more than so many standard deviations of the rounding of its parts. It is a guess while
+all roundings together can explain it."""
 NEAR = Decimal("0.02")
 """A total further off than this share of itself is of other parts than these."""
 
@@ -42,9 +43,10 @@ def sums(sheet: Sheet) -> Iterator[Finding]:
 def _gap(cell: PrintedNumber, parts: Sequence[PrintedNumber]) -> Decimal:
     """How far a total is from the sum of its parts, 0 within what their rounding makes likely."""
     gap = abs(cell.value - _sum(parts))
-    spread = sum((part.unit**2 for part in parts), Decimal(0)).sqrt() / Decimal(12).sqrt()
-    fractional = any(part.places for part in parts) or any(part.suffix for part in parts)
-    return gap if gap > cell.unit / 2 + (DEVIATIONS * spread if fractional else 0) else Decimal(0)
+    # a number rounded to a step is off by a uniform error: variance step**2 / 12
+    spread = sum((part.step**2 for part in parts), Decimal(0)).sqrt() / Decimal(12).sqrt()
+    fractional = any(part.places for part in parts) or any(part.unit for part in parts)
+    return gap if gap > cell.step / 2 + (DEVIATIONS * spread if fractional else 0) else Decimal(0)
 
 
 def _sum(parts: Sequence[PrintedNumber]) -> Decimal:
@@ -60,11 +62,11 @@ def _against(
         return
     nearest = min(possible, key=lambda parts: abs(_sum(parts) - cell.value))
     right = _sum(nearest)
-    if abs(right - cell.value) > NEAR * abs(cell.value) or len({part.suffix for part in nearest}) > 1:
+    if abs(right - cell.value) > NEAR * abs(cell.value) or len({part.unit for part in nearest}) > 1:
         return
     finding = of_cell(AuditedCell(sheet, row, column), right, "sum", why, "a total")
-    counted = not any(part.places or part.suffix for part in nearest)
-    if not counted and abs(right - cell.value) <= cell.unit / 2 + sum((part.unit / 2 for part in nearest), Decimal(0)):
+    counted = not any(part.places or part.unit for part in nearest)
+    if not counted and abs(right - cell.value) <= cell.step / 2 + sum((part.step / 2 for part in nearest), Decimal(0)):
         why = f"{why}; rounding of the parts hardly gives this"
         finding = replace(finding, basis=INFERENCE, why=why)
     yield finding

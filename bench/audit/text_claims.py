@@ -91,18 +91,18 @@ def _of_two_numbers(where: str, sentence: str) -> Iterator[Finding]:
         kept = printed(percents[0][1])
         if kept and small and large and small.value > large.value / 2 and kept.value > 50:
             exact = 100 * small.value / large.value
-            slack = kept.unit / 2 + 50 * small.unit / large.value + exact * large.unit / large.value / 2
+            slack = kept.step / 2 + 50 * small.step / large.value + exact * large.step / large.value / 2
             if abs(exact - kept.value) > slack and abs(exact - kept.value) < 5:
                 yield _of_text(where, percents[0][0], f"{exact:.{kept.places}f}", f"100 x {small.text} / {large.text}")
     for match in FROM_TO.finditer(sentence):
         first, second, change = (printed(match[n]) for n in (1, 2, 3))
         if first and second and change and first.value:
             gap = abs(second.value - first.value)
-            ways = [(gap, (first.unit + second.unit) / 2)]
+            ways = [(gap, (first.step + second.step) / 2)]
             if match[4]:
                 share = 100 * gap / abs(first.value)
-                ways.append((share, 50 * (first.unit + second.unit) / abs(first.value) * (1 + gap / abs(first.value))))
-            if all(abs(made - change.value) > slack + change.unit / 2 for made, slack in ways):
+                ways.append((share, 50 * (first.step + second.step) / abs(first.value) * (1 + gap / abs(first.value))))
+            if all(abs(made - change.value) > slack + change.step / 2 for made, slack in ways):
                 nearest = min(ways, key=lambda way: abs(way[0] - change.value))[0]
                 yield _of_text(
                     where, match[0], f"{nearest:.{change.places}f}", f"the change from {first.text} to {second.text}"
@@ -142,7 +142,7 @@ def _averages(where: str, sentence: str, rows: Sequence[PrintedRow]) -> Iterator
         if (
             not averages
             or claimed is None
-            or any(cell.value.quantize(claimed.unit, context=ROOM) == claimed.value for cell in averages)
+            or any(cell.value.quantize(claimed.step, context=ROOM) == claimed.value for cell in averages)
         ):
             continue
         nearest = min(averages, key=lambda cell: abs(cell.value - claimed.value))
@@ -294,28 +294,28 @@ def _slack_of_share(text: str) -> Decimal:
     return Decimal(1).scaleb(-len(text.partition(".")[2])) / 2 + Decimal("0.1")
 
 
+def _is_time(column: str, rows: Sequence[PrintedRow]) -> bool:
+    """Whether a column is of times, by its name or because scores do not go beyond 100."""
+    return bool(TIME.search(column)) or any(row.cells[column].value > 100 for row in rows if column in row.cells)
+
+
 def _values(row: PrintedRow, others: Sequence[PrintedRow], kind: str, what: str) -> list[Decimal]:
     """Every value of this kind that the row has compared with another one."""
-    made: list[Decimal] = []
     if what == "kept":
-        for other in others:
-            for column, cell in row.cells.items():
-                if is_average(column) and column in other.cells and other.cells[column].value:
-                    made.append(100 * cell.value / other.cells[column].value)
-        return made
+        return [
+            100 * cell.value / other.cells[column].value
+            for other in others
+            for column, cell in row.cells.items()
+            if is_average(column) and column in other.cells and other.cells[column].value
+        ]
     ratios: list[Decimal] = []
-    keys = ("params",) if what == "smaller" else ("flops",)
+    key = "params" if what == "smaller" else "flops"
     for other in others:
-        for key in keys:
-            if key in row.sizes and key in other.sizes and row.sizes[key].value:
-                ratios.append(other.sizes[key].value / row.sizes[key].value)
+        if key in row.sizes and key in other.sizes and row.sizes[key].value:
+            ratios.append(other.sizes[key].value / row.sizes[key].value)
         if what == "faster":
             for column, cell in row.cells.items():
-                # a column of times, by its name or because scores do not go beyond 100
-                timed = TIME.search(column) or any(
-                    r.cells[column].value > 100 for r in (row, *others) if column in r.cells
-                )
-                if timed and column in other.cells and cell.value:
+                if _is_time(column, [row, *others]) and column in other.cells and cell.value:
                     ratios.append(other.cells[column].value / cell.value)
     if what == "faster" and "speed-up" in row.sizes:
         ratios.append(row.sizes["speed-up"].value)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bench.audit.grid import Grid, GridLine, Spanned, laid_out, places, without_markup
-
-TABLE = re.compile(r"<table\b.*?</table\s*>", re.DOTALL | re.IGNORECASE)
+from bench.audit.grid import Grid, GridLine, Spanned, laid_out, span_of, without_markup
 
 
 def html_grids(text: str) -> tuple[list[Grid], str]:
@@ -66,7 +64,7 @@ def _spanned(cell) -> Spanned:  # type: ignore[no-untyped-def]
 
     inner = (cell.text or "") + "".join(html.tostring(child, encoding="unicode") for child in cell)
     inner = re.sub(r"</(?:p|div|li)>", " ", inner)
-    return Spanned(without_markup(inner), places(cell.get("colspan")), places(cell.get("rowspan")))
+    return Spanned(without_markup(inner), span_of(cell.get("colspan")), span_of(cell.get("rowspan")))
 
 
 def _title_before(text: str) -> str:

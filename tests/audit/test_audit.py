@@ -13,7 +13,7 @@ from planted_errors import KINDS, Table
 
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE, causes
-from bench.audit.judge import of_basis
+from bench.audit.judge import findings_of
 from bench.audit.names import is_of_shape, is_score, scores_of
 from bench.audit.printed import printed
 from bench.audit.sheets import NoTable, from_csv, from_text, read, read_all
@@ -71,6 +71,8 @@ def test_the_three_formats_are_read_alike(seed):
         ("98.4%", "98.4", 1),
         ("9.4x", "9.4", 1),
         ("−2.0", "-2.0", 1),
+        ("≈-0.5", "-0.5", 1),
+        (">−1.2", "-1.2", 1),
         ("+0.3", "0.3", 1),
         ("1,043", "1043", 0),
         ("81.2 ± 0.4", "81.2", 1),
@@ -603,7 +605,7 @@ def test_the_public_tables_keep_what_was_judged_right_and_lose_what_was_judged_f
         name = file.name.split("__")[0] + (
             "" if "README" in file.name else f" {file.stem.split('__')[1]}" if "__" in file.name else ""
         )
-        found.update((name, cause[0].basis, cause[0].check) for cause in causes(of_basis(pages)))
+        found.update((name, cause[0].basis, cause[0].check) for cause in causes(findings_of(pages)))
     assert found == {
         ("MobiLlama", ARITHMETIC, "truncation"): 2,
         ("MobiLlama", INFERENCE, "sum"): 1,

@@ -11,6 +11,7 @@ import pytest
 from audit_containers import CONTAINERS, latex, spanned
 
 from bench.audit.count_numbers import seen
+from bench.audit.judge import judge
 from bench.audit.printed import numbers_of
 from bench.audit.sheets import from_text, read, read_all
 from bench.errors import InputError
@@ -48,6 +49,14 @@ def test_the_plain_pass_counts_what_the_reader_reads(tmp_path, name):
     assert pages.reading == f"read {len(table.numbers)} of {len(table.numbers)} numbers in 1 table"
 
 
+def test_a_judged_file_without_a_table_counts_its_numbers_as_unread(tmp_path):
+    (tmp_path / "a.md").write_text("| a | 1.0 | 2.0 | 3.0 | 4.0 |\n")
+    (tmp_path / "b.md").write_text("| S | A | B |\n|---|---|---|\n| one | 1.5 | 2.5 |\n| two | 3.5 | 4.5 |\n")
+    text, body = judge(tmp_path)
+    assert body["formats"]["md"] | {"files": 2, "tables": 2, "numbers": 8, "read": 4} == body["formats"]["md"]
+    assert "50.0 %" in text
+
+
 def test_what_was_not_read_is_counted_and_shown(bench, tmp_path):
     (tmp_path / "x.md").write_text(
         "| S | A | B |\n|---|---|---|\n| one | 81.2 | 70.1 |\n| two | 80.2 | 70.3 |\n\ntext\n\n| 3 | 1.5 | 2.5 | 3.5 | 4.5 |\n"
@@ -76,6 +85,8 @@ def test_files_that_latex_inputs_are_read_from_its_own_folder_alone(tmp_path):
         ("65.5 (64.4)", [("65.5", "value"), ("64.4", "other")]),
         ("84.3 (-0.5)", [("84.3", "value"), ("-0.5", "change")]),
         ("84.3 ↓0.5", [("84.3", "value"), ("-0.5", "change")]),
+        ("84.3–85.1", [("84.3", "value"), ("85.1", "other")]),
+        ("84.3%–85.1%", [("84.3", "value"), ("85.1", "other")]),
         ("20/28 (71.4%)", [("20", "value"), ("28", "other"), ("71.4", "other")]),
         ("70M-235M", [("70", "value"), ("235", "other")]),
         ("**46.00** 🏆", [("46.00", "value")]),
@@ -180,6 +191,13 @@ def test_a_notebook_that_is_none_is_bad_input(tmp_path):
         (tmp_path / "x.ipynb").write_text(text)
         with pytest.raises(InputError, match="not a Jupyter notebook"):
             read(tmp_path / "x.ipynb")
+
+
+@pytest.mark.parametrize("macro", [r"\newcommand{\best}[1]{%" + "\n  #1%\n}", r"\def\us{" + "\nOurs\n}"])
+def test_a_row_below_a_macro_of_several_lines_has_its_line_of_the_file(macro):
+    table = r"\begin{tabular}{lc}", r"S & A \\", r"\us & \best{1.5} \\", r"b & 2.5 \\", r"\end{tabular}"
+    (sheet,) = from_text("\n".join([macro, *table]), "x.tex")
+    assert [row.line for row in sheet.rows] == [macro.count("\n") + 4, macro.count("\n") + 5]
 
 
 def test_an_environment_that_never_ends_loses_itself_alone():

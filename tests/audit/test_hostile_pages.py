@@ -8,7 +8,7 @@ import hostile_input
 import pytest
 
 from bench.audit.grid import LONGEST_CELL, GridCell
-from bench.audit.judge import of_basis
+from bench.audit.judge import findings_of
 from bench.audit.sheets import read_all
 from bench.errors import InputError
 
@@ -26,7 +26,8 @@ def findings(tmp_path, text: str, name: str = "page.md"):
     file = tmp_path / name
     file.write_text(text)
     found = []
-    assert not hostile_input.refuses(lambda: found.extend(of_basis(read_all([file]))), name)  # and within five seconds
+    # hostile_input gives it five seconds
+    assert not hostile_input.refuses(lambda: found.extend(findings_of(read_all([file]))), name)
     return found
 
 

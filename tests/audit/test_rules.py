@@ -7,7 +7,7 @@ import pytest
 
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE, causes
-from bench.audit.judge import of_basis
+from bench.audit.judge import findings_of
 from bench.audit.printed import numbers_of
 from bench.audit.prose import prose
 from bench.audit.sheets import from_text, read_all
@@ -183,6 +183,22 @@ def test_a_rule_finds_its_planted_error_and_nothing_without_it(text, old, new, f
     assert any(one[0] == row and column in (None, one[1]) and list(one[2:]) == rest for one in said), said
 
 
+def test_a_column_is_no_mismatched_mnli_because_its_name_has_two_m():
+    rows = "a | 40.1 | 50.2 | 60.4 | 55.3\nb | 41.3 | 52.2 | 61.4 | 56.8\nc | 45.3 | 53.1 | 64.3 | 58.7\nd | 44.3 | 55.1 | 66.3 | 63.9"
+    assert not any("MNLI" in f.why for f in audit(page(f"Scores\nSystem | MMLU | ARC | HellaSwag | Avg\n{rows}")))
+
+
+def test_an_average_of_zero_is_no_divisor():
+    cells = "Teacher | 80.0 | 90.0 | 0.0\nStudent | 71.3 | 82.7 | 0.0\n% of teacher | 89.1 | 91.9 | 90.5"
+    assert not [f for f in audit(page(f"Kept\nSystem | RTE | SST-2 | Average\n{cells}")) if f.row == "% of teacher"]
+
+
+def test_the_bound_of_f1_is_shown_with_the_digits_of_its_scale():
+    for accuracy, f1, bound in (("80.0", "89.5", "88.9"), ("0.800", "0.895", "0.889")):
+        (finding,) = audit(page(f"MRPC\nSystem | MRPC (acc) | MRPC (F1)\none | {accuracy} | {f1}"))
+        assert finding.why.endswith(f"at most {bound}")
+
+
 def test_one_delta_that_two_files_print_with_other_signs_is_found_where_its_own_table_cannot_tell():
     head = "Pruning\nMethod | Base | Pruned | Δ Acc"
     one, other = (
@@ -316,11 +332,11 @@ def test_arithmetic_is_first_and_one_cause_is_one_line(bench, tmp_path):
 def test_a_text_without_findings_says_how_much_was_checked(tmp_path):
     (tmp_path / "x.md").write_text("| S | A | B |\n|---|---|---|\n| one | 81.2 | 70.1 |\n| two | 80.2 | 70.3 |\n")
     pages = read_all([tmp_path / "x.md"])
-    assert prose(of_basis(pages), pages.reading) == (
+    assert prose(findings_of(pages), pages.reading) == (
         "I checked the arithmetic of the tables (read 4 of 4 numbers in 1 table). Nothing is wrong that the numbers show.\n"
     )
     with pytest.raises(InputError, match="arithmetic or inference"):
-        of_basis(pages, "guess")
+        findings_of(pages, "guess")
 
 
 @pytest.mark.parametrize("seed", range(20))
