@@ -44,7 +44,10 @@ class Checked:
 
 
 def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Checked]:
-    """Every cell of the file's tables whose row and column are known to the records, and rows that are not.
+    """Every number of the file's tables, with its verdict: ABSENT where its row or its column has no record.
+
+    A row spelled exactly as one of the records is that row. Else names are compared without punctuation; a name that fits
+    several rows has no record, unless ``rows`` has it.
 
     Args:
         rows: ``Name in the paper=row of the records``, where the two are spelled differently.
@@ -59,13 +62,14 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
         raise InputError(f"no records in {results}")
     known = {label for group in found for label in group.systems}
     named = dict(_mapping(text, known, results) for text in rows)
-    by_name = {plain_name(label): label for label in known} | named
-    checked = [
-        c
-        for sheet in sheets
-        for row in sheet.rows
-        for c in _row(sheet, row, by_name.get(plain_name(row.system)), found)
-    ]
+    often = Counter(map(plain_name, known))
+    by_name = {name: label for label in known if often[name := plain_name(label)] == 1}
+
+    def label_of(name: str) -> str | None:
+        plain = plain_name(name)
+        return named.get(plain, name if name in known else by_name.get(plain))
+
+    checked = [c for sheet in sheets for row in sheet.rows for c in _row(sheet, row, label_of(row.system), found)]
     stale = {r.key[:12] for group in found for r in group.records if store.freshness.of(r) == STALE}
     checked = [replace(c, stale=bool(stale & set(c.records))) for c in checked]
     if not any(c.verdict != ABSENT for c in checked):
@@ -139,7 +143,7 @@ def _means(found: Sequence[ReportGroup], label: str, tasks: Collection[str]) -> 
     """The means of the groups that have just these tasks: a mean of other tasks says nothing about the printed one."""
     for group in found:
         is_of_these = all({plain_task(c.title), plain_task(c.task)} & set(tasks) for c in group.columns)
-        means = [summarise(list(v.values())).mean for c in group.columns if (v := group.values(label, c))]
+        means = group.means(label)
         if is_of_these and len(means) == len(group.columns) == len(tasks) > 1:
             keys = tuple(r.key[:12] for r in group.of(label))
             yield Measured(summarise(means).mean, keys, group.described_data)

@@ -20,13 +20,12 @@ from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import Resampled, finished, resample
 from bench.report.sources import warnings
 from bench.report.speed import latest
-from bench.report.suspicions import Faults, faults_of, seeds
+from bench.report.suspicions import Faults, faults_of, seeds_in_words
 from bench.report.tables.parts import DASH, counted, line_of
 from bench.report.write import add_speed, nothing_in
 from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
 from bench.stats.power import LEVEL
-from bench.stats.summary import summarise
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Candidate:
     parameters: float | None
     flops: float | None
     latency: float | None
-    score: float = 0.0
+    score: float
     low: float = 0.0
     high: float = 0.0
     """95 % interval of its difference to the best"""
@@ -182,21 +181,19 @@ def _choice(group: ReportGroup, columns: Sequence[ScoreColumn], budget: Budget, 
     for label in group.systems:
         if label == TEACHER or all(r.cell.ablation_of for r in group.of(label)):
             continue
-        missing = [c.name for c in columns if not group.values(label, c)]
+        if missing := [c.name for c in columns if (label, c) not in group.summaries]:
+            left_out[label] = f"no score on {', '.join(missing)}"
+            continue
         sizes = [r.sizes for c in columns for r in group.of(label, c.task) if r.sizes]
         candidate = Candidate(
             label,
             max((s.parameters / 1e6 for s in sizes), default=None),
             max((s.flops / 1e9 for s in sizes), default=None),
             group.latencies.get(label),
-            float(np.mean([summarise(list(group.values(label, c).values())).mean for c in columns]))
-            if not missing
-            else 0.0,
+            float(np.mean([group.summaries[label, c].mean for c in columns])),
         )
         mute = [c.name for c in columns if not all(map(store.has_predictions, finished(group, label, c)))]
-        if missing:
-            left_out[label] = f"no score on {', '.join(missing)}"
-        elif reason := budget.exceeded(candidate):
+        if reason := budget.exceeded(candidate):
             left_out[label] = reason
         elif mute:
             left_out[label] = f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
@@ -219,7 +216,7 @@ def _disqualified(group: ReportGroup, label: str, column: ScoreColumn, faults: F
     for what, found in faults.get((label, column), {}).items():
         baselines = [suspicion.baseline for suspicion in found.values() if suspicion.baseline is not None]
         if not baselines or mean <= 100 * baselines[0]:
-            said.append(f"{column.name}: {what}, {seeds(found)}")
+            said.append(f"{column.name}: {what}, {seeds_in_words(found)}")
     return said
 
 

@@ -44,7 +44,7 @@ class _Source:
     """task and evaluation set -> training rows, comparison, resampled differences"""
 
     def add(self, cell: Cell, evaluation: str, found: tuple[Comparison, np.ndarray]) -> None:
-        """A task that was run on fewer rows too counts once in the mean, with the most."""
+        """Add a comparison. If a task was trained on several numbers of rows, the mean has the one with the most."""
         self.lines.append(found[0])
         column, size = (cell.tasks, evaluation), cell.data.rows["train"]
         best = self.columns.get(column)

@@ -184,11 +184,12 @@ def check(
     news = list(new_store.records())
     findings: list[GateResult] = []
     compared = sum(len(group[0].scores) for group in _rows(olds))
+    # Bonferroni: the level is that of the whole run
     limits = replace(limits, level=limits.level / max(1, compared))
     for group in _rows(olds):
         findings += _row(group, news, seeds, Stores(old_store, new_store), limits)
     if sessions:
-        findings += _speeds(sessions, list(speed_records(results, new_store.note)), limits)
+        findings += _speeds(sessions, list(speed_records(results, new_store.note)), rows, limits)
     return findings
 
 
@@ -234,32 +235,37 @@ def _row(
     asked = [old for old in olds if not seeds or old.cell.seed in seeds or old.cell.method == TEACHER]
     pairs = [(old, same[old.key]) for old in asked if old.key in same]
     if not pairs:
-        near = [
-            r
-            for r in news
-            if (r.cell.tasks, r.cell.label, r.point) == (first.cell.tasks, first.cell.label, first.point)
-        ]
-        if near:
-            return [
-                GateResult(subject, "row", OTHER, f"measured with other {differing_parts(first.cell, near[0].cell)}")
-            ]
-        return [GateResult(subject, "row", MISSING, "no record; run the baseline's command")]
-    findings = []
-    for _, new in pairs:
-        if new.status != "ok":
-            why = f"seed {new.cell.seed} {new.status}" + (f": {new.error.message}" if new.error else "")
-            findings.append(GateResult(subject, "row", REGRESSED, why))
-        elif stores.new.freshness.of(new) == STALE:
-            why = f"seed {new.cell.seed}: made by other code than this, which it says nothing of. {WHAT_TO_DO}"
-            findings.append(GateResult(subject, "row", MISSING, why))
-    pairs = [(old, new) for old, new in pairs if new.status == "ok" and stores.new.freshness.of(new) != STALE]
-    if not pairs:
-        return findings
-    findings.append(_size(subject, *pairs[0]))
-    for evaluation, scores in first.scores.items():
-        rows = _Pairs(subject, olds, pairs, stores)
-        findings.append(_score(rows, evaluation, next(iter(scores)), limits))
+        return [_no_pair(subject, first, news)]
+    unusable = [_unusable(subject, new, stores) for _, new in pairs]
+    findings = [why for why in unusable if why is not None]
+    usable = [pair for pair, why in zip(pairs, unusable, strict=True) if why is None]
+    if usable:
+        row = _RowBeforeAndNow(subject, olds, usable, stores)
+        findings.append(_size(subject, *usable[0]))
+        findings += [_score(row, name, next(iter(scores)), limits) for name, scores in first.scores.items()]
     return findings
+
+
+def _no_pair(subject: str, old: Record, news: Sequence[Record]) -> GateResult:
+    """Why there is nothing to compare with a row of the baseline."""
+    place = (old.cell.tasks, old.cell.label, old.point)
+    near = next((r for r in news if (r.cell.tasks, r.cell.label, r.point) == place), None)
+    if near is None:
+        return GateResult(subject, "row", MISSING, "no record; run the baseline's command")
+    if others := differing_parts(old.cell, near.cell):
+        return GateResult(subject, "row", OTHER, f"measured with other {others}")
+    return GateResult(subject, "row", MISSING, "no seed in common; run the baseline's command")
+
+
+def _unusable(subject: str, new: Record, stores: Stores) -> GateResult | None:
+    """Why a new record is not compared: it has no score, or other code made it; None where it is."""
+    if new.status != "ok":
+        why = f"seed {new.cell.seed} {new.status}" + (f": {new.error.message}" if new.error else "")
+        return GateResult(subject, "row", REGRESSED, why)
+    if stores.new.freshness.of(new) == STALE:
+        why = f"seed {new.cell.seed}: made by other code than this, which it says nothing of. {WHAT_TO_DO}"
+        return GateResult(subject, "row", MISSING, why)
+    return None
 
 
 def _size(subject: str, old: Record, new: Record) -> GateResult:
@@ -275,7 +281,7 @@ def _size(subject: str, old: Record, new: Record) -> GateResult:
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _RowBeforeAndNow:
     """One row on one task, before and now."""
 
     subject: str
@@ -286,15 +292,15 @@ class _Pairs:
     stores: Stores
 
 
-def _score(rows: _Pairs, evaluation: str, metric: str, limits: GateLimits) -> GateResult:
+def _score(row: _RowBeforeAndNow, evaluation: str, metric: str, limits: GateLimits) -> GateResult:
     """One score of a row: whether it is as good as before."""
-    subject, olds, pairs, what = rows.subject, rows.olds, rows.pairs, f"{evaluation} {metric}"
+    subject, olds, pairs, what = row.subject, row.olds, row.pairs, f"{evaluation} {metric}"
     if all(old.weights == new.weights and old.scores == new.scores for old, new in pairs):
         return GateResult(subject, what, PASSED, f"identical weights ({len(pairs)} seeds)")
     before = [old.scores[evaluation][metric] for old, _ in pairs]
     after = [new.scores[evaluation][metric] for _, new in pairs]
     difference = 100 * float(np.mean(after) - np.mean(before))
-    arrays = [(rows.stores.old.predictions(old), rows.stores.new.predictions(new)) for old, new in pairs]
+    arrays = [(row.stores.old.predictions(old), row.stores.new.predictions(new)) for old, new in pairs]
     if any((a[f"examples.{evaluation}"] != b[f"examples.{evaluation}"]).any() for a, b in arrays):
         return GateResult(subject, what, OTHER, "the two were scored on other examples")
     predicted = metric_of(metric).form.predicted
@@ -304,11 +310,11 @@ def _score(rows: _Pairs, evaluation: str, metric: str, limits: GateLimits) -> Ga
         arrays[0][0][f"labels.{evaluation}"],
         metric,
     )
-    chance, p = _chance(answered, difference)
-    seeds = seed_half_width([100 * old.scores[evaluation][metric] for old in olds], len(pairs))
-    half = math.hypot(chance, seeds or 0.0)
+    of_examples, p = _chance(answered, difference)
+    of_seeds = seed_half_width([100 * old.scores[evaluation][metric] for old in olds], len(pairs))
+    half = math.hypot(of_examples, of_seeds or 0.0)
     text = f"{100 * np.mean(after):.1f}, was {100 * np.mean(before):.1f}: {difference:+.1f} ± {half:.1f} points"
-    text += "" if seeds is not None else " (one seed: its noise is not in the interval)"
+    text += "" if of_seeds is not None else " (one seed: its noise is not in the interval)"
     return GateResult(subject, what, verdict(difference, half, limits.of(metric), p <= limits.level), text)
 
 
@@ -317,6 +323,7 @@ def _chance(answered: Pairs, difference: float) -> tuple[float, float]:
 
     Of one seed and accuracies by McNemar's mid-p, else from the bootstrap's spread.
     """
+    # of many seeds each resample takes longer: they have more distinct patterns of answers
     first_RS, second_RS = answered.drawn(np.random.default_rng(0), RESAMPLES if answered.seeds < 4 else RESAMPLES // 4)
     drawn = 100 * (first_RS - second_RS).mean(1)
     low, high = interval(drawn)
@@ -341,15 +348,18 @@ def verdict(difference: float, half: float, margin: float, certain: bool = True)
     return PASSED if difference - half >= -margin else UNCLEAR
 
 
-def _speeds(olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], limits: GateLimits) -> list[GateResult]:
-    """The last session of each teacher, system by system, under the same conditions."""
+def _speeds(
+    olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], rows: Sequence[str], limits: GateLimits
+) -> list[GateResult]:
+    """The last session of each teacher, system by system (of the rows named, if any are), under the same conditions."""
     findings = []
     for teacher in dict.fromkeys(session.teacher for session in olds):
         old = [session for session in olds if session.teacher == teacher][-1]
         fitting = [session for session in news if session.teacher == teacher]
         for conditions in conditions_of(old):
             for timing in old.timings:
-                if timing.conditions == conditions and timing.system != TEACHER and timing.seconds:
+                wanted = timing.system != TEACHER and (not rows or timing.system in rows)
+                if wanted and timing.conditions == conditions and timing.seconds:
                     findings.append(_speed(old, fitting, timing.system, conditions, limits.speed))
     return findings
 

@@ -32,6 +32,8 @@ def power_analysis(
 ) -> dict[str, Any]:
     """Power of McNemar's test at 5 %, or of a comparison over several seeds; gaps, disagreement and spread in percent.
 
+    ``least_gap`` and ``least_gap_of_seeds`` are None where even the largest possible difference is not found often enough.
+
     Raises:
         InputError: no or two test sets, an unknown task, shares that cannot be.
     """
@@ -42,7 +44,7 @@ def power_analysis(
         "task": task,
         "examples": n,
         "disagreement": disagreement,
-        "least_gap": 100 * least_gap(n, disagreement / 100),
+        "least_gap": _percent(least_gap(n, disagreement / 100)),
     }
     if gap is not None:
         found |= {
@@ -55,7 +57,7 @@ def power_analysis(
         found |= {
             "seeds": seeds,
             "spread": spread,
-            "least_gap_of_seeds": 100 * least_gap_of_seeds(n, seeds, *shares),
+            "least_gap_of_seeds": _percent(least_gap_of_seeds(n, seeds, *shares)),
         }
         if gap is not None:
             found |= {
@@ -63,6 +65,10 @@ def power_analysis(
                 "seeds_needed": seeds_for(gap / 100, n, *shares),
             }
     return found
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def _check(task: str, examples: int | None) -> None:
@@ -100,11 +106,10 @@ def _check_shares(gap: float | None, disagreement: float, seeds: int, spread: fl
 def describe(answer: dict[str, Any]) -> str:
     """A few sentences."""
     found = f"{_cases(POWER)} cases"
-    name = answer["task"] or "The test set"
+    name, n, most = answer["task"] or "The test set", answer["examples"], answer["disagreement"] / 100
     lines = [
-        f"{name} has {answer['examples']:,} examples. Exactly one of the two systems is right on {answer['disagreement']:g} % of them.",
-        f"Minimum detectable difference of two trainings: {answer['least_gap']:.1f} points. A test finds a true difference of this size in "
-        f"{found}.",
+        f"{name} has {n:,} examples. Exactly one of the two systems is right on {answer['disagreement']:g} % of them.",
+        _least("two trainings", answer["least_gap"], power_of(most, n, most)),
     ]
     if "gap" in answer:
         lines.append(
@@ -112,10 +117,9 @@ def describe(answer: dict[str, Any]) -> str:
             f"{answer['examples_needed']:,} examples. More seeds do not replace examples."
         )
     if "seeds" in answer:
-        lines.append(
-            f"Minimum detectable difference of two methods with {answer['seeds']} seeds each (standard deviation "
-            f"{_points(answer['spread'])}): {answer['least_gap_of_seeds']:.1f} points."
-        )
+        seeds, spread = answer["seeds"], answer["spread"]
+        of = f"two methods with {seeds} seeds each (standard deviation {_points(spread)})"
+        lines.append(_least(of, answer["least_gap_of_seeds"], power_of_seeds(most, n, seeds, spread / 100, most)))
     if "seeds" in answer and "gap" in answer:
         needed = answer["seeds_needed"]
         lines.append(
@@ -127,6 +131,19 @@ def describe(answer: dict[str, Any]) -> str:
             )
         )
     return "\n".join(lines)
+
+
+def _least(of: str, gap: float | None, largest: float) -> str:
+    """The minimum detectable difference in words; ``largest`` is the power for the largest possible difference."""
+    if gap is None:
+        return (
+            f"Minimum detectable difference of {of}: none. Even if one system alone is right on all these examples, a test finds "
+            f"the difference in {_cases(largest)} cases."
+        )
+    return (
+        f"Minimum detectable difference of {of}: {gap:.1f} points. A test finds a true difference of this size in "
+        f"{_cases(POWER)} cases."
+    )
 
 
 def _cases(share: float) -> str:

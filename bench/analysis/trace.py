@@ -1,7 +1,8 @@
-"""Where a printed number comes from: everything that reports print of the records and that rounds to it.
+"""Where a printed number comes from: the numbers of reports that round to it, and their records.
 
 Scores, means, ratios, differences of any two rows of a table, sizes, what training cost, latencies and speed-ups. Intervals
-and p-values are not searched: they would have to be drawn anew.
+and p-values are not searched: they would have to be drawn anew. Nor are gradient shares, CPU times and the numbers in notes
+below tables.
 """
 
 from __future__ import annotations
@@ -25,23 +26,14 @@ from bench.report.speed import described, speed_up
 from bench.report.suspicions import baselines_of
 from bench.report.tables.accuracy import MAJORITY
 from bench.report.tables.parts import counted
-from bench.report.trainings import costs_of, trainings
+from bench.report.tables.sizes import COUNTS
+from bench.report.trainings import costs_of, teacher_share, trainings
 from bench.stats.ratios import percentile
 from bench.stats.summary import summarise
 
 PLAIN, DIFFERENCE, SPEED_UP = "", "difference", "speed-up"
 SHOWN = 20
 """Origins that are printed; of a short number there may be hundreds."""
-COST = (
-    "examples",
-    "student FLOPs (10^12)",
-    "teacher FLOPs (10^12)",
-    "student time (s)",
-    "teacher time, shared (s)",
-    "teacher time, alone (s)",
-)
-TERA = (1.0, 1e12, 1e12, 1.0, 1.0, 1.0)
-"""What each cost is divided by, to be in the unit of its name."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +46,11 @@ class NumberOrigin:
     """their keys, twelve digits each"""
     kind: str = PLAIN
     session: str = ""
-    """key of the session of timing, of what is no record's"""
+    """key of the session of timing, for a number that comes from no record"""
 
 
 def trace(text: str, results: Path) -> list[NumberOrigin]:
-    """Everything in a folder of records that is printed as ``text`` with its number of decimals.
+    """The numbers of a folder of records that are printed as ``text`` with its number of decimals.
 
     A number with a plus, ``+4.5``, is a difference; one with an x, ``2.03x``, is a speed-up.
 
@@ -73,7 +65,8 @@ def trace(text: str, results: Path) -> list[NumberOrigin]:
     if not records and not sessions:
         raise InputError(f"no records in {results}")
     found: dict[tuple[str, tuple[str, ...]], NumberOrigin] = {}
-    for origin in (*_all(records, sessions), *_baselines(records, store)):
+    tables = groups(records)
+    for origin in (*_all(tables, sessions), *_baselines(tables, store)):
         if kind in (PLAIN, origin.kind) and _prints(number, origin.exact):
             found.setdefault((origin.what, origin.records), origin)
     stale = {r.key[:12] for r in records if store.freshness.of(r) == STALE}
@@ -84,15 +77,14 @@ def trace(text: str, results: Path) -> list[NumberOrigin]:
 
 
 def _kind(text: str) -> str:
-    """What alone is printed so; :data:`PLAIN` for anything."""
+    """The kind of number that is written like this: only differences have a plus, only speed-ups an x; PLAIN may be any."""
     if text.strip().startswith("+"):
         return DIFFERENCE
     return SPEED_UP if text.strip().lower().endswith(("x", "×")) else PLAIN
 
 
-def _all(records: Sequence[Record], sessions: Sequence[SpeedRecord]) -> Iterator[NumberOrigin]:
+def _all(tables: Sequence[ReportGroup], sessions: Sequence[SpeedRecord]) -> Iterator[NumberOrigin]:
     """Every number, the plain ones of all tables before their differences."""
-    tables = groups(records)
     for group in tables:
         yield from _origins(group)
     for session in sessions:
@@ -101,9 +93,9 @@ def _all(records: Sequence[Record], sessions: Sequence[SpeedRecord]) -> Iterator
         yield from _differences(group)
 
 
-def _baselines(records: Sequence[Record], store: Store) -> Iterator[NumberOrigin]:
+def _baselines(tables: Sequence[ReportGroup], store: Store) -> Iterator[NumberOrigin]:
     """What one answer to every example scores, and the mean of these scores."""
-    for group in groups(records):
+    for group in tables:
         found = baselines_of(group, store)
         for column, value in found.items():
             where = _where(group, group.row_limit(column.task))
@@ -131,7 +123,7 @@ def _origins(group: ReportGroup) -> Iterator[NumberOrigin]:
             yield from _scores(group, label, column)
         where = _where(group, group.max_train_rows)
         yield from _sizes(group, label, where)
-        means = _means(group, label, group.columns)
+        means = group.means(label)
         if len(means) == len(group.columns) > 1:
             of_row = [r for r in group.of(label) if r.status == "ok"]
             yield NumberOrigin(f"{label}, mean of {len(means)} columns ({where})", summarise(means).mean, _keys(of_row))
@@ -162,23 +154,21 @@ def _scores(group: ReportGroup, label: str, column: ScoreColumn) -> Iterator[Num
 
 
 def _sizes(group: ReportGroup, label: str, where: str) -> Iterator[NumberOrigin]:
-    sized = [r for r in group.of(label) if r.sizes]
-    if sized and sized[0].sizes:
-        sizes, keys = sized[0].sizes, _keys(sized[:1])
-        yield NumberOrigin(f"{label}, parameters in millions ({where})", sizes.parameters / 1e6, keys)
-        yield NumberOrigin(f"{label}, FLOPs in billions ({where})", sizes.flops / 1e9, keys)
-
-
-def _means(group: ReportGroup, label: str, columns: Sequence[ScoreColumn]) -> list[float]:
-    """A row's mean over its seeds in each column that it has."""
-    return [summarise(list(v.values())).mean for c in columns if (v := group.values(label, c))]
+    """Each size of a row's models, with the records of the models that have it."""
+    for count in COUNTS:
+        sized: dict[float, list[Record]] = {}
+        for record in group.of(label):
+            if record.sizes and (count.wanted is None or count.wanted(record.sizes)):
+                sized.setdefault(count.of(record.sizes) / count.unit, []).append(record)
+        for size, records in sized.items():
+            yield NumberOrigin(f"{label}, {count.title} ({where})", size, _keys(records))
 
 
 def _kept(
     group: ReportGroup, label: str, means: Sequence[float], of_row: list[Record], where: str
 ) -> Iterator[NumberOrigin]:
     """The two ways to average what a row keeps of its teacher."""
-    teacher = _means(group, TEACHER, group.columns)
+    teacher = group.means(TEACHER)
     if label == TEACHER or len(teacher) != len(means) or min(teacher) <= 0:
         return
     keys = _keys([*of_row, *group.of(TEACHER)])
@@ -192,25 +182,25 @@ def _costs(group: ReportGroup, label: str, where: str) -> Iterator[NumberOrigin]
     done = trainings(group, label)
     for record in done if len(done) > 1 else []:
         what = f"{label}, {'+'.join(record.cell.tasks)}, seed {record.cell.seed}"
-        for name, unit, value in zip(COST, TERA, costs_of([record]), strict=True):
-            yield NumberOrigin(f"{what}: training, {name} ({where})", value / unit, _keys([record]))
+        for title, value in costs_of([record]).items():
+            yield NumberOrigin(f"{what}: training, {title} ({where})", value, _keys([record]))
     if done:
-        for name, unit, value in zip(COST, TERA, costs_of(done), strict=True):
-            yield NumberOrigin(f"{label}, cost of training, {name} ({where})", value / unit, _keys(done))
-        *_, seconds, shared, _ = costs_of(done)
-        if seconds + shared:
+        costs = costs_of(done)
+        for title, value in costs.items():
+            yield NumberOrigin(f"{label}, cost of training, {title} ({where})", value, _keys(done))
+        if (share := teacher_share(costs)) is not None:
             what = f"{label}, cost of training, percent of its seconds that are the teacher's ({where})"
-            yield NumberOrigin(what, 100 * shared / (seconds + shared), _keys(done))
+            yield NumberOrigin(what, share, _keys(done))
 
 
 def _differences(group: ReportGroup) -> Iterator[NumberOrigin]:
     """Of any two rows, column by column and on the mean of the columns."""
     for one, other in combinations(group.systems, 2):
-        both = [c for c in group.columns if group.values(one, c) and group.values(other, c)]
+        both = [c for c in group.columns if (one, c) in group.summaries and (other, c) in group.summaries]
         for column in both:
             where = _where(group, group.row_limit(column.task))
             values = group.values(one, column), group.values(other, column)
-            gap = summarise(list(values[0].values())).mean - summarise(list(values[1].values())).mean
+            gap = group.summaries[one, column].mean - group.summaries[other, column].mean
             keys = _keys([*group.of(one, column.task), *group.of(other, column.task)])
             yield from _difference(one, other, column.title, gap, keys, where)
             shared = sorted(set(values[0]) & set(values[1]))
@@ -220,7 +210,7 @@ def _differences(group: ReportGroup) -> Iterator[NumberOrigin]:
                 yield from _difference(one, other, what, gap, keys, where)
         if len(both) == len(group.columns) > 1:
             where = _where(group, group.max_train_rows)
-            gap = summarise(_means(group, one, both)).mean - summarise(_means(group, other, both)).mean
+            gap = summarise(group.means(one)).mean - summarise(group.means(other)).mean
             keys = _keys([*group.of(one), *group.of(other)])
             yield from _difference(one, other, f"mean of {len(both)} columns", gap, keys, where)
 
@@ -266,23 +256,22 @@ def _where(group: ReportGroup, limit: int | None) -> str:
 def _summaries(
     group: ReportGroup, label: str, column: ScoreColumn, done: list[Record], where: str
 ) -> Iterator[NumberOrigin]:
-    own = summarise(list(group.values(label, column).values()))
+    own, teacher = group.summaries[label, column], group.summaries.get((TEACHER, column))
     if own.n > 1:
         yield NumberOrigin(f"{label}, {column.title}, mean over {own.n} seeds ({where})", own.mean, _keys(done))
-    teacher = group.values(TEACHER, column)
-    if label != TEACHER and teacher:
-        score = summarise(list(teacher.values())).mean
-        if score > 0:
-            both = _keys([*done, *group.of(TEACHER, column.task)])
-            yield NumberOrigin(
-                f"{label}, {column.title}, percent of its teacher ({where})", 100 * own.mean / score, both
-            )
+    if label != TEACHER and teacher is not None and teacher.mean > 0:
+        both = _keys([*done, *group.of(TEACHER, column.task)])
+        what = f"{label}, {column.title}, percent of its teacher ({where})"
+        yield NumberOrigin(what, 100 * own.mean / teacher.mean, both)
 
 
 def describe(text: str, origins: list[NumberOrigin], results: Path) -> str:
     """One line an origin, the first of many, and how to see or rebuild the first record."""
     if not origins:
-        return f"{text}: nothing that reports print of {results} is printed so; intervals and p-values are not searched"
+        return (
+            f"{text}: no number of the reports of {results} rounds to it. Not searched: intervals, p-values, gradient shares, CPU "
+            "times and the numbers in notes below tables"
+        )
     lines = [f"{text}: {counted(len(origins), 'place')} in {results}"]
     for o in origins[:SHOWN]:
         behind = f"; records {', '.join(o.records[:6])}{' ...' if len(o.records) > 6 else ''}" if o.records else ""

@@ -26,6 +26,7 @@ class Comparison:
     """One line of the answer; scores and differences in percent."""
 
     task: str
+    """the title of the column, which names its task; ``mean`` for the mean of several. ``compare --json`` has this name"""
     metric: str
     examples: int
     seeds: tuple[int, ...]
@@ -148,7 +149,7 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
     if _place(sides[1]) < _place(sides[0]):
         line, drawn = compared(data, (sides[1], sides[0]), title, exact)
         return line.turned(), -drawn
-    column, still = data.column, is_single_model(sides)
+    column, single = data.column, is_single_model(sides)
     spread, rng = _spread(data, sides)
     drawn = 100 * metric_of(column.metric).possible_differences(spread)
     said = [[data.predicted[record.key] for record in side] for side in sides]
@@ -162,7 +163,7 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
         examples=len(data.labels),
         seeds=tuple(record.cell.seed for record in sides[0]),
         second_seeds=tuple(record.cell.seed for record in sides[1]),
-        borrowed=any(len(side) == 1 < pairs.seeds and not one for side, one in zip(sides, still, strict=True)),
+        borrowed=any(len(side) == 1 < pairs.seeds and not one for side, one in zip(sides, single, strict=True)),
         first=scores[0],
         second=scores[1],
         low=low,
@@ -195,9 +196,9 @@ def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:
     Where two rows answer alike, drawing examples moves nothing. Shares of right answers still have the gap that McNemar's test could find at
     best; other metrics have no such bound. Of one seed each no gap below that bound is found either, however little was drawn.
     """
-    still = float(np.ptp(spread)) <= 1e-12
-    least = None if still else least_detectable(spread)
-    if pairs.is_share_of_right and (still or pairs.seeds == 1):
+    constant = float(np.ptp(spread)) <= 1e-12
+    least = None if constant else least_detectable(spread)
+    if pairs.is_share_of_right and (constant or pairs.seeds == 1):
         bound = least_gap_at_any_disagreement(len(pairs.labels), exact)
         least = None if bound is None else max(bound, least or 0.0)
     return 100 * least if least is not None and least <= metric_of(pairs.metric).largest_difference else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.files import slug, write_atomically
-from bench.record.cell import TEACHER, Cell, record_key, train_key
+from bench.record.cell import TEACHER, Cell, record_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
@@ -57,12 +57,9 @@ class Section:
 
     def records(self, records: Iterable[Record]) -> list[Record]:
         """Those of its cells, called as this table calls them."""
-        own = {train_key(shown.cell): shown for shown in self.cells}
-        return [
-            _called(r, shown)
-            for r in records
-            if (shown := own.get(r.train_key)) is not None and r.key == record_key(shown.cell, r.point)
-        ]
+        # not by the train key: a student of several tasks has one cell for each, and all have the same one
+        own = {record_key(shown.cell): shown for shown in self.cells}
+        return [_called(r, shown) for r in records if (shown := own.get(record_key(r.cell))) is not None]
 
 
 def _called(record: Record, shown: TableEntry) -> Record:
@@ -71,8 +68,8 @@ def _called(record: Record, shown: TableEntry) -> Record:
 
 
 @dataclass(frozen=True)
-class Typed:
-    """What was typed for an experiment: its file, and the tables and tasks that were chosen ("" for all)."""
+class AskedExperiment:
+    """The file of an experiment, and the tables and tasks that were chosen ("" for all)."""
 
     file: Path
     tables: str = ""
@@ -91,7 +88,7 @@ class Target:
 
 
 def write_experiment(
-    title: str, sections: Sequence[Section], store: Store, folder: Path, latex: bool, asked: Typed
+    title: str, sections: Sequence[Section], store: Store, folder: Path, latex: bool, asked: AskedExperiment
 ) -> list[Path]:
     """Markdown and CSV, LaTeX where asked for, one file for each combination of data, teacher and recipe; returns the Markdown files.
 
@@ -129,7 +126,7 @@ def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[Repor
 
 
 def _merged(identity: tuple[object, ...], those: Sequence[ReportGroup]) -> ReportGroup:
-    first = min(those, key=lambda group: len(group.slug))
+    first = min(those, key=lambda group: len(group.slug))  # the data without augmentation, if they are there
     kept: dict[tuple[object, ...], Record] = {}
     for group in those:
         for r in group.records:  # a teacher is scored once for each set of training rows; it is one all the same
@@ -150,7 +147,7 @@ def _write(
     sections: Sequence[Section],
     found: Mapping[int, ReportGroup],
     target: Target,
-    asked: Typed,
+    asked: AskedExperiment,
 ) -> Path:
     whole = _whole(found)
     place = paper_place(title, whole)

@@ -68,7 +68,7 @@ def group_name(group: ReportGroup) -> str:
     if group.precision != "fp32":
         parts.append(group.precision)
     if group.threads != 2:
-        parts.append(f"{group.threads}t")  # in full the name would be too long for a teacher of some letters
+        parts.append(f"{group.threads}t")  # written in full the name would be too long for many teachers
     recipe = (group.recipe, f"{group.epochs:g}-epochs")
     if _words_suffice(group):
         return fitted(slug("-".join([teacher, *recipe, *parts])).lower(), group.identity)

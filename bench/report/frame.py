@@ -6,7 +6,7 @@ same frame (``bench/report/render.py``), so that no form of a table can have oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 
@@ -77,8 +77,8 @@ Field = tuple[str, Callable[[TableCell], str]]
 """One column of a CSV file: what its title has behind the column's own, and the text of a cell."""
 
 
-def printed(cell: TableCell) -> str:
-    """The text of a cell in a CSV file, where that is the printed one."""
+def csv_text(cell: TableCell) -> str:
+    """The text of a cell in a CSV file: ``plain`` where the cell has one, else the printed text."""
     return cell.text if cell.plain is None else cell.plain
 
 
@@ -91,7 +91,7 @@ def _deviation(cell: TableCell) -> str:
     return "" if cell.deviation is None else f"{cell.deviation:.4f}"
 
 
-TEXT: tuple[Field, ...] = (("", printed),)
+TEXT: tuple[Field, ...] = (("", csv_text),)
 EXACT: tuple[Field, ...] = (("", exact()),)
 SPREAD: tuple[Field, ...] = ((" mean", exact()), (" sd", _deviation), (" n", lambda cell: str(cell.n or 0)))
 """A mean over seeds, with its standard deviation and number of seeds."""
@@ -116,6 +116,8 @@ class FrameLine:
         name: as it is printed; "" where that is the label.
         footnotes: what a reader has to know of the whole line.
         only: ``markdown`` or ``csv`` for a line that the other forms do not have; "" for all forms.
+        row: the label of the row that the line is of; None where it is ``label``, "" for a line of no row.
+        continues: whether it stays below the line before it when a reader sorts the table.
     """
 
     label: str
@@ -123,6 +125,8 @@ class FrameLine:
     name: str = ""
     footnotes: tuple[Footnote, ...] = ()
     only: str = ""
+    row: str | None = None
+    continues: bool = False
 
     @property
     def head(self) -> TableCell:
@@ -208,13 +212,3 @@ def number_all(frame: Frame, notes: Footnotes) -> None:
     for line in frame.printed_lines:
         for note in (*line.footnotes, *(note for cell in line.cells for note in cell.footnotes)):
             notes.number(note)
-
-
-def words_of(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Frame:
-    """A table of texts that are the same in all its forms.
-
-    Args:
-        words: titles of the columns that are printed to the left.
-    """
-    columns = tuple(TableColumn(name, name in words) for name in header)
-    return Frame(title, columns, tuple(FrameLine(row[0], tuple(map(TableCell, row[1:]))) for row in rows))

@@ -17,6 +17,7 @@ from bench.record.schema import Record
 from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts
 from bench.stats.metrics import label_of
 from bench.stats.ratios import Ratio
+from bench.stats.summary import Summary, summarise
 
 GLUE_FOLDER = "glue"
 """The name of the folder whose files are called GLUE without more words."""
@@ -183,6 +184,20 @@ class ReportGroup:
             for r in self.of(label, column.task)
             if r.status == "ok" and column.evaluation in r.scores
         }
+
+    @cached_property
+    def summaries(self) -> Mapping[tuple[str, ScoreColumn], Summary]:
+        """(row, column) -> mean and deviation over seeds, in percent; without rows that have no score there."""
+        return {
+            (label, column): summarise(list(values.values()))
+            for label in self.systems
+            for column in self.columns
+            if (values := self.values(label, column))
+        }
+
+    def means(self, label: str) -> list[float]:
+        """The means over seeds of a row, in the columns that it has."""
+        return [self.summaries[label, column].mean for column in self.columns if (label, column) in self.summaries]
 
     @cached_property
     def _most_seeds(self) -> dict[ScoreColumn, int]:

@@ -13,7 +13,8 @@ LIST = "<!-- reports -->"
 """Before the list of an index. What a person wrote above it stays."""
 HEAD = f"""# Reports
 
-A folder is named by the data, and the folder in it by the teacher and the recipe. `1t` at the end: the jobs had one thread.
+Most folders are named by the data, and the folder in each by the teacher and the recipe (`1t`: the jobs had one
+thread). The report of an experiment is in a folder named by the paper. A `speed` session is in `speed/`.
 
 {LIST}"""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import methods
-from bench.record.cell import CHECKPOINT, TEACHER
+from bench.record.cell import CHECKPOINT, TEACHER, Cell
 from bench.record.recipe import ADAMW, PAPER, START, TEACHER_LEARNING_RATES, WIDE, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE
@@ -46,13 +46,16 @@ def rates_line(group: ReportGroup) -> str:
     return " ".join([*said, _choice(group, bool(students) and not by_papers)])
 
 
+def peak_rate(cell: Cell) -> float:
+    """The highest learning rate of a training's schedule, after its row's own factor."""
+    return float(f"{cell.recipe['learning_rate'] * methods.rate_factor(cell.method, cell.settings):.6g}")
+
+
 def rates_of(records: list[Record]) -> dict[float, list[str]]:
     """Rate -> the rows trained at it: a method's name where all its rows have one rate, else their labels."""
     of_method: dict[str, dict[str, float]] = {}
     for record in records:
-        cell = record.cell
-        rate = cell.recipe["learning_rate"] * methods.rate_factor(cell.method, cell.settings)
-        of_method.setdefault(cell.method, {})[cell.label] = float(f"{rate:.6g}")
+        of_method.setdefault(record.cell.method, {})[record.cell.label] = peak_rate(record.cell)
     found: dict[float, list[str]] = {}
     for method, rates in sorted(of_method.items(), key=lambda one: (one[0] != TEACHER, one[0])):
         named = {method: next(iter(rates.values()))} if len(set(rates.values())) == 1 else rates
@@ -63,12 +66,13 @@ def rates_of(records: list[Record]) -> dict[float, list[str]]:
 
 def optimizers_by_papers(students: Iterable[Record]) -> list[str]:
     """Each stage whose paper names another optimiser than AdamW: its row, its name, and the optimiser."""
-    named = {
-        f"{record.row}, stage {stage}: {name}": None
-        for record in students
-        for stage, name in record.cell.recipe.get("stage_optimizers", ())
-    }
-    return sorted(named)
+    return sorted(
+        {
+            f"{record.row}, stage {stage}: {name}"
+            for record in students
+            for stage, name in record.cell.recipe.get("stage_optimizers", ())
+        }
+    )
 
 
 def was_trained(record: Record) -> bool:

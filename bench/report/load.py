@@ -34,7 +34,8 @@ def load(results: Path | str, everything: bool = False) -> DataFrame:
       above 0. It is a point estimate: reports and ``choose`` have the intervals.
     - ``parameters``; ``flops`` of one sequence, 2 x MACs; ``train_seconds`` of its own; ``train_rows``.
     - ``max_train_rows`` (<NA> for all), ``teacher``, ``recipe``, ``epochs``, ``optimizer``, ``precision``, ``threads``,
-      ``device``: records that differ in one of them are never in one table of a report.
+      ``device``: a table of a report has students of one of each. Only ``max_train_rows`` may be missing for small tasks,
+      which the limit leaves whole.
     - ``newest``: False for a training that a newer one of the same name replaces. ``key``: of the record.
 
     Args:

@@ -42,7 +42,7 @@ def mean_scores(group: ReportGroup, answered: Answers) -> dict[str, MeanOfColumn
 
 
 def _mean_score(group: ReportGroup, answered: Answers, label: str) -> MeanOfColumns:
-    value = summarise([summarise(list(group.values(label, c).values())).mean for c in group.columns]).mean
+    value = summarise(group.means(label)).mean
     samples = []
     for column in group.columns:
         records, data = finished(group, label, column), answered.get(column)
@@ -50,8 +50,8 @@ def _mean_score(group: ReportGroup, answered: Answers, label: str) -> MeanOfColu
             return MeanOfColumns(value, None, None)
         score_RS = data.stacked(records)
         # the teacher is one model: only the examples are drawn
-        trained = () if label == TEACHER else (score_RS,)
-        drawn_R = over_seeds(score_RS, trained, rng_for(column, "score", label)) if trained else score_RS.mean(1)
+        rng = rng_for(column, "score", label)
+        drawn_R = score_RS.mean(1) if label == TEACHER else over_seeds(score_RS, (score_RS,), rng)
         metric = metric_of(column.metric)
         samples.append(100 * np.clip(drawn_R, metric.low, metric.high))
     low, high = interval(np.mean(samples, axis=0))

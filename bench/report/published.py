@@ -33,7 +33,7 @@ class Published:
     source: str
     table: str
     system: str
-    done: PrintedSystem
+    facts: PrintedSystem
     task: str
     evaluation: str
     metric: str
@@ -43,7 +43,7 @@ class Published:
 
 
 FACTS = [field.name for field in fields(PrintedSystem)]
-COLUMNS = [name for field in fields(Published) for name in (FACTS if field.name == "done" else [field.name])]
+COLUMNS = [name for field in fields(Published) for name in (FACTS if field.name == "facts" else [field.name])]
 """Of a file, in this order."""
 
 
@@ -97,14 +97,14 @@ def _line(row: Mapping[str | None, str | None]) -> Published:
     value = float(text["value"])
     if not (math.isfinite(value) and -100 <= value <= 100):
         raise ValueError(f"value is {value}; it should be percent")
-    done = PrintedSystem(
+    facts = PrintedSystem(
         text["row"],
         _count("layers", text["layers"]),
         _count("hidden", text["hidden"]),
         *(text[name] for name in ("start", "text", "teacher", "augmented")),
     )
     rest = {name: word for name, word in text.items() if name not in FACTS and name != "value"}
-    return Published(done=done, value=value, **rest)
+    return Published(facts=facts, value=value, **rest)
 
 
 def _count(name: str, text: str) -> int | None:

@@ -46,7 +46,7 @@ ENDINGS = {".csv": False, ".svg": False, ".tex": True, ".pdf": True}
 
 
 def remove_stale_files(folder: Path, stems: Sequence[str], latex: bool) -> None:
-    """Remove tables and pictures of a report that it does not have any more; nothing else in the folder."""
+    """Remove every table and picture (.csv, .svg, .tex, .pdf) of the folder that this report does not have, whoever put it there."""
     for file in folder.glob("*"):
         ending = ENDINGS.get(file.suffix)
         if ending is not None and (file.stem not in stems or (ending and not latex)):
@@ -96,7 +96,9 @@ def _blocks(widths: Sequence[int], most: int, between: int = 3) -> list[list[int
 
 
 def _block(columns: Sequence[Sequence[str]], sides: Sequence[str], block: Sequence[int]) -> str:
-    """Some columns as one Markdown table without further spaces."""
+    """Some columns as one Markdown table. Unlike :func:`github` it adds no padding to the headings, so that :func:`_blocks` can
+    count the characters.
+    """
     sizes = {i: max(3, *map(len, columns[i])) for i in block}
     lines = [
         [columns[i][row].ljust(sizes[i]) if sides[i] == "left" else columns[i][row].rjust(sizes[i]) for i in block]

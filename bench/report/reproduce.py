@@ -139,7 +139,7 @@ def _options(group: ReportGroup, asked: _Asked, further: Sequence[str] = (), rec
     words += ["--precision", group.precision] if group.precision != "fp32" else []
     if augmented := group.facts.augmented:
         words += ["--augment", augmented.kind, "--augment-times", str(augmented.times)]
-        words += ["--word-vectors", augmented.words] if augmented.words else []
+        words += ["--word-vectors", augmented.vectors] if augmented.vectors else []
     return _common_options(group, asked, words)
 
 

@@ -126,7 +126,7 @@ def rng_for(column: ScoreColumn, purpose: str, *rows: str) -> np.random.Generato
     """The generator of a column's examples, or of two rows' trainings (in whichever order): always the same one.
 
     Each evaluation set has its own examples. The trainings behind all sets of a task are the same, and so is what is drawn for
-    them: as if each set had trainings of its own, a mean over the sets would look too certain.
+    them. If each set had draws of its own, a mean over the sets would look too certain.
     """
     evaluation = column.evaluation if purpose == EXAMPLES else ANY_SET
     names = [column.task, evaluation, column.metric, purpose, *sorted(rows)]

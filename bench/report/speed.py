@@ -1,4 +1,4 @@
-"""Questions to a session of timing: its conditions, its headline, how much faster a system is. No torch."""
+"""Questions to a session of timing: its conditions, its main conditions, how much faster a system is. No torch."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def speed_up(record: SpeedRecord, system: str, conditions: Conditions) -> Ratio 
     return ratio(teacher.seconds, own.seconds)
 
 
-def headline(record: SpeedRecord) -> Conditions | None:
+def main_conditions(record: SpeedRecord) -> Conditions | None:
     """The conditions of a report's speed-up column: the first measured at batch 1 and 128 tokens, else at batch 1."""
     single = [c for c in conditions_of(record) if c.batch == 1]
     return next((c for c in single if c.length == "128"), single[0] if single else None)
 
 
 def latest(records: Sequence[SpeedRecord], teacher: str) -> SpeedRecord | None:
-    """The last session with this teacher that has a headline."""
-    fitting = [record for record in records if record.teacher == teacher and headline(record)]
+    """The last session with this teacher that has main conditions."""
+    fitting = [record for record in records if record.teacher == teacher and main_conditions(record)]
     return fitting[-1] if fitting else None

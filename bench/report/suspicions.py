@@ -38,13 +38,13 @@ def suspicions_of(group: ReportGroup, store: Store) -> dict[tuple[str, ScoreColu
             met.setdefault((column, what), {})[label] = of_seed
     found: dict[tuple[str, ScoreColumn], list[str]] = {}
     for (column, what), rows in met.items():
-        listed = "; ".join(f"{label}, {seeds(of_seed)}" for label, of_seed in rows.items())
+        listed = "; ".join(f"{label}, {seeds_in_words(of_seed)}" for label, of_seed in rows.items())
         for label in rows:
             found.setdefault((label, column), []).append(f"{column.name}, {what}: {listed}")
     return found
 
 
-def seeds(found: Mapping[int, Suspicion]) -> str:
+def seeds_in_words(found: Mapping[int, Suspicion]) -> str:
     """``seeds 0 and 2 (50.1, 49.9)``, or without figures where there are none."""
     *most, last = [str(seed) for seed in sorted(found)]
     named = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"

@@ -78,7 +78,9 @@ def settings_in(spelling: str) -> dict[str, str]:
 
 
 def start_kind(record: Record) -> str:
-    """The name of what a student began with: the artefact that holds its first weights, ``random`` where there is none."""
+    """The name of what a student began with: the artefact that holds its first weights, ``random`` where there is none; of a
+    teacher ``checkpoint``, or ``given`` where it was not fine-tuned here.
+    """
     if record.cell.method == TEACHER:
         return CHECKPOINT if record.cell.teacher.origin == "fine-tuned" else GIVEN
     own = {name.partition(".")[0]: made for name, made in record.artefacts.items()}
@@ -112,26 +114,25 @@ def counted_shape(sizes: Sizes) -> tuple[int, int] | None:
         body             L (4 h^2 + 9 h) + F (2 h + 1)
         MACs             T (4 h^2 L + 2 h F) + 2 T^2 h L + h^2 + n h
 
-    The first gives h and n, the other two L and F. Of a model with experts, what one token meets counts.
+    The first gives h for each n, the other two L and F. Of a model with experts, what one token meets counts.
     """
     for classes in CLASSES:
-        hidden = math.isqrt(sizes.pooler_and_head + classes * classes) - classes
-        for h in range(max(1, hidden - 2), hidden + 3 + classes):
-            if (h + 1) * (h + classes) == sizes.pooler_and_head:
-                return _depth(sizes, h, classes)
+        h = (math.isqrt((classes - 1) ** 2 + 4 * sizes.pooler_and_head) - classes - 1) // 2
+        if h > 0 and (h + 1) * (h + classes) == sizes.pooler_and_head:
+            return _depth(sizes, h, classes)
     return None
 
 
 def _depth(sizes: Sizes, h: int, classes: int) -> tuple[int, int] | None:
     body = (sizes.active_parameters or sizes.parameters) - sizes.embedding - sizes.pooler_and_head
     macs, length = sizes.macs_closed_form - h * h - classes * h, sizes.sequence_length
-    above = (2 * h + 1) * macs - 2 * h * length * body
-    below = 2 * h * length * (length * (2 * h + 1) - 7 * h)
-    if below <= 0 or above <= 0 or above % below:
+    numerator = (2 * h + 1) * macs - 2 * h * length * body
+    denominator = 2 * h * length * (length * (2 * h + 1) - 7 * h)
+    if denominator <= 0 or numerator <= 0 or numerator % denominator:
         return None
-    layers = above // below
-    neurons = body - layers * (4 * h * h + 9 * h)
-    if neurons < 0 or neurons % (layers * (2 * h + 1)):
+    layers = numerator // denominator
+    feed_forward = body - layers * (4 * h * h + 9 * h)
+    if feed_forward < 0 or feed_forward % (layers * (2 * h + 1)):
         return None
     return layers, h
 
@@ -152,10 +153,9 @@ def changed(group: ReportGroup, record: Record) -> set[str] | None:
     return differing | set(settings_in(row_as_typed(record.cell, full)))
 
 
-def paired(group: ReportGroup, record: Record, theirs: PrintedSystem) -> bool:
-    """Whether the two are one method, and ours has no change that the printed one could not be compared by.
-
-    A row of another size or start is shown, with that as the reason; a variant of ours that nobody printed is not.
+def is_shown_with(group: ReportGroup, record: Record, theirs: PrintedSystem) -> bool:
+    """Whether this record is printed in one line with the paper's system: the same method, no term dropped that the paper
+    keeps, and no setting changed but shape, start and what the paper changed too.
     """
     if record.cell.method != theirs.method or not set(record.cell.dropped) <= theirs.dropped:
         return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record, TrainCost
@@ -26,15 +27,28 @@ def start_of(record: Record) -> str:
     return own.get(kind, "pre-trained weights" if record.cell.method == TEACHER else kind.replace("_", " "))
 
 
-COSTS: Sequence[Callable[[TrainCost], float]] = (
-    lambda train: train.examples,
-    lambda train: train.flops_own,
-    lambda train: train.flops_teacher,
-    lambda train: train.seconds_own,
-    lambda train: train.teacher_seconds_shared,
-    lambda train: train.teacher_seconds_alone,
+STUDENT_TIME, SHARED_TEACHER_TIME = "student time (s)", "teacher time, shared (s)"
+
+
+@dataclass(frozen=True)
+class CostKind:
+    """One column of what trainings took: its title, how it is read from a training, and what it is divided by."""
+
+    title: str
+    of: Callable[[TrainCost], float]
+    unit: float = 1.0
+
+
+COSTS: Sequence[CostKind] = (
+    CostKind("examples", lambda train: train.examples),
+    CostKind("student FLOPs (10^12)", lambda train: train.flops_own, 1e12),
+    CostKind("teacher FLOPs (10^12)", lambda train: train.flops_teacher, 1e12),
+    CostKind(STUDENT_TIME, lambda train: train.seconds_own),
+    CostKind(SHARED_TEACHER_TIME, lambda train: train.teacher_seconds_shared),
+    CostKind("teacher time, alone (s)", lambda train: train.teacher_seconds_alone),
 )
-"""What is added up of each training, in the order of the table's columns."""
+"""In the order of the table's columns. Shared: the row's part of the teacher passes that it shared with other rows; alone: what
+the same passes would have taken without sharing."""
 
 
 def trainings(group: ReportGroup, label: str) -> list[Record]:
@@ -55,11 +69,17 @@ def by_tasks(done: Sequence[Record]) -> list[list[Record]]:
     return list(found.values())
 
 
-def costs_of(done: Sequence[Record]) -> list[float]:
-    """What a row's trainings took, as :data:`COSTS`: the mean over the seeds of each task, summed over tasks."""
+def costs_of(done: Sequence[Record]) -> dict[str, float]:
+    """Title -> what a row's trainings took: the mean over the seeds of each task, summed over tasks."""
     costs = [[r.train for r in seeds if r.train] for seeds in by_tasks(done)]
     # tasks may have different numbers of seeds, so each has its own mean
-    return [sum(sum(of(one) for one in seeds) / len(seeds) for seeds in costs) for of in COSTS]
+    return {c.title: sum(sum(c.of(one) for one in seeds) / len(seeds) for seeds in costs) / c.unit for c in COSTS}
+
+
+def teacher_share(costs: Mapping[str, float]) -> float | None:
+    """Percent of a row's seconds that are the teacher's; None where there are no seconds."""
+    both = costs[STUDENT_TIME] + costs[SHARED_TEACHER_TIME]
+    return 100 * costs[SHARED_TEACHER_TIME] / both if both else None
 
 
 def cpu_seconds_of(done: Sequence[Record]) -> float | None:

@@ -28,7 +28,7 @@ from bench.report.render import Paper, remove_stale_files, write_table
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import resample
 from bench.report.sources import made_on, provenance, warnings
-from bench.report.speed import described, headline, latest, speed_up
+from bench.report.speed import described, latest, main_conditions, speed_up
 from bench.report.speed_report import write_speed_report
 from bench.report.suspicions import baselines_of, suspicions_of
 from bench.report.tables.registry import KEPT, ReportData
@@ -63,25 +63,22 @@ class Options:
     names: Mapping[str, str] = field(default_factory=dict)
 
 
-def write_reports(store: Store, folder: Path, options: Options | None = None) -> list[Path]:
+def write_reports(store: Store, folder: Path, options: Options = Options()) -> list[Path]:
     """Write the reports of a store and its sessions of timing; returns the Markdown files.
 
     Raises:
         NothingMeasured: the store has no record.
         InputError: a record cannot be read, or a row that a name is given for does not exist.
     """
-    options = options or Options()
     written = [one.path for one in write_groups(store, folder, None, options)]
     written += [write_speed_report(session, folder, options.latex) for session in speed_records(store.root, store.note)]
-    write_index(folder)
     return written
 
 
 def write_groups(
-    store: Store, folder: Path, cells: Sequence[Cell] | None = None, options: Options | None = None
+    store: Store, folder: Path, cells: Sequence[Cell] | None = None, options: Options = Options()
 ) -> list[Written]:
     """As :func:`write_reports`, of those groups that some cells belong to, without sessions of timing; returns the tables too."""
-    options = options or Options()
     records, sessions = list(store.records()), list(speed_records(store.root, store.note))
     if not records and not sessions:
         raise NothingMeasured(nothing_in(store.root))
@@ -120,7 +117,7 @@ def nothing_in(root: Path) -> str:
 
 def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
     """Give the group's rows the speed-ups of a session with its teacher."""
-    conditions = headline(session) if session else None
+    conditions = main_conditions(session) if session else None
     if session is None or conditions is None:
         return
     group.speed_conditions = (

@@ -64,7 +64,9 @@ def misshapen(form: Form, arrays: Mapping[str, np.ndarray], examples: int, outpu
     """Which of a record's arrays has another shape than its form says; "" where none has."""
     for name, axes in form.arrays(examples, outputs).items():
         found = arrays[name].shape if name in arrays else axes
-        if len(found) != len(axes) or any(None is not size != there for size, there in zip(axes, found, strict=True)):
+        if len(found) != len(axes) or any(
+            size is not None and size != there for size, there in zip(axes, found, strict=True)
+        ):
             wanted = ", ".join("any" if size is None else str(size) for size in axes)
             return f"{name} of shape {list(found)}; {form.task} has [{wanted}]"
     return ""

@@ -1,8 +1,8 @@
 """Two systems on the same examples: what their difference is, how far chance may have moved it, and tests of it.
 
-Answers are compressed to the distinct patterns (first, second, label) and how often each comes: resampling examples is then
-drawing these counts, and a metric of classes is a function of sums over patterns. One seed has patterns of three numbers,
-S seeds of 2 S + 1.
+There are two ways to resample examples. :func:`resampled_scores` draws examples: for all intervals of reports, ``compare`` and
+``choose``. :class:`Pairs`, for metrics of the confusion matrix, compresses answers to the distinct patterns (all first answers,
+all second answers, label) and draws how often each comes: for the gate and the permutation test.
 """
 
 from __future__ import annotations
@@ -61,23 +61,21 @@ class Pairs:
         return np.unique(rows, axis=0, return_counts=True)
 
     @cached_property
-    def _indicators(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Of each seed's first and second answers: [K, C * C], one 1 a pattern, at its label and answer."""
-        patterns, _ = self._patterns
-        classes = np.unique(patterns)
-        code = np.searchsorted(classes, patterns)
-        cells = len(classes) ** 2
-        made = [np.eye(cells)[code[:, -1] * len(classes) + code[:, i]] for i in range(patterns.shape[1] - 1)]
-        return made[: len(self.first)], made[len(self.first) :]
-
-    @property
     def _classes(self) -> np.ndarray:
         return np.unique(self._patterns[0])
 
-    def _scores(self, confusion_RM: np.ndarray, by: Confusion) -> np.ndarray:
+    @cached_property
+    def _indicators(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Of each seed's first and second answers: [K, C * C], one 1 a pattern, at its label and answer."""
+        patterns, size = self._patterns[0], len(self._classes)
+        code = np.searchsorted(self._classes, patterns)
+        made = [np.eye(size**2)[code[:, -1] * size + code[:, i]] for i in range(patterns.shape[1] - 1)]
+        return made[: len(self.first)], made[len(self.first) :]
+
+    def _scores(self, confusion_RQ: np.ndarray, by: Confusion) -> np.ndarray:
         """[R] the metric of confusion matrices laid flat, [R, C * C]."""
-        classes = self._classes
-        return by.of(confusion_RM.reshape(-1, len(classes), len(classes)), classes)
+        size = len(self._classes)
+        return by.of(confusion_RQ.reshape(-1, size, size), self._classes)
 
     def drawn(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
         """[resamples, S] and [resamples, S'] scores of the systems on the same drawn examples."""
@@ -181,8 +179,8 @@ def of_difference(
     if first_RS.shape[1] == second_RS.shape[1]:
         return over_seeds(first_RS - second_RS, (first_RS, second_RS), rng)
     sides = [
-        (side_RS, 1 / side_RS.shape[1] + float(other_RS.shape[1] == 1 and not is_fixed))
-        for side_RS, other_RS, is_fixed in ((first_RS, second_RS, fixed[1]), (second_RS, first_RS, fixed[0]))
+        (side_RS, 1 / side_RS.shape[1] + float(other_RS.shape[1] == 1 and not other_is_fixed))
+        for side_RS, other_RS, other_is_fixed in ((first_RS, second_RS, fixed[1]), (second_RS, first_RS, fixed[0]))
         if side_RS.shape[1] > 1
     ]
     alone = sum(times * _interaction_variance(side_RS) for side_RS, times in sides)
@@ -232,6 +230,7 @@ def _spread(
     if added <= 1e-12 * whole:  # trainings that answer alike
         return mean_R
     known = [score_RS.shape[1] - 1 for score_RS, _ in trained]
+    # without variance between seeds the degrees of freedom are infinite; 1e6 is close enough
     uncertain = sum(part**2 / k for part, k in zip(of_trainings, known, strict=True)) or np.finfo(float).tiny
     freedom = min((of_examples + added) ** 2 / uncertain, 1e6)
     moved_R = np.sqrt(of_examples / whole) * (mean_R - centre) if whole > 0 else np.zeros_like(mean_R)

@@ -27,25 +27,26 @@ def power(gap: float, examples: int, disagreement: float = DISAGREEMENT, level: 
     return float(norm.cdf((math.sqrt(examples) * abs(gap) - critical) / spread))
 
 
-def least_gap(examples: int, disagreement: float = DISAGREEMENT, wanted: float = POWER, level: float = LEVEL) -> float:
-    """The smallest difference of accuracies found with the wanted power; the disagreement where none is."""
-    if power(disagreement, examples, disagreement, level) < wanted:
-        return disagreement
+def least_gap(
+    examples: int, disagreement: float = DISAGREEMENT, wanted: float = POWER, level: float = LEVEL
+) -> float | None:
+    """The smallest difference of accuracies found with the wanted power; None where not even the largest possible one is."""
     return _smallest(lambda gap: power(gap, examples, disagreement, level) >= wanted, disagreement)
 
 
 def least_gap_at_any_disagreement(
     examples: int, exact: bool = False, wanted: float = POWER, level: float = LEVEL
 ) -> float | None:
-    """No smaller difference of accuracies is found by McNemar's test with the wanted power, whatever the disagreement is.
+    """The smallest true difference of accuracies that McNemar's test can find with the wanted power: at the most favourable
+    disagreement, with all discordant examples on one side. It is a lower bound for every other disagreement.
 
-    The most telling disagreement has every discordant example on one side. Then k of them have the p-value 0.5**k (mid-p; twice
-    that in the exact test), 5 (6) reach the level of 5 %, and they come with the probability of a binomial variable.
-    None where even a difference of 1 gives too few.
+    k such examples have the p-value 0.5**k (mid-p; twice that in the exact test), so 5 (6) reach the level of 5 %, and their
+    number is a binomial variable. None where even a difference of 1 gives too few.
     """
     from scipy.stats import beta
 
     needed = math.ceil(math.log2((2 if exact else 1) / level))
+    # P(Binomial(n, gap) >= k) is the beta distribution function with (k, n - k + 1) at gap, so its quantile is the gap
     return float(beta.ppf(wanted, needed, examples - needed + 1)) if examples >= needed else None
 
 
@@ -95,22 +96,22 @@ def power_of_seeds(
 def seeds_for(
     gap: float, examples: int, spread: float, disagreement: float = DISAGREEMENT, wanted: float = POWER
 ) -> int | None:
-    """Seeds of each system that it takes to find this gap; None where a hundred are too few: the examples are."""
+    """Seeds of each system that it takes to find this gap; None where a hundred are too few: then it needs more examples."""
     enough = (s for s in range(2, 101) if power_of_seeds(gap, examples, s, spread, disagreement) >= wanted)
     return next(enough, None)
 
 
 def least_gap_of_seeds(
     examples: int, seeds: int, spread: float, disagreement: float = DISAGREEMENT, wanted: float = POWER
-) -> float:
-    """The smallest difference that so many seeds find with the wanted power; the disagreement where none is."""
-    if power_of_seeds(disagreement, examples, seeds, spread, disagreement) < wanted:
-        return disagreement
+) -> float | None:
+    """The smallest difference that so many seeds find with the wanted power; None where not even the largest possible one is."""
     return _smallest(lambda gap: power_of_seeds(gap, examples, seeds, spread, disagreement) >= wanted, disagreement)
 
 
-def _smallest(found: Callable[[float], bool], most: float) -> float:
-    """Where ``found`` begins to hold between 0 and ``most``."""
+def _smallest(found: Callable[[float], bool], most: float) -> float | None:
+    """Where ``found`` begins to hold between 0 and ``most``; None where it does not hold there either."""
+    if not found(most):
+        return None
     low, high = 0.0, most
     for _ in range(60):
         middle = (low + high) / 2

@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.stats.power import LEVEL
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -21,23 +23,23 @@ class Ratio:
         return f"{self.median:.2f}x ({self.low:.2f} to {self.high:.2f})"
 
 
-def ratio(reference: Sequence[float], own: Sequence[float], level: float = 0.95) -> Ratio:
+def ratio(reference: Sequence[float], own: Sequence[float]) -> Ratio:
     """Reference over own, round by round; the interval is that of a median by order statistics.
 
-    It assumes nothing but independent rounds (Conover 1999, section 3.2): the k-th smallest and largest ratio,
-    with k the largest for which a fair coin falls on fewer than k heads in at most half of 1 - level of n throws.
+    It assumes nothing but independent rounds (Conover 1999, section 3.2): the k-th smallest and largest ratio. k is the
+    largest number for which n throws of a fair coin give fewer than k heads with a probability of at most LEVEL / 2.
 
     Raises:
-        ValueError: the two have different numbers of rounds, or too few for an interval of that level (6 for 95 %).
+        ValueError: the two have different numbers of rounds, or fewer than 6.
     """
     if len(reference) != len(own):
         raise ValueError(f"{len(reference)} rounds of the reference, {len(own)} of the other")
     ratios = sorted(r / o for r, o in zip(reference, own, strict=True))
     n, below, k = len(ratios), 0.0, 0
-    while k <= n and (below := below + math.comb(n, k) * 0.5**n) <= (1 - level) / 2:
+    while k <= n and (below := below + math.comb(n, k) * 0.5**n) <= LEVEL / 2:
         k += 1
     if k == 0:
-        raise ValueError(f"{n} rounds are too few for a {level:.0%} interval; at least 6 are needed")
+        raise ValueError(f"{n} rounds are too few for a 95 % interval; at least 6 are needed")
     return Ratio(statistics.median(ratios), ratios[k - 1], ratios[n - k], n)
 
 
@@ -56,6 +58,6 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
-def resolved(rounds: int, share: float) -> bool:
-    """Whether so many values have one beyond this share of them: 10 for a p90, 100 for a p99."""
+def enough_rounds_for(rounds: int, share: float) -> bool:
+    """Whether at least one of so many values lies above this percentile: 10 rounds for a p90, 100 for a p99."""
     return round(rounds * (1 - share), 9) >= 1

@@ -1,6 +1,6 @@
 """How a metric scores many resamples of the same examples at once: as fast as its arithmetic allows.
 
-Letters of shapes: n or N examples, R resamples, M systems, C classes.
+Letters of shapes: n or N examples, R resamples, M systems, C classes, Q cells of a confusion matrix (C * C).
 """
 
 from __future__ import annotations
@@ -142,6 +142,7 @@ def _ranked(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         size_RG = counts_RN.take(order_N, axis=1)
         if not distinct:
             size_RG = np.add.reduceat(size_RG, starts_G, axis=1)
+        # a value drawn s times has the ranks c - s + 1 to c, with the middle (2 c - (s - 1)) / 2; twice that is a whole number
         twice_RG = 2 * size_RG.cumsum(1, dtype=size_RG.dtype)
         twice_RG -= size_RG - 1
         return twice_RG.take(group_N, axis=1).astype(float) / 2

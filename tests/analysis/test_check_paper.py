@@ -86,6 +86,18 @@ def test_an_average_is_compared_with_a_mean_of_the_same_tasks_alone(tmp_path):
     assert [c.verdict for c in check_paper(file, tmp_path / "r")] == ["as measured", "no record"]
 
 
+def test_two_rows_whose_names_differ_in_punctuation_alone_are_not_confused(tmp_path):
+    store, file = Store(tmp_path / "r"), tmp_path / "paper.md"
+    for label, score in (("kd:temperature=1.5", 0.61), ("kd:temperature=15", 0.62), ("pkd", 0.63)):
+        store.write(factories.record(label, score=score))
+    rows = "| kd:temperature=1.5 | 61.0 | |\n| kd:temperature=15 | 62.0 | |\n| KD temperature 15 | 62.0 | |\n| PKD | 63.0 | |\n"
+    file.write_text(f"| System | RTE | SST-2 |\n|---|---|---|\n{rows}")
+    verdicts = [c.verdict for c in check_paper(file, tmp_path / "r")]
+    assert verdicts == ["as measured", "as measured", "no record", "as measured"], "the third may be either of two"
+    named = check_paper(file, tmp_path / "r", ["KD temperature 15=kd:temperature=15"])
+    assert [c.measured for c in named if c.row == "KD temperature 15"] == ["62.0"]
+
+
 def test_a_paper_that_agrees_is_exit_code_zero(bench, place):
     root, file = place
     file.write_text(LATEX.replace("78.1", "78.0"))

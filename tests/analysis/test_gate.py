@@ -151,6 +151,14 @@ def test_another_question_is_not_comparable(tmp_path):
     assert "precision" in finding.why
 
 
+def test_the_same_question_on_other_seeds_is_not_measured_yet(tmp_path):
+    base = store(tmp_path / "a", {0: 0.8})
+    for found in (check(base, store(tmp_path / "b", {1: 0.8})), check(base, base, seeds=[7])):
+        (finding,) = found
+        assert (finding.what, finding.verdict) == ("row", MISSING)
+        assert finding.why == "no seed in common; run the baseline's command"
+
+
 def test_other_examples_are_not_comparable(tmp_path):
     base = store(tmp_path / "a", {0: 0.8})
     record, arrays = with_predictions(factories.record("kd", "rte", 0), 0.8, 5, "w")
@@ -184,6 +192,12 @@ def test_speed_that_was_not_or_otherwise_timed(tmp_path):
     base = session(tmp_path / "a", 2.0)
     assert overall(check(base, tmp_path / "b")) == MISSING
     assert overall(check(base, session(tmp_path / "c", 2.0, batch=32))) == OTHER
+
+
+def test_only_the_speed_ups_of_the_rows_named_are_compared(tmp_path):
+    base, now = session(tmp_path / "a", 2.0), session(tmp_path / "b", 1.5)
+    assert [found.subject for found in check(base, now, rows=["kd"])] == ["kd"]
+    assert check(base, now, rows=["tinybert"]) == []
 
 
 def test_the_worst_verdict_counts():

@@ -16,6 +16,7 @@ from bench.report.tables.ablations import ablation
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost
 from bench.report.tables.reappearance import reappearance
+from bench.report.tables.sizes import sizes_of
 from bench.report.tables.speed import speed_tables
 
 CONDITIONS = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=8, length="128")
@@ -44,6 +45,26 @@ def test_every_number_of_the_tables_is_found(paper_store):
             for title, cell in zip(table.header[1:], row[1:], strict=True):
                 for number in numbers(cell):
                     assert trace(number, paper_store.root), (table.title, row[0], title, number)
+
+
+def test_every_size_of_a_row_is_found_on_each_of_its_tasks(tmp_path):
+    store, sizes = Store(tmp_path), factories.record("bilstm").sizes
+    for task, more in (("rte", 0), ("sst2", 10**6)):
+        changed = {
+            "parameters": sizes.parameters + more,
+            "embedding": sizes.embedding + more,
+            "active_parameters": 123456,
+        }
+        store.write(factories.record("bilstm", task).model_copy(update={"sizes": sizes.model_copy(update=changed)}))
+    (group,) = groups(store.records())
+    table = sizes_of(group)
+    assert {row[0] for row in table.rows} == {"bilstm, rte", "bilstm, sst2"}
+    for row in table.rows:
+        for title, cell in zip(table.header[1:], row[1:], strict=True):
+            assert any(origin.what.startswith(f"bilstm, {title}") for origin in trace(cell, store.root)), (
+                row[0],
+                title,
+            )
 
 
 def test_every_number_of_a_session_is_found(tmp_path):

@@ -63,7 +63,7 @@ def _over(peer: str, record: Record, seconds: dict[str, list[float]]) -> dict[st
 def _ratio(reference: Sequence[float], own: Sequence[float]) -> dict[str, Any]:
     """Median of the rounds' ratios; without an interval where there are too few."""
     if len(own) >= FEWEST:
-        found = ratio(reference, own, LEVEL)
+        found = ratio(reference, own)
         return {"median": found.median, "low": found.low, "high": found.high, "rounds": found.rounds}
     ratios = [r / o for r, o in zip(reference, own, strict=True)]
     return {"median": statistics.median(ratios), "low": None, "high": None, "rounds": len(own)} if ratios else {}

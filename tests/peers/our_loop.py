@@ -11,10 +11,10 @@ from work import Work
 
 from bench.plan.outputs_plan import FILE, readable_taps
 from bench.plan.scheduled_stages import schedule_stages
-from bench.train.kept_outputs import KeptTeacher, TeacherOutputs, Wanted, write_outputs
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings
 from bench.train.student_trainer import SHARE_POINTS, StudentTrainer
+from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, write_outputs
 from methods.fast_kernels import FastLinear, FastTeacher
 
 
@@ -54,7 +54,7 @@ class Ours:
 def kept_teacher(work: Work, taps: Any, number_format: str, numerics: ComputeSettings) -> KeptTeacher:
     """The work's teacher, which reads these of its outputs from a file that is written now."""
     file = work.folder / FILE
-    parts = write_outputs(file, work.teacher, work.data, Wanted(taps, number_format), numerics)
+    parts = write_outputs(file, work.teacher, work.data, taps, number_format, numerics)
     outputs = TeacherOutputs(file, parts, number_format, work.data)
     file.unlink()  # it is open, so it can still be read, and nothing is left when this process ends
     kept = KeptTeacher(work.teacher, outputs)

@@ -18,7 +18,7 @@ from tabulate import tabulate
 from bench.analysis.gate import REGRESSED, GateResult, junit, summary
 from bench.record.store import Store
 from bench.report import escape
-from bench.report.frame import words_of
+from bench.report.frame import Frame, FrameLine, TableCell, TableColumn
 from bench.report.render import Paper, github, tex, to_csv, to_latex
 from bench.report.write import Options, write_reports
 
@@ -78,7 +78,9 @@ def test_tables_of_our_own_are_what_they_were():
 
 
 def test_a_comment_in_latex_cannot_be_ended():
-    table = words_of("T", ["System", "a"], [[NASTY, "[2pt] 1"], ["[3cm] x", "2"], ["=1", "-2"]])
+    rows = ((NASTY, "[2pt] 1"), ("[3cm] x", "2"), ("=1", "-2"))
+    lines = tuple(FrameLine(name, (TableCell(text),)) for name, text in rows)
+    table = Frame("T", (TableColumn("System"), TableColumn("a")), lines)
     text = to_latex(table, NASTY, Paper("of things", [NASTY], [NASTY]), "tab:x")
     assert "\\input" not in text.replace("% x \\input", "")
     assert [line for line in text.splitlines() if line.startswith("% x \\input")]

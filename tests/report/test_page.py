@@ -32,9 +32,12 @@ DRIVER = """
   seen.rising = shown();
   type("find", "microbert");
   seen.found = shown();
+  seen.rates = all("#table-hyper-parameters tbody tr").map((row) => row.hidden);
   seen.count = document.getElementById("count").textContent;
   seen.reached = all("#table-accuracy td[tabindex='0']").some((cell) => !cell.hidden && !cell.parentElement.hidden);
   type("find", "");
+  all("#table-reappearance thead th")[1].querySelector("button").click();
+  seen.ratios = all("#table-reappearance tbody th").map((head) => head.textContent.trim());
   const box = document.querySelector("#methods input[value=kd]");
   box.click();
   seen.without = shown();
@@ -56,6 +59,7 @@ DRIVER = """
   setTimeout(() => {
     seen.matrix = all("#matrix td").length;
     seen.curves = all("#curves svg polyline").length;
+    seen.curveTexts = all("#curves").map((part) => part.innerHTML).join("");
     seen.requests = performance.getEntriesByType("resource").map((one) => one.name);
     seen.injected = window.injected === true || all("img, iframe, object, embed").length > 0;
     document.body.replaceChildren();
@@ -89,6 +93,11 @@ def opened(file):
 
 @pytest.fixture
 def page(answered_store, tmp_path):
+    """A report of rows with stored answers; the terms of one training are 0."""
+    place = ("kd", ("sst2",), 0)
+    record = next(r for r in answered_store.records() if (r.row, r.cell.tasks, r.cell.seed) == place)
+    flat = {stage: {name: [0.0, 0.0] for name in terms} for stage, terms in record.terms.items()}
+    answered_store.write(record.model_copy(update={"terms": flat}), answered_store.predictions(record))
     (path,) = write_reports(answered_store, tmp_path / "p")
     return path.parent / "report.html"
 
@@ -125,6 +134,8 @@ def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, answered_sto
     assert seen["sorted"] == "descending"
     assert seen["found"]
     assert all("microbert" in row for row in seen["found"])
+    assert seen["rates"]
+    assert not any(seen["rates"]), "a line of learning rates is of no row"
     assert seen["count"].endswith("rows are shown.")
     assert set(seen["rows"]) - set(seen["without"]) == {row for row in seen["rows"] if row.partition(":")[0] == "kd"}
     assert seen["hiddenColumn"]
@@ -134,6 +145,11 @@ def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, answered_sto
     assert seen["shapes"] == 3 + 4, "the forest plot has the baseline at 0, the other picture all rows"
     assert seen["matrix"] == 4 * 4
     assert seen["curves"] > 0
+    assert "No value is above 0" in seen["curveTexts"]
+    assert not re.search("Infinity|NaN", seen["curveTexts"])
+    students = sorted(means.keys() - {"teacher"}, key=lambda row: -means[row])
+    with_ratios = [name for row in students for name in (row, f"{row}, % of teacher")]
+    assert seen["ratios"] == ["teacher", *with_ratios], "a line of ratios stays below the line of its scores"
     assert seen["reached"], "where the first row is hidden, the table is still reached with the tabulator"
 
 
@@ -185,6 +201,19 @@ def test_the_page_has_the_cells_of_the_tables(paper_store, tmp_path):
     found = [[[cell.strip() for cell in row] for row in table] for table in reader.tables]
     by_title = {table.title: [table.header, *table.rows] for table in written.tables}
     assert sorted(map(str, found)) == sorted(map(str, by_title.values()))
+
+
+def test_a_line_of_the_page_is_of_a_row_or_of_none(paper_store, tmp_path):
+    """Lines of sizes on one task, of learning rates and of printed numbers too: they are found and filtered by their row."""
+    wide = factories.record("wide", "mnli")
+    sizes = wide.sizes.model_copy(update={"parameters": 2 * wide.sizes.parameters})
+    paper_store.write(wide.model_copy(update={"sizes": sizes}))
+    (path,) = write_reports(paper_store, tmp_path / "p")
+    text = (path.parent / "report.html").read_text()
+    for part in ("wide, mnli", "Published numbers and ours", "Hyper-parameters"):
+        assert part in text
+    numbers = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', text, re.DOTALL)[1]
+    assert set(re.findall(r'<tr data-row="(.*?)"', text)) == set(json.loads(numbers)["rows"])
 
 
 NASTY = "</script><script>window.injected = true</script><img src=x onerror=alert(1)> & \u2028 \" '"

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from bench.record.store import Store
-from bench.report.tables.retention import KEEPS, LOSES, retention
+from bench.report.groups import groups
+from bench.report.resampled import resample
+from bench.report.tables.retention import KEEPS, LOSES, retention, retentions
 from bench.report.write import write_reports
 
 N = 400
@@ -151,6 +153,25 @@ def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(st
     ends = [tuple(map(float, pair)) for pair in re.findall(r"\((\S+) to (\S+)\)", differences)]
     assert len(ends) == 3
     assert all(-100 <= low < high <= 100 for low, high in ends)
+
+
+def test_a_mean_of_ratios_leaves_out_resamples_in_which_the_teacher_has_no_score_anywhere(tmp_path):
+    """Two correlations a little above 0: both are below 0 in some resamples."""
+    store, rng, values = Store(tmp_path), np.random.default_rng(2), np.linspace(0, 1, N, dtype=np.float32)
+    for label, right in (("teacher", 0.52), ("kd", 0.7)):
+        scores = (right - 0.5) * values + rng.normal(0, 0.2, N)
+        for task, logits, labels in (
+            ("cola", answers(right, 12), LABELS),
+            ("stsb", scores[:, None].astype(np.float32), values),
+        ):
+            record = factories.record(label, task, macs=10**9 if label == "teacher" else None)
+            arrays = {"logits.validation": logits, "labels.validation": labels}
+            store.write(*factories.consistent(record, arrays))
+    (group,) = groups(store.records())
+    assert all(0 < score < 10 for column in group.columns for score in group.values("teacher", column).values())
+    (line,) = retentions(group, resample(group, store)).lines
+    mean = line.cells[-2]
+    assert mean.low < mean.value < mean.high
 
 
 def spoil(store, label, task):

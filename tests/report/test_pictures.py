@@ -12,6 +12,7 @@ import pytest
 
 from bench.report.groups import groups
 from bench.report.plot.forest import differences, forest
+from bench.report.plot.learning_curves import learning_curves
 from bench.report.plot.look import GREY, PALE, spread_labels
 from bench.report.plot.pictures import PICTURES
 from bench.report.plot.scatter import BEATEN, _scatter, points
@@ -104,6 +105,20 @@ def test_a_row_is_grey_only_where_a_significantly_better_one_costs_no_more(data)
     assert beaten == {"teacher": False, "microbert": False, "kd": True, "finetune": True}
     dearer = {point.label: point.is_beaten for point in points(data, costs | {"microbert": 2.0})}
     assert dearer == {"teacher": False, "microbert": False, "kd": False, "finetune": False}
+
+
+def test_learning_curves_name_the_seed_of_every_row():
+    """In the title where all rows have the same one, else in each panel."""
+
+    def said(seeds):
+        records = [factories.record(label, seed=seed) for label, seed in seeds.items()]
+        return texts_of(learning_curves(ReportData(groups(records)[0])))
+
+    assert "on rte, seed 1:" in said({"kd": 1, "pkd": 1})
+    other = said({"kd": 0, "pkd": 1})
+    assert "on rte:" in other
+    assert "pkd, seed 1" in other
+    assert other.replace("pkd", "").count("kd, seed 0") == 1
 
 
 @pytest.mark.slow

@@ -34,8 +34,8 @@ GENERAL = {"general_start": {"key": "2" * 64, "train": {"tokens": 9}, "text": {"
 def test_every_printed_number_names_a_row_and_a_column_that_exist():
     assert len(published()) > 200
     for paper in published():
-        if paper.done.row != "teacher":
-            assert parse_one(paper.done.row).spelling == paper.done.row
+        if paper.facts.row != "teacher":
+            assert parse_one(paper.facts.row).spelling == paper.facts.row
         task = GLUE[paper.task]
         assert paper.evaluation in {e.name for e in task.evaluation}
         assert paper.metric in {*task.metrics, "accuracy", "f1", "unknown"}
@@ -48,7 +48,7 @@ SPELLED_OTHERWISE = {"successor_of_mnli": "theseus", "masked_pretraining": "fine
 
 def test_the_facts_of_a_printed_system_are_those_of_its_spelling():
     """With BERT-base as the teacher its row here wants that start and builds that depth."""
-    for done in {paper.done for paper in published() if paper.done.row != "teacher"}:
+    for done in {paper.facts for paper in published() if paper.facts.row != "teacher"}:
         method = parse_one(done.row).method
         wished = {wish.name for wish in method.requires(BertConfig())}
         if SPELLED_OTHERWISE.get(done.start) != done.method and done.start != "unknown":
@@ -216,8 +216,8 @@ def test_what_papers_do_not_say_is_never_comparable():
         ("augmented", "yes", "theirs with augmented training data"),
         ("text", "unknown", "pre-training text not stated"),
     ):
-        done = dataclasses.replace(paper.done, **{name: unknown})
-        assert why(record, dataclasses.replace(paper, done=done)) == [reason]
+        facts = dataclasses.replace(paper.facts, **{name: unknown})
+        assert why(record, dataclasses.replace(paper, facts=facts)) == [reason]
     for name, unknown, reason in (
         ("split", "test", "test set, ours is dev"),
         ("split", "unknown", "split not stated"),
@@ -325,7 +325,7 @@ def test_a_file_of_other_columns_is_refused(tmp_path):
     (tmp_path / "x.csv").write_text(f"{','.join(COLUMNS)}\n{LINE}\n")
     published.cache_clear()
     (one,) = published(tmp_path)
-    assert (one.done.layers, one.value, one.note) == (6, 70.0, "")
+    assert (one.facts.layers, one.value, one.note) == (6, 70.0, "")
 
 
 def test_a_folder_without_printed_numbers_is_an_error(tmp_path):
@@ -337,7 +337,7 @@ def test_a_folder_without_printed_numbers_is_an_error(tmp_path):
 def test_a_printed_system_has_one_shape_and_one_teacher():
     facts: dict[tuple[str, str, str], set] = {}
     for paper in published():
-        known = (paper.done.hidden, paper.done.teacher, paper.done.augmented)
+        known = (paper.facts.hidden, paper.facts.teacher, paper.facts.augmented)
         facts.setdefault((paper.source, paper.table, paper.system), set()).add(known)
     assert {len(found) for found in facts.values()} == {1}
     assert all(math.isfinite(paper.value) for paper in published(FOLDER))

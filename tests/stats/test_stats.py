@@ -402,14 +402,26 @@ def test_least_gap_and_examples_needed_agree_with_power():
     gap = least_gap(408)
     assert power(gap, 408) == pytest.approx(0.8, abs=1e-6)
     assert power(0.03, examples_for(0.03)) >= 0.8 > power(0.03, examples_for(0.03) - 1)
-    assert least_gap(20_000) < least_gap(408) < least_gap(71)
+    assert least_gap(20_000) < least_gap(408) < least_gap(277)
     with pytest.raises(ValueError, match="disagreement"):
         power(0.2, 100, 0.1)
+
+
+def test_there_is_no_least_gap_where_even_the_largest_possible_one_is_found_too_seldom():
+    assert power(0.1, 71, 0.1) < 0.8
+    assert least_gap(71, 0.1) is None
+    assert power_of_seeds(0.1, 50, 3, 0.02) < 0.8
+    assert least_gap_of_seeds(50, 3, 0.02) is None
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (
+            ("--tasks", "wnli"),
+            "two trainings: none. Even if one system alone is right on all these examples, a test finds",
+        ),
+        (("--examples", 50, "--seeds", 3, "--spread", 2), "(standard deviation 2 points): none. Even if one system"),
         (("--task", "rte", "--gap", 1.0), "true difference of 1 point in 8 of 100 cases"),
         (("--tasks", "rte", "--gap", 1.0), "true difference of 1 point in 8 of 100 cases"),
         (("--tasks", "rte,mrpc"), "\n\nmrpc has 408 examples"),

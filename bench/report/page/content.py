@@ -43,10 +43,13 @@ class PageCell:
 
 @dataclass(frozen=True)
 class TableLine:
-    """One line: the row that it belongs to, and its cells; the first is the name."""
+    """One line: the row that it is of ("" for none), its cells (the first is the name), and whether it stays below the line
+    before it.
+    """
 
-    label: str
+    row: str
     cells: Sequence[PageCell]
+    continues: bool
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,11 @@ def _table(frame: Frame, name: str, notes: Footnotes, details: Details) -> PageT
     before = len(notes.texts)
     number_all(frame, notes)
     lines = [
-        TableLine(_row_of(line.label), [_cell(cell, notes, details) for cell in (line.head, *line.cells)])
+        TableLine(
+            line.label if line.row is None else line.row,
+            [_cell(cell, notes, details) for cell in (line.head, *line.cells)],
+            line.continues,
+        )
         for line in frame.printed_lines
     ]
     return PageTable(
@@ -108,11 +115,6 @@ def _table(frame: Frame, name: str, notes: Footnotes, details: Details) -> PageT
         section=frame.section,
         is_folded=frame.folded,
     )
-
-
-def _row_of(label: str) -> str:
-    """The row that a line is of: a line of ratios is of the row whose scores are above it."""
-    return label.removesuffix(", % of teacher")
 
 
 def _cell(cell: TableCell, notes: Footnotes, details: Details) -> PageCell:

@@ -80,10 +80,9 @@
       const order = typeof a === "number" ? a - b : a.localeCompare(b);
       return falls ? -order : order;
     };
-    const groups = []; // lines of one row stay together
+    const groups = []; // a line that continues the one before it stays below it
     for (const line of body.rows) {
-      const before = groups[groups.length - 1];
-      if (before && before[0].dataset.row === line.dataset.row) before.push(line);
+      if ("continues" in line.dataset) groups[groups.length - 1].push(line);
       else groups.push([line]);
     }
     body.append(...groups.sort(compare).flat());
@@ -107,7 +106,8 @@
     const line = cell.closest("tr");
     const detail = numbers.details[Number(cell.dataset.detail)];
     const head = cell.closest("table").tHead.rows[0].children[cell.cellIndex].dataset.column;
-    const lines = [["p", `${nameOf(line.dataset.row)}, ${head}`]];
+    const name = line.dataset.row === undefined ? line.children[0].textContent.trim() : nameOf(line.dataset.row);
+    const lines = [["p", `${name}, ${head}`]];
     if (detail.value !== undefined) {
       const parts = [detail.value.toFixed(2)];
       if (detail.low !== undefined) parts.push(`95 % interval ${detail.low.toFixed(2)} to ${detail.high.toFixed(2)}`);
@@ -349,8 +349,12 @@
     for (const one of rows.filter((row) => isShown(row.row))) {
       const part = made("div", "", panels);
       made("h4", `${nameOf(one.row)}, ${task}, seed ${one.seed}`, part);
-      const svg = drawn(part, "svg", { width: 270, height: 150, role: "img" });
       const values = one.stages.flatMap((stage) => Object.values(stage.terms).flat()).filter((value) => value > 0);
+      if (!values.length) {
+        made("p", "No value is above 0, so a logarithmic axis shows none.", part);
+        continue;
+      }
+      const svg = drawn(part, "svg", { width: 270, height: 150, role: "img" });
       const logs = values.map(Math.log10);
       const [low, high] = [Math.min(...logs), Math.max(...logs)];
       svg.setAttribute("aria-label", `${nameOf(one.row)}: values from ${(10 ** low).toPrecision(2)} to ${(10 ** high).toPrecision(2)}`);

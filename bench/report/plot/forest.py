@@ -30,8 +30,7 @@ def differences(data: ReportData) -> dict[str, PlottedDifference]:
     reference, found = reference_of(data.group), {}
     table = next((table for table in data.tables if table.file == SYSTEMS), None)
     for line in table.lines if table is not None else ():
-        # with one column there is no further one of means
-        one = line.cells[-1] if len(data.group.columns) > 1 else line.cells[1]
+        one = line.cells[-1]  # the mean, or the only column
         if one.value is not None and one.low is not None and one.high is not None and line.label in data.means:
             found[line.label] = PlottedDifference(one.value, one.low, one.high, one.verdict in (BETTER, WORSE))
     teacher = data.pairs.get((TEACHER, reference))

@@ -34,13 +34,16 @@ def curves_of(group: ReportGroup) -> tuple[str, dict[str, Record]]:
 
 
 def learning_curves(data: ReportData, form: str = "svg") -> bytes | None:
-    """A picture: a panel a full row, a line a term, on the task that most rows have and its first seed; stages one after another."""
+    """A picture: a panel a full row, a line a term, on the task that most rows have; stages one after another.
+
+    Each row has its first seed. The title names it, or each panel where rows have different ones.
+    """
     group = data.group
     task, found = curves_of(group)
     if not found:
         return None
     records, further = dict(list(found.items())[:PANELS]), list(found)[PANELS:]
-    looks = _looks(records.values())
+    looks, seeds = _looks(records.values()), {record.cell.seed for record in records.values()}
     columns = min(3, len(records))
     rows = math.ceil(len(records) / columns)
     with drawing(2.9 * columns, 2.1 * rows + 0.9, form) as (figure, out):
@@ -50,7 +53,8 @@ def learning_curves(data: ReportData, form: str = "svg") -> bytes | None:
             axes.set_axis_off()
         for axes, (label, record) in zip(panels, records.items(), strict=False):
             _panel(axes, record, looks)
-            axes.set_title(escape_mathtext(short(group.called(label))), fontsize=8)
+            seed = f", seed {record.cell.seed}" if len(seeds) > 1 else ""
+            axes.set_title(escape_mathtext(short(group.called(label))) + seed, fontsize=8)
         names = [figure.axes[0].plot([], [], **look, linewidth=1.4)[0] for look in looks.values()]
         figure.legend(
             names,
@@ -60,9 +64,9 @@ def learning_curves(data: ReportData, form: str = "svg") -> bytes | None:
             fontsize=7,
             frameon=False,
         )
-        seed = next(iter(records.values())).cell.seed
+        seed = f", seed {seeds.pop()}" if len(seeds) == 1 else ""
         title = (
-            f"Learning curves on {escape_mathtext(task)}, seed {seed}: the unweighted value of each term (vertical) "
+            f"Learning curves on {escape_mathtext(task)}{seed}: the unweighted value of each term (vertical) "
             "over the training (horizontal)\na grey line ends a stage"
         )
         if further:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.report.escape import flat
 
-GREY, BLUE, ORANGE, PALE = "#444444", "#0072b2", "#d55e00", "#bbbbbb"
+GREY, BLUE, PALE = "#444444", "#0072b2", "#bbbbbb"
 """Told apart by people who see colours differently (Okabe and Ito 2008), and by their brightness in print without colour."""
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
 """Of several lines in one picture, in their order."""

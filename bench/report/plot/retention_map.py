@@ -6,10 +6,9 @@ from textwrap import fill
 
 import numpy as np
 
-from bench.report.frame import TableCell
 from bench.report.plot.look import drawing, escape_mathtext, short
 from bench.report.tables.registry import ReportData
-from bench.report.tables.retention import retentions
+from bench.report.tables.retention import KEPT_OF_THE_TEACHER
 
 LOWEST, HIGHEST = 60.0, 110.0
 """Percent at the ends of the scale of colours."""
@@ -19,17 +18,16 @@ DARK = 85.0
 
 def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
     """A picture; None where fewer than two rows or columns have a share."""
-    table = retentions(data.group, data.answered, data.kept)
-    columns = [] if table is None else [i for i, c in enumerate(table.columns[1:]) if c.title in _titles(data)]
-    # rows with a single column say little as a map, and would be most of it
-    lines = (
-        []
-        if table is None
-        else [line for line in table.lines if sum(line.cells[i].value is not None for i in columns) > 1]
-    )
-    if len(lines) < 2 or len(columns) < 2 or table is None:
+    table = next((table for table in data.tables if table.file == KEPT_OF_THE_TEACHER), None)
+    if table is None:
         return None
-    shares = np.array([[_share(line.cells[i]) for i in columns] for line in lines])
+    titles = {column.title for column in data.group.columns}
+    columns = [i for i, column in enumerate(table.columns[1:]) if column.title in titles]
+    # rows with a single column say little as a map, and would be most of it
+    lines = [line for line in table.lines if sum(line.cells[i].value is not None for i in columns) > 1]
+    if len(lines) < 2 or len(columns) < 2:
+        return None
+    shares = np.array([[line.cells[i].value for i in columns] for line in lines], float)  # NaN where there is none
     with drawing(2.8 + 0.85 * len(columns), 0.24 * len(lines) + 1.5, form) as (figure, out):
         axes = figure.subplots()
         drawn_map = axes.imshow(shares, cmap="cividis", vmin=LOWEST, vmax=HIGHEST, aspect="auto")
@@ -52,11 +50,3 @@ def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
             fontsize=8,
         )
     return out.getvalue()
-
-
-def _share(cell: TableCell) -> float:
-    return float("nan") if cell.value is None else cell.value
-
-
-def _titles(data: ReportData) -> set[str]:
-    return {column.title for column in data.group.columns}

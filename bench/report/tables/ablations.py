@@ -69,9 +69,8 @@ def _gap(group: ReportGroup, label: str, full: str, column: ScoreColumn) -> floa
 
 
 def _cell(group: ReportGroup, label: str, column: ScoreColumn, gap: float | None) -> TableCell:
-    got = group.values(label, column)
-    if not got:
+    summary = group.summaries.get((label, column))
+    if summary is None:
         return missing(group, label, column)
-    summary = summarise(list(got.values()))
     text = summary.text() + ("" if gap is None else f" ({gap:+.1f})")
     return TableCell(text, value=summary.mean, deviation=summary.deviation, n=summary.n)

@@ -10,19 +10,20 @@ from functools import cached_property
 
 import methods
 from bench.record.cell import TEACHER
+from bench.record.schema import Sizes
 from bench.record.task_facts import several_tasks_note
 from bench.report import frame
 from bench.report.frame import EXACT, SPREAD, Footnote, Frame, FrameLine, TableCell
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.tables.parts import DASH, keys_of, line_of, listed, missing
 from bench.report.tables.registry import RESULTS, ReportData, table
-from bench.report.tables.sizes import differ, models_differ, sizes_by_row
-from bench.stats.summary import Summary, summarise
+from bench.report.tables.sizes import models_differ, need_own_lines, sizes_of_row
+from bench.stats.summary import summarise
 
 
 @table(RESULTS, place=10)
 def _frames(data: ReportData) -> Iterable[Frame]:
-    return [accuracy(data.group, split=True, alike=best_means(data)), *incomplete(data.group)]
+    return [accuracy(data.group, only_complete=True, alike=best_means(data)), *incomplete(data.group)]
 
 
 def best_means(data: ReportData) -> set[str]:
@@ -49,16 +50,16 @@ class Further:
 
 
 def _params(group: ReportGroup, label: str) -> TableCell:
-    sized = sizes_by_row(group, label)
-    smallest = min(sized, key=lambda s: s.parameters, default=None)
-    counts = [s.parameters for s in sized if models_differ(sized) or s is smallest]
-    return _range(counts, 1e6)
+    return _range([s.parameters for s in _shown(sizes_of_row(group, label), models_differ)], 1e6)
 
 
 def _flops(group: ReportGroup, label: str) -> TableCell:
-    sized = sizes_by_row(group, label)
-    smallest = min(sized, key=lambda s: s.parameters, default=None)
-    return _range([s.flops for s in sized if differ(sized) or s is smallest], 1e9)
+    return _range([s.flops for s in _shown(sizes_of_row(group, label), need_own_lines)], 1e9)
+
+
+def _shown(sized: Sequence[Sizes], differ: Callable[[Sequence[Sizes]], bool]) -> Sequence[Sizes]:
+    """All of these models where they differ, else the smallest."""
+    return sized if sized and differ(sized) else sorted(sized, key=lambda s: s.parameters)[:1]
 
 
 def _range(counts: Sequence[int], unit: float) -> TableCell:
@@ -104,33 +105,22 @@ class Scores:
         return [label for label in self.group.systems if label != TEACHER]
 
     @cached_property
-    def summaries(self) -> Mapping[tuple[str, ScoreColumn], Summary]:
-        """(row, column) -> mean and deviation over seeds, in percent."""
-        return {
-            (label, column): summarise(list(values.values()))
-            for label in self.group.systems
-            for column in self.group.columns
-            if (values := self.group.values(label, column))
-        }
-
-    @cached_property
     def best(self) -> Mapping[ScoreColumn, float]:
         """Column -> the best mean as it is printed, among the students that have all its seeds."""
-        best = {}
+        best, summaries = {}, self.group.summaries
         for column in self.group.columns:
             full = [s for s in self.students if not self.group.lacks_seeds(s, column)]
-            means = [round(self.summaries[s, column].mean, 1) for s in full if (s, column) in self.summaries]
+            means = [round(summaries[s, column].mean, 1) for s in full if (s, column) in summaries]
             best[column] = max(means, default=math.nan)
         return best
 
     @cached_property
     def means(self) -> Mapping[str, float]:
         """Row -> its mean over the columns, where it has all of them."""
-        columns = self.group.columns
         return {
-            label: summarise([self.summaries[label, column].mean for column in columns]).mean
+            label: summarise(found).mean
             for label in self.group.systems
-            if columns and all((label, column) in self.summaries for column in columns)
+            if (found := self.group.means(label)) and len(found) == len(self.group.columns)
         }
 
     @cached_property
@@ -145,17 +135,17 @@ class Scores:
         return max((round(self.means[s], 1) for s in self.complete), default=math.nan)
 
 
-def accuracy(group: ReportGroup, split: bool = False, alike: Collection[str] = ()) -> Frame:
+def accuracy(group: ReportGroup, only_complete: bool = False, alike: Collection[str] = ()) -> Frame:
     """One column an evaluation set, their mean, and the size of each system; the best student of a column in bold.
 
     Args:
-        split: print the rows that have all columns, where there are such students; the CSV file has all rows.
+        only_complete: print only the rows that have all columns, where there are such students; the CSV file has all rows.
         alike: rows whose mean difference to the best one has an interval with 0; they are bold too.
     """
     scores = Scores(group, frozenset(alike))
     further = _further(group)
     lines = [_line(scores, label, further) for label in group.systems]
-    if split:
+    if only_complete:
         apart = set(_incomplete(scores))
         lines = [replace(line, only="csv") if line.label in apart else line for line in lines]
     # behind the teacher, which is the first line where there is one
@@ -241,9 +231,9 @@ def _together(group: ReportGroup, tasks: Sequence[str]) -> str:
 def _score(scores: Scores, label: str, column: ScoreColumn) -> TableCell:
     """A row's mean over its seeds in a column; what is lost or suspect in its footnotes."""
     group = scores.group
-    if (label, column) not in scores.summaries:
+    if (label, column) not in group.summaries:
         return missing(group, label, column)
-    summary, fewer = scores.summaries[label, column], group.lacks_seeds(label, column)
+    summary, fewer = group.summaries[label, column], group.lacks_seeds(label, column)
     done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
     said = [*_lost_seeds(group, label, column, summary.n), *group.suspicions.get((label, column), [])]
     return TableCell(

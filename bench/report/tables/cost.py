@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.record.cell import TEACHER
@@ -14,7 +14,17 @@ from bench.report.frame import Frame, TableCell
 from bench.report.groups import ReportGroup
 from bench.report.tables.parts import DASH, line_of
 from bench.report.tables.registry import COST, ReportData, table
-from bench.report.trainings import by_tasks, costs_of, cpu_seconds_of, learned, start_of, trainings
+from bench.report.trainings import (
+    COSTS,
+    CostKind,
+    by_tasks,
+    costs_of,
+    cpu_seconds_of,
+    learned,
+    start_of,
+    teacher_share,
+    trainings,
+)
 
 
 @table(COST, place=60)
@@ -27,42 +37,19 @@ class Taken:
     """What a row's trainings took: the mean over the seeds of each task, summed over tasks."""
 
     done: Sequence[Record]
-    examples: float
-    flops: float
-    teacher_flops: float
-    seconds: float
-    teacher_seconds: float
-    """of the teacher passes that it shared with other rows: its part"""
-    teacher_seconds_alone: float
-    """what the same passes would have taken without sharing"""
+    costs: Mapping[str, float]
+    """by the titles of :data:`COSTS`"""
     cpu_seconds: float | None
     """None for the teacher, and where a training does not say it"""
 
 
 def _taken(group: ReportGroup, label: str) -> Taken | None:
     done = trainings(group, label)
-    if not done:
-        return None
-    examples, flops, teacher_flops, seconds, shared, alone = costs_of(done)
-    cpu_seconds = None if label == TEACHER else cpu_seconds_of(done)
-    return Taken(done, examples, flops, teacher_flops, seconds, shared, alone, cpu_seconds)
+    return Taken(done, costs_of(done), None if label == TEACHER else cpu_seconds_of(done)) if done else None
 
 
-def _whole(value: float | None) -> TableCell:
-    return TableCell(DASH) if value is None else TableCell(f"{value:,.0f}", value=value)
-
-
-def _tera(value: float) -> TableCell:
-    return TableCell(f"{value / 1e12:.2f}", value=value / 1e12)
-
-
-def _teacher_share(taken: Taken) -> TableCell:
-    """Percent of a row's seconds that are the teacher's."""
-    both = taken.seconds + taken.teacher_seconds
-    if not both:
-        return TableCell(DASH)
-    percent = 100 * taken.teacher_seconds / both
-    return TableCell(f"{percent:.0f} %", value=percent)
+def _number(value: float | None, form: str = ",.0f", behind: str = "") -> TableCell:
+    return TableCell(DASH) if value is None else TableCell(f"{value:{form}}{behind}", value=value)
 
 
 def _cpu_known(taken: Sequence[Taken]) -> bool:
@@ -85,17 +72,17 @@ class CostColumn:
     """whether the rows of a report have it; None: always there"""
 
 
+def _column_of(one: CostKind) -> CostColumn:
+    """Examples and seconds as whole numbers, FLOPs with two decimals."""
+    return CostColumn(one.title, lambda t: _number(t.costs[one.title], ",.0f" if one.unit == 1 else ".2f"))
+
+
 COLUMNS = (
     CostColumn("start", lambda t: TableCell(", ".join(sorted({start_of(r) for r in t.done}))), words=True),
     CostColumn("training runs", lambda t: TableCell(str(len(t.done)), value=len(t.done))),
-    CostColumn("examples", lambda t: _whole(t.examples)),
-    CostColumn("student FLOPs (10^12)", lambda t: _tera(t.flops)),
-    CostColumn("teacher FLOPs (10^12)", lambda t: _tera(t.teacher_flops)),
-    CostColumn("student time (s)", lambda t: _whole(t.seconds)),
-    CostColumn("teacher time, shared (s)", lambda t: _whole(t.teacher_seconds)),
-    CostColumn("teacher time, alone (s)", lambda t: _whole(t.teacher_seconds_alone)),
-    CostColumn("teacher's share of the time", _teacher_share),
-    CostColumn(CPU, lambda t: _whole(t.cpu_seconds), wanted=_cpu_known),
+    *map(_column_of, COSTS),
+    CostColumn("teacher's share of the time", lambda t: _number(teacher_share(t.costs), behind=" %")),
+    CostColumn(CPU, lambda t: _number(t.cpu_seconds), wanted=_cpu_known),
 )
 
 
@@ -113,7 +100,8 @@ def cost(group: ReportGroup) -> Frame | None:
 
 def _notes(group: ReportGroup, cpu: bool) -> list[str]:
     said = [
-        "The mean over the seeds of each task, summed over the tasks. FLOPs are computed in closed form from the number of tokens. "
+        "The mean over the seeds of each task, summed over the tasks. Examples: those that the row saw in its training. An example "
+        "counts once in each epoch. FLOPs are computed in closed form from the number of tokens. "
         "Times were measured on the machine named below. Other programs may have run there at the same time. Teacher time, shared: "
         "students that train together share the teacher's forward passes. Alone: the time without this sharing. Start: what the "
         "row begins with. Pre-trainings on text are listed below by their keys."
@@ -186,7 +174,7 @@ def _beyond(group: ReportGroup, record: Record) -> int:
 
 
 LEAST_SECONDS = 1.0
-"""What is computed sooner, as a vocabulary, needs no word."""
+"""Artefacts that took less time, like a vocabulary, are not mentioned."""
 
 
 def _made_once(group: ReportGroup) -> list[str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import methods
 from bench.record.cell import TEACHER
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.report import frame
 from bench.report.frame import Frame, FrameLine, TableCell
 from bench.report.groups import ReportGroup
-from bench.report.learning_rates import was_trained, written
+from bench.report.learning_rates import peak_rate, was_trained, written
 from bench.report.tables.registry import ENVIRONMENT, ReportData, table
 
 NUMBERS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
@@ -39,7 +38,9 @@ def _frames(data: ReportData) -> Iterable[Frame | None]:
 
 
 def hyper_parameters(group: ReportGroup) -> Frame | None:
-    """The sets of numbers of a report's trainings; of students under papers' recipes none, whose stages have their own."""
+    """The sets of numbers of a report's trainings. Students trained by their papers' recipes are left out: each of their stages
+    has its own numbers.
+    """
     rows_of: dict[tuple[str, ...], list[str]] = {}
     for label in group.systems:
         for record in group.of(label):
@@ -50,7 +51,9 @@ def hyper_parameters(group: ReportGroup) -> Frame | None:
         return None
     lines = [
         FrameLine(
-            rate, (*map(TableCell, numbers), TableCell(", ".join(map(group.called, rows)), plain=", ".join(rows)))
+            rate,
+            (*map(TableCell, numbers), TableCell(", ".join(map(group.called, rows)), plain=", ".join(rows))),
+            row="",
         )
         for (rate, *numbers), rows in sorted(rows_of.items())
     ]
@@ -65,5 +68,4 @@ def _by_its_paper(record: Record) -> bool:
 
 def _numbers(record: Record) -> tuple[str, ...]:
     cell = record.cell
-    rate = cell.recipe["learning_rate"] * methods.rate_factor(cell.method, cell.settings)
-    return written(float(f"{rate:.6g}")), *(text(cell.recipe) for _, text in NUMBERS)
+    return written(peak_rate(cell)), *(text(cell.recipe) for _, text in NUMBERS)

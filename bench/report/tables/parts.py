@@ -8,7 +8,6 @@ from bench.record.cell import TEACHER
 from bench.record.schema import Record
 from bench.report.frame import Footnote, FrameLine, TableCell
 from bench.report.groups import ReportGroup, ScoreColumn
-from bench.stats.summary import summarise
 
 DASH = "–"
 
@@ -31,7 +30,7 @@ def left_out_of_means(columns: Sequence[ScoreColumn], sound: Sequence[ScoreColum
 
 
 def line_of(group: ReportGroup, label: str, cells: Sequence[TableCell], *notes: Footnote) -> FrameLine:
-    """The line of a row: printed with what the row lacks, in a CSV file as it is typed."""
+    """The line of a row: its printed name (:meth:`ReportGroup.called`), and its label in CSV files."""
     return FrameLine(label, tuple(cells), group.called(label), notes)
 
 
@@ -67,7 +66,7 @@ def cheaper(group: ReportGroup, label: str) -> bool:
 
 def teacher_score(group: ReportGroup, column: ScoreColumn) -> float:
     """The teacher's score in a column that it has, in percent."""
-    return summarise(list(group.values(TEACHER, column).values())).mean
+    return group.summaries[TEACHER, column].mean
 
 
 def sound_teacher(group: ReportGroup, column: ScoreColumn) -> bool:

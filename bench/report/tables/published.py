@@ -10,12 +10,11 @@ from bench.report import frame
 from bench.report.frame import Frame, FrameLine, TableCell
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.published import Published, published
-from bench.report.systems import UNKNOWN, paired, reasons_of, same_teacher
+from bench.report.systems import UNKNOWN, is_shown_with, reasons_of, same_teacher
 from bench.report.tables.parts import keys_of
 from bench.report.tables.registry import PROVENANCE, ReportData, table
 from bench.stats.glue import DEVELOPMENT_EXAMPLES
 from bench.stats.metrics import label_of
-from bench.stats.summary import summarise
 
 
 @table(PROVENANCE, place=90)
@@ -37,14 +36,14 @@ def reasons(group: ReportGroup, label: str, column: ScoreColumn, paper: Publishe
         DEVELOPMENT_EXAMPLES.get((column.task, column.evaluation))
     }:  # a folder with another number holds something else
         found.append("not GLUE's development set")
-    if paper.done.teacher == UNKNOWN:
+    if paper.facts.teacher == UNKNOWN:
         found.append("teacher not stated")
-    elif not same_teacher(group.teacher, paper.done):
+    elif not same_teacher(group.teacher, paper.facts):
         found.append("other teacher")
     if group.row_limit(column.task):
         found.append("fewer training examples")
     done = [record for record in group.of(label, column.task) if record.status == "ok"]
-    return found + reasons_of(group, done, paper.done)
+    return found + reasons_of(group, done, paper.facts)
 
 
 def compared_with_papers(group: ReportGroup, papers: Sequence[Published]) -> Frame | None:
@@ -83,13 +82,12 @@ YES = "yes"
 
 def _line(group: ReportGroup, label: str, column: ScoreColumn, paper: Published) -> FrameLine | None:
     """One pair; None where the two are no pair."""
-    got = group.values(label, column)
-    if not got or (paper.task, paper.evaluation) != (column.task, column.evaluation):
+    ours = group.summaries.get((label, column))
+    if ours is None or (paper.task, paper.evaluation) != (column.task, column.evaluation):
         return None
     records = group.of(label, column.task)
-    if not paired(group, records[0], paper.done):
+    if not is_shown_with(group, records[0], paper.facts):
         return None
-    ours = summarise(list(got.values()))
     why = reasons(group, label, column, paper)
     place = f"{paper.system}; {paper.source}, {paper.table}" + (f" ({paper.note})" if paper.note else "")
     cells = (
@@ -99,4 +97,4 @@ def _line(group: ReportGroup, label: str, column: ScoreColumn, paper: Published)
         TableCell(place),
         TableCell("no: " + "; ".join(why) if why else YES),
     )
-    return FrameLine(column.title, cells)
+    return FrameLine(column.title, cells, row=label)

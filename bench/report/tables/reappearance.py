@@ -89,28 +89,28 @@ def _percent(value: float) -> TableCell:
 
 
 def _score(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
-    got = group.values(label, column)
-    return _number(summarise(list(got.values())).mean) if got else missing(group, label, column)
+    summary = group.summaries.get((label, column))
+    return _number(summary.mean) if summary else missing(group, label, column)
 
 
 def _ratios(group: ReportGroup, label: str, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> FrameLine:
     """A student's ratios. One that is not cheaper than its teacher has none."""
     ratios = {
-        c: 100 * summarise(list(values.values())).mean / teacher_score(group, c)
+        c: 100 * group.summaries[label, c].mean / teacher_score(group, c)
         for c in sound
-        if (values := group.values(label, c))
+        if (label, c) in group.summaries
     }
-    name = f"{label}, % of teacher"
+    name, called = f"{label}, % of teacher", f"{group.called(label)}, % of teacher"
     if ratios and not cheaper(group, label):
         note = Footnote(
             f"{label} needs at least as many FLOPs as its teacher, so it is not a compressed model and has no retention"
         )
         dashes = [TableCell(DASH) for _ in range(len(columns) + 1)]
-        return FrameLine(name, tuple(dashes), f"{group.called(label)}, % of teacher", (note,))
+        return FrameLine(name, tuple(dashes), called, (note,), row=label, continues=True)
     cells = [_ratio(group, label, c, ratios) for c in columns]
     complete = len(ratios) == len(sound) > 0
     cells.append(_percent(summarise(list(ratios.values())).mean) if complete else TableCell(DASH))
-    return FrameLine(name, tuple(cells), f"{group.called(label)}, % of teacher")
+    return FrameLine(name, tuple(cells), called, row=label, continues=True)
 
 
 def _ratio(group: ReportGroup, label: str, column: ScoreColumn, ratios: dict[ScoreColumn, float]) -> TableCell:

@@ -74,7 +74,8 @@ def retentions(group: ReportGroup, answered: Mapping[ScoreColumn, Resampled], ke
     """Reappearance with intervals, one cell a student and column; the mean of ratios and the ratio of means by name.
 
     ``kept`` is the share of the teacher's score that counts as kept. A student whose record names another teacher than
-    the one in the table is refused, with the two hashes.
+    the one in the table is refused, with the two hashes, unless the store has that teacher's answers to the same examples:
+    then its ratio is to that teacher.
     """
     columns = [c for c in group.columns if group.values(TEACHER, c)]
     sound = [c for c in columns if sound_teacher(group, c)]
@@ -133,11 +134,11 @@ class _Student:
             return None
         if self._refused(column) or not cheaper(self.group, self.label):
             return None
-        teacher, below_R = _teacher_seen(own, theirs[0], column, data)
-        below_R = np.where(below_R > 0, below_R, np.nan)
-        ratio_RS = data.stacked(own) / below_R[:, None]
+        teacher, teacher_R = _teacher_seen(own, theirs[0], column, data)
+        teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
+        ratio_RS = data.stacked(own) / teacher_R[:, None]
         spread = over_seeds(ratio_RS, (ratio_RS,), rng_for(column, "ratio", self.label, TEACHER))
-        drawn = metric_of(column.metric).possible_ratios(spread, below_R)
+        drawn = metric_of(column.metric).possible_ratios(spread, teacher_R)
         scores = [record.scores[column.evaluation][column.metric] for record in own]
         return _Kept(retention(scores, teacher, drawn, self.kept), drawn, float(np.mean(scores)), teacher)
 
@@ -166,7 +167,10 @@ def _means(whole: Sequence[_Kept]) -> tuple[TableCell, TableCell]:
     if not whole:
         return TableCell(DASH), TableCell(DASH)
     ratio = float(np.mean([100 * one.student / one.teacher for one in whole]))
-    low, high = (100 * bound for bound in interval(np.nanmean([one.drawn for one in whole], axis=0)))
+    drawn = np.stack([one.drawn for one in whole])
+    # a resample in which the teacher has no score above 0 in any column has no ratio
+    drawn = np.compress(~np.isnan(drawn).all(0), drawn, axis=1)
+    low, high = (100 * bound for bound in interval(np.nanmean(drawn, axis=0)))
     of_means = 100 * sum(one.student for one in whole) / sum(one.teacher for one in whole)
     return (
         TableCell(f"{ratio:.1f} % ({low:.1f} to {high:.1f})", value=ratio, low=low, high=high),

@@ -11,7 +11,7 @@ from bench.report.frame import Frame, FrameLine, TableCell
 from bench.report.groups import ReportGroup
 from bench.report.tables.registry import COST, ReportData, table
 
-CLASSES = 0.01
+CLASSIFIER_SHARE = 0.01
 """Classification layers of two or three classes differ by a few hundred weights: by less than this part of a model."""
 
 
@@ -62,25 +62,24 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Frame:
 
 def sizes_of(group: ReportGroup) -> Frame:
     """The sizes of a group's rows: one line a row; of models that differ in more than their classes, one line a task."""
-    named: list[tuple[str, Sizes]] = []
-    called: list[str] = []
-    for label in group.systems:
-        found = _named(group, label)
-        named += found
-        called += [group.called(label) + name.removeprefix(label) for name, _ in found]
-    plain = sizes(named)
-    return replace(plain, lines=tuple(replace(line, name=name) for line, name in zip(plain.lines, called, strict=True)))
+    named = [(label, one) for label in group.systems for one in _named(group, label)]
+    plain = sizes([one for _, one in named])
+    lines = (
+        replace(line, name=group.called(label) + line.label.removeprefix(label), row=label)
+        for line, (label, _) in zip(plain.lines, named, strict=True)
+    )
+    return replace(plain, lines=tuple(lines))
 
 
 def _named(group: ReportGroup, label: str) -> list[tuple[str, Sizes]]:
     by_task = {task: [r.sizes for r in group.of(label, task) if r.sizes] for task in group.tasks}
     sized = [s for of_task in by_task.values() for s in of_task]
-    if sized and differ(sized):
+    if sized and need_own_lines(sized):
         return [(f"{label}, {task}", of_task[0]) for task, of_task in by_task.items() if of_task]
     return [(label, min(sized, key=lambda s: s.parameters))] if sized else []
 
 
-def sizes_by_row(group: ReportGroup, label: str) -> list[Sizes]:
+def sizes_of_row(group: ReportGroup, label: str) -> list[Sizes]:
     """The sizes of a row's models, one for each record that has them."""
     return [r.sizes for r in group.of(label) if r.sizes]
 
@@ -89,9 +88,9 @@ def models_differ(sized: Sequence[Sizes]) -> bool:
     """Whether these models differ in more than the number of their classes: in their vocabulary, or in a head for pairs."""
     parameters = [s.parameters for s in sized]
     bodies = {s.parameters - s.pooler_and_head for s in sized}
-    return len(bodies) > 1 or max(parameters) - min(parameters) > CLASSES * min(parameters)
+    return len(bodies) > 1 or max(parameters) - min(parameters) > CLASSIFIER_SHARE * min(parameters)
 
 
-def differ(sized: Sequence[Sizes]) -> bool:
+def need_own_lines(sized: Sequence[Sizes]) -> bool:
     """Whether these models need one line each in a table of sizes: other models, or sequences leave them at other layers."""
     return models_differ(sized) or len({s.expected_macs for s in sized}) > 1

@@ -10,7 +10,7 @@ from bench.report import frame
 from bench.report.frame import EXACT, Frame, FrameLine, TableCell, exact
 from bench.report.speed import conditions_of, described, speed_up
 from bench.report.tables.parts import DASH
-from bench.stats.ratios import Ratio, percentile, resolved
+from bench.stats.ratios import Ratio, enough_rounds_for, percentile
 
 DRIFT = 0.1
 """A change of the times within a session that is named: above what rounds scatter by on an idle machine."""
@@ -25,7 +25,7 @@ def speed_tables(record: SpeedRecord) -> list[Frame]:
 def _timings(record: SpeedRecord, conditions: Conditions) -> Frame:
     timings = [timing for timing in record.timings if timing.conditions == conditions]
     rounds = min((len(t.seconds) for t in timings if t.status == "ok"), default=0)
-    shares = {f"p{round(100 * share)} (ms)": share for share in (0.5, 0.9, 0.99) if resolved(rounds, share)}
+    shares = {f"p{round(100 * share)} (ms)": share for share in (0.5, 0.9, 0.99) if enough_rounds_for(rounds, share)}
     if 0.99 not in shares.values():
         shares["max (ms)"] = 1.0
     columns = (

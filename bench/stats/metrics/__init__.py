@@ -81,9 +81,9 @@ class Metric:
         """
         return np.clip(drawn, -self.largest_difference, self.largest_difference)
 
-    def possible_ratios(self, drawn: np.ndarray, whole: np.ndarray) -> np.ndarray:
-        """Drawn ratios of a score to the positive scores ``whole``, likewise: between the metric's ends over these. NaN stays."""
-        return np.clip(drawn, self.low / whole, self.high / whole)
+    def possible_ratios(self, drawn: np.ndarray, denominators: np.ndarray) -> np.ndarray:
+        """Drawn ratios with these positive denominators, clipped to what the metric allows. NaN stays."""
+        return np.clip(drawn, self.low / denominators, self.high / denominators)
 
 
 METRICS: dict[str, Metric] = {}

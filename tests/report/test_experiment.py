@@ -1,0 +1,34 @@
+"""The report of an experiment: each table has the records of its own cells, all of them."""
+
+from __future__ import annotations
+
+import factories
+
+from bench.record.cell import TEACHER, Partner, record_key, train_key
+from bench.record.schema import Record
+from bench.report.experiment import Section, TableEntry
+
+
+def of_two_tasks(task: str) -> Record:
+    """A student of rte and sst2 together, as it was scored on one of them."""
+    record = factories.record("mtdnn", task)
+    together = tuple(Partner(task=name, train=name, teacher=name) for name in ("rte", "sst2"))
+    cell = record.cell.model_copy(update={"together": together})
+    return record.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)})
+
+
+def test_a_student_of_several_tasks_is_shown_on_all_of_them():
+    records = [of_two_tasks(task) for task in ("rte", "sst2")]
+    assert len({record.train_key for record in records}) == 1
+    section = Section("one", "accuracy", [TableEntry(r.cell, "together", None) for r in records])
+    other = factories.record("kd", "rte")
+    found = section.records([*records, other])
+    assert [(r.row, r.cell.tasks) for r in found] == [("together", ("rte",)), ("together", ("sst2",))]
+
+
+def test_every_operating_point_of_a_cell_is_shown_and_a_teacher_is_no_row():
+    plain, teacher = factories.record("fastbert"), factories.record(TEACHER)
+    early = plain.model_copy(update={"point": "speed=0.1", "key": record_key(plain.cell, "speed=0.1")})
+    section = Section("one", "accuracy", [TableEntry(r.cell, r.cell.label, None) for r in (teacher, plain)])
+    assert [r.row for r in section.records([teacher, plain, early])] == ["teacher", "fastbert", "fastbert at speed=0.1"]
+    assert section.rows == ["fastbert"]
