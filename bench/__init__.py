@@ -15,6 +15,9 @@ __version__ = "0.1.0"
 def load(results: Path | str, everything: bool = False) -> DataFrame:
     """The scores of a folder of records as a DataFrame, a line each; :func:`bench.report.load.load` names the columns.
 
+    Args:
+        everything: also the trainings that newer ones of the same name replace.
+
     Raises:
         NothingMeasured: no record there has a score.
     """

@@ -24,7 +24,10 @@ _LOCKS: dict[Path, BaseFileLock] = {}
 
 
 def lock_of(file: Path) -> BaseFileLock:
-    """A lock for ``with``, one object a file and process: one that a broken disk did not give back can be taken again here."""
+    """The lock of this lock file, for ``with``.
+
+    One object for each file and process: if a broken disk did not release it, this process can take it again.
+    """
     return _LOCKS.setdefault(file, FileLock(file))
 
 

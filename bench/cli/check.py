@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @app.command(
-    epilog="Example: python -m bench check --baseline results/reference --results results/runs --tasks rte --seeds 0"
+    epilog="Example: python -m bench check --baseline results/reference/sample-v1 --results results/runs --tasks rte --seeds 0"
 )
 def check(
     baseline: Annotated[Path, typer.Option(help="Folder with the records to compare with.")],
@@ -103,9 +103,9 @@ def verify(
         bool,
         typer.Option(
             "--join",
-            help="Note, in a file of the results, that today's code and the code that made the record give equal bits. "
-            "This needs a record that another "
-            "version made, and equal bits. It is written to a file of the results. Review that file. At a terminal, the command asks first.",
+            help="Write into equivalent-code.json, in the folder of the records, that today's code and the code that made the record "
+            "are equivalent. This needs a record that another version of the code made, and equal bits. Review that file. "
+            "Without this option, the command asks at a terminal.",
         ),
     ] = False,
     from_scratch: Annotated[
@@ -123,7 +123,7 @@ def verify(
     The verdict is bitwise equal, equal within rounding, statistically equal (no significant difference), different (exit code
     1), or not comparable (exit code 5).
     """
-    from bench.record.freshness import join as write_equivalent
+    from bench.record.freshness import add_equivalents
     from bench.workflows.verify import verify as carry_out
 
     results = given.pop("results")
@@ -134,7 +134,7 @@ def verify(
     if answer.equivalent:
         ask = asking()
         if join or (ask is not None and ask("Write that the two codes are equivalent, for review?")):
-            print(f"written, for review: {write_equivalent(results, answer.equivalent)}")
+            print(f"written, for review: {add_equivalents(results, answer.equivalent)}")
         else:
             again = f"python -m bench verify {key} --join --results {results}"
             print(
@@ -177,7 +177,10 @@ def audit(
         Path | None, typer.Option(help="Also write the findings to this file, as a text for an issue or a review.")
     ] = None,
     judge: Annotated[
-        Path | None, typer.Option(help="Check each file of this folder separately. Print how much was read and found.")
+        Path | None,
+        typer.Option(
+            help="Check each file of this folder separately. Print how much was read and found. The exit code is 0."
+        ),
     ] = None,
     json_file: Json = None,
 ) -> int:
@@ -187,14 +190,22 @@ def audit(
     """
     from dataclasses import asdict
 
+    from bench.audit.judge import findings_of, shown, unread_lines
     from bench.audit.judge import judge as judged
-    from bench.audit.judge import of_basis, shown, unread_lines
     from bench.audit.prose import prose
     from bench.audit.sheets import read_all
 
     if judge is not None:
-        if results is not None or row:
-            raise InputError("--judge and --results do not go together: audit each file with --results")
+        further = {
+            "FILE": files,
+            "--results": results,
+            "--row": row,
+            "--only": only,
+            "--unread": unread,
+            "--markdown": markdown,
+        }
+        if typed := [name for name, value in further.items() if value]:
+            raise InputError(f"--judge goes alone: leave out {', '.join(typed)}")
         text, body = judged(judge)
         print(text)
         write_json(json_file, body)
@@ -204,7 +215,7 @@ def audit(
     if row and results is None:
         raise InputError("--row names a row of the records; add --results FOLDER")
     pages = read_all(files)
-    findings = of_basis(pages, only)
+    findings = findings_of(pages, only)
     print(shown(pages, findings))
     if unread:
         print(unread_lines(pages))
@@ -254,24 +265,27 @@ def store_verify(results: Results = Path("results/runs"), json_file: Json = None
 
     with notes_sent_to(lambda note: None):  # said below
         survey = survey_store(results, users_cache())
-    return _surveyed(survey, json_file)
+    _show_survey(survey, json_file)
+    return CHECK_FAILED if survey.found else OK
 
 
 @store.command("repair", epilog="Example: python -m bench store repair --results results/runs")
 def store_repair(results: Results = Path("results/runs"), json_file: Json = None) -> int:
     """Write missing `current` files, which name the attempt that counts. Rename broken files to NAME.broken. It removes nothing.
 
-    Exit code 1 if something is still broken.
+    Exit code 1 if something is still broken. Missing predictions are not: only `run --rerun` makes them again.
     """
     from bench.folders import users_cache
+    from bench.workflows.upkeep import NO_ANSWERS
     from bench.workflows.upkeep import repair as carry_out
 
     with notes_sent_to(lambda note: None):
         survey = carry_out(results, users_cache(), print)
-    return _surveyed(survey, json_file)
+    _show_survey(survey, json_file)
+    return CHECK_FAILED if any(one.kind != NO_ANSWERS for one in survey.found) else OK
 
 
-def _surveyed(survey: Survey, json_file: Path | None) -> int:
+def _show_survey(survey: Survey, json_file: Path | None) -> None:
     from bench.workflows.upkeep import counted
 
     print(f"contents: {survey.describe()}" if survey.holds else "contents: nothing")
@@ -280,7 +294,6 @@ def _surveyed(survey: Survey, json_file: Path | None) -> int:
     print(counted(survey.found) if survey.found else "nothing is broken")
     body = {"holds": survey.holds, "bytes": survey.sizes, "found": [one.as_json() for one in survey.found]}
     write_json(json_file, body)
-    return CHECK_FAILED if survey.found else OK
 
 
 @store.command("gc", epilog="Example: python -m bench store gc --results results/runs --yes")

@@ -27,7 +27,7 @@ Tasks = Annotated[
 ]
 SOURCES = (
     "Where the examples come from: hub; sample (generated sentences); a folder with "
-    "<task>/<split>-00000-of-00001.parquet; or auto, which uses the hub on a machine with an accelerator, else sample."
+    "<task>/<split>-00000-of-00001.parquet; or auto, which uses the hub if there is an accelerator and the hub answers, else sample."
 )
 Data = Annotated[str, typer.Option(help=SOURCES)]
 DataOfLengths = Annotated[str, typer.Option(help=f"Only for `--lengths task`. {SOURCES}")]
@@ -35,7 +35,7 @@ Teacher = Annotated[
     str,
     typer.Option(
         help="The teacher: a name on the hub; a folder; embedded (a small model from a package); or auto, which uses "
-        "bert-base-uncased on a machine with an accelerator, else embedded."
+        "bert-base-uncased if there is an accelerator and the hub answers, else embedded."
     ),
 ]
 Results = Annotated[Path, typer.Option(help="Folder of the records.")]
@@ -67,7 +67,8 @@ ExperimentFile = Annotated[
     typer.Option(
         "--experiment",
         metavar="FILE",
-        help="A TOML file with a paper's tables. Options that you type replace the options of the file.",
+        help="A TOML file with a paper's tables. Options that you type replace the options of the file. "
+        "--methods is refused: the file names the rows.",
     ),
 ]
 TableNames = Annotated[
@@ -309,7 +310,7 @@ def asks_no_hub(typed: bool | None) -> bool:
 
 
 def _annotation(name: str, defaults: dict[str, Any]) -> Any:
-    """Of an option; where a verb leaves it open, its help shows no default."""
+    """The annotation of an option. If a verb's default for it is None, its help shows no default."""
     annotation = REQUEST[name][0]
     if name not in defaults or defaults[name] is not None:
         return annotation

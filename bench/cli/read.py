@@ -92,7 +92,9 @@ def show(
 def report(
     results: Results = Path("results/runs"),
     reports: Reports = Path("reports/runs"),
-    kept: Annotated[float, typer.Option(help="How much of the teacher's score counts as kept, in percent.")] = 97.0,
+    kept: Annotated[
+        float, typer.Option(help="A student keeps its teacher's score if its own is at least this percentage of it.")
+    ] = 97.0,
     latex: Latex = False,
     names: Annotated[
         Path | None, typer.Option(help="What rows are called in a paper: a TOML file with lines like row = 'Name'.")

@@ -65,7 +65,7 @@ def typed_options(ctx: typer.Context, given: dict[str, Any], experiment: Path | 
 
 
 def asking() -> Callable[[str], bool] | None:
-    """How to ask whether a long plan should start; None where nobody sits at a terminal."""
+    """How to ask a person yes or no; None where nobody sits at a terminal."""
     return typer.confirm if sys.stdin.isatty() else None
 
 

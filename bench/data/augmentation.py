@@ -138,7 +138,7 @@ def classes_of(sentences: Sequence[Sequence[str]]) -> dict[str, tuple[list[str],
 def augmented(
     split: Split, augmentation: Augmentation, candidates: Candidates | None = None
 ) -> tuple[Split, np.ndarray]:
-    """The examples and their variants, duplicates dropped; and for each the example that it was made of.
+    """The examples and their variants, each variant of an example once; and for each the example that it was made of.
 
     A variant has its origin's label. Examples keep their order, each followed by its variants; ids are counted anew.
     """

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 TOKENS_A_BATCH = 4096
+"""At most so many tokens in a batch of a prediction; training has the recipe's batch size."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int) ->
     out = tokenizer(
         list(split.first),
         None if split.second is None else list(split.second),
-        truncation=True if split.second is None else "longest_first",
+        truncation="longest_first",
         max_length=max_length,
         add_special_tokens=True,
         return_token_type_ids=True,
@@ -161,9 +162,10 @@ def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_len
     tokens: list[np.ndarray] = []
     segments: list[np.ndarray] = []
     total = 0
+    room = max_length - 3  # [CLS] and two [SEP]
     for words in _tokenised(tokenizer, documents):
-        for start in range(0, len(words), max_length - 3):
-            part = words[start : start + max_length - 3]
+        for start in range(0, len(words), room):
+            part = words[start : start + room]
             if len(part) < 4:
                 continue
             if len(tokens) % 2:

@@ -74,16 +74,16 @@ class Folder:
     slug: str
     epochs: float = 3.0
 
-    def file(self, config: str, split: str) -> list[Path]:
+    def files(self, config: str, split: str) -> list[Path]:
         return sorted((self.root / config).glob(f"{split}-*-of-*.parquet"))
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
         config, split, _ = _place(task, wanted)
-        return bool(self.file(config, split))
+        return bool(self.files(config, split))
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         config, split, labelled = _place(task, wanted)
-        files = self.file(config, split)
+        files = self.files(config, split)
         if not files:
             raise InputError(
                 f"{self.name} has no {config}/{split}-00000-of-00001.parquet; "
@@ -161,7 +161,7 @@ def held_back(task: Task, source: DataSource) -> tuple[Task, DataSource]:
 
 @dataclass(frozen=True)
 class ReportedHalf:
-    """A source of whose labelled evaluation sets one half is scored; the other may choose what is scored."""
+    """A source that scores one half of each labelled evaluation set; the other half may choose the epoch."""
 
     source: DataSource
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import glob
 import hashlib
 import json
@@ -160,7 +161,7 @@ def _table(files: Sequence[Path], task: Task) -> Any:
         raise InputError(f"{files[0]} has no ending that can be read; known: {', '.join(READERS)}")
     for file in files:
         _check_bytes(file, kind)
-    options = {"sep": "\t", "quoting": 3} if files[0].suffix == ".tsv" else {}
+    options = {"sep": "\t", "quoting": csv.QUOTE_NONE} if files[0].suffix == ".tsv" else {}  # GLUE's quotes are text
     users_cache().mkdir(parents=True, exist_ok=True)
     try:
         # `datasets` copies what it reads, by default into the hub's cache for ever: nobody asked for that
@@ -268,7 +269,7 @@ def _ids(table: Any, where: str) -> list[int]:
         return list(range(len(table)))
     ids = _values(table, "idx", where)
     for row, value in enumerate(ids):
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
+        if isinstance(value, bool) or not isinstance(value, int):
             raise InputError(f"{where}, row {row}: idx should be a whole number, found {_shown(value)}")
     return ids
 

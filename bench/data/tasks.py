@@ -106,7 +106,7 @@ def expand(names: str) -> list[tuple[Task, bool]]:
     """``"glue,mine.toml"`` -> tasks in order, each with whether it was asked for by its own name.
 
     Raises:
-        InputError: unknown name, a task named twice, a TOML file that is not a task.
+        InputError: unknown name, two task files of one name, a TOML file that is not a task.
     """
     chosen: dict[str, tuple[Task, bool]] = {}
     for name in comma_separated(names):

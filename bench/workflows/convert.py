@@ -43,9 +43,8 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
     try:
         found = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling raises many kinds; every one of them means the same here
-        raise InputError(
-            f"{file}: not a file of plain tensors ({str(error).splitlines()[0]}); nothing was written"
-        ) from None
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"{file}: not a file of plain tensors ({why}); nothing was written") from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
         raise InputError(f"{file}: expected names with a tensor each; nothing was written")
     # each its own memory: safetensors refuses tensors that share it, and tied ones are tied again when loaded

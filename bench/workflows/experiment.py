@@ -14,7 +14,7 @@ from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.record.store import Store
-from bench.report.experiment import Section, TableEntry, Typed, write_experiment
+from bench.report.experiment import AskedExperiment, Section, TableEntry, write_experiment
 from bench.run import Outcome, agree
 from bench.workflows.run import run
 
@@ -42,7 +42,7 @@ def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: 
     """Read an experiment and choose of it.
 
     Args:
-        request: options; those in ``typed`` override the file, and of typed tasks no others are chosen.
+        request: the options. Those in ``typed`` override the file. If tasks were typed, only these are chosen.
         tables: names separated by commas; "" for all.
 
     Raises:
@@ -54,7 +54,7 @@ def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: 
     found = []
     for table in experiment.chosen(tables, tasks):
         made = []
-        for part in experiment.parts(table):
+        for part in experiment.requests_of(table):
             own = {name: value for name, value in part.request_options().items() if name not in typed}
             made.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
         found.append((table, made))
@@ -100,7 +100,7 @@ def run_experiment(
         Store(request.results),
         request.reports,
         request.latex,
-        Typed(path, tables, chosen.tasks, chosen.settings_lines),
+        AskedExperiment(path, tables, chosen.tasks, chosen.settings_lines),
     )
     for report in written:
         progress.say(f"report: {report}")

@@ -66,7 +66,7 @@ def plan_pretraining(request: Request) -> tuple[ArtefactPlans, dict[str, tuple[s
 
 
 def _shared(artefacts: Iterable[Artefact | Source], teacher: Any) -> Iterator[Artefact]:
-    """What all tasks share and has a place in the cache; of a task's own what it is made from."""
+    """The artefacts that all tasks share and that the cache keeps. A task's own one is replaced by those it is made from."""
     from methods.artefacts import Source, is_of_task
 
     for one in artefacts:

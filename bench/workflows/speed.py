@@ -46,7 +46,6 @@ class SpeedRequest:
     def checked(self) -> SpeedRequest:
         """Raises InputError: naming what should have been typed."""
         from bench.data.tasks import expand
-        from bench.measure.backends import BACKENDS, INT8
         from bench.measure.latency import DTYPES
 
         if self.rounds < FEWEST_ROUNDS:
@@ -55,26 +54,34 @@ class SpeedRequest:
             raise InputError(f"--threads {self.threads}: should be at least 1")
         if self.dtype not in DTYPES:
             raise InputError(f"--dtype {self.dtype}: choose one of {', '.join(DTYPES)}")
+        if self.task is not None and len(expand(self.task)) != 1:
+            raise InputError(f"--task {self.task}: name one task, like --task rte")
+        if not self.batches or min(self.batches) < 1:
+            raise InputError("--batches: give whole numbers from 1, like 1,32")
+        self._check_backends()
+        self._check_lengths()
+        return self
+
+    def _check_backends(self) -> None:
+        from bench.measure.backends import BACKENDS, INT8
+
+        if not self.backends:
+            raise InputError(f"--backends: choose from {', '.join(BACKENDS)}")
         for backend in self.backends:
             if backend not in BACKENDS:
                 raise unknown("backend", backend, BACKENDS)
-        if self.task is not None and len(expand(self.task)) != 1:
-            raise InputError(f"--task {self.task}: name one task, like --task rte")
         if INT8 in self.backends and self.dtype != "fp32":
             raise InputError(f"--backends {INT8}: goes with --dtype fp32")
+
+    def _check_lengths(self) -> None:
         if not self.lengths:
             raise InputError("--lengths: give numbers of tokens, like 32,128, or task")
-        if not self.backends:
-            raise InputError(f"--backends: choose from {', '.join(BACKENDS)}")
         for length in self.lengths:
             if length == "task":
                 if self.task is None:
                     raise InputError("the length `task` needs to know which: add --task rte")
             elif not length.isdecimal() or int(length) < 1:
                 raise InputError(f"--lengths {length}: give numbers of tokens, or task")
-        if not self.batches or min(self.batches) < 1:
-            raise InputError("--batches: give whole numbers from 1, like 1,32")
-        return self
 
 
 def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[SpeedRecord, Path]:
@@ -91,7 +98,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
 
     progress = progress or Progress()
     request = request.checked()
-    refuse_while_training(cache_root(), "times taken beside them mean nothing. Wait for them to end")
+    refuse_while_training(cache_root(), "times taken beside them mean nothing. Wait for them to end", here_alone=True)
     others = _cores_of_others(request)
     quiet()
     started = _now()
@@ -99,7 +106,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     systems = _systems(request, progress)
     counter, energy = _energy_counter(device)
     record = SpeedRecord(
-        teacher="bert-base-uncased" if request.teacher == "auto" else _teacher_name(request.teacher),
+        teacher="bert-base-uncased" if request.teacher == "auto" else _teacher_name(request),
         timings=_timings(request, systems, device, counter, progress),
         footprints=_footprints(systems, device, progress) if request.memory else [],
         energy=energy,
@@ -117,7 +124,7 @@ def _cores_of_others(request: SpeedRequest) -> float | None:
     Raises:
         InputError: too many, and nobody said that times are wanted all the same.
     """
-    from bench.measure.load import busy_cores
+    from bench.measure.busy_cores import busy_cores
 
     others = busy_cores()
     if others is not None and others >= BUSY_CORES and not request.busy:
@@ -146,7 +153,7 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     from bench.plan.untrained import teacher_model, untrained
     from methods.models import leaves_early
 
-    config = config_from_name(request.teacher)
+    config = config_from_name(request.teacher, request.offline)
     systems: dict[str, Any] = {"teacher": teacher_model(config)}
     trained, given = parse_rows(request.methods)
     rows, left_out = drop_incompatible(trained, config)
@@ -188,10 +195,10 @@ def _finished(row: GivenCheckpoint, request: SpeedRequest) -> Any:
     model = base_model(found, found.config.num_labels)
     if leaves_early(model) or reads_texts(model):
         raise InputError(f"{row.spelling}: only models that read token ids and use all their layers can be timed")
-    if "task" in request.lengths and hash_of_tokenizer(found) != hash_of_tokenizer(find(request.teacher)):
-        raise InputError(
-            f"{row.spelling}: it has another vocabulary than --teacher {request.teacher}, whose examples are read"
-        )
+    if "task" in request.lengths:
+        teacher = find(request.teacher, offline=request.offline)
+        if hash_of_tokenizer(found) != hash_of_tokenizer(teacher):
+            raise InputError(f"{row.spelling}: it has another vocabulary than {teacher.asked}, whose examples are read")
     return model
 
 
@@ -228,7 +235,7 @@ def _load(request: SpeedRequest, length: str, batch: int) -> Load:
 
     if length == "task":
         return _task_load(request, batch)
-    config = config_from_name(request.teacher)
+    config = config_from_name(request.teacher, request.offline)
     return full_length(batch, min(int(length), config.max_position_embeddings), config.vocab_size)
 
 
@@ -244,11 +251,12 @@ def _footprints(systems: Mapping[str, Any], device: str, progress: Progress) -> 
     return found
 
 
-def _teacher_name(teacher: str) -> str:
+def _teacher_name(request: SpeedRequest) -> str:
     """As records name it, so that a report finds the speeds that belong to it."""
     from bench.data.checkpoints import HUB_CONFIGURED, find
 
-    return teacher if teacher in HUB_CONFIGURED else find(teacher).name
+    known = request.teacher in HUB_CONFIGURED
+    return request.teacher if known else find(request.teacher, offline=request.offline).name
 
 
 def _task_load(request: SpeedRequest, batch: int) -> Load:

@@ -22,6 +22,7 @@ from bench.record.cell import TEACHER, Search, Trial
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.run import Outcome
+from bench.user_files import comma_separated
 from bench.workflows.run import run
 
 PACES = (0.2, 0.3, 0.5, 1.0, 2.0, 3.0)
@@ -65,6 +66,8 @@ def tune(
 ) -> tuple[list[SearchOutcome], Outcome]:
     """Search, then train the best of each row on every training row and report it as the best of so many.
 
+    A row whose trials all failed on a task is left out there; the failures are in the outcome.
+
     Raises:
         InputError: bad input; nothing was started.
     """
@@ -82,21 +85,22 @@ def tune(
     for row in rows:
         if multitask(row):
             raise InputError(f"{row.spelling}: one student of several tasks is not searched for; leave it out")
+    asked = {task.name: part for part in comma_separated(request.tasks) for task, _ in expand(part)}
     tried = {row.spelling: trials_of(row, trials) for row in rows}
     everything = ",".join(dict.fromkeys(trial.spelling for found in tried.values() for trial in found))
     searching = run(replace(request, methods=everything, held_back=True), progress, confirm)
     records = {(r.cell.tasks[0], r.cell.label): r for r in _records(searching, request)}
     chosen, outcomes = [], []
-    for part in request.tasks.split(","):
-        for name in dict.fromkeys(task.name for task, _ in expand(part)):
-            if not any(task == name for task, _ in records):
-                continue  # the source does not have it; the plan has said so
-            of_task = [_choose(name, row, tried[row.spelling], records) for row in rows]
+    for name, part in asked.items():
+        # a row without a best trial failed in all of them; a task without a row is not in the source, as the plan said
+        best = [_best(name, row, tried[row.spelling], records) for row in rows]
+        of_task = [found for found in best if found is not None]
+        if of_task:
             chosen += of_task
             searches = tuple((found.row, found.search) for found in of_task)
-            best = ",".join(dict.fromkeys(found.row for found in of_task))
-            typed = part if part.strip().endswith(".toml") else name
-            outcomes.append(run(replace(request, methods=best, tasks=typed, searches=searches), progress, confirm))
+            spellings = ",".join(dict.fromkeys(found.row for found in of_task))
+            typed = part if part.endswith(".toml") else name
+            outcomes.append(run(replace(request, methods=spellings, tasks=typed, searches=searches), progress, confirm))
     failures = [one for outcome in (searching, *outcomes) for one in outcome.failures]
     done = sum(outcome.trained for outcome in (searching, *outcomes))
     reports = list(dict.fromkeys(path for outcome in (searching, *outcomes) for path in outcome.reports))
@@ -110,10 +114,10 @@ def _records(outcome: Outcome, request: Request) -> list[Record]:
     return [record for record in found if record is not None]
 
 
-def _choose(
+def _best(
     task: str, row: MethodRow, trials: list[MethodRow], records: dict[tuple[str, str], Record]
-) -> SearchOutcome:
-    """The trial of the highest score; of equal ones the first tried."""
+) -> SearchOutcome | None:
+    """The trial of the highest score; of equal ones the first tried. None if none has a score."""
     scored: list[Trial] = []
     metric = held_back = ""
     for trial in trials:
@@ -125,7 +129,7 @@ def _choose(
         scored.append(Trial(row=trial.spelling, score=value))
     done = [trial for trial in scored if trial.score is not None]
     if not done:
-        raise InputError(f"{row.spelling} on {task}: every trial failed; `python -m bench show` has the reasons")
+        return None
     best = max(done, key=lambda trial: trial.score or 0.0)
     return SearchOutcome(
         task, best.row, Search(of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored))

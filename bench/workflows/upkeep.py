@@ -22,7 +22,6 @@ from bench.files import TEMPORARY, lock_of, sha256_of, write_atomically
 from bench.folders import NOT_FINISHED, STATES
 from bench.measure.busy_mark import refuse_while_training, trainings
 from bench.record.cell_locks import FOLDER as CLAIMS
-from bench.record.schema import Record
 from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note
 from bench.record.speed_sessions import speed_records
 from bench.record.store import POINTER, Store
@@ -39,7 +38,7 @@ HELD = {
     "sessions of timing": ("speed session", "speed sessions"),
     "cache, states of trainings under way": ("saved state of a training", "saved states of trainings"),
 }
-"""What a survey counts -> how it is printed, of one and of several; of the cache's other entries the names of their folders."""
+"""What a survey counts -> its name for one and for several. Other entries of the cache are called by their folders."""
 YOUNG_SECONDS = 600.0
 """What changed so recently may be in use."""
 
@@ -81,7 +80,7 @@ class Survey:
         self.sizes[what] = self.sizes.get(what, 0) + size
 
     def describe(self) -> str:
-        """``314 valid records (12.3 MB), 1 speed session (0.1 MB)``"""
+        """``314 valid records (12.3 MB), 1 speed session``"""
         return ", ".join(
             f"{count:,} {one if count == 1 else several}"
             + (f" ({megabytes(size)})" if (size := self.sizes[what]) else "")
@@ -132,8 +131,7 @@ def _records(results: Path, survey: Survey) -> None:
             if record.status == "ok" and record.answers is None and not answers.is_file() and file == counted:
                 why = "its answers are not stored: tests leave it out; `run --rerun` makes them"
                 survey.found.append(Found(RESULTS, NO_ANSWERS, file, why))
-    sessions = list(speed_records(results, store.note))
-    for _ in sessions:
+    for _ in speed_records(results, store.note):
         survey.add("sessions of timing", 0)
     _ = store.freshness  # reads the reviewed file
     kinds = {SET_ASIDE: BROKEN, ADOPTED: UNPOINTED, WITHOUT_ANSWERS: NO_ANSWERS}
@@ -156,7 +154,7 @@ def _cached(cache: Path, survey: Survey) -> None:
 
 
 def _things(cache: Path) -> Iterator[Path]:
-    """The folders of finished entries, ``<kind>/<key>``."""
+    """The folders of finished entries, ``<kind>/<key>``; also empty ones, which are reported as broken."""
     for kind in _files(cache):
         if not kind.is_dir() or kind.name in NOT_FINISHED or kind.name.startswith(TEMPORARY):
             continue
@@ -265,16 +263,16 @@ def unneeded(results: Path, cache: Path) -> list[Found]:
     if not results.is_dir():
         raise InputError(f"--results {results}: there is no such folder; name the folder of records")
     busy = bool(trainings(cache))
-    found = [*_left_in(results, RESULTS, YOUNG_SECONDS), *_unfinished(results)]
+    found = [*_left_in(results, RESULTS), *_unfinished(results)]
     if not busy:  # an entry that is being made is a temporary folder, for hours
-        found += _left_in(cache, CACHE, YOUNG_SECONDS)
+        found += _left_in(cache, CACHE)
     return [replace(one, size=size_of(one.path)) for one in [*found, *_unnamed(results, cache)]]
 
 
-def _left_in(root: Path, place: str, age: float) -> list[Found]:
+def _left_in(root: Path, place: str) -> list[Found]:
     found = []
     for path in _walk(root):
-        if path.name.startswith(TEMPORARY) and _age(path) > age:
+        if path.name.startswith(TEMPORARY) and _age(path) > YOUNG_SECONDS:
             found.append(Found(place, LEFTOVER, path, "a process that was killed left it"))
         elif path.name.endswith(BROKEN_SUFFIX):
             found.append(Found(place, RENAMED, path, "`bench store repair` put it aside"))
@@ -302,24 +300,16 @@ def _unfinished(results: Path) -> list[Found]:
     store, found = Store(results), []
     for folder in store.cells():
         counted = store.current_attempt(folder)
+        current = None if counted is None else store.opened(counted)
         files = store.attempts_in(folder)
         for file in files:
             record = store.opened(file)
-            if record is not None and record.status != "ok" and file != counted and _finished(store, counted):
-                found.append(Found(RESULTS, UNFINISHED, file, f"{record.status}; {_name(counted)} is finished"))
+            if counted and current and current.status == "ok" and record is not None and record.status != "ok":
+                found.append(Found(RESULTS, UNFINISHED, file, f"{record.status}; {counted.name} is finished"))
         for answers in sorted(folder.glob("attempt-*.npz")):
             if answers.with_suffix(".json") not in files and _age(answers) > YOUNG_SECONDS:
                 found.append(Found(RESULTS, UNFINISHED, answers, "its record was never written"))
     return found
-
-
-def _finished(store: Store, file: Path | None) -> bool:
-    record: Record | None = None if file is None else store.opened(file)
-    return record is not None and record.status == "ok"
-
-
-def _name(file: Path | None) -> str:
-    return "" if file is None else file.name
 
 
 def _unnamed(results: Path, cache: Path) -> list[Found]:
@@ -329,9 +319,10 @@ def _unnamed(results: Path, cache: Path) -> list[Found]:
         cell = record.cell
         keys = [cell.teacher.key, cell.data.train, *cell.artefacts.values()]
         keys += [one.teacher for one in cell.together] + [str(one.get("key")) for one in record.artefacts.values()]
-        named |= {key[:24] for key in keys}
+        named |= set(keys)
     why = "no record of these results was made from it; another folder of results may need it"
-    return [Found(CACHE, UNNAMED, folder, why) for folder in _things(cache) if folder.name[:24] not in named]
+    unnamed = (folder for folder in _things(cache) if not any(key.startswith(folder.name) for key in named))
+    return [Found(CACHE, UNNAMED, folder, why) for folder in unnamed]
 
 
 def remove(found: Iterable[Found], cache: Path) -> int:

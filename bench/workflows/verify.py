@@ -21,7 +21,7 @@ from bench.plan.stale import stale_slots, wanted
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT, TEACHER, record_key
 from bench.record.differences import differences
-from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, Entry, Freshness, codes_of
+from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, EquivalentCode, Freshness, codes_of
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.form import SCORE
@@ -44,7 +44,7 @@ class Verification:
     why: str
     code: str = ""
     """whether today's code is the one that made the record: current, stale or unknown; "" where it was not run again"""
-    equivalent: tuple[Entry, ...] = ()
+    equivalent: tuple[EquivalentCode, ...] = ()
     """what the retraining shows of codes that differ and gave the same bits"""
     from_cache: tuple[str, ...] = ()
     """what the second run took from the cache: teacher, starts and other things that it was trained from"""
@@ -75,7 +75,8 @@ def find_record(key: str, results: Path) -> Record:
     """
     found = Store(results).one(key)
     if found.status != "ok":
-        raise InputError(f"the record {key} {found.status}: there is nothing to verify")
+        state = "failed" if found.status == "failed" else "was interrupted"
+        raise InputError(f"the cell of the record {key} {state}, so there is nothing to verify")
     if found.cell.method == CHECKPOINT:
         raise InputError("a finished checkpoint was only scored here, not trained; run it again with --rerun")
     return found
@@ -109,7 +110,7 @@ def verify(
         if record_key(cell, record.point) != record.key:
             differing = ", ".join(one.what for one in differences(record.cell, cell, record.point))
             return Verification(OTHER, f"what was typed gives another cell: {differing}")
-        taken, made = _split(plan, record, freshness, from_scratch)
+        taken, made = _taken_and_made(plan, record, freshness, from_scratch)
         apart = from_scratch or any(slot.is_made for slot in made)  # else what is made now may stay in the cache
         with isolated_cache(taken, Path(folder) / "cache") if apart else nullcontext():
             run(again, progress)
@@ -127,7 +128,9 @@ def verify(
         )
 
 
-def _split(plan: Plan, record: Record, freshness: Freshness, from_scratch: bool) -> tuple[list[Slot], list[Slot]]:
+def _taken_and_made(
+    plan: Plan, record: Record, freshness: Freshness, from_scratch: bool
+) -> tuple[list[Slot], list[Slot]]:
     """What is taken from the cache, and what is made: what is not there, the teacher that is to be verified, what other
     code made, and all of it from scratch."""
     slots = wanted(plan)
@@ -175,14 +178,14 @@ def _judged_by_code(found: Verification, first: Record, second: Record, freshnes
     return Verification(OTHER, why, code)
 
 
-def _entries(first: Record, second: Record, freshness: Freshness) -> tuple[Entry, ...]:
+def _entries(first: Record, second: Record, freshness: Freshness) -> tuple[EquivalentCode, ...]:
     """Each code behind the record that differs from today's, joined with it; both gave the same bits."""
     before, after = codes_of(first), codes_of(second)
-    found: dict[str, Entry] = {}
+    found: dict[str, EquivalentCode] = {}
 
     def visit(old: Any, new: Any) -> None:
         if old and new and old["hash"] != new["hash"] and freshness.state_of_code(old) == STALE:
-            found[old["hash"]] = Entry(
+            found[old["hash"]] = EquivalentCode(
                 old=old["hash"],
                 new={name: new[name] for name in ("kind", "of", "hash")},
                 record=first.key,
@@ -214,7 +217,7 @@ def _compare(first: Record, second: Record, store: Store, again: Store) -> Verif
         gaps.append(float(np.abs(a - b).max()))
         form = metric_of(next(iter(first.scores[name]))).form
         if form == SCORE:
-            flips += int(gaps[-1] > ROUNDED)
+            flips += int((np.abs(a - b) > ROUNDED).reshape(len(a), -1).any(1).sum())
         else:
             flips += int((form.predicted(a) != form.predicted(b)).reshape(len(a), -1).any(1).sum())
     if max(gaps) <= ROUNDED and not flips:
@@ -232,9 +235,8 @@ def _compare(first: Record, second: Record, store: Store, again: Store) -> Verif
             metric = next(iter(metrics))
             lines.append(compare_records(both, ([first], [as_other_seed]), name, metric)[0])
     text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
-    if all(line.p > LEVEL for line in lines):
-        return Verification(STATISTICAL, f"{flips} answers differ; {text}. {parted}")
-    return Verification(DIFFERENT, f"{flips} answers differ; {text}. {parted}")
+    verdict = STATISTICAL if all(line.p > LEVEL for line in lines) else DIFFERENT
+    return Verification(verdict, f"{flips} {'answer differs' if flips == 1 else 'answers differ'}; {text}. {parted}")
 
 
 def parting(first: Record, second: Record) -> str:

@@ -17,7 +17,16 @@ from bench.plan.spelling import parse_rows
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key
 from bench.record.code_hash import KINDS, code_of
 from bench.record.differences import DifferingField, differences
-from bench.record.freshness import EQUIVALENT, STALE, UNKNOWN, Entry, Freshness, codes_of, in_words, other_version
+from bench.record.freshness import (
+    EQUIVALENT,
+    STALE,
+    UNKNOWN,
+    EquivalentCode,
+    Freshness,
+    codes_of,
+    in_words,
+    other_version,
+)
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts
@@ -40,7 +49,7 @@ class CodePart:
     """hash of the same definitions today; "" where one of them is not found"""
     lost: tuple[str, ...] = ()
     """definitions that are not found"""
-    joined: tuple[Entry, ...] = ()
+    joined: tuple[EquivalentCode, ...] = ()
     """entries of the reviewed file that lead from the record's hash towards today's"""
 
     def describe(self) -> list[str]:
@@ -172,7 +181,7 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     )
     if impossible := _no_row_today(record, typed):
         return replace(known, verdict=impossible, not_compared=("every field of the key",))
-    _check(record, typed)
+    _refuse_unanswerable(record, typed)
     asked = replace(request_from_record(record, request, typed), results=results)
     if "augment_times" in typed and not asked.augment:
         raise InputError("--augment-times goes with --augment masked or --augment rules")
@@ -207,11 +216,11 @@ def code_parts(record: Record, freshness: Freshness) -> Iterator[CodePart]:
             yield CodePart(name, UNKNOWN)
             return
         judged = freshness.judge(said)
-        last = judged.joined[-1].new if judged.joined else said
+        last = judged.equivalents[-1].new if judged.equivalents else said
         kind, of = last["kind"], tuple(last["of"])
         lost = () if judged.today else tuple(one for one in of if not code_of(kind, (one,)).hash) or (f"kind {kind}",)
         covers = (*KINDS.get(kind, ()), *of)
-        yield CodePart(name, judged.state, kind, covers, said["hash"], judged.today, lost, judged.joined)
+        yield CodePart(name, judged.state, kind, covers, said["hash"], judged.today, lost, judged.equivalents)
         for inner, part in (said.get("parts") or {}).items():
             yield from below(f"{name} / {in_words(inner)}", part)
 
@@ -233,8 +242,8 @@ def _no_row_today(record: Record, typed: Collection[str]) -> str:
     return ""
 
 
-def _check(record: Record, typed: Collection[str]) -> None:
-    """Raises InputError: the record is of a task of one's own whose file was not typed, or it has no row."""
+def _refuse_unanswerable(record: Record, typed: Collection[str]) -> None:
+    """Raises InputError: the file of one's own task was not typed, or --methods was, for a teacher's record, which has no row."""
     cell = record.cell
     if cell.data.task_file and "tasks" not in typed:
         raise InputError(f"{cell.tasks[0]} is a task of one's own: add --tasks FOLDER/{cell.data.task_file}")
@@ -285,8 +294,8 @@ def _no_folder(cell: Cell) -> str:
 def _not_compared(record: Record, plan: Plan) -> list[str]:
     """What the plan cannot be asked without further options."""
     augmented = data_facts(record.cell.data.slug).augmented
-    if augmented and augmented.words and plan.request.word_vectors is None:
-        return [f"the word vectors {augmented.words}: the plan is without them; add --word-vectors FILE"]
+    if augmented and augmented.vectors and plan.request.word_vectors is None:
+        return [f"the word vectors {augmented.vectors}: the plan is without them; add --word-vectors FILE"]
     return []
 
 

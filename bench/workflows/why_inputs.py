@@ -99,7 +99,7 @@ def _of_teacher(task: str, key: str, record: Record, plan: Plan, store: Store) -
     if data_facts(ours.data.slug).augmented:  # these rows are the students'
         fields.remove("data")
         unknown.append("the training examples before they were augmented")
-    return _compared(fields, of_record, of_plan, unknown)
+    return _compared_fields(fields, of_record, of_plan, unknown)
 
 
 def _alone(cell: Cell, task: str) -> Cell:
@@ -120,14 +120,14 @@ def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> ComparedInputs:
         ("the rules", ours.kind, today.kind),
         ("the number of variants", ours.times, today.times),
     ]
-    if ours.words or today.words:
-        pairs.append(("the name of the word vectors", ours.words or None, today.words or None))
+    if ours.vectors or today.vectors:
+        pairs.append(("the name of the word vectors", ours.vectors or None, today.vectors or None))
     pairs.append(("the teacher's checkpoint", record.cell.teacher.base, task.teacher.base))
     unknown = ["the training examples before they were augmented"]
     if not task.masked_head:
-        return _split(pairs, unknown)
+        return _compared_pairs(pairs, unknown)
     head, made = plan.artefacts.kept[task.masked_head], record.artefacts.get(f"augmentation.{task.task.name}", {})
-    return _split([*pairs, *_text_pairs(made, head)], [*unknown, *_text_unknown(made, head)])
+    return _compared_pairs([*pairs, *_text_pairs(made, head)], [*unknown, *_text_unknown(made, head)])
 
 
 def _of_text(name: str, record: Record, cell: Cell, entry: ArtefactPlan) -> ComparedInputs:
@@ -142,7 +142,7 @@ def _of_text(name: str, record: Record, cell: Cell, entry: ArtefactPlan) -> Comp
         ),
         *_text_pairs(made, entry),
     ]
-    return _split(pairs, _text_unknown(made, entry))
+    return _compared_pairs(pairs, _text_unknown(made, entry))
 
 
 def _text_pairs(made: Mapping[str, Any], entry: ArtefactPlan) -> list[tuple[str, Any, Any]]:
@@ -182,7 +182,7 @@ def _of_artefact(name: str, record: Record, cell: Cell, planned: Planned, plan: 
             return _of_teacher(task.task.name, record.cell.artefacts[name], record, plan, store)
         if source.kind == "checkpoint":
             return ComparedInputs(differ=(f"the weights that {source.path} holds",))
-        return _split([("the teacher's checkpoint", record.cell.teacher.base, task.checkpoint.sha256)])
+        return _compared_pairs([("the teacher's checkpoint", record.cell.teacher.base, task.checkpoint.sha256)])
     if entry.task is None:
         return _of_text(name, record, cell, entry)
     return _of_task(record, cell, entry)
@@ -196,13 +196,13 @@ def _of_task(record: Record, cell: Cell, entry: ArtefactPlan) -> ComparedInputs:
     made_from = ("teacher.key", of_rows, "recipe.max_length", f"together.{entry.task.task.name}.", *further)
     first, second = identity(record.cell), identity(cell)
     fields = [field for field in dict.fromkeys([*first, *second]) if field.startswith(made_from)]
-    unknown = ["its teachers of other seeds"] if any(entry.seeds) else []
+    unknown = ["its teachers of other seeds"] if any(entry.teacher_seeds) else []
     unknown += ["its own version and settings"] if isinstance(entry.identity["what"], list) else []
     unknown += ["its text"] if entry.text is not None else []
-    return _compared(fields, first, second, unknown)
+    return _compared_fields(fields, first, second, unknown)
 
 
-def _compared(
+def _compared_fields(
     fields: Iterable[str], first: Mapping[str, Any], second: Mapping[str, Any], unknown: Iterable[str] = ()
 ) -> ComparedInputs:
     """These fields of two identities; what is the same is named by groups."""
@@ -227,7 +227,7 @@ def _group_in_words(group: str, found: Collection[str]) -> str:
     return rest + ALL_OF[group] + (f" ({', '.join(alike)})" if group == "numeric." and alike else "")
 
 
-def _split(pairs: Iterable[tuple[str, Any, Any]], unknown: Iterable[str] = ()) -> ComparedInputs:
+def _compared_pairs(pairs: Iterable[tuple[str, Any, Any]], unknown: Iterable[str] = ()) -> ComparedInputs:
     """Named pairs of values: of the record and of the plan."""
     pairs = list(pairs)
     return ComparedInputs(

@@ -24,7 +24,7 @@ import bench.data.checkpoints as checkpoints
 from bench.analysis.gate import budgets_of, read_acceptances
 from bench.analysis.power import number_of_seeds
 from bench.analysis.trace import trace
-from bench.audit.judge import of_basis, shown, unread_lines
+from bench.audit.judge import findings_of, shown, unread_lines
 from bench.audit.prose import prose
 from bench.audit.sheets import read_all
 from bench.data import word_vectors
@@ -355,7 +355,7 @@ def test_audited_files(name, count, tmp_path):
 
     def audited():
         pages = read_all([file])
-        findings = of_basis(pages)
+        findings = findings_of(pages)
         shown(pages, findings)
         unread_lines(pages)
         prose(findings, pages.reading)

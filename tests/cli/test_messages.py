@@ -395,10 +395,19 @@ def test_a_part_of_a_run_that_there_is_not(bench, words, said):
     assert said in refused(bench("run", *words))
 
 
-def test_many_files_are_not_judged_by_records(bench, tmp_path):
-    assert "--judge and --results do not go together" in refused(
-        bench("audit", "--judge", tmp_path, "--results", tmp_path)
-    )
+@pytest.mark.parametrize(
+    ("further", "named"),
+    [
+        (["--results", "FOLDER"], "--results"),
+        (["--row", "Ours=kd"], "--row"),
+        (["page.md"], "FILE"),
+        (["--only", "inference"], "--only"),
+        (["--unread"], "--unread"),
+        (["--markdown", "out.md"], "--markdown"),
+    ],
+)
+def test_a_folder_of_files_is_judged_without_the_options_of_one_audit(bench, tmp_path, further, named):
+    assert f"--judge goes alone: leave out {named}" in refused(bench("audit", "--judge", tmp_path, *further))
 
 
 def test_earlier_names_of_verbs_work_and_are_not_shown(bench):

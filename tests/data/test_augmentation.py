@@ -91,7 +91,7 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     """Against transformers' own masked language model on the same question, asked one by one."""
     from transformers import BertForPreTraining
 
-    from bench.artefacts.augmented_rows import teacher_candidates
+    from bench.artefacts.augmented_rows import TeacherCandidates
     from bench.artefacts.inputs import in_checkpoint
     from bench.cache import WEIGHTS
     from bench.data.checkpoints import find, tokenizer_of
@@ -103,7 +103,7 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     assert (folder / WEIGHTS).is_file()
     head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
     sentences = [["the", "cat", "sings"], ["red", "fish", "swims", "?"], ["catdog", "runs"]]
-    found = teacher_candidates(checkpoint, head, ComputeSettings(), lambda done, total: None)(sentences)
+    found = TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None)(sentences)
     assert [sorted(places) for places in found[:2]] == [[1, 2], [0, 1, 2]]
     tokenizer = tokenizer_of(checkpoint)
     model = BertForPreTraining.from_pretrained(folder).eval()
@@ -229,7 +229,7 @@ def test_what_is_no_file_of_word_vectors_is_said(tmp_path, text, said):
 
 def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_folder, teacher_folder, tmp_path):
     """Only for words of several pieces; the rows, their key and the report's title say with which file."""
-    from bench.artefacts.augmented_rows import teacher_candidates
+    from bench.artefacts.augmented_rows import TeacherCandidates
     from bench.data.checkpoints import find
     from bench.data.word_vectors import read
     from bench.train.numerics import ComputeSettings
@@ -241,7 +241,7 @@ def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_fol
     config = tiny.config()
     setup = blank_artefacts((TeacherHead(),), config, 2)[TeacherHead.name]
     made = [
-        teacher_candidates(find(str(teacher_folder)), setup, ComputeSettings(), lambda done, total: None, vectors)(
+        TeacherCandidates(find(str(teacher_folder)), setup, ComputeSettings(), lambda done, total: None, vectors)(
             [["catdog", "runs", "fishtree"]]
         )
         for vectors in (None, read(file))

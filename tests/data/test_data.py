@@ -36,6 +36,7 @@ GOOD = {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [0, 1]}
         ({"label": [0, 2]}, "row 1: label 2 of rte is outside 0..1"),
         ({"label": ["entailment", "maybe"]}, "row 1: the label of rte should be one of 0..1 or entailment"),
         ({"sentence1": ["a", None]}, "row 1: sentence1 should be text"),
+        ({"idx": ["abc", "def"]}, "row 0: idx should be a whole number, found 'abc'"),
         ({"sentence1": [], "sentence2": [], "label": []}, "has no rows"),
     ],
     ids=lambda x: next(iter(x)) if isinstance(x, dict) else None,
@@ -122,7 +123,7 @@ def test_the_folder_and_the_hub_agree_with_real_files(shared_glue):
     assert len(split) == 2490
     assert np.bincount(split.labels).tolist() == [1249, 1241]
     with pytest.raises(InputError, match="-1 marks a test split"):
-        read(source.file("rte", "test"), RTE, True)
+        read(source.files("rte", "test"), RTE, True)
 
 
 TOML = 'name = "mine"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["a"]\nlabels = ["no", "yes"]\nmetrics = ["accuracy"]\n'

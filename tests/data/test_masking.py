@@ -187,9 +187,10 @@ def test_the_first_step_of_distilbert_can_go_without_each_term(without):
     assert set(stage.terms) == {"vocabulary", "masked", "cos"} - {without}
 
 
-def test_a_term_of_no_first_step_cannot_be_left_out():
-    with pytest.raises(InputError, match="pretraining_without=cos needs pretraining=masked"):
-        parse_one("distilbert:pretraining_without=cos")
+@pytest.mark.parametrize("setting", ["pretraining_without=cos", "vocabulary_loss=masked"])
+def test_settings_of_the_first_step_are_refused_without_it(setting):
+    with pytest.raises(InputError, match="pretraining_without change the first step: add pretraining=masked"):
+        parse_one(f"distilbert:{setting}")
 
 
 @pytest.mark.parametrize(("start", "copied"), [("teacher", True), ("random", False)])

@@ -62,6 +62,15 @@ def test_a_bin_file_that_could_run_code_is_refused_and_nothing_is_written(bench,
     assert not (tmp_path / "new").exists()
 
 
+def test_an_empty_bin_file_is_refused_in_one_line(bench, binary, tmp_path):
+    folder, _, _ = binary
+    (folder / "pytorch_model.bin").write_bytes(b"")
+    answer = bench("convert", folder, tmp_path / "new")
+    assert answer.returncode == 2
+    assert "not a file of plain tensors (EOFError)" in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
 def test_what_is_not_there_or_in_the_way_is_said(bench, binary, tmp_path, teacher_folder):
     folder, _, _ = binary
     for source, target, said in (

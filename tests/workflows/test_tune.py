@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from types import SimpleNamespace
 
+import factories
 import pytest
 import tiny
 
 from bench.data.sources import held_back, source_for
-from bench.data.tasks import GLUE
-from bench.errors import InputError
-from bench.plan.spelling import parse_one
+from bench.data.tasks import GLUE, expand
+from bench.errors import CELLS_FAILED, InputError
+from bench.plan.request import Request
+from bench.plan.spelling import parse_methods, parse_one
+from bench.record.cell import record_key, train_key
 from bench.record.store import Store
+from bench.run import Outcome
+from bench.run.outcome import FailedCell
+from bench.workflows import tune
 from bench.workflows.tune import trials_of
 
 FLOOR, KD = f"finetune:{tiny.SHAPE}:start=random", f"kd:{tiny.SHAPE}:start=random"
@@ -79,6 +86,60 @@ def test_pace_multiplies_the_learning_rate_and_nothing_else(bench, glue_folder, 
 def test_a_pace_that_is_none_is_bad_input(spelling):
     with pytest.raises(InputError, match="pace"):
         parse_one(spelling)
+
+
+def trial_record(label, task, failed):
+    """The record of one trial, scored on examples that are held out."""
+    made = factories.record(label, task, score=None if failed else 0.5, failed="boom" if failed else None)
+    data = made.cell.data.model_copy(
+        update={"evaluation": {"held-back": "0" * 64}, "rows": {"train": 36, "held-back": 4}}
+    )
+    cell = made.cell.model_copy(update={"data": data})
+    scores = {} if failed else {"held-back": {"accuracy": 0.5}}
+    keys = {"key": record_key(cell), "train_key": train_key(cell)}
+    return made.model_copy(update={"cell": cell, "scores": scores, **keys})
+
+
+@pytest.fixture
+def search(monkeypatch, tmp_path):
+    """``search(methods, tasks, failing)``: a search whose trainings are made up; its outcome and what was trained after it."""
+    trained = []
+
+    def made_up(methods, tasks, failing=()):
+        def run(request, progress, confirm):
+            if not request.held_back:
+                trained.append((request.tasks, request.methods))
+                return Outcome(SimpleNamespace(cells=[]))
+            store, cells, failures = Store(request.results), [], []
+            for task in (task.name for task, _ in expand(request.tasks)):
+                for row in parse_methods(request.methods):
+                    record = trial_record(row.label, task, row.method.name in failing)
+                    store.write(record)
+                    cells.append(SimpleNamespace(cell=record.cell))
+                    failures += [FailedCell(task, row.label, 0, "boom")] if record.status == "failed" else []
+            return Outcome(SimpleNamespace(cells=cells), failures=failures)
+
+        monkeypatch.setattr(tune, "run", run)
+        request = Request(methods=methods, tasks=tasks, data="sample", teacher="embedded", results=tmp_path / "r")
+        return *tune.tune(request, 2), trained
+
+    return made_up
+
+
+@pytest.mark.parametrize("tasks", ["sst2,rte", "sst2,rte,", "sst2, rte,sst2"])
+def test_a_search_takes_each_task_once_however_it_is_typed(search, tasks):
+    chosen, _, trained = search("kd", tasks)
+    assert [found.task for found in chosen] == ["sst2", "rte"]
+    assert [task for task, _ in trained] == ["sst2", "rte"]
+
+
+def test_a_row_whose_trials_all_failed_is_left_out_and_the_others_are_trained(search):
+    chosen, outcome, trained = search("finetune,kd", "rte", failing=("finetune",))
+    assert [found.search.of for found in chosen] == ["kd"]
+    assert trained == [("rte", "kd")]
+    assert outcome.exit_code == CELLS_FAILED
+    chosen, outcome, _ = search("finetune", "rte", failing=("finetune",))
+    assert (chosen, outcome.exit_code) == ([], CELLS_FAILED)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import tiny
 
 from bench.cache import cache_root
 from bench.record.store import Store
-from bench.workflows.verify import source_of
+from bench.workflows.verify import _compare, source_of
 
 ROW = f"kd:{tiny.SHAPE}:start=random"
 
@@ -118,6 +118,22 @@ def test_source_of_says_nothing_where_nothing_differs():
     assert source_of(same, same, "current") == ""
     changed = same.model_copy(update={"code": same.code | {"dirty": True}})
     assert source_of(same, changed, "stale").endswith("with local changes; the code that computes is another")
+
+
+@pytest.mark.parametrize(("changed", "said"), [(3, "3 answers differ"), (1, "1 answer differs")])
+def test_answers_of_a_regression_that_differ_are_counted_by_examples(tmp_path, changed, said):
+    before = np.linspace(0, 5, 40, dtype=np.float32)[:, None]
+    arrays = {"labels.validation": np.linspace(0, 5, 40, dtype=np.float32), "logits.validation": before}
+    after = before.copy()
+    after[:changed] += 0.5
+    stores = [Store(tmp_path / name) for name in ("first", "second")]
+    records = []
+    for store, logits, weights in zip(stores, (before, after), ("1" * 64, "2" * 64), strict=True):
+        made = factories.record("kd", "stsb").model_copy(update={"weights": weights})
+        record, kept = factories.consistent(made, arrays | {"logits.validation": logits})
+        store.write(record, kept)
+        records.append(store.find(record.cell))
+    assert _compare(*records, *stores).why.startswith(said)
 
 
 @pytest.mark.slow
