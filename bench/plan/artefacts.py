@@ -142,7 +142,7 @@ class ArtefactPlan:
         return [one.what for one in self.inputs if not isinstance(one.what, Source)]
 
     @property
-    def seeds(self) -> list[int]:
+    def teacher_seeds(self) -> list[int]:
         """Of the fine-tuned teachers that it is made from directly."""
         return [source.seed for source in self.sources if source.kind == "fine_tuned"]
 
@@ -156,7 +156,7 @@ class ArtefactPlan:
         return any(source.is_rows for source in self.sources)
 
     @property
-    def asks_teachers(self) -> int:
+    def teacher_count(self) -> int:
         """How many teachers it is made from directly."""
         return sum(source.is_teacher for source in self.sources)
 
@@ -181,20 +181,17 @@ class ArtefactPlans:
         """Those that have a place in the cache, by their keys."""
         return {entry.key: entry for entry in self.entries if entry.is_kept}
 
-    def find(self, artefact: Artefact, context: ArtefactContext) -> ArtefactPlan | None:
+    def find(self, artefact: Artefact, checkpoint: Checkpoint, task: TaskPlan | None) -> ArtefactPlan | None:
         """The plan of an artefact for a task; None where nobody asked for it."""
         for entry in self.entries:
-            of_this_task = entry.task is None or (
-                context.task is not None and entry.task.task.name == context.task.task.name
-            )
-            if entry.artefact == artefact and entry.checkpoint == context.checkpoint and of_this_task:
+            of_this_task = entry.task is None or (task is not None and entry.task.task.name == task.task.name)
+            if entry.artefact == artefact and entry.checkpoint == checkpoint and of_this_task:
                 return entry
         return None
 
     def parts_of(self, entry: ArtefactPlan) -> list[ArtefactPlan]:
         """The plans of the artefacts that it is made from directly."""
-        context = self._context_of(entry)
-        found = [self.find(part, context) for part in entry.parts]
+        found = [self.find(part, entry.checkpoint, entry.task) for part in entry.parts]
         return [part for part in found if part is not None]
 
     def with_inputs(self, entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
@@ -216,7 +213,7 @@ class ArtefactPlans:
             context = replace(context, task=None)
         elif context.task is None:
             raise InputError(f"{artefact.words}: it is made for a task, and none is given here")
-        found = self.find(artefact, context)
+        found = self.find(artefact, context.checkpoint, context.task)
         if found is None:
             found = self._planned(artefact, context)
             self.entries.append(found)
@@ -237,9 +234,6 @@ class ArtefactPlans:
         entry.key = digest(entry.identity)
         return entry
 
-    def _context_of(self, entry: ArtefactPlan) -> ArtefactContext:
-        return ArtefactContext(entry.checkpoint, "", NumericIdentity(), entry.task)
-
     @cached_property
     def corpus(self) -> Corpus:
         """The text of the request."""
@@ -251,7 +245,7 @@ class ArtefactPlans:
         """Where no stage says anything of its paper's recipe, there is one artefact for both recipes."""
         budget = self.request.corpus_tokens or (DEFAULT_CORPUS_BUDGET if self.request.corpus else DEFAULT_SAMPLE_BUDGET)
         said = self.request.recipe == PAPER and any(without_epochs(stage.paper) for stage in stages)
-        return Text(self.corpus, budget, _by_papers(artefact, stages) if said else START)
+        return Text(self.corpus, budget, _paper_recipe(artefact, stages) if said else START)
 
     def _input(self, what: Artefact | Source, of: Artefact, context: ArtefactContext) -> Input:
         from methods.artefacts import Source
@@ -309,8 +303,8 @@ class ArtefactPlans:
         return Identity(generic, tuple(teachers), reads_as_teacher)
 
 
-def _by_papers(artefact: Artefact, stages: Collection[Stage]) -> Recipe:
-    """The recipe by which each stage says its own numbers.
+def _paper_recipe(artefact: Artefact, stages: Collection[Stage]) -> Recipe:
+    """The recipe `general start, paper`: each stage on text trains by the numbers of its own paper.
 
     Raises:
         InputError: a stage names an optimiser that is not there, or that cannot do what the stage asks.
@@ -354,6 +348,6 @@ def _of_rows(task: TaskPlan) -> dict[str, Any]:
 def asked_by(method: Any, task: TaskPlan, plans: ArtefactPlans) -> Iterator[ArtefactPlan]:
     """The artefacts that a method asks for on a task, as they are planned."""
     for artefact in method.requires(task.checkpoint.config):
-        entry = plans.find(artefact, task.artefact_context)
+        entry = plans.find(artefact, task.checkpoint, task)
         assert entry is not None, f"{artefact} is planned before it is asked for"
         yield entry

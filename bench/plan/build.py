@@ -5,6 +5,7 @@ Heavy libraries are imported where they are needed, so that reading a plan's typ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ class Planned:
     row: Row
     record: Record | None
     is_todo: bool
-    code: str = ""
+    code_state: str = ""
     """whether today's code made the record: current, stale or unknown; "" without a finished record"""
     _keyed: tuple[Cell, str] | None = None
     """a cell and its key: hashing a cell takes milliseconds, and a plan asks for each a dozen times"""
@@ -107,7 +108,10 @@ class Plan:
         return self.artefacts.with_inputs(asked)
 
     def groups(self, task: str, group_size: int | None = None) -> list[list[Planned]]:
-        """Students of one task that are to do, as they train: those of one seed at once, at most so many, or the plan's number."""
+        """The students of one task that are to do, as they train together.
+
+        Each group has one seed and at most ``group_size`` students, by default the plan's ``max_group_size``.
+        """
         group_size = group_size or self.max_group_size
         by_seed: dict[int, list[Planned]] = {}
         for planned in self.cells_of(task):
@@ -116,7 +120,8 @@ class Plan:
         groups = []
         for of_seed in by_seed.values():
             ordered = of_seed
-            if len(of_seed) > group_size > 1:  # what is divided is divided between those that share no stage
+            if len(of_seed) > group_size > 1:
+                # those that share their first stage next to each other, so that few of them are separated
                 ordered = next_to_each_other(of_seed, next(one for one in self.tasks if one.task.name == task))
             groups += [ordered[first : first + group_size] for first in range(0, len(ordered), group_size)]
         return groups
@@ -148,14 +153,7 @@ def build(request: Request, estimated: bool = True) -> Plan:
     tasks, absent = plan_tasks(request, wanted, numeric)
     if absent:
         notes.append(f"not in {tasks[0].source.name}: {', '.join(absent)}")
-    notes += [
-        f"{task.task.name}: {shared:,} of {len(split):,} examples of {name} are also in train"
-        for task in tasks
-        for name, split in task.evaluation.items()
-        if (shared := split.shared_with(task.train))
-    ]
-    real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
-    notes += sorted({t.checkpoint.note for t in real if t.checkpoint.note})
+    notes += _data_notes(tasks)
     store = Store(request.results)
     artefacts = ArtefactPlans(request)
     cells: list[Planned] = []
@@ -164,7 +162,9 @@ def build(request: Request, estimated: bool = True) -> Plan:
     if any(task.teacher.origin == "given" for task in tasks):
         ensembles = [row.spelling for row in rows if row.from_all and asks_ensemble(row, tasks[0])]
         rows = [row for row in rows if row.spelling not in ensembles]
-        notes += [f"{name} is left out of all: teachers that come tuned are no ensemble" for name in ensembles]
+        notes += [
+            f"{name} is left out of `--methods all`: teachers that come tuned are no ensemble" for name in ensembles
+        ]
     rows, left_out = with_stages(rows, tasks)
     notes += left_out
     for task in tasks:
@@ -186,15 +186,33 @@ def build(request: Request, estimated: bool = True) -> Plan:
     plan.stale = stale_slots(plan, store.freshness)
     plan.code_warnings = warnings(plan, store.freshness)
     if estimated:
-        from bench.plan.estimate import estimate
-        from bench.plan.parallel import choose_parallelism
-
-        if request.jobs != 1:
-            choose_parallelism(plan)
-        plan.work_items = estimate(plan)
-        plan.seconds = plan.seconds or sum(part.seconds for part in plan.work_items)
-        plan.disk_bytes = sum(part.disk_bytes for part in plan.work_items)
+        _add_estimate(plan)
     return plan
+
+
+def _add_estimate(plan: Plan) -> None:
+    """Say what is to make, how long that takes, with how many jobs, and on how much disk."""
+    from bench.plan.estimate import estimate
+    from bench.plan.parallel import choose_parallelism
+
+    if plan.request.jobs != 1:
+        choose_parallelism(plan)
+    plan.work_items = estimate(plan)
+    plan.seconds = plan.seconds or sum(part.seconds for part in plan.work_items)
+    plan.disk_bytes = sum(part.disk_bytes for part in plan.work_items)
+
+
+def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
+    """Examples that are scored and were seen: by students in training, or by the embedded teacher before it."""
+    shared = [
+        f"{task.task.name}: {shared:,} of {len(split):,} examples of {name} are also in train"
+        for task in tasks
+        for name, split in task.evaluation.items()
+        if (shared := split.shared_with(task.train))
+    ]
+    # the embedded teacher saw texts of these two tasks
+    real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
+    return [*shared, *sorted({t.checkpoint.note for t in real if t.checkpoint.note})]
 
 
 def _keep_outputs(plan: Plan) -> None:
@@ -265,16 +283,15 @@ def _without_auto(request: Request) -> Request:
 def _hub_answers() -> bool:
     """One small question to the hub, three seconds at most."""
     import http.client
-    import urllib.error
     import urllib.request
 
     from huggingface_hub import constants
 
     question = urllib.request.Request(constants.ENDPOINT, method="HEAD")
     try:
-        with urllib.request.urlopen(question, timeout=3.0) as answer:
-            return bool(answer.status < 400)
-    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError):
+        with urllib.request.urlopen(question, timeout=3.0):
+            return True
+    except (http.client.HTTPException, OSError, ValueError):  # an answer that says no is an OSError too
         return False
 
 
@@ -343,6 +360,6 @@ def _made_anew(plan: Plan, store: Store) -> list[str]:
 def _planned(cell: Cell, row: Row, request: Request, store: Store) -> Planned:
     record = store.find(cell)
     done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
-    code = store.freshness.of(record) if record is not None and record.status == "ok" else ""
-    again = request.rerun or (request.rerun_stale and code == STALE)
-    return Planned(cell, row, record, is_todo=again or not done, code=code)
+    code_state = store.freshness.of(record) if record is not None and record.status == "ok" else ""
+    again = request.rerun or (request.rerun_stale and code_state == STALE)
+    return Planned(cell, row, record, again or not done, code_state)

@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from bench.plan.extents import training_rows
+from bench.plan.jobs import ARTEFACT_JOB, AUGMENTATION_JOB, OUTPUTS_JOB, TEACHER_JOB, Job, jobs_of
 from bench.plan.request import EXACT, FAST
 from bench.plan.spelling import MethodRow
 from bench.record.recipe import PAPER
@@ -42,11 +43,11 @@ def flops_per_second(device: str, threads: int, kernels: str = EXACT) -> float:
 
     from methods.fast_kernels import multiplied
 
-    torch.set_num_threads(threads)
     place = torch.accelerator.current_accelerator() if device != "cpu" and torch.accelerator.is_available() else None
     a, b = torch.randn(512, 384, device=place), torch.randn(1536, 384, device=place)
     products = 2 if place is None else 10  # before the clock is read: an accelerator has to be waited for
-    best = 0.0
+    best, before = 0.0, torch.get_num_threads()
+    torch.set_num_threads(threads)
     for _ in range(WINDOWS):
         count, begun = 0, time.perf_counter()
         while time.perf_counter() - begun < SECONDS_A_WINDOW:
@@ -56,6 +57,7 @@ def flops_per_second(device: str, threads: int, kernels: str = EXACT) -> float:
                 torch.accelerator.synchronize()
             count += products
         best = max(best, count * 2 * 512 * 384 * 1536 / (time.perf_counter() - begun))
+    torch.set_num_threads(before)
     return best
 
 
@@ -92,13 +94,13 @@ class PlannedWork:
 
 def estimate(plan: Plan) -> list[PlannedWork]:
     """What is still to do, in the order in which it is made: what all tasks share, then task by task."""
-    rate = rate_of(plan.request)
-    parts, students = [], StudentCosts()
+    made = [job for job in jobs_of(plan, 1) if not job.students]
+    parts = [entry_work(plan, job) for job in made if not job.task]
     for task in plan.tasks:
+        parts += [entry_work(plan, job) for job in made if job.task == task.task.name]
         if todo := _todo(plan, task):
-            parts += _of_task(plan, task, todo, rate, students)
-    shared = [entry for entry in needed_artefacts(plan) if entry.task is None and not plan.is_there(entry.slot)]
-    return [*(artefact_cost(plan, entry) for entry in shared), *parts]
+            parts.append(_of_cells(plan, task, todo))
+    return [part for part in parts if part.seconds]  # rules that augment ask no model
 
 
 def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
@@ -115,43 +117,25 @@ def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
     return [planned for planned in plan.cells_of(task.task.name) if planned.is_todo]
 
 
-class StudentCosts:
-    """Cost and weights of students, built to be counted: once a row and process, not once a cell."""
+def student_counts_of(row: MethodRow, task: TaskPlan) -> tuple[Cost, int]:
+    """Cost and weights of a row's student on a task."""
+    from bench.plan.untrained import student_counts
 
-    _known: ClassVar[dict[tuple[type, str, int, str], tuple[Cost, int]]] = {}
-
-    def of(self, row: MethodRow, task: TaskPlan) -> tuple[Cost, int]:
-        from bench.plan.untrained import student_counts
-
-        labels = task.task.num_labels
-        same = (type(row.method), row.spelling, labels, task.checkpoint.sha256)
-        if same not in self._known:
-            self._known[same] = student_counts(row, task.checkpoint, labels)
-        return self._known[same]
+    return student_counts(row, task.checkpoint, task.task.num_labels)
 
 
-def _of_task(
-    plan: Plan, task: TaskPlan, todo: Sequence[Planned], rate: float, students: StudentCosts
-) -> list[PlannedWork]:
-    """The teachers of one task, its augmented rows, and its cells."""
-    config, name = task.checkpoint.config, task.task.name
-    parts = []
-    if task.teacher.origin == "fine-tuned" and not plan.is_there(task.teacher_slot(0)):
-        weights = config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2
-        parts.append(PlannedWork(f"teacher of {name}", teacher_flops(task) / rate, 4 * weights))
-    asked = plan.inputs_of_todo(task)
-    parts += [
-        PlannedWork(task.teacher_slot(seed).title, teacher_flops(task) / rate)
-        for seed in sorted({seed for entry in asked for seed in entry.seeds} - {0})
-        if not plan.is_there(task.teacher_slot(seed))
-    ]
-    if task.augmentation and task.augmentation.kind == "masked" and not plan.is_there(task.augmentation_slot):
-        parts.append(PlannedWork(task.augmentation_slot.title, augmentation_flops(task) / rate))
-    if task.outputs is not None and not plan.is_there(task.outputs.slot) and any(p.cell.teacher_outputs for p in todo):
-        parts.append(PlannedWork(task.outputs.slot.title, outputs_flops(task) / rate, task.outputs.disk_bytes))
-    own = (entry for entry in asked if entry.is_kept and entry.task is not None)
-    parts += [artefact_cost(plan, entry) for entry in own if not plan.is_there(entry.slot)]
-    return [*parts, _of_cells(plan, task, todo, students)]
+def entry_work(plan: Plan, job: Job) -> PlannedWork:
+    """What a job takes that makes one entry of the cache."""
+    if job.kind == ARTEFACT_JOB:
+        return artefact_cost(plan, plan.artefacts.kept[job.key])
+    task = next(task for task in plan.tasks if task.task.name == job.task)
+    config, disk = task.checkpoint.config, 0
+    if job.kind == TEACHER_JOB:
+        disk = 4 * (config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2)
+    elif task.outputs is not None and job.kind == OUTPUTS_JOB:
+        disk = task.outputs.disk_bytes
+    flops = {TEACHER_JOB: teacher_flops, AUGMENTATION_JOB: augmentation_flops, OUTPUTS_JOB: outputs_flops}
+    return PlannedWork(job.title, flops[job.kind](task) / rate_of(plan.request), disk)
 
 
 def teacher_flops(task: TaskPlan) -> float:
@@ -172,7 +156,10 @@ def needs_live_teacher(planned: Planned) -> bool:
 
 
 def augmentation_flops(task: TaskPlan) -> float:
-    """FLOPs of masked augmentation: about every second token is a word that is asked for, next to its whole sentence."""
+    """FLOPs of augmentation. Rules ask no model; of masked augmentation, about every second token is a word that is asked for,
+    next to its whole sentence."""
+    if task.augmentation is None or task.augmentation.kind != "masked":
+        return 0.0
     questions = 0.5 * len(task.train) * task.mean_tokens
     return forward_flops(_teacher_cost(task), questions, 2 * task.mean_tokens)
 
@@ -202,7 +189,7 @@ def epochs_of(row: MethodRow, task: TaskPlan) -> float:
     return sum(task.recipe.for_stage(stage.paper).epochs for stage in counted)
 
 
-def own_flops(planned: Planned, task: TaskPlan, students: StudentCosts, waits: float = 0.0) -> float:
+def own_flops(planned: Planned, task: TaskPlan, waits: float = 0.0) -> float:
     """FLOPs of training and scoring one cell, without its teacher's passes. A teacher's cell is only scored.
 
     Args:
@@ -210,14 +197,14 @@ def own_flops(planned: Planned, task: TaskPlan, students: StudentCosts, waits: f
     """
     own, flops = _teacher_cost(task), 0.0
     if isinstance(planned.row, MethodRow):
-        own, _ = students.of(planned.row, task)
+        own, _ = student_counts_of(planned.row, task)
         filled = max(task.mean_tokens, planned.row.method.padding)
         epochs = (1 - waits) * epochs_of(planned.row, task)
         flops = 3 * forward_flops(own, training_rows(task) * epochs, filled)
     return flops + forward_flops(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
 
 
-def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], students: StudentCosts) -> PlannedWork:
+def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned]) -> PlannedWork:
     """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
     from bench.plan.stage_keys import shared_starts
 
@@ -225,10 +212,10 @@ def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned], students: Stu
     flops = sum(shared_flops(task, training) for training in trainings)
     starts = [shared_starts(group, task) for group in plan.groups(task.task.name)]
     waits = {key: start.share for of_group in starts for key, start in of_group.items()}
-    flops += sum(own_flops(planned, task, students, waits.get(planned.key, 0.0)) for planned in todo)
+    flops += sum(own_flops(planned, task, waits.get(planned.key, 0.0)) for planned in todo)
     disk = RECORD_BYTES * len(todo)
     if plan.request.save_students:
-        disk += sum(4 * students.of(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))
+        disk += sum(4 * student_counts_of(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))
     seconds = flops / rate_of_students(plan.request)
     return PlannedWork(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", seconds, disk)
 

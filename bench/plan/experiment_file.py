@@ -110,7 +110,7 @@ class PaperSettings(TypedFile):
         return self.model_dump(include={*NUMBERS, "augment", "augment_times"}, exclude_none=True)
 
     @property
-    def parts(self) -> dict[str, str]:
+    def spelling_parts(self) -> dict[str, str]:
         """Of the row's spelling: name -> value."""
         own = {name: str(value).lower() if isinstance(value, bool) else f"{value}" for name, value in self.row.items()}
         for stage, numbers in self.stages.items():
@@ -119,7 +119,7 @@ class PaperSettings(TypedFile):
         return own
 
     def describe(self) -> str:
-        """One line: for what, what, and by whom."""
+        """One line: the rows, tasks and tables; their numbers; the source."""
         who = ", ".join(self.methods) or "all rows"
         where = f" on {', '.join(self.tasks)}" if self.tasks else ""
         where += f" in {', '.join(self.tables)}" if self.tables else ""
@@ -199,12 +199,14 @@ class Experiment(TypedFile):
         """The settings that some row of these tables has, a line each."""
         return [one.describe() for one in self.settings if any(_concerns(one, table) for table in tables)]
 
-    def parts(self, table: TableSpec) -> list[TableRequest]:
+    def requests_of(self, table: TableSpec) -> list[TableRequest]:
         """The requests that make a table: one where all of its rows and tasks have the same settings.
 
         Raises:
             InputError: a row, a task or a label that is not there, or settings that do not fit their row.
         """
+        from bench.plan.student_cells import multitask
+
         if not self.settings and not table.labels:
             return [TableRequest(",".join(table.methods), ",".join(table.tasks))]
         rows, others = _rows_of(table)
@@ -218,9 +220,12 @@ class Experiment(TypedFile):
         for text, members in rows:
             by_settings: dict[tuple[tuple[tuple[str, Any], ...], str], list[str]] = {}
             for token, task in tokens:
-                options, own = self._of(table.name, members[0], task)
+                options, own = self._settings_of(table.name, members[0], task)
                 by_settings.setdefault((tuple(sorted(options.items())), ":".join([text, *own])), []).append(token)
-            _check_together(members[0], [spelled for _, spelled in by_settings] if len(by_settings) > 1 else [])
+            if len(by_settings) > 1 and multitask(members[0]):
+                raise InputError(
+                    f"{members[0].spelling} is one student of all tasks: settings of some of them cannot be its own"
+                )
             for (chosen, spelled), tasks in by_settings.items():
                 for spelling, name in _named(members, spelled, labels).items():
                     if shown.setdefault(spelling, name) != name:
@@ -234,14 +239,14 @@ class Experiment(TypedFile):
             TableRequest(",".join(those), ",".join(on), dict(common), shown) for (common, on), those in asked.items()
         ]
 
-    def _of(self, table: str, row: MethodRow, task: str) -> tuple[dict[str, Any], list[str]]:
+    def _settings_of(self, table: str, row: MethodRow, task: str) -> tuple[dict[str, Any], list[str]]:
         """Options of the request and parts of the spelling of one row on one task; later entries override earlier ones."""
         options: dict[str, Any] = {}
         own: dict[str, str] = {}
         for one in self.settings:
             if one.is_for(table, row, task):
                 options |= one.options
-                own |= one.parts
+                own |= one.spelling_parts
         if options.get("augment") == "none":  # as if it had never been set
             options = {name: value for name, value in options.items() if not name.startswith("augment")}
         return options, [f"{name}={value}" for name, value in own.items()]
@@ -332,14 +337,6 @@ def _named(
     return {with_settings.spelling: labels[row.spelling] for with_settings, row in zip(own, members, strict=True)}
 
 
-def _check_together(row: MethodRow, spelled: Sequence[str]) -> None:
-    """Raises InputError where one student of all tasks would have settings of each."""
-    from bench.plan.student_cells import multitask
-
-    if spelled and multitask(row):
-        raise InputError(f"{row.spelling} is one student of all tasks: settings of some of them cannot be its own")
-
-
 def _concerns(settings: PaperSettings, table: TableSpec) -> bool:
     rows = [row for _, members in _rows_of(table)[0] for row in members]
     return any(settings.is_for(table.name, row, task) for row in rows for task in table.task_names)
@@ -358,27 +355,31 @@ def read_experiment(path: Path) -> Experiment:
 
 def _check(experiment: Experiment) -> None:
     """Raises InputError: settings or labels of something that the file does not have."""
-    names = [table.name for table in experiment.table]
     for number, one in enumerate(experiment.settings):
-        where = f"settings.{number}"
-        for table in one.tables:
-            if table not in names:
-                raise unknown(f"table for {where}", table, names)
-        tables = [table for table in experiment.table if not one.tables or table.name in one.tables]
-        tasks = list(dict.fromkeys(task for table in tables for task in table.task_names))
-        for task in one.tasks:
-            if task not in tasks:
-                raise unknown(f"task in the tables for {where}", task, tasks)
-        rows = [row for table in tables for _, members in _rows_of(table)[0] for row in members]
-        known = list(dict.fromkeys(name for row in rows for name in (row.spelling.split(":")[0], full_row(row))))
-        for method in one.methods:
-            if _typed(method) not in known:
-                raise unknown(f"row in the tables for {where}", method, known)
-        if not any(_concerns(one, table) for table in tables):
-            raise InputError(f"{where}: no table has these rows on these tasks")
-        if one.stages and experiment.recipe != "paper":
-            raise InputError(f'{where}.stages: numbers of a stage go with recipe = "paper"')
-        if one.augment_times is not None and one.augment in (None, "none"):
-            raise InputError(f"{where}.augment_times goes with augment")
-    for spec in experiment.table:
-        experiment.parts(spec)
+        _check_settings(experiment, f"settings.{number}", one)
+    for table in experiment.table:
+        experiment.requests_of(table)
+
+
+def _check_settings(experiment: Experiment, where: str, one: PaperSettings) -> None:
+    """Raises InputError: this entry is for something that the file does not have, or its fields do not fit each other."""
+    names = [table.name for table in experiment.table]
+    for table in one.tables:
+        if table not in names:
+            raise unknown(f"table for {where}", table, names)
+    tables = [table for table in experiment.table if not one.tables or table.name in one.tables]
+    tasks = list(dict.fromkeys(task for table in tables for task in table.task_names))
+    for task in one.tasks:
+        if task not in tasks:
+            raise unknown(f"task in the tables for {where}", task, tasks)
+    rows = [row for table in tables for _, members in _rows_of(table)[0] for row in members]
+    known = list(dict.fromkeys(name for row in rows for name in (row.spelling.split(":")[0], full_row(row))))
+    for method in one.methods:
+        if _typed(method) not in known:
+            raise unknown(f"row in the tables for {where}", method, known)
+    if not any(_concerns(one, table) for table in tables):
+        raise InputError(f"{where}: no table has these rows on these tasks")
+    if one.stages and experiment.recipe != "paper":
+        raise InputError(f'{where}.stages: numbers of a stage go with recipe = "paper"')
+    if one.augment_times is not None and one.augment in (None, "none"):
+        raise InputError(f"{where}.augment_times goes with augment")

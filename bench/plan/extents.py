@@ -27,6 +27,14 @@ ARRAY_BYTES = 128
 """Of a small numpy array, without its numbers."""
 
 
+STRING_BYTES = 50
+"""Of a Python string, besides its letters."""
+
+
+MARKERS, SHORTEST_PIECE = 3, 4.0
+"""Tokens of a document besides its words, [CLS] and [SEP] among them, and of the shortest piece of text; chosen by hand."""
+
+
 SAMPLED_EXAMPLES = 256
 """Examples whose lengths are taken for all: as many as the plan encodes for its mean."""
 
@@ -125,7 +133,7 @@ def _bytes_a_row(split: Split) -> float:
     """Of an average row's strings."""
     some = split.limited(SAMPLED_EXAMPLES)
     texts = [*some.first, *(some.second or ())]
-    return sum(50 + len(text) for text in texts) / max(1, len(some))  # 50 of a string, beside its letters
+    return sum(STRING_BYTES + len(text) for text in texts) / max(1, len(some))
 
 
 def _lengths_of_text(text: Text) -> list[float]:
@@ -134,8 +142,8 @@ def _lengths_of_text(text: Text) -> list[float]:
     some = documents[:: max(1, len(documents) // SAMPLED_EXAMPLES)]
     found: list[float] = []
     for document in some:
-        tokens = TOKENS_A_WORD * len(document.split()) + 3
-        found += [float(most)] * int(tokens // most) + [max(4.0, tokens % most)]
+        tokens = TOKENS_A_WORD * len(document.split()) + MARKERS
+        found += [float(most)] * int(tokens // most) + [max(SHORTEST_PIECE, tokens % most)]
     return found
 
 
@@ -143,7 +151,7 @@ def text_bytes(text: Text) -> int:
     """The corpus and its pieces, two arrays each."""
     lengths = _lengths_of_text(text)
     pieces = text.budget / (sum(lengths) / len(lengths))
-    texts = sum(50 + len(document) for document in text.corpus.documents)
+    texts = sum(STRING_BYTES + len(document) for document in text.corpus.documents)
     return round(text.budget * 2 * INT64 + pieces * 2 * ARRAY_BYTES + texts)
 
 

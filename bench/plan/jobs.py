@@ -82,13 +82,14 @@ def records_job_key(students: Sequence[StudentJob]) -> str:
     return digest([student.cells for student in students])
 
 
-def jobs_of(plan: Plan, group_size: int | None = None) -> list[Job]:
+def jobs_of(plan: Plan, group_size: int | None = None, nothing_is_made: bool = False) -> list[Job]:
     """Every job of a plan, in the order in which one process does them.
 
     Args:
         group_size: how many students train together at most; as the plan says by default.
+        nothing_is_made: enter jobs also for what the cache has already.
     """
-    found = _Jobs(plan)
+    found = _Jobs(plan, nothing_is_made)
     found.add_all(group_size)
     return list(found.jobs.values())
 
@@ -98,10 +99,8 @@ class JobInputs:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        whole = _Jobs(plan, nothing_is_made=True)
-        whole.add_all(group_size=1)
-        self._jobs = whole.jobs
-        self._students = {one.cells: one.needs for job in whole.jobs.values() for one in job.students}
+        self._jobs = {job.key: job for job in jobs_of(plan, 1, nothing_is_made=True)}
+        self._students = {one.cells: one.needs for job in self._jobs.values() for one in job.students}
 
     def of(self, job: Job) -> list[Slot]:
         """The entries that a job reads, each once."""
@@ -109,7 +108,7 @@ class JobInputs:
         if not job.students:
             needs += self._jobs[job.key].made_from
         for key in list(needs):
-            # whoever reads the rows says from which text their maker was trained
+            # the record of a student also says on which text the masked-language head behind augmented rows was trained
             if self._jobs[key].kind == AUGMENTATION_JOB:
                 needs += self._jobs[key].made_from
         slots = [slot_of(self.plan, self._jobs[key]) for key in dict.fromkeys(needs)]
@@ -119,11 +118,7 @@ class JobInputs:
 class _Jobs:
     """The jobs so far, by their keys; what a job needs is entered before it."""
 
-    def __init__(self, plan: Plan, nothing_is_made: bool = False) -> None:
-        """
-        Args:
-            nothing_is_made: enter jobs also for what the cache has already.
-        """
+    def __init__(self, plan: Plan, nothing_is_made: bool) -> None:
         self.plan, self.nothing_is_made = plan, nothing_is_made
         self.jobs: dict[str, Job] = {}
 
@@ -200,7 +195,7 @@ class _Jobs:
         """An artefact; of one that is a view of its input, what makes that input."""
         if entry.is_kept and self._is_there(entry.slot):
             return []
-        needs = [key for seed in entry.seeds for key in self._teacher(task, seed, method)]
+        needs = [key for seed in entry.teacher_seeds for key in self._teacher(task, seed, method)]
         needs += self._augmentation(task, method) if entry.reads_training_rows else []
         for part in self.plan.artefacts.parts_of(entry):
             needs += self._artefact(part, task, method)
@@ -224,8 +219,7 @@ class _Jobs:
 
 def _job(slot: Slot, kind: str, task: str = "", seed: int = 0, needs: Sequence[str] = (), method: str = "") -> Job:
     """The job that makes one entry of the cache."""
-    named = f"{task}: {slot.title}" if task and task not in slot.title.split() else slot.title
-    return Job(slot.key, named, kind, task, seed, made_from=tuple(needs), method=method, code=slot.code.hash)
+    return Job(slot.key, slot.title, kind, task, seed, made_from=tuple(needs), method=method, code=slot.code.hash)
 
 
 def slot_of(plan: Plan, job: Job) -> Slot | None:

@@ -19,6 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bench.optimizers import OPTIMIZERS
+from bench.plan.artefacts import ArtefactPlan, Text, asked_by
 from bench.plan.extents import (
     TENSORS_PER_READ_TENSOR,
     Extent,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from bench.data.checkpoints import Checkpoint
-    from bench.plan.artefacts import ArtefactPlan, Text
     from bench.plan.build import Plan, Planned
     from bench.plan.tasks import TaskPlan
     from methods.api import Stage, Student, Taps
@@ -110,14 +110,16 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     The teacher and what all tasks share are made: what is a task's own is made here where the cache has it not.
 
     Args:
-        group: cells of students, as :meth:`Plan.groups` and :meth:`Plan.together` have them.
+        group: cells of students, as :meth:`Plan.groups` and :meth:`Plan.multitask_trainings` have them.
     """
     from methods.fast_kernels import reordered_bytes
 
     tasks = plan.tasks if group[0].cell.together else [task]
     rows = list({planned.spelling: planned for planned in group}.values())  # of several tasks all cells are one student
     students = [_student_of(_row(planned), task, len(tasks) > 1) for planned in rows]
-    taught = any(_row(planned).method.needs_teacher or _asks_teacher(plan, _row(planned), task) for planned in rows)
+    taught = any(
+        _row(planned).method.needs_teacher or _needs_taught_artefact(plan, _row(planned), task) for planned in rows
+    )
     teacher = _teacher(task.checkpoint, task.task.num_labels) if taught else None
     common = BASE_BYTES + sum(map(data_bytes, tasks)) + _shared_bytes(plan, task, rows)
     if teacher is not None:
@@ -129,9 +131,9 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     best = sum(map(_bytes, looking))  # the weights of the best epoch so far
     making = max(_making_of_row(plan, _row(planned), one) for planned in rows for one in tasks)
     building = weights + max(_own_bytes(plan, _row(planned), task) for planned in rows)
-    asked = _asked(rows, task)
+    read = _taps_of_teacher(rows, task)
     step = max(
-        _step_bytes(planned, student, one, teacher, asked)
+        _step_bytes(planned, student, one, teacher, read)
         for planned, student in zip(rows, students, strict=True)
         for one in tasks
     )
@@ -141,7 +143,7 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     return common + max(making, building, training, weights + best + scoring)
 
 
-def teacher_bytes(plan: Plan, task: TaskPlan) -> int:
+def teacher_bytes(task: TaskPlan) -> int:
     """Bytes of fine-tuning the teacher of one task and scoring it. A teacher that comes tuned is only scored."""
     teacher = _teacher(task.checkpoint, task.task.num_labels)
     common = BASE_BYTES + data_bytes(task) + _bytes(teacher)
@@ -281,7 +283,7 @@ def _taps(stages: Sequence[Stage], dropped: Sequence[str]) -> list[tuple[Stage, 
     return found
 
 
-def _asked(rows: Sequence[Planned], task: TaskPlan) -> Taps:
+def _taps_of_teacher(rows: Sequence[Planned], task: TaskPlan) -> Taps:
     """All that the students of a group read of the teacher: one pass answers them together."""
     from bench.plan.tasks import setup_of
 
@@ -294,19 +296,19 @@ def _asked(rows: Sequence[Planned], task: TaskPlan) -> Taps:
 
 
 def _step_bytes(
-    planned: Planned, student: Student, task: TaskPlan, teacher: nn.Module | None, asked_by_all: Taps
+    planned: Planned, student: Student, task: TaskPlan, teacher: nn.Module | None, read_by_all: Taps
 ) -> int:
     """Gradients and activations of a student's largest step, with the teacher's answer to its whole group."""
     from bench.plan.tasks import setup_of
 
     stages = _taps(_row(planned).method.stages(setup_of([task], {})), planned.cell.dropped)
-    asked = None if teacher is None else layer_sizes(teacher)
+    teacher_layers = None if teacher is None else layer_sizes(teacher)
     return _gradient_bytes(student) + max(
         _stage_bytes(
             student,
-            asked,
+            teacher_layers,
             ours,
-            asked_by_all if theirs else theirs,
+            read_by_all if theirs else theirs,
             part_extent(task, stage.padding),
             batch_extent(task, stage.padding),
         )
@@ -358,34 +360,33 @@ def _scoring_bytes(model: nn.Module, task: TaskPlan) -> int:
     return layer_sizes(model).bytes_forward_only(scored_batch(task))
 
 
-def _asks_teacher(plan: Plan, row: MethodRow, task: TaskPlan) -> bool:
-    """Whether something of a task's own that a student is built from is made of a teacher."""
-    return any(entry.task is not None and entry.asks_teachers for entry in _asked_by(plan, row, task))
+def _needs_taught_artefact(plan: Plan, row: MethodRow, task: TaskPlan) -> bool:
+    """Whether the row needs an artefact of this task that is computed with a teacher."""
+    return any(entry.task is not None and entry.teacher_count for entry in _artefacts_of(plan, row, task))
 
 
-def _asked_by(plan: Plan, row: MethodRow, task: TaskPlan) -> list[ArtefactPlan]:
-    from bench.plan.artefacts import asked_by
-
+def _artefacts_of(plan: Plan, row: MethodRow, task: TaskPlan) -> list[ArtefactPlan]:
     return list(asked_by(row.method, task, plan.artefacts))
 
 
 def _making_of_row(plan: Plan, row: MethodRow, task: TaskPlan) -> int:
     """What is made for a task before a student is built, where the cache has it not; one teacher is held anyway."""
-    own = [entry for entry in _asked_by(plan, row, task) if entry.task is not None]
+    own = [entry for entry in _artefacts_of(plan, row, task) if entry.task is not None]
     missing = [entry for entry in plan.artefacts.with_inputs(own) if entry.is_kept and not plan.is_there(entry.slot)]
     teacher = _bytes(_teacher(task.checkpoint, task.task.num_labels))
     return max((_making_bytes(entry) - teacher for entry in missing), default=0)
 
 
 def _own_bytes(plan: Plan, row: MethodRow, task: TaskPlan) -> int:
-    """Tensors that one student is built from and that are dropped afterwards; the teacher's own as its file is read."""
-    asked = _asked_by(plan, row, task)
+    """Tensors that one student is built from and that are dropped afterwards. Those that are views of the teacher count too: its
+    file is read for them."""
+    asked = _artefacts_of(plan, row, task)
     return sum(_bytes_of_artefact(entry) for entry in asked if entry.task is not None or not entry.is_kept)
 
 
 def _shared_bytes(plan: Plan, task: TaskPlan, rows: Iterable[Planned]) -> int:
     """What all tasks share stays in memory as long as the process works, each once, with what it was made from."""
-    asked = [entry for planned in rows for entry in _asked_by(plan, _row(planned), task)]
+    asked = [entry for planned in rows for entry in _artefacts_of(plan, _row(planned), task)]
     shared = [entry for entry in asked if entry.task is None]
     return sum(_bytes_of_artefact(entry) for entry in plan.artefacts.with_inputs(shared) if entry.is_kept)
 
@@ -422,9 +423,9 @@ def _making_bytes(entry: ArtefactPlan) -> int:
         if training is not None:
             built_from = sum(_blank_bytes(part, entry.checkpoint, labels) for part in entry.parts)
             held.append(built_from + _training_bytes(training, teacher, entry.text, config.vocab_size))
-    if entry.task is not None and entry.asks_teachers:
+    if entry.task is not None and entry.teacher_count:
         # a teacher's gradients too, where they are asked for
-        held.append(entry.asks_teachers * _bytes(teacher) + _tuning_bytes(teacher, entry.task))
+        held.append(entry.teacher_count * _bytes(teacher) + _tuning_bytes(teacher, entry.task))
     return max(held, default=0)
 
 
@@ -450,7 +451,7 @@ def _training_bytes(training: Training, base: nn.Module, text: Text, words: int)
 
 def _learning_bytes(student: Student, teacher: nn.Module, taps: Sequence[tuple[Taps, Taps]], text: Text) -> int:
     """A student, its optimiser's state and gradients, its teacher, and its largest step on text."""
-    batch, asked = text_batch_extent(text), layer_sizes(teacher)
-    step = max(_stage_bytes(student, asked, ours, theirs, batch) for ours, theirs in taps)
+    batch, teacher_layers = text_batch_extent(text), layer_sizes(teacher)
+    step = max(_stage_bytes(student, teacher_layers, ours, theirs, batch) for ours, theirs in taps)
     held = _bytes(student) + _state_bytes(student, text.recipe.as_dict()) + _gradient_bytes(student)
     return held + _bytes(teacher) + step

@@ -96,7 +96,7 @@ def readable_taps(stages: Sequence[Stage], dropped: Sequence[str]) -> Taps:
 
 
 def row_taps(row: MethodRow, tasks: Sequence[TaskPlan]) -> Taps:
-    """What a row reads of a file of outputs; nothing where it has no teacher, or one that sees hidden or filled text."""
+    """What a row reads of a file of outputs; nothing where it has no teacher, or one that sees masked or padded text, or has dropout."""
     from bench.plan.tasks import setup_of
 
     if not row.method.needs_teacher:

@@ -14,18 +14,11 @@ from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
+from bench.plan.estimate import entry_work, own_flops, rate_of_students, shared_flops
 from bench.plan.executor_options import SLURM, SLURM_JOBS, is_elsewhere
-from bench.plan.jobs import (
-    ARTEFACT_JOB,
-    AUGMENTATION_JOB,
-    MAX_GROUP_SIZE,
-    OUTPUTS_JOB,
-    STUDENTS_JOB,
-    TEACHER_JOB,
-    Job,
-    jobs_of,
-)
+from bench.plan.jobs import ARTEFACT_JOB, MAX_GROUP_SIZE, STUDENTS_JOB, Job, jobs_of
 from bench.plan.spelling import MethodRow
+from bench.plan.stage_keys import shared_starts
 from bench.progress import duration
 
 if TYPE_CHECKING:
@@ -140,18 +133,14 @@ class JobMemory:
             return artefact_bytes(self.plan, self.plan.artefacts.kept[job.key])
         trained = [self._cells[key] for key in job.cells if isinstance(self._cells[key].row, MethodRow)]
         task = self._tasks[job.task] if job.task else self.plan.tasks[0]
-        return group_bytes(self.plan, task, trained) if trained else teacher_bytes(self.plan, task)
+        return group_bytes(self.plan, task, trained) if trained else teacher_bytes(task)
 
 
 class JobDurations:
     """The estimated seconds of jobs."""
 
     def __init__(self, plan: Plan) -> None:
-        from bench.plan.estimate import StudentCosts, rate_of, rate_of_students
-
         self.plan = plan
-        self._rate, self._students = rate_of(plan.request), StudentCosts()
-        self._rate_of_students = rate_of_students(plan.request)
         self._tasks = {task.task.name: task for task in plan.tasks}
         self._cells = {planned.key: planned for planned in plan.cells}
         self._known: dict[str, float] = {}
@@ -159,32 +148,18 @@ class JobDurations:
 
     def of(self, job: Job) -> float:
         if job.key not in self._known:
-            self._known[job.key] = self._estimated(job)
+            self._known[job.key] = self._of_cells(job) if job.students else entry_work(self.plan, job).seconds
         return self._known[job.key]
 
-    def _estimated(self, job: Job) -> float:
-        from bench.plan.estimate import artefact_cost, augmentation_flops, outputs_flops, teacher_flops
-
-        if job.kind == ARTEFACT_JOB:
-            return artefact_cost(self.plan, self.plan.artefacts.kept[job.key]).seconds
-        made = {TEACHER_JOB: teacher_flops, AUGMENTATION_JOB: augmentation_flops, OUTPUTS_JOB: outputs_flops}
-        if job.kind in made:
-            return made[job.kind](self._tasks[job.task]) / self._rate
-        return self._of_cells(job)
-
     def _of_cells(self, job: Job) -> float:
-        from bench.plan.estimate import own_flops, shared_flops
-        from bench.plan.stage_keys import shared_starts
-
         cells = [self._cells[key] for key in job.cells]
         tasks = [self._tasks[name] for name in dict.fromkeys(name for planned in cells for name in planned.cell.tasks)]
         starts = shared_starts(cells, tasks[0]) if job.kind == STUDENTS_JOB and job.task else {}
         waits = {key: start.share for key, start in starts.items()}
         flops = sum(
-            own_flops(planned, self._tasks[planned.cell.tasks[0]], self._students, waits.get(planned.key, 0.0))
-            for planned in cells
+            own_flops(planned, self._tasks[planned.cell.tasks[0]], waits.get(planned.key, 0.0)) for planned in cells
         )
-        return (flops + sum(shared_flops(task, cells) for task in tasks)) / self._rate_of_students
+        return (flops + sum(shared_flops(task, cells) for task in tasks)) / rate_of_students(self.plan.request)
 
 
 def makespan(jobs: Sequence[Job], seconds: Mapping[str, float], at_once: int) -> float:

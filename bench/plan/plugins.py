@@ -51,7 +51,12 @@ NAMES: Mapping[str, str] = {
     "EnsembleTargets": "methods.artefacts.EnsembleTargets",
     "artefact_name": "methods.artefacts.artefact_name",
     "Settings": "methods.api.Method",
-    "later": "methods.settings.later",
+    "later": "methods.settings.added_setting",
+    "FINE_TUNED": "methods.artefacts.fine_tuned",
+    "CHECKPOINT": "methods.artefacts.checkpoint",
+    "walk": "methods.packed.run_layers",
+    "encoder_layers": "methods.parts.select_layers",
+    "unequal_heads": "methods.parts.why_heads_differ",
 }
 """What was imported from ``methods`` -> where it is today."""
 

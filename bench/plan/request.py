@@ -100,10 +100,10 @@ class Request:
         return Augmentation(self.augment, self.augment_times, vectors=self.word_vectors)
 
     def checked(self) -> Request:
-        """This request, if every number makes sense.
+        """This request itself.
 
         Raises:
-            InputError: naming the option.
+            InputError: an option, or two options together, make no sense; the message names them.
         """
         self._check_choices()
         self._check_counts()

@@ -37,7 +37,7 @@ def describe(plan: Plan) -> str:
     """Several lines for a terminal or a log."""
     tasks = plan.tasks
     counts = Counter(state(planned) for planned in plan.cells)
-    stale = sum(planned.code == STALE and not planned.is_todo for planned in plan.cells)
+    stale = sum(planned.code_state == STALE and not planned.is_todo for planned in plan.cells)
     lines = [
         f"plan: {len(plan.cells)} cells: "
         + ", ".join(f"{count} {what}" for what, count in counts.items())
@@ -194,7 +194,7 @@ def as_json(plan: Plan) -> dict[str, object]:
                 "tasks": p.cell.tasks,
                 "seed": p.cell.seed,
                 "state": state(p),
-                "code": p.code,
+                "code": p.code_state,
             }
             for p in plan.cells
         ],

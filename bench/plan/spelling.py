@@ -120,22 +120,22 @@ def drop_incompatible(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[Met
         except ValueError as error:
             if not row.from_all:
                 raise InputError(f"{row.spelling}: {error}") from None
-            left.append(f"{row.spelling} is left out of all: {error}")
+            left.append(f"{row.spelling} is left out of `--methods all`: {error}")
     return kept, left
 
 
 def _rows(text: str) -> list[MethodRow]:
     name, *parts = text.split(":")
-    ablate = "ablate" in parts
-    full = parse_one(":".join([name, *(p for p in parts if p != "ablate")]))
-    if not ablate:
+    plain = ":".join([name, *(p for p in parts if p != "ablate")])
+    full = parse_one(plain)
+    if "ablate" not in parts:
         return [full]
     method = type(full.method)
     if not method.ablations:
         raise InputError(f"{name} has no ablation rows; leave :ablate out")
     rows = [full]
     for label, suffix in method.ablations.items():
-        row = parse_one(":".join([name, *(p for p in parts if p != "ablate")]) + suffix)
+        row = parse_one(plain + suffix)
         rows.append(replace(row, label=f"{full.label} {label}", ablation_of=full.spelling))
     return rows
 
@@ -158,7 +158,8 @@ def parse_one(text: str) -> MethodRow:
 
 
 def parse_of(method: type, text: str) -> MethodRow:
-    """One spelling without ``ablate`` of a method's class, whatever name it has there.
+    """One spelling without ``ablate``, read with this class; the name before the first colon is only used in messages and in
+    the row's spelling.
 
     Raises:
         InputError: as :func:`parse_methods`.
@@ -173,19 +174,19 @@ def parse_of(method: type, text: str) -> MethodRow:
     dropped: set[str] = set()
     numbers: dict[str, Any] = {}
     pace = 1.0
+    given: set[str] = set()
     for part in parts:
         key, equals, value = part.partition("=")
+        if equals and key in given:
+            raise InputError(f"{text}: {key} is given twice")
+        given.add(key)
         if key == PACE and equals and PACE not in offered:
             pace = _pace(text, value)
-        elif equals and stage_settings.is_number(key):
-            if key in numbers:
-                raise InputError(f"{text}: {key} is given twice")
+        elif equals and stage_settings.is_stage_number(key):
             numbers[key] = stage_settings.read(name, key, value)
         elif part.startswith("-") and not equals:
             dropped.add(_term(method, name, part[1:]))
         elif equals and key in offered:
-            if key in settings:
-                raise InputError(f"{text}: the setting {key} is given twice")
             settings[key] = convert(f"{name}:{key}", value, offered[key])
         elif equals:
             raise unknown(f"setting of {name}", key, sorted({*offered, PACE}))
@@ -247,8 +248,12 @@ def spell(name: str, settings: Mapping[str, Any], default: Mapping[str, Any], dr
 
 
 def as_typed(value: Any) -> str:
-    """A setting's value as it is typed in a row."""
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    """A setting's value as it is typed in a row; reading it back gives the same value."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and float(short := f"{value:g}") == value:
+        return short
+    return str(value)
 
 
 def convert(name: str, text: str, hint: Any) -> Any:

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.plan.scheduled_stages import COUNTED, PREPARATION, ScheduledStage, schedule_stages
+from bench.plan.scheduled_stages import COUNTED, PREPARATION, ScheduledStage, first_stages, schedule_stages
 from bench.plan.spelling import MethodRow
 from bench.record.keys import digest
 from bench.record.recipe import Recipe
-from methods.api import Method
 from methods.settings import values_of
 
 if TYPE_CHECKING:
     from bench.plan.build import Planned
     from bench.plan.tasks import TaskPlan
+    from methods.api import Method
 
 
 def stage_keys(method: Method, schedule: Mapping[str, Sequence[ScheduledStage]]) -> tuple[str, ...]:
@@ -32,7 +32,7 @@ def _key(method: Method, series: str, scheduled: ScheduledStage) -> str:
     read = {
         setting: value
         for setting, value in values_of(method).items()
-        if name not in method.stages_without.get(setting, ())
+        if name not in method.independent_stages.get(setting, ())
     }
     what = [kind.__module__, kind.__qualname__, kind.version, read]
     return digest([*what, series, name, sorted(scheduled.terms), scheduled.recipe.as_dict(), scheduled.steps])
@@ -78,12 +78,10 @@ def shared_starts(group: Sequence[Planned], task: TaskPlan) -> dict[str, SharedS
     schedules = [_schedule(planned, task) for planned in several]
     found = {}
     for place, (leader, count) in leaders([_keys(*one) for one in zip(several, schedules, strict=True)]).items():
-        counted = schedules[place][COUNTED]
-        first = [*schedules[place][PREPARATION], *counted][:count]
-        steps = sum(scheduled.steps for scheduled in first if scheduled in counted)
-        names = tuple(scheduled.stage.name for scheduled in first)
-        share = steps / sum(scheduled.steps for scheduled in counted)
-        found[several[place].key] = SharedStart(several[leader].cell.label, names, share)
+        first = first_stages(schedules[place], count)
+        names = tuple(scheduled.stage.name for stages in first.values() for scheduled in stages)
+        steps, whole = (sum(scheduled.steps for scheduled in one[COUNTED]) for one in (first, schedules[place]))
+        found[several[place].key] = SharedStart(several[leader].cell.label, names, steps / whole)
     return found
 
 

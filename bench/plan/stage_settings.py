@@ -51,7 +51,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {"schedule": SCHEDULES, "optimizer": tu
 NUMBER_NAMES = ("epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "optimizer", "eps")
 
 
-def is_number(name: str) -> bool:
+def is_stage_number(name: str) -> bool:
     """Whether a part of a spelling names a number of a stage."""
     return "." in name
 

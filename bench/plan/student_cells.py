@@ -139,9 +139,9 @@ def _recipe(task: TaskPlan, wanted: Sequence[Artefact], pace: float) -> Recipe:
 def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
     """Whether a student that starts from these artefacts takes its teacher's learning rate.
 
-    It does where its encoder begins pre-trained and is WIDE: from the teacher, from a given checkpoint or by a general
-    stage, steps that suit a small encoder would destroy what is there. One cut out of a narrow teacher takes that
-    teacher's rate too; random starts and other narrow ones keep the students' own.
+    It does where its encoder begins pre-trained (from the teacher, from a given checkpoint or by a general stage) and is at
+    least WIDE wide: steps that suit a small encoder would destroy what it has learned. A student cut out of a narrow
+    teacher takes that teacher's rate too; random starts and other narrow ones keep the students' own.
 
     Args:
         teacher: the teacher's configuration.
@@ -166,7 +166,7 @@ def with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[l
         except InputError as error:
             if not row.from_all:
                 raise
-            left.append(f"{row.spelling} is left out of all: {error}")
+            left.append(f"{row.spelling} is left out of `--methods all`: {error}")
     return kept, left
 
 

@@ -136,20 +136,20 @@ def plan_tasks(
         )
         planned.append(
             TaskPlan(
-                task,
-                source,
-                train,
-                evaluation,
-                checkpoint,
-                _teacher_identity(checkpoint, task, data, tuned, numeric),
-                tuned,
-                numeric,
-                recipe,
-                mean_tokens(checkpoint, task, train, recipe.max_length),
-                data,
-                data,
-                request.augmentation,
-                selection_split,
+                task=task,
+                source=source,
+                train=train,
+                evaluation=evaluation,
+                checkpoint=checkpoint,
+                teacher=_teacher_identity(checkpoint, task, data, tuned, numeric),
+                teacher_recipe=tuned,
+                numeric=numeric,
+                recipe=recipe,
+                mean_tokens=mean_tokens(checkpoint, task, train, recipe.max_length),
+                data=data,
+                unaugmented_data=data,
+                augmentation=request.augmentation,
+                selection_split=selection_split,
             )
         )
     if not planned:

@@ -66,12 +66,20 @@ def meta_student(row: MethodRow, checkpoint: Checkpoint, num_labels: int, severa
     return _STUDENTS[same]
 
 
+_COUNTS: dict[tuple[type, str, int, str], tuple[Cost, int]] = {}
+"""Class and spelling of a row, labels, hash of the teacher's checkpoint -> what is counted of its student."""
+
+
 def student_counts(row: MethodRow, checkpoint: Checkpoint, num_labels: int) -> tuple[Cost, int]:
     """Closed-form cost of a row's student, and the weights of all its operating points, counted on the meta device."""
-    student = meta_student(row, checkpoint, num_labels, row.method.multitask)
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        points = list(deployed_points(row.method, student).values())
-    return cost(points[0]), sum(tensor.numel() for model in points for tensor in model.state_dict().values())
+    same = (type(row.method), row.spelling, num_labels, checkpoint.sha256)
+    if same not in _COUNTS:
+        student = meta_student(row, checkpoint, num_labels, row.method.multitask)
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            points = list(deployed_points(row.method, student).values())
+        weights = sum(tensor.numel() for model in points for tensor in model.state_dict().values())
+        _COUNTS[same] = cost(points[0]), weights
+    return _COUNTS[same]
 
 
 _COSTS: dict[tuple[str, int], Cost] = {}
@@ -110,7 +118,7 @@ def counts_of(row: str, teacher: str) -> Counts:
 
 
 def profile_rows(methods: str, teacher: str, say: Callable[[str], Any] = lambda note: None) -> list[tuple[str, Sizes]]:
-    """Two labels, length 128. Each method builds its student from empty weights and deploys it.
+    """Name and sizes of the teacher and of each row's deployed model, one for each operating point: two labels, length 128.
 
     Raises:
         InputError: an unknown method or teacher, or a method that cannot use it.

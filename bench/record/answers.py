@@ -18,6 +18,21 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 4 * 2**30
 """Of the arrays of one file, unpacked: a small archive may claim any size."""
+NO_ARRAYS = (
+    ValueError,
+    TypeError,
+    KeyError,
+    OSError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    SyntaxError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""What numpy and zipfile raise where a file holds anything else."""
 SCORED_ALIKE = 1e-6
 """How far a score may be from what its answers give: scores of regressions were computed from float32."""
 
@@ -58,16 +73,11 @@ def read(file: Path, sha256: str | None = None) -> dict[str, np.ndarray]:
                 raise Unreadable(f"its answers claim more than {MOST_BYTES / 2**30:.0f} GiB")
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             return {name: np.asarray(arrays[name]) for name in arrays.files}
-    except (ValueError, TypeError, KeyError, OSError, EOFError, RuntimeError, MemoryError, SyntaxError) as error:
-        raise _no_arrays(error) from None
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, OverflowError) as error:
-        raise _no_arrays(error) from None
-
-
-def _no_arrays(error: Exception) -> Unreadable:
-    if isinstance(error, Unreadable):
-        return error
-    return Unreadable(f"its answers are no arrays ({str(error).strip().partition(chr(10))[0] or type(error).__name__})")
+    except Unreadable:
+        raise
+    except NO_ARRAYS as error:
+        why = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise Unreadable(f"its answers are no arrays ({why})") from None
 
 
 def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
@@ -76,17 +86,18 @@ def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
     Each evaluation set has logits that are numbers, and as many examples; the scores follow from logits and labels.
     """
     for name in (*record.scores, *record.predicted):
-        wrong = _shapes(name, arrays, labelled=name in record.scores)
+        wrong = _fault_of_shapes(name, arrays, labelled=name in record.scores)
         if wrong:
             return wrong
     for name, scores in record.scores.items():
-        wrong = _scores(name, scores, arrays)
+        wrong = _fault_of_scores(name, scores, arrays)
         if wrong:
             return wrong
     return ""
 
 
-def _shapes(name: str, arrays: Mapping[str, np.ndarray], labelled: bool) -> str:
+def _fault_of_shapes(name: str, arrays: Mapping[str, np.ndarray], labelled: bool) -> str:
+    """Why these cannot be the answers on one evaluation set, by their kinds and lengths; "" where they can."""
     import numpy as np
 
     wanted = {"logits": ("f", 2), "examples": ("iu", 1)} | ({"labels": ("iuf", 1)} if labelled else {})
@@ -109,7 +120,8 @@ def _shapes(name: str, arrays: Mapping[str, np.ndarray], labelled: bool) -> str:
     return ""
 
 
-def _scores(name: str, scores: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> str:
+def _fault_of_scores(name: str, scores: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> str:
+    """Which score does not follow from the answers; "" where all do."""
     from bench.stats.metrics import METRICS
 
     logits, labels = arrays[f"logits.{name}"], arrays[f"labels.{name}"]

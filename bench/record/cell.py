@@ -1,4 +1,4 @@
-"""A cell: one question. Its key is the hash of what determines the trained weights, and of nothing else."""
+"""A cell: one question. Its training's key is the hash of what determines the weights; its record's key also covers what is scored."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ class Cell(Frozen):
     ablation_of: str | None = None
     """for a row ``w/o X``: the spelling of the full row; not part of the key"""
     tasks: tuple[str, ...]
-    """the one task that is scored, a tuple for the format of the file; tasks that are learned at once are in ``together``"""
+    """the one task that is scored. It is a list of one name, because files have a list here. Tasks that are learned together are in
+    ``together``"""
     data: DataIdentity
     """which examples: names for people, hashes of the content, numbers of examples"""
     teacher: TeacherIdentity

@@ -44,7 +44,7 @@ HASHED_MODULES = frozenset(
         "bench.optimizers",
         "bench.artefacts.teachers",
         "bench.train.student_trainer",
-        "bench.train.kept_outputs",
+        "bench.train.teacher_outputs",
     }
 )
 """Modules of the harness whose definitions are followed; the others read, keep, show or time what these compute."""
@@ -68,7 +68,7 @@ MOVED: Mapping[str, str] = {
 
 MOVED_MODULES: Mapping[str, str] = {
     "bench.train.choice": "bench.train.best_epoch",
-    "bench.train.teacher_outputs": "bench.train.kept_outputs",
+    "bench.train.kept_outputs": "bench.train.teacher_outputs",
     "bench.train.optimizers": "bench.optimizers",
 }
 """Modules in older records -> what they are called today."""
@@ -91,7 +91,7 @@ DESCRIBING = frozenset(
         "search_space",
         "tiny_settings",
         "same_init_across_seeds",
-        "stages_without",
+        "independent_stages",
         "notes",
     }
 )
@@ -139,8 +139,8 @@ class Closure:
         self.packages = packages | {"methods"}
         self.dumps: set[str] = set()
         self._seen: set[tuple[str, str]] = set()
-        self._described: set[tuple[str, str]] = set()
-        """those of them that were taken as what makes something, and not as what is only used"""
+        self._makers: set[tuple[str, str]] = set()
+        """those of them that were taken as what makes the result, and not as what is only used"""
 
     def enter(self, root: str) -> None:
         """Follow one definition, as :func:`code_of` names it.
@@ -158,7 +158,7 @@ class Closure:
             self._value(found, name, key.removesuffix("]"))
         elif argument := argument_of(found, *name.split(".", 1)):
             self._take(found, argument)
-        elif not self._follow(module, name.split(".")[0], described=True):
+        elif not self._follow(module, name.split(".")[0], as_maker=True):
             raise LookupError(root)
 
     def _value(self, module: Module, name: str, key: str) -> None:
@@ -178,26 +178,26 @@ class Closure:
             return module in HASHED_MODULES or module.rpartition(".")[0] in HASHED_PACKAGES
         return top in self.packages
 
-    def _follow(self, module: str, name: str, described: bool = False) -> bool:
+    def _follow(self, module: str, name: str, as_maker: bool = False) -> bool:
         """Take the definition of a name and what it uses; whether there is one."""
         if not self._follows(module) or (found := read_module(module)) is None:
             return False
-        if (module, name) in (self._described if described else self._seen) or f"{module}:{name}" in ONE_BY_ONE:
+        if (module, name) in (self._makers if as_maker else self._seen) or f"{module}:{name}" in ONE_BY_ONE:
             return True
         if name in found.bindings:
             self._seen.add((module, name))
-            if described:
-                self._described.add((module, name))
+            if as_maker:
+                self._makers.add((module, name))
             self._load(found)
             for statement in found.bindings[name]:
-                self._take(found, statement, described)
+                self._take(found, statement, as_maker)
             return True
         if name in found.imports:
             there, attribute = found.imports[name]
             if not attribute:
                 return self._whole(there)
-            return self._follow(there, attribute, described) or self._whole(f"{there}.{attribute}")
-        if any(self._follow(star, name, described) for star in found.stars):
+            return self._follow(there, attribute, as_maker) or self._whole(f"{there}.{attribute}")
+        if any(self._follow(star, name, as_maker) for star in found.stars):
             return True
         return found.is_package and self._whole(f"{module}.{name}")
 
@@ -217,13 +217,13 @@ class Closure:
             self._follow(module, name)
         return True
 
-    def _take(self, module: Module, node: ast.AST, described: bool = False) -> None:
-        text, used, local = _syntax(node, module.name, described)
+    def _take(self, module: Module, node: ast.AST, as_maker: bool = False) -> None:
+        text, used, local = _syntax(node, module.name, as_maker)
         self.dumps.add(text)
         for names, is_base in used:
             self._use(module, local, names, is_base)
 
-    def _use(self, module: Module, local: Mapping[str, tuple[str, str]], names: Sequence[str], described: bool) -> None:
+    def _use(self, module: Module, local: Mapping[str, tuple[str, str]], names: Sequence[str], as_maker: bool) -> None:
         """Follow ``a`` or ``a.b.c``: through modules to the first name that is none."""
         first, *rest = names
         there, attribute = local.get(first) or module.imports.get(first) or (module.name, first)
@@ -234,30 +234,31 @@ class Closure:
             while rest and file_of_module(f"{at}.{rest[0]}") is not None:
                 at = f"{at}.{rest.pop(0)}"
             if rest:
-                self._follow(at, rest[0], described)
+                self._follow(at, rest[0], as_maker)
             else:
                 self._whole(at)
         else:
-            self._follow(there, attribute, described)
+            self._follow(there, attribute, as_maker)
 
 
 @cache
 def _syntax(
-    node: ast.AST, module: str, described: bool
+    node: ast.AST, module: str, as_maker: bool
 ) -> tuple[str, Sequence[tuple[Sequence[str], bool]], Mapping[str, tuple[str, str]]]:
     """A definition's dump; the names that it uses, and whether each is a base of the class; what it imports by itself.
 
     Args:
-        described: whether it is a method's class, or one of its bases.
+        as_maker: whether it makes the result (a method's or an artefact's class, or a base of it), and is not only used by
+            what makes it.
     """
     reading = Reading(module)
-    members = DESCRIBING if described and isinstance(node, ast.ClassDef) else frozenset[str]()
+    members = DESCRIBING if as_maker and isinstance(node, ast.ClassDef) else frozenset[str]()
     if isinstance(node, ast.ClassDef) and _is_artefact(module, node.name):
         # of an artefact that is only asked for, how it is made is hashed where it is made
-        members |= COUNTING if described else COUNTING | {"make"}
+        members |= COUNTING if as_maker else COUNTING | {"make"}
     text = reading.dump(node, members)
     of_bases = Reading(module)
-    for base in node.bases if described and isinstance(node, ast.ClassDef) else ():
+    for base in node.bases if as_maker and isinstance(node, ast.ClassDef) else ():
         of_bases.dump(base)
     used = [(names, True) for names in of_bases.used] + [(names, False) for names in reading.used - of_bases.used]
     return text, sorted(used), reading.imports

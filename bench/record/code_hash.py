@@ -60,7 +60,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         "bench.artefacts.augmented_rows:augmented_rows",
         "bench.artefacts.augmented_rows:relabel_variants",
     ),
-    "teacher outputs": ("bench.data.encoding:encode", "bench.train.kept_outputs:write_outputs"),
+    "teacher outputs": ("bench.data.encoding:encode", "bench.train.teacher_outputs:write_outputs"),
     "training state": ("bench.train.training_state:TrainingStates",),
     # what older records and caches call their artefacts
     "general start": (*TRAINED, "methods.artefacts:GeneralDistillation"),
@@ -71,7 +71,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """What is made -> the definitions of the harness that make it. What differs from case to case (a method's class, its metrics) is in
 ``Code.of``, the code of what it is made from in ``Code.parts``."""
-READ_OUTPUTS = ("bench.train.kept_outputs:KeptTeacher", "bench.train.kept_outputs:TeacherOutputs")
+READ_OUTPUTS = ("bench.train.teacher_outputs:KeptTeacher", "bench.train.teacher_outputs:TeacherOutputs")
 FAST_LINEAR = ("methods.fast_kernels:FastLinear",)
 FAST_KERNELS = (*FAST_LINEAR, "methods.fast_kernels:FastTeacher")
 BEST_EPOCH = ("bench.train.best_epoch:BestEpoch", "bench.stats.form:FORMS")

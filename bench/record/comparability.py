@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from bench.record.cell import Cell
+from bench.record.keys import canonical
 
 PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "data": lambda c: (c.data.train, sorted(c.data.evaluation.items()), c.data.max_train_rows),
@@ -13,6 +14,7 @@ PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "recipe": lambda c: sorted(c.recipe.items()),
     "precision, threads or device": lambda c: c.numeric.model_dump(),
     "settings": lambda c: (c.version, sorted(c.settings.items()), c.dropped),
+    "search of the settings": lambda c: c.search and c.search.model_dump(),
     "general start or other artefacts": lambda c: sorted(c.artefacts.items()),
     "tokenizer": lambda c: c.tokenizer,
     "tasks learned together": lambda c: [partner.task for partner in c.together],
@@ -26,11 +28,17 @@ SHARED = ("data", "teacher", "teacher's training")
 
 
 def comparability_key(cell: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
-    """The same for cells that agree in these parts; with all of them, only row's name, task's name and seed may differ."""
-    return str([PARTS[name](cell) for name in parts])
+    """The same for cells that agree in these parts.
+
+    With all of them, only the task's name, the seed and the row's name may differ, and what that name says: chosen epoch,
+    outputs, kernels.
+    """
+    return canonical([PARTS[name](cell) for name in parts])
 
 
 def differing_parts(one: Cell, other: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
     """Which of these parts of the question differ, in words."""
-    found = [name for name, of in PARTS.items() if name in parts and of(one) != of(other)]
+    found = [
+        name for name in PARTS if name in parts and comparability_key(one, [name]) != comparability_key(other, [name])
+    ]
     return ", ".join(found[:-1] if len(found) > 1 and found[-1] == "teacher's training" else found)

@@ -13,22 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from bench.errors import InputError
 from bench.files import write_atomically
 from bench.record.code_hash import code_of, is_given, version_of
-from bench.record.schema import Record
+from bench.record.schema import NamedCode, Record
 from bench.record.set_aside import SET_ASIDE, Note, notify
 
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 EQUIVALENT = "equivalent-code.json"
+"""File of a folder of records: pairs of codes that gave the same bits. Only a retraining adds to it; people review it."""
 COMPUTED_BY = "computed_by"
 """Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
 WHAT_TO_DO = "`run --rerun-stale` trains again what other code made; where results should change, raise `version`"
 
 
-class Entry(BaseModel):
+class EquivalentCode(BaseModel):
     """Two codes that gave the same bits, and the retraining that showed it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -46,26 +47,32 @@ class Entry(BaseModel):
     libraries: str
     when: str
 
+    @field_validator("new")
+    @classmethod
+    def _is_code(cls, new: dict[str, Any]) -> dict[str, Any]:
+        NamedCode.model_validate(new)
+        return new
 
-def read_entries(root: Path) -> list[Entry]:
-    """The reviewed file of a folder of records; none where it is not there.
+
+def read_equivalents(root: Path) -> list[EquivalentCode]:
+    """What :data:`EQUIVALENT` of a folder of records says; nothing where it is not there.
 
     Raises:
-        InputError: it is not what :func:`join` writes.
+        InputError: it is not what :func:`add_equivalents` writes.
     """
     path = root / EQUIVALENT
     try:
-        return [Entry.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+        return [EquivalentCode.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError, ValidationError, RecursionError) as error:
         raise InputError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from None
 
 
-def join(root: Path, entries: Sequence[Entry]) -> Path:
-    """Add entries to the reviewed file; returns it."""
-    known = read_entries(root)
-    known += [one for one in entries if all((one.old, one.new) != (k.old, k.new) for k in known)]
+def add_equivalents(root: Path, new: Sequence[EquivalentCode]) -> Path:
+    """Add pairs to :data:`EQUIVALENT` of a folder of records; returns the file."""
+    known = read_equivalents(root)
+    known += [one for one in new if all((one.old, one.new) != (k.old, k.new) for k in known)]
     path = root / EQUIVALENT
     write_atomically(path, (json.dumps([one.model_dump() for one in known], indent=1) + "\n").encode())
     return path
@@ -77,9 +84,10 @@ class JudgedCode:
 
     state: str
     today: str
-    """today's hash of the definitions that the record names, or to which the last of the entries leads; "" where one of them cannot be found"""
-    joined: tuple[Entry, ...] = ()
-    """the entries that lead from the record's hash to others, in their order"""
+    """today's hash of the definitions that the record names, or to which the last of the equivalents leads; "" where one of
+    them cannot be found"""
+    equivalents: tuple[EquivalentCode, ...] = ()
+    """those that lead from the record's hash to others, in their order"""
 
 
 class Freshness:
@@ -88,15 +96,15 @@ class Freshness:
     def __init__(self, root: Path, note: Callable[[Note], None] = notify) -> None:
         """
         Args:
-            note: told that the reviewed file cannot be read. Then no two codes are known to be equivalent.
+            note: told that :data:`EQUIVALENT` cannot be read. Then no two codes are known to be equivalent.
         """
         try:
-            entries = read_entries(root)
+            known = read_equivalents(root)
         except InputError as error:
             why = str(error).removeprefix(f"{root / EQUIVALENT} ")
             note(Note(SET_ASIDE, root / EQUIVALENT, f"{why}; what other code made counts as stale"))
-            entries = []
-        self._joined = {one.old: one for one in entries}
+            known = []
+        self._equivalents = {one.old: one for one in known}
 
     def state_of_code(self, said: Mapping[str, Any] | None) -> str:
         """Of one code as a record or a cache names it."""
@@ -108,17 +116,17 @@ class Freshness:
     def judge(self, said: Mapping[str, Any]) -> JudgedCode:
         """Of one code that is named, without what the thing was made from."""
         seen: set[str] = set()
-        joined: list[Entry] = []
+        passed: list[EquivalentCode] = []
         while True:
             today = code_of(said["kind"], said["of"]).hash
             if today == said["hash"]:
-                return JudgedCode(CURRENT, today, tuple(joined))
+                return JudgedCode(CURRENT, today, tuple(passed))
             seen.add(said["hash"])
-            entry = self._joined.get(said["hash"])
-            if entry is None or entry.new["hash"] in seen:
-                return JudgedCode(STALE if today or not _elsewhere(said["of"]) else UNKNOWN, today, tuple(joined))
-            joined.append(entry)
-            said = entry.new
+            known = self._equivalents.get(said["hash"])
+            if known is None or known.new["hash"] in seen:
+                return JudgedCode(STALE if today or not _elsewhere(said["of"]) else UNKNOWN, today, tuple(passed))
+            passed.append(known)
+            said = known.new
 
     def of(self, record: Record) -> str:
         """Of a record: stale if its version, its own code or that of an artefact is; unknown if a code is not named."""
@@ -156,7 +164,8 @@ def codes_of(record: Record) -> dict[str, Mapping[str, Any] | None]:
 
 
 def stale_lines(records: Iterable[Record], freshness: Freshness) -> list[str]:
-    """For a reader: which finished records were made by other code than this; one line for each part that differs."""
+    """For a reader: which finished records were made by other code than this. One line for each other version,
+    and for each set of parts that other code made."""
     older: dict[str, list[Record]] = {}
     other: dict[str, list[Record]] = {}
     for record in records:
@@ -186,15 +195,16 @@ def _rows_and_tasks(records: Sequence[Record]) -> str:
 
 
 def unknown_line(records: Iterable[Record], freshness: Freshness, short: bool = False) -> str:
-    """One line on the finished records that do not say which code made them; "" where all do."""
+    """One line on the finished records whose code cannot be compared with today's; "" where there are none."""
     done = [record for record in records if record.status == "ok"]
     count = sum(freshness.of(record) == UNKNOWN for record in done)
     if not count:
         return ""
-    older = (
-        f"{count} of {len(done)} records {'was' if count == 1 else 'were'} made before records had a hash of the code"
+    said = (
+        f"{count} of {len(done)} records {'was' if count == 1 else 'were'} made by code that is not known here: no hash of "
+        f"it was kept, or its package is not installed"
     )
-    return older if short else f"{older}. Nobody checked that today's code gives the same results."
+    return said if short else f"{said}. Nobody checked that today's code gives the same results."
 
 
 def code_warnings(records: Sequence[Record], freshness: Freshness) -> list[str]:

@@ -37,7 +37,11 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], list[LeftOut]]:
 def newest_of(
     records: Iterable[Record], place: Callable[[Record], Hashable], parts: Collection[str] = tuple(PARTS)
 ) -> tuple[list[Record], list[LeftOut]]:
-    """Where records that differ in these parts meet in one place, those whose last one is the newest; and the others."""
+    """Of each place, the records that agree in these parts with its newest one; and all others.
+
+    Args:
+        place: what names the place of a record, for instance its task and row.
+    """
     met: dict[Hashable, dict[str, list[Record]]] = {}
     for record in records:
         met.setdefault(place(record), {}).setdefault(comparability_key(record.cell, parts), []).append(record)

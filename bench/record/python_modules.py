@@ -73,7 +73,7 @@ def imported_names(
 
 
 def bound_names(statement: ast.stmt) -> Iterator[str]:
-    """Names that a statement of the top level binds, those below a try or an if too."""
+    """Names that a statement of the top level binds, those below a try or an if too; no targets of `for` and `with`."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
         return

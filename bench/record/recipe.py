@@ -21,10 +21,11 @@ class Recipe:
     """The numbers of a training; all of them are part of a result's identity.
 
     ``common`` holds everything still but the method: one optimiser (AdamW; betas 0.9, 0.999; eps 1e-8; no decay on biases
-    and LayerNorm), warm-up then linear decay, clipping of the gradient's norm, the last checkpoint. Its two learning
-    rates were fixed once, on the sample suite: both were looked at on development examples, the students' first on training
-    examples held back (reports/LOG.md). ``paper`` lets each stage say its own epochs, learning rate and schedule; a general
-    stage says everything but its epochs, which its text decides.
+    and LayerNorm), warm-up then linear decay, clipping of the gradient's norm, the last checkpoint. The students' learning
+    rate was chosen on training examples of the sample suite that were held back, then checked on development examples; that
+    of narrow teachers was chosen on development examples; that of wide teachers is the literature's (reports/LOG.md).
+    ``paper`` lets each stage say its own epochs, learning rate and schedule; a general stage says everything but its epochs,
+    which its text decides.
     """
 
     name: str = "common"

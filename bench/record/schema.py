@@ -159,7 +159,7 @@ MOST_BYTES = 64 * 2**20
 
 
 def load(text: str | bytes, where: str) -> Record:
-    """Parse one record, lifting older schemas one step at a time.
+    """Parse one record; an older one, which does not describe its task, gets what is known of it.
 
     Args:
         where: what the message calls it.
@@ -230,13 +230,13 @@ class _Recipe(BaseModel):
     max_length: int
 
 
-class _Code(BaseModel):
+class NamedCode(BaseModel):
     """What readers need of a code that is named."""
 
     hash: str
-    kind: str = ""
-    of: list[str] = Field(default_factory=list)
-    parts: dict[str, _Code | None] = Field(default_factory=dict)
+    kind: str
+    of: list[str]
+    parts: dict[str, NamedCode | None] = Field(default_factory=dict)
 
 
 class _Text(BaseModel):
@@ -256,7 +256,7 @@ class _Artefact(BaseModel):
     weights: str | None = None
     beginning: str = ""
     seconds: float = 0.0
-    code: _Code | None = None
+    code: NamedCode | None = None
     text: _Text | None = None
     train: _Trained | None = None
 
@@ -269,7 +269,7 @@ class _Body(BaseModel):
     rows: dict[str, int]
     scores: dict[str, dict[str, Score]]
     artefacts: dict[str, _Artefact]
-    computed_by: _Code | None
+    computed_by: NamedCode | None
     jobs: int
 
 

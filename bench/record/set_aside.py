@@ -38,7 +38,8 @@ class Note:
 
 
 def sentences(notes: Iterable[Note], root: Path, folders: Collection[str]) -> list[str]:
-    """For a reader of a report: what of a folder of records is not in it as it is, a line each, in the order of paths.
+    """For a reader of a report: the files of a folder of records that the report does not use, or uses only in part; a line
+    each, sorted by path.
 
     Args:
         folders: of the data that the report is of, below ``root``; what lies in no folder of data is said in every report.

@@ -16,7 +16,7 @@ from bench.record.set_aside import SET_ASIDE, Note, notify
 
 SPEED_SCHEMA = 1
 BUSY_CORES = 0.25
-"""Cores that other processes use from which times are not taken unasked: threads of ours would wait for theirs."""
+"""Where other processes use at least so many cores, nothing is timed without --busy: our threads would wait for theirs."""
 FOLDER = "speed"
 
 
@@ -132,8 +132,10 @@ def _read(path: Path) -> SpeedRecord:
 
 def _check_rounds(record: SpeedRecord, timing: Timing) -> None:
     """Raises InputError: a system was not timed, or in other rounds than the others of its conditions."""
+    if not timing.seconds:
+        raise InputError(f"{timing.system} is said to be timed and has no times")
     rounds = {len(t.seconds) for t in record.timings if t.conditions == timing.conditions and t.status == "ok"}
-    if len(rounds) > 1 or not timing.seconds:
+    if len(rounds) > 1:
         raise InputError(
             f"{timing.system} has {len(timing.seconds)} rounds, others of its conditions have more or fewer"
         )

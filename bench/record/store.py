@@ -221,6 +221,10 @@ class Store:
     def predictions(self, record: Record, attempt: str = "") -> dict[str, np.ndarray]:
         """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the current one.
 
+        Args:
+            record: of this very attempt: it says the sha256 of the answers.
+            attempt: its name; "" for the current one.
+
         Raises:
             InputError: they are gone, or cannot be read.
         """

@@ -80,7 +80,7 @@ class Augmented:
     """``masked`` or ``rules``"""
     times: int
     """how many for each row"""
-    words: str
+    vectors: str
     """name of the file of word vectors; "" for none"""
 
 
@@ -103,9 +103,13 @@ class DataFacts:
 
 @cache
 def data_facts(slug: str) -> DataFacts:
-    """The facts behind the short name of a data source: records have the name and no fields for its parts."""
+    """The facts behind the short name of a data source: records have the name and no fields for its parts.
+
+    A folder of GLUE files whose own name ends like one of these parts is taken for it.
+    """
     plain, found = AUGMENTED.sub("", slug), AUGMENTED.search(slug)
-    base = plain.replace(HALF_DEV, "").removesuffix(HELD_BACK)
+    whole = plain.removesuffix(HALF_DEV)  # the plan adds it after HELD_BACK
+    base = whole.removesuffix(HELD_BACK)
     kinds = {"own": OWN, "sample": SAMPLE, "glue": HUB if base == "glue-hub" else FOLDER}
     source = kinds.get(base.partition("-")[0], FOLDER)
     return DataFacts(
@@ -113,8 +117,8 @@ def data_facts(slug: str) -> DataFacts:
         base.removeprefix("folder-") if source == FOLDER else "",
         plain,
         Augmented(found.group(1), int(found.group(2)), found.group(3) or "") if found else None,
-        plain.endswith(HELD_BACK),
-        HALF_DEV in plain,
+        whole != base,
+        plain != whole,
     )
 
 

@@ -152,7 +152,7 @@ def test_settings_that_cannot_be_are_one_line(tmp_path, old, new, says):
 def test_one_request_for_each_setting_and_every_row_on_every_task_once(tmp_path):
     experiment = read_experiment(write(tmp_path, SETTINGS))
     (table,) = experiment.table
-    parts = experiment.parts(table)
+    parts = experiment.requests_of(table)
     assert len(parts) == 4  # moebert on rte, on sst2, on stsb, which has no entry; finetune on all
     own = {part.tasks: part for part in parts}
     assert own["rte"].request_options() == {"numbers": (("batch_size", 8), ("max_length", 32))}
@@ -179,7 +179,7 @@ def test_one_request_for_each_setting_and_every_row_on_every_task_once(tmp_path)
 def test_a_file_without_settings_asks_for_what_it_names(tmp_path):
     text = "title = 'x'\n[[table]]\nname='a'\nmethods=['kd', 'all']\ntasks=['glue']"
     experiment = read_experiment(write(tmp_path, text))
-    (part,) = experiment.parts(experiment.table[0])
+    (part,) = experiment.requests_of(experiment.table[0])
     assert (part.methods, part.tasks, part.request_options()) == ("kd,all", "glue", {})
     (named,) = experiment.chosen(tasks="rte,mrpc")
     assert set(named.tasks) == {"rte", "mrpc"}
@@ -198,7 +198,7 @@ def test_the_papers_numbers_are_in_their_files():
         (spec,) = [one for one in experiment.table if one.name == table]
         (part,) = [
             part
-            for part in experiment.parts(spec)
+            for part in experiment.requests_of(spec)
             if task in part.tasks.split(",") and row in part.methods.split(",")[0].split(":")[0]
         ]
         found = next(r for r in parse_methods(part.methods) if r.method.name == row)

@@ -112,8 +112,8 @@ def test_a_group_grows_with_width_batch_and_length(planned):
     few, many = (with_recipe(task, batch_size=size) for size in (4, 16))
     assert stated(plan, long) > stated(plan, short)
     assert stated(plan, many) > stated(plan, few)
-    assert teacher_bytes(plan, long) > teacher_bytes(plan, short)
-    assert teacher_bytes(plan, many) > teacher_bytes(plan, few)
+    assert teacher_bytes(long) > teacher_bytes(short)
+    assert teacher_bytes(many) > teacher_bytes(few)
 
 
 def test_filled_sequences_count_as_long_as_they_are_filled(planned):
@@ -139,7 +139,7 @@ def test_every_method_has_a_statement(planned):
     """Of all students, alone and of several tasks, and of what they start from."""
     plan = planned("all", "rte,sst2")
     for task in plan.tasks:
-        assert teacher_bytes(plan, task) > BASE_BYTES
+        assert teacher_bytes(task) > BASE_BYTES
         for group in plan.groups(task.task.name):
             assert group_bytes(plan, task, group) >= max(group_bytes(plan, task, [one]) for one in group) > BASE_BYTES
     for training in plan.multitask_trainings():

@@ -25,6 +25,18 @@ def test_the_order_of_parts_does_not_matter(order):
     assert parse_one(row.spelling) == row
 
 
+@given(temperature=st.floats(min_value=1e-6, max_value=1e9), pace=st.floats(min_value=1e-6, max_value=999))
+@settings(deadline=None)
+def test_a_spelling_gives_back_every_digit_of_its_numbers(temperature, pace):
+    row = parse_one(f"kd:temperature={temperature!r}:pace={pace!r}")
+    again = parse_one(row.spelling)
+    assert (again.method.temperature, again.pace) == (temperature, pace)
+
+
+def test_numbers_of_few_digits_are_spelled_in_few():
+    assert parse_one("kd:temperature=2.50:alpha=1e-05").spelling == "kd:alpha=1e-05:temperature=2.5"
+
+
 def test_ablate_makes_the_papers_rows():
     rows = parse_methods("microbert:ablate,microbert")
     assert [row.label for row in rows] == [
@@ -58,7 +70,8 @@ def test_settings_stay_in_ablation_rows():
         ("tinybert:layers=four", "a whole number"),
         ("tinybert:layers=0", "at least 1"),
         ("tinybert:hidden=100", "multiple of heads"),
-        ("tinybert:layers=4:layers=6", "twice"),
+        ("tinybert:layers=4:layers=6", "layers is given twice"),
+        ("kd:pace=2:pace=3", "pace is given twice"),
         ("kd:alpha=2", "between 0 and 1"),
         ("kd:temperature=nan", "finite"),
         ("microbert:distance=mae", "known: mse"),

@@ -24,11 +24,12 @@ from bench.record.freshness import (
     EQUIVALENT,
     STALE,
     UNKNOWN,
-    Entry,
+    EquivalentCode,
     Freshness,
-    join,
-    read_entries,
+    add_equivalents,
+    read_equivalents,
     stale_lines,
+    unknown_line,
 )
 from bench.record.store import Store
 
@@ -219,6 +220,14 @@ def store_of_versions(tmp_path) -> Store:
     return store
 
 
+def test_code_of_a_package_that_is_not_installed_is_said_to_be_unknown_and_not_to_be_missing(tmp_path):
+    record = factories.record("kd")
+    code = {"computed_by": {"kind": "student", "of": ["gone_package:Mine"], "hash": "z"}}
+    line = unknown_line([record.model_copy(update={"code": code, "artefacts": {}})], Freshness(tmp_path))
+    assert line.startswith("1 of 1 records was made by code that is not known here: ")
+    assert "its package is not installed" in line
+
+
 def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_run, tmp_path):
     root, words = small_run
     for row in ("tinybert", "kd", "teacher"):
@@ -226,9 +235,9 @@ def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_ru
     files = {file: file.read_bytes() for file in root.rglob("*.json")}
     again = bench("run", *words, "--rerun-stale")
     assert "nothing to do" in again.stderr
-    assert again.stderr.count("3 of 3 records were made before records had a hash of the code") == 1
+    assert again.stderr.count("3 of 3 records were made by code that is not known here") == 1
     (report,) = (tmp_path / "reports").glob("*/*/README.md")
-    assert report.read_text().count("3 of 3 records were made before records had a hash of the code") == 1
+    assert report.read_text().count("3 of 3 records were made by code that is not known here") == 1
     assert {code for _, code in states(bench, words, tmp_path).values()} == {UNKNOWN}
     assert {file: file.read_bytes() for file in root.rglob("*.json")} == files, "no hash is written into an old record"
 
@@ -246,7 +255,7 @@ def test_verify_of_a_stale_record_offers_to_join_equal_bits(bench, small_run, tm
     assert not (root / EQUIVALENT).exists()
     joined = bench("verify", key[:10], *typed, "--join")
     assert "written, for review" in joined.stdout
-    (entry,) = read_entries(root)
+    (entry,) = read_equivalents(root)
     assert (entry.old, entry.record) == ("0" * 64, key)
     assert states(bench, words, tmp_path)["tinybert"] == ("there", CURRENT)
 
@@ -295,14 +304,15 @@ def test_a_teacher_is_verified_by_tuning_it_again(bench, small_run):
     assert weights.read_bytes() == before
 
 
-def test_the_file_of_equivalent_codes_is_read_with_care(tmp_path):
+@pytest.mark.parametrize("entries", [[{}], [dict.fromkeys(EquivalentCode.model_fields, "") | {"new": {}}]])
+def test_the_file_of_equivalent_codes_is_read_with_care(tmp_path, entries):
     """It stops no command; and nothing is added to a file that cannot be read."""
-    (tmp_path / EQUIVALENT).write_text("[{}]")
+    (tmp_path / EQUIVALENT).write_text(json.dumps(entries))
     store = Store(tmp_path)
     assert store.freshness.state_of_code(None) == UNKNOWN
     assert "cannot be read" in store.notes[0].sentence(tmp_path)
     with pytest.raises(InputError, match="cannot be read"):
-        join(tmp_path, [])
+        add_equivalents(tmp_path, [])
 
 
 def test_equivalent_codes_are_a_chain_without_a_circle(small_run, tmp_path):
@@ -311,7 +321,7 @@ def test_equivalent_codes_are_a_chain_without_a_circle(small_run, tmp_path):
     today = record.code["computed_by"]
     entry = {"record": "r", "weights": "w", "commit": None, "libraries": "", "when": ""}
     chain = [("a", "b"), ("b", today["hash"]), ("x", "y"), ("y", "x")]
-    join(tmp_path, [Entry(old=old, new={**today, "hash": new}, **entry) for old, new in chain])
+    add_equivalents(tmp_path, [EquivalentCode(old=old, new={**today, "hash": new}, **entry) for old, new in chain])
     judge = Freshness(tmp_path)
     assert judge.state_of_code({**today, "hash": "a"}) == CURRENT
     assert judge.state_of_code({**today, "hash": "x"}) == STALE

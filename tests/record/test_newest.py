@@ -11,7 +11,7 @@ import tiny
 
 from bench.analysis.compare import compare
 from bench.analysis.trace import trace
-from bench.record.cell import record_key
+from bench.record.cell import Search, Trial, record_key
 from bench.record.newest import left_out_lines
 from bench.record.store import Store
 from bench.report.groups import groups
@@ -48,6 +48,30 @@ def test_the_newest_is_that_which_was_finished_last():
     for records in ([first, second], [second, first]):
         (group,) = groups(records)
         assert group.values("kd", group.columns[0]) == {0: 60.0}
+
+
+def test_numbers_that_are_equal_are_one_training_however_they_are_written():
+    """Python may ask for 3 epochs, and the command line for 3.0."""
+    recipe = factories.record("kd").cell.recipe
+    records = [trained("kd", seed=s, recipe=recipe | {"epochs": number}) for s, number in enumerate((3, 3.0))]
+    (group,) = groups(records)
+    assert group.values("kd", group.columns[0]) == {0: 60.0, 1: 60.0}
+    assert left_out_lines(group.left_out) == []
+
+
+def test_two_searches_are_two_trainings():
+    """Both may have chosen the same settings, after other trials."""
+    searches = [
+        Search(of="kd", metric="accuracy", held_back="1" * 64, trials=(Trial(row="kd", score=score),))
+        for score in (1, 2)
+    ]
+    first, second = (
+        trained("kd (best of 1)", search=search, score=0.5 + search.trials[0].score / 10) for search in searches
+    )
+    (group,) = groups([second, first])
+    assert group.values("kd (best of 1)", group.columns[0]) == {0: 70.0}
+    (line,) = left_out_lines(group.left_out)
+    assert line.endswith("differ in: search of the settings")
 
 
 def test_an_older_score_goes_before_a_newer_failure():

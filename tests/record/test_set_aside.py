@@ -152,10 +152,12 @@ def test_a_bad_session_of_timing_is_set_aside(tmp_path):
     for name, data in {
         "a" * 16: b"{", "b" * 16: b"\xff", "c" * 16: b"[" * 100_000, "d" * 16: b"{}", "e" * 16: json.dumps(body).encode(),
         body["key"][:15] + "x": json.dumps(short).encode(), "f" * 16: json.dumps(null).encode(),
+        "9" * 16: json.dumps({**short, "key": "9" * 64}).encode(),
     }.items():  # fmt: skip
         (session.parent / f"{name}.json").write_bytes(data)
     assert len(list(speed_records(tmp_path, heard.append))) == 1
-    assert len(heard) == 7
+    assert len(heard) == 8
+    assert sum("is said to be timed and has no times" in note.why for note in heard) == 1
 
 
 DAMAGED = {"kd": "truncated", "tinybert": "edited score"}
@@ -256,7 +258,7 @@ def readers(root: Path) -> None:
             table(group)
         warnings(group), commands(group)
         provenance(group.records, group.freshness)
-    list(_all(records, []))
+    list(_all(groups(records), []))
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=[pytest.mark.fuzz, pytest.mark.slow])])

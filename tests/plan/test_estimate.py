@@ -1,0 +1,80 @@
+"""What a plan says that is still to make: the jobs make exactly that, and it takes the time and the disk that is stated."""
+
+from __future__ import annotations
+
+import factories
+import pytest
+import tiny
+import torch
+
+from bench.plan import estimate
+from bench.plan.build import Plan, build
+from bench.plan.jobs import TEACHER_JOB, jobs_of
+from bench.plan.parallel import JobDurations
+from bench.plan.request import Request
+from bench.plan.stale import wanted
+from bench.record.cell import TEACHER, record_key, train_key
+from bench.record.store import Store
+
+KD = f"kd:{tiny.SHAPE}"
+RANDOM = f"finetune:{tiny.SHAPE}:start=random"
+
+
+@pytest.fixture
+def planned(teacher_folder, glue_folder, tmp_path):
+    """``planned("kd,pd")``: a plan of these rows on a tiny task."""
+
+    def plan_of(methods: str, tasks: str = "rte", **options) -> Plan:
+        place = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path}
+        return build(Request(methods, tasks, **place, threads=1, **options))
+
+    return plan_of
+
+
+def record_of_the_teacher(plan: Plan) -> None:
+    """Write the record of the teacher's cell, as a clone with committed records has it."""
+    cell = next(planned.cell for planned in plan.cells if planned.cell.method == TEACHER)
+    record = factories.record("teacher", "rte")
+    keys = {"key": record_key(cell), "train_key": train_key(cell)}
+    Store(plan.request.results).write(record.model_copy(update={"cell": cell, "answers": None, **keys}))
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        (f"{KD},{RANDOM}", {"augment": "rules"}),
+        (f"{KD},{RANDOM}", {"augment": "masked"}),
+        ("mtdnn", {"tasks": "rte,sst2"}),
+        (f"{KD},tinybert:{tiny.SHAPE}", {"teacher_outputs": "fp16", "seeds": (0, 1)}),
+    ],
+)
+def test_the_jobs_of_a_plan_take_as_long_as_the_parts_of_its_estimate(planned, rows, options):
+    plan = planned(rows, **options)
+    by_jobs = sum(map(JobDurations(plan).of, jobs_of(plan)))
+    assert by_jobs == pytest.approx(sum(part.seconds for part in plan.work_items))
+
+
+def test_a_teacher_that_nothing_to_do_needs_is_not_made_not_stated_and_not_wanted(planned):
+    record_of_the_teacher(planned(RANDOM))
+    for rows, needed in ((RANDOM, False), (f"{RANDOM},{KD}", True)):
+        plan = planned(rows)
+        assert any(job.kind == TEACHER_JOB for job in jobs_of(plan)) == needed
+        assert any(part.what == "teacher of rte" for part in plan.work_items) == needed
+        assert any(slot.kind == "teachers" for slot in wanted(plan)) == needed
+
+
+def test_every_teacher_of_an_ensemble_takes_disk_and_is_named_once(planned):
+    plan = planned("mtdnn", "rte,sst2")
+    titles = [f"teacher of {task}{seed}" for task in ("rte", "sst2") for seed in ("", ", seed 1", ", seed 2")]
+    disk = {part.what: part.disk_bytes for part in plan.work_items if part.what in titles}
+    assert sorted(disk) == sorted(titles)
+    assert len(set(disk.values())) == 1
+    assert min(disk.values()) > 0
+    assert sorted(job.title for job in jobs_of(plan) if job.kind == TEACHER_JOB) == sorted(titles)
+
+
+def test_a_plan_leaves_the_threads_of_torch_as_they_were(planned):
+    estimate.flops_per_second.cache_clear()
+    torch.set_num_threads(2)
+    planned(KD)
+    assert torch.get_num_threads() == 2
