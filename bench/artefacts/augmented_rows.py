@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,11 +44,11 @@ def augmented_rows(plan: TaskPlan, head: Callable[[], Head], work: Work) -> tupl
     parts: dict[str, Mapping[str, Any]] = {}
 
     def write(folder: Path) -> dict[str, Any]:
-        candidates = None
+        candidates: Candidates | None = None
         if augmentation.kind == "masked":
             vectors = None if augmentation.vectors is None else read(augmentation.vectors)
             tensors, parts["masked head"], _ = head()
-            candidates = teacher_candidates(plan.checkpoint, tensors, work.numerics, work.on_step, vectors)
+            candidates = TeacherCandidates(plan.checkpoint, tensors, work.numerics, work.on_step, vectors)
         made, origins = augmented(split, augmentation, candidates)
         columns: dict[str, Any] = {"first": list(made.first), "origin": origins}
         if made.second is not None:
@@ -80,77 +81,106 @@ def relabel_variants(encoded: Encoded, origins: np.ndarray, teacher: nn.Module, 
     encoded.labels[new] = labels[new].to(encoded.labels.dtype)
 
 
-def teacher_candidates(
-    checkpoint: Checkpoint,
-    head: Mapping[str, Tensor],
-    numerics: ComputeSettings,
-    on_step: OnStep,
-    vectors: WordVectors | None = None,
-) -> Candidates:
+class Question(NamedTuple):
+    """A word of one piece that is to be replaced."""
+
+    sentence: int
+    word: int
+    """its place among the sentence's words"""
+    ids: list[int]
+    """the pieces of the sentence"""
+    place: int
+    """that of the word among them"""
+
+
+class TeacherCandidates:
     """What the un-tuned teacher would put in a word's place.
 
-    A word of one piece: the 15 likeliest other words of one piece at its place, which is masked, among the 30 likeliest
-    pieces (the authors': the words among the 15 likeliest). The whole sentence follows as the second segment, as the
-    authors' code asks. A word of several pieces: its 15 nearest words by the cosine of the given
+    A word of one piece: its place is masked; of the 30 likeliest pieces there, the first 15 that are whole words and another
+    word. (The authors take the words among the 15 likeliest pieces, so they get fewer.) The whole sentence follows as the
+    second segment, as the authors' code asks. A word of several pieces: its 15 nearest words by the cosine of the given
     word vectors (the authors': GloVe's), none where they lack it; without vectors, by that of the teacher's own embeddings.
     A word that the vocabulary cannot spell is treated as one of several pieces.
     """
-    tokenizer = tokenizer_of(checkpoint)
-    with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not asked
-        model = base_model(checkpoint, 2).to(numerics.device).eval()
-    weights = {name: value.cpu() for name, value in model.state_dict().items()}
-    setup = Setup(checkpoint.config, 2, (), {"teacher_weights": weights, TeacherHead.name: head})
-    answer = TeacherHead().filled(setup).to(numerics.device).eval()
-    pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    whole = torch.tensor([piece.isalpha() for piece in pieces])
-    words_VW = weights["bert.embeddings.word_embeddings.weight"][: len(pieces)]
-    nearest = _nearest(words_VW, whole, pieces, tokenizer.unk_token_id)
 
-    def whole_word(own: list[int]) -> bool:
-        return len(own) == 1 and own[0] != tokenizer.unk_token_id
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        head: Mapping[str, Tensor],
+        numerics: ComputeSettings,
+        on_step: OnStep,
+        vectors: WordVectors | None = None,
+    ) -> None:
+        self._numerics, self._on_step, self._vectors = numerics, on_step, vectors
+        self._tokenizer = tokenizer_of(checkpoint)
+        self._last_layer = checkpoint.config.num_hidden_layers
+        with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not asked
+            self._model = base_model(checkpoint, 2).to(numerics.device).eval()
+        weights = {name: value.cpu() for name, value in self._model.state_dict().items()}
+        setup = Setup(checkpoint.config, 2, (), {"teacher_weights": weights, TeacherHead.name: head})
+        self._head = TeacherHead().filled(setup).to(numerics.device).eval()
+        self._pieces = self._tokenizer.convert_ids_to_tokens(list(range(len(self._tokenizer))))
+        self._is_word_V = torch.tensor([piece.isalpha() for piece in self._pieces])
+        words_VW = weights["bert.embeddings.word_embeddings.weight"][: len(self._pieces)]
+        self._nearest = _nearest(words_VW, self._is_word_V, self._pieces, self._tokenizer.unk_token_id)
 
-    def candidates(sentences: Sequence[Sequence[str]]) -> list[dict[int, list[str]]]:
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> list[dict[int, list[str]]]:
+        """For each sentence the candidates of its words, by their places."""
         found: list[dict[int, list[str]]] = [{} for _ in sentences]
-        questions: list[tuple[int, int, list[int], int]] = []
-        in_pieces = [[tokenizer(word, add_special_tokens=False)["input_ids"] for word in words] for words in sentences]
-        given: dict[str, list[str]] = {}
-        if vectors is not None:
-            several = (
-                word
-                for words, ids in zip(sentences, in_pieces, strict=True)
-                for word, own in zip(words, ids, strict=True)
-                if not whole_word(own) and replaceable(word)
-            )
-            given = vectors.nearest(dict.fromkeys(several), CANDIDATES)
+        questions: list[Question] = []
+        in_pieces = [
+            [self._tokenizer(word, add_special_tokens=False)["input_ids"] for word in words] for words in sentences
+        ]
+        given = self._nearest_vectors(sentences, in_pieces)
         for number, (words, split_ids) in enumerate(zip(sentences, in_pieces, strict=True)):
             ids = [piece for word in split_ids for piece in word][: LONGEST // 2]
             place = 0
             for position, (word, own) in enumerate(zip(words, split_ids, strict=True)):
                 if replaceable(word) and place < len(ids):
-                    if whole_word(own):
-                        questions.append((number, position, ids, place))
+                    if self._is_one_piece(own):
+                        questions.append(Question(number, position, ids, place))
                     else:
-                        found[number][position] = nearest(own) if vectors is None else given.get(word, [])
+                        found[number][position] = self._nearest(own) if self._vectors is None else given.get(word, [])
                 place += len(own)
-        _ask(questions, found)
+        for question, likely in self._answered(questions):
+            own = question.ids[question.place]
+            others = (self._pieces[i] for i in likely if self._is_word_V[i] and i != own)
+            found[question.sentence][question.word] = list(itertools.islice(others, CANDIDATES))
         return found
 
-    def _ask(questions: list[tuple[int, int, list[int], int]], found: list[dict[int, list[str]]]) -> None:
+    def _is_one_piece(self, own: Sequence[int]) -> bool:
+        return len(own) == 1 and own[0] != self._tokenizer.unk_token_id
+
+    def _nearest_vectors(
+        self, sentences: Sequence[Sequence[str]], in_pieces: Sequence[Sequence[list[int]]]
+    ) -> Mapping[str, list[str]]:
+        """Word of several pieces -> the nearest words by the given word vectors; nothing where none are given."""
+        if self._vectors is None:
+            return {}
+        several = (
+            word
+            for words, ids in zip(sentences, in_pieces, strict=True)
+            for word, own in zip(words, ids, strict=True)
+            if not self._is_one_piece(own) and replaceable(word)
+        )
+        return self._vectors.nearest(dict.fromkeys(several), CANDIDATES)
+
+    def _answered(self, questions: Sequence[Question]) -> Iterator[tuple[Question, list[int]]]:
+        """Each question with the likeliest pieces at its place; as many questions in a pass as its tokens allow."""
         start = 0
         while start < len(questions):
             stop, tokens = start, 0
             while stop < len(questions) and (stop == start or tokens < TOKENS_A_PASS):
-                tokens += 2 * len(questions[stop][2]) + 3
+                tokens += 2 * len(questions[stop].ids) + 3
                 stop += 1
             some = questions[start:stop]
-            for (number, position, ids, place), likely in zip(some, _likeliest(some), strict=True):
-                words = (pieces[i] for i in likely if whole[i] and i != ids[place])
-                found[number][position] = [word for word, _ in zip(words, range(CANDIDATES), strict=False)]
+            yield from zip(some, self._likeliest(some), strict=True)
             start = stop
-            on_step(stop, len(questions))
+            self._on_step(stop, len(questions))
 
     @torch.no_grad()
-    def _likeliest(questions: list[tuple[int, int, list[int], int]]) -> list[list[int]]:
+    def _likeliest(self, questions: Sequence[Question]) -> list[list[int]]:
+        tokenizer, device = self._tokenizer, self._numerics.device
         cls, sep, mask = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
         rows, segments, places = [], [], []
         total = 0
@@ -160,7 +190,6 @@ def teacher_candidates(
             segments += [0] * (len(ids) + 2) + [1] * (len(ids) + 1)
             places.append(total + 1 + place)
             total += len(rows[-1])
-        device = numerics.device
         batch = Batch(
             range(len(rows)),
             torch.tensor([token for row in rows for token in row], device=device),
@@ -168,13 +197,11 @@ def teacher_candidates(
             Layout([len(row) for row in rows], device),
             None,
         )
-        last = checkpoint.config.num_hidden_layers
-        with numerics.autocast():
-            states = forward(model, batch, taps.hidden(last)).hidden(last)
-            logits = answer(states[torch.tensor(places, device=device)]).float()
-        return logits.topk(2 * CANDIDATES, -1).indices.cpu().tolist()  # twice as many: word ends and itself fall away
-
-    return candidates
+        with self._numerics.autocast():
+            states = forward(self._model, batch, taps.hidden(self._last_layer)).hidden(self._last_layer)
+            logits = self._head(states[torch.tensor(places, device=device)]).float()
+        # twice as many as are wanted: ends of words and the word itself fall away
+        return logits.topk(2 * CANDIDATES, -1).indices.cpu().tolist()  # type: ignore[no-any-return]
 
 
 def _nearest(

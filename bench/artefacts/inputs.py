@@ -38,13 +38,13 @@ class Inputs(Protocol):
         """Of another artefact."""
 
     def teacher(self, source: Source) -> nn.Module:
-        """Of ``BASE`` or ``FINE_TUNED(seed)``."""
+        """Of ``BASE`` or ``fine_tuned(seed)``."""
 
     def examples(self, source: Source) -> Encoded:
         """Of ``TRAIN``, ``EVALUATION`` or ``CORPUS``."""
 
     def folder(self, source: Source) -> Path:
-        """Of a ``CHECKPOINT``."""
+        """Of a ``checkpoint``."""
 
     def training_states(self) -> TrainingStates | None:
         """Where the state of its training on text is kept, if it is."""
@@ -55,6 +55,7 @@ class CorpusTraining:
     """How a student is trained on the corpus."""
 
     budget: int
+    """tokens of the corpus that it reads, over all passes"""
     recipe: Recipe
 
 

@@ -52,7 +52,7 @@ class ArtefactStore:
         Raises:
             CellError: a guard stopped a training.
         """
-        entry = self.plans.find(artefact, data.task.artefact_context)
+        entry = self.plans.find(artefact, data.plan.checkpoint, data.plan)
         assert entry is not None, f"{artefact} is planned before it is asked for"
         return self.get(entry, data)
 
@@ -85,6 +85,7 @@ class ArtefactStore:
         """A view of its one input."""
         inputs = _Inputs(self, entry, data)
         tensors, _ = made(self._making(entry, inputs), entry.checkpoint.folder / WEIGHTS)
+        # the key, the weights and the code of a view are those of its one input (ArtefactPlan.is_kept)
         body = {"key": entry.key, "weights": entry.key, **dict(*inputs.parts.values())}
         return MadeArtefact(tensors, body, known(body, "beginning"))
 

@@ -24,38 +24,38 @@ from bench.train.training_state import TrainingStates
 class TaskData:
     """The encoded data and the teacher of one task, made when first needed."""
 
-    task: TaskPlan
+    plan: TaskPlan
     numerics: ComputeSettings
     progress: Progress
     masked_head: Callable[[TaskPlan], Head] = lambda task: ({}, {}, {})
 
     @property
     def name(self) -> str:
-        return self.task.task.name
+        return self.plan.task.name
 
     @cached_property
     def tokenizer(self) -> Any:
-        return tokenizer_of(self.task.checkpoint)
+        return tokenizer_of(self.plan.checkpoint)
 
     @cached_property
     def given(self) -> Encoded:
         """The training rows as they come: what teachers are tuned on."""
-        return encode(self.tokenizer, self.task.train, self.task.teacher_recipe.max_length)
+        return encode(self.tokenizer, self.plan.train, self.plan.teacher_recipe.max_length)
 
     @cached_property
     def train(self) -> Encoded:
         """What students are trained on."""
-        if self.task.augmentation is not None:
+        if self.plan.augmentation is not None:
             return self.augmentation[0]
-        length = self.task.recipe.max_length
-        if length == self.task.teacher_recipe.max_length:
+        length = self.plan.recipe.max_length
+        if length == self.plan.teacher_recipe.max_length:
             return self.given
-        return encode(self.tokenizer, self.task.train, length)
+        return encode(self.tokenizer, self.plan.train, length)
 
     @cached_property
     def augmentation(self) -> tuple[Encoded, dict[str, Any]]:
         """The training rows and their variants, encoded, and what the record says of them."""
-        plan = self.task
+        plan = self.plan
         assert plan.augmentation is not None
         with self.progress.task(f"{self.name}: augmentation by {plan.augmentation.kind}") as update:
             work = Work(self.numerics, update, self.progress.say)
@@ -67,23 +67,23 @@ class TaskData:
         return encoded, {**known(body, "rows"), **text}
 
     def _head(self) -> Head:
-        return self.masked_head(self.task)
+        return self.masked_head(self.plan)
 
     @cached_property
     def evaluation(self) -> dict[str, Encoded]:
         return {
-            name: encode(self.tokenizer, split, self.task.recipe.max_length)
-            for name, split in self.task.evaluation.items()
+            name: encode(self.tokenizer, split, self.plan.recipe.max_length)
+            for name, split in self.plan.evaluation.items()
         }
 
     @cached_property
     def selection_examples(self) -> SelectionExamples | None:
         """The rows that choose which epoch of a student is shipped."""
-        split = self.task.selection_split
+        split = self.plan.selection_split
         if split is None or split.labels is None:
             return None
-        encoded = encode(self.tokenizer, split, self.task.recipe.max_length)
-        return SelectionExamples(self.task.task.name, encoded, split.labels, self.task.task.metrics[0])
+        encoded = encode(self.tokenizer, split, self.plan.recipe.max_length)
+        return SelectionExamples(self.plan.task.name, encoded, split.labels, self.plan.task.metrics[0])
 
     @cached_property
     def teacher(self) -> tuple[nn.Module, dict[str, Any]]:
@@ -94,7 +94,7 @@ class TaskData:
         return self._tuned(seed) if seed else self.teacher
 
     def _tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
-        plan = self.task
+        plan = self.plan
         if plan.teacher.origin == "given":
             return base_model(plan.checkpoint, plan.task.num_labels), {
                 "key": plan.teacher.key,

@@ -261,7 +261,7 @@ class Suite:
             raise Broken("trainings of two seeds end alike: the seed decides nothing")
 
     def shares_stages(self) -> None:
-        """Stages that `stages_without` declares independent of a setting end alike with another value of it, to the bit."""
+        """Stages that `independent_stages` declares independent of a setting end alike with another value of it, to the bit."""
         bench = self.bench()
         keys = stage_keys(self.method, bench.trainer().schedule)
         alone: dict[int, StudentTrainer] = {}
@@ -273,28 +273,28 @@ class Suite:
                 continue  # the method refuses this value with its other settings, or with this teacher
             _, shared = leaders([keys, changed]).get(1, (0, 0))
             if shared and shared not in alone:
-                alone[shared] = bench.trained_first(shared)
-            if shared and not begin_alike(alone[shared], other.trained_first(shared)):
-                names = ", ".join(self.kind.stages_without[setting])  # type: ignore[attr-defined]
-                raise Broken(f"stages_without: {setting}={value} changes {names}, or the student before them")
+                alone[shared] = bench.trained_first_stages(shared)
+            if shared and not begin_alike(alone[shared], other.trained_first_stages(shared)):
+                names = ", ".join(self.kind.independent_stages[setting])  # type: ignore[attr-defined]
+                raise Broken(f"independent_stages: {setting}={value} changes {names}, or the student before them")
 
     def _other_values(self) -> list[tuple[str, Any]]:
-        """Of each setting in `stages_without` the values to try: other choices, those of a search, or half of a number.
+        """Of each setting in `independent_stages` the values to try: other choices, those of a search, or half of a number.
 
         Raises:
             Broken: a setting that is none, or of which no other value is known.
         """
         found = []
-        for name in self.kind.stages_without:  # type: ignore[attr-defined]
+        for name in self.kind.independent_stages:  # type: ignore[attr-defined]
             if name not in settings_of(self.kind):
-                raise Broken(f"stages_without: {name} is no setting")
+                raise Broken(f"independent_stages: {name} is no setting")
             own = vars(self.method)[name]
             values = [value for choice, value in choices_of(self.method) if choice == name]
             values += [value for value in grid_of(self.kind).get(name, ()) if value != own]
             if not values and isinstance(own, float) and own:
                 values = [own / 2]
             if not values:
-                raise Broken(f"stages_without: no other value of {name} is known; name some in search_space")
+                raise Broken(f"independent_stages: no other value of {name} is known; name some in search_space")
             found += [(name, value) for value in values]
         return found
 
@@ -423,7 +423,11 @@ class Suite:
 
 @functools.cache
 def other_student(threads: int) -> tuple[Bench, str]:
-    """A plain student that others are trained beside, and what it learns alone: once for all methods of a process."""
+    """A plain student that others are trained with, and what it learns alone: once for all methods of a process.
+
+    Args:
+        threads: of torch now; with another number its bits would be others.
+    """
     kind: Any = get("finetune")
     bench = Bench(kind(**{**kind.tiny_settings, "start": "random"}), 2)
     return bench, Suite._learned(bench.trained())

@@ -113,7 +113,11 @@ class Look:
             side: _readings(model.eval(), self.batch, read[side]) if read[side] else {}
             for side, model in (("student", scene.student.model), ("teacher", scene.teacher))
         }
-        self.strewn = {side: {k: self._strewn(v, k, side) for k, v in said.items()} for side, said in self.said.items()}
+        self.noisy = {
+            side: {name: self._with_noise(value, name, side) for name, value in said.items()}
+            for side, said in self.said.items()
+        }
+        """what terms are called with: what both models say, with noise, and nonsense where there is no token"""
 
     def _batch(self, stage: Stage) -> Batch:
         batch = self.scene.data.batch(self.rows)
@@ -129,7 +133,7 @@ class Look:
             batch = replace(batch, token_ids=ids, masked_positions=hidden, masked_ids=batch.token_ids[hidden])
         return pad_batch(batch, self.scene.data, stage.padding) if stage.padding else batch
 
-    def _strewn(self, reading: ReadValue, name: str, side: str) -> ReadValue:
+    def _with_noise(self, reading: ReadValue, name: str, side: str) -> ReadValue:
         """The values with noise of each sequence's own, and with values that mean nothing where there is no token."""
         layout = self.batch.layout
         made = ReadValue(reading.kind, tuple(value.clone() for value in reading.values))
@@ -157,7 +161,7 @@ class Look:
         leaves = {
             side: {
                 name: ReadValue(reading.kind, tuple(value.clone().requires_grad_() for value in reading.values))
-                for name, reading in self.strewn[side].items()
+                for name, reading in self.noisy[side].items()
                 if name in {name for tap in taps for name in _names(tap)}
             }
             for side, taps in (("student", term.student), ("teacher", term.teacher))
@@ -374,6 +378,9 @@ def _outside(look: Look, term: Term) -> list[MixingFault]:
     for name, reading in look.gradients(term, training=False).items():
         largest = max(float(value.abs().max()) for value in reading.values)
         for value, outside in zip(reading.values, reading.outside(look.batch.layout), strict=False):
+            if not value.masked_fill(~outside, 0.0).isfinite().all():
+                why = "is not a number: mask before the logarithm or the division, not after"
+                return [MixingFault(True, f"its gradient at places of {name} that hold no token {why}")]
             beyond = float(value.masked_fill(~outside, 0.0).abs().max())
             if beyond > NEGLIGIBLE * largest:
                 return [MixingFault(True, f"it has a gradient at places of {name} that hold no token: mask them")]

@@ -18,7 +18,7 @@ from bench.artefacts.inputs import CorpusTraining, MakeContext, TrainingMakeCont
 from bench.conformance.mixing import Scene
 from bench.data.encoding import Encoded, MaskingVocabulary
 from bench.errors import CellError
-from bench.plan.scheduled_stages import COUNTED, PREPARATION, schedule_stages
+from bench.plan.scheduled_stages import first_stages, schedule_stages
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
@@ -135,6 +135,7 @@ class Bench:
             tensors, _ = made(making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
         except CellError as error:
             raise Broken(f"{artefact.name}: {error}") from error
+        # the first dimension may be the number of examples, which blank does not know (docs/artefacts.md)
         ours, said = ({n: (t.dtype, t.shape[1:]) for n, t in those.items()} for those in (tensors, blank))
         if ours != said:
             differing = sorted(n for n in {*ours, *said} if ours.get(n) != said.get(n))
@@ -198,16 +199,14 @@ class Bench:
             raise Broken(str(trainer.error)) from trainer.error
         return trainer
 
-    def trained_first(self, stages: int) -> StudentTrainer:
+    def trained_first_stages(self, count: int) -> StudentTrainer:
         """A student trained through its first stages alone.
 
         Raises:
             Broken: the training fails.
         """
         trainer = self.trainer()
-        preparation, counted = trainer.schedule[PREPARATION], trainer.schedule[COUNTED]
-        rest = max(0, stages - len(preparation))
-        trainer.schedule = {PREPARATION: preparation[:stages], COUNTED: counted[:rest]}
+        trainer.schedule = first_stages(trainer.schedule, count)
         train_task([trainer], self.data, self.teacher, self.options)
         if trainer.error is not None:
             raise Broken(str(trainer.error)) from trainer.error

@@ -15,23 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from bench.errors import InputError
+from bench.measure.flops import LogitsOnly
 
 Runner = Callable[[Tensor, Tensor], Tensor]
 """token ids and attention mask, [B, L] int64 each -> logits [B, C]"""
 
 BACKENDS = ("eager", "sdpa", "compile", "onnx", "onnx-int8")
 INT8 = "onnx-int8"
-
-
-class _Logits(nn.Module):
-    """Tensors in, tensor out."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return self.model(input_ids=ids, attention_mask=mask).logits  # type: ignore[no-any-return]
 
 
 def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, threads: int) -> Runner:
@@ -49,7 +39,7 @@ def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, t
         raise InputError(f"no backend is called {backend!r}; known: {', '.join(BACKENDS)}")
     own = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
     own.set_attn_implementation("sdpa" if backend in ("sdpa", "compile") else "eager")
-    whole: Any = _Logits(own).eval()  # an export would set a model that trains, and its dropout, as it found it
+    whole: Any = LogitsOnly(own).eval()  # an export would set a model that trains, and its dropout, as it found it
     if backend in ("onnx", INT8):
         return _onnx(whole, threads, backend == INT8)
     if backend == "compile":

@@ -1,9 +1,10 @@
-"""A mark that cells are training on this machine, so that nobody takes times beside them."""
+"""A mark that cells are training, so that nobody takes times at the same time or removes what they write."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from bench.folders import MARKS
 @contextmanager
 def training_here(cache: Path) -> Iterator[None]:
     """While inside, :func:`trainings` of the same cache folder names this process."""
-    mark = cache / MARKS / str(os.getpid())
+    mark = cache / MARKS / f"{platform.node()}-{os.getpid()}"
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
     try:
@@ -25,27 +26,37 @@ def training_here(cache: Path) -> Iterator[None]:
             mark.unlink(missing_ok=True)
 
 
-def trainings(cache: Path) -> list[int]:
-    """Process numbers of runs that are training now; marks of processes that are gone are removed."""
+def trainings(cache: Path, here_alone: bool = False) -> list[str]:
+    """Runs that are training now; marks of this machine's processes that are gone are removed.
+
+    Nobody can ask here whether a process of another machine runs: its mark counts until that machine removes it.
+
+    Args:
+        here_alone: leave out the runs of other machines that use the same cache.
+    """
     found = []
     for mark in sorted((cache / MARKS).glob("*")):
-        if is_alive(mark.name):
-            found.append(int(mark.name))
-        else:
+        host, _, process = mark.name.rpartition("-")
+        is_here = host in ("", platform.node())
+        if is_here and not is_alive(process):
             mark.unlink(missing_ok=True)
+        elif is_here or not here_alone:
+            found.append(f"process {process} on {host or platform.node()}")
     return found
 
 
-def refuse_while_training(cache: Path, advice: str) -> None:
+def refuse_while_training(cache: Path, advice: str, here_alone: bool = False) -> None:
     """
     Args:
         advice: how the message ends: why that matters, and what to do.
+        here_alone: whether runs of other machines do not matter.
 
     Raises:
         InputError: a run that uses this cache is training.
     """
-    if busy := trainings(cache):
-        raise InputError(f"cells are training on this machine (process {', '.join(map(str, busy))}); {advice}")
+    if busy := trainings(cache, here_alone):
+        left = "" if here_alone else f"; if a run of another machine was killed, remove its mark from {cache / MARKS}"
+        raise InputError(f"cells are training ({', '.join(busy)}); {advice}{left}")
 
 
 def is_alive(process: str) -> bool:

@@ -28,7 +28,7 @@ class Counter(Protocol):
     """what is counted, as a report says it"""
 
     def used(self) -> float:
-        """Joules since the last call; the first call returns 0."""
+        """Joules since the last call; the first time since it was made."""
 
 
 @dataclass

@@ -44,7 +44,11 @@ def full_length(batch: int, length: int, vocabulary: int) -> Load:
 
 
 def load_of_task(name: str, tokens: Sequence[Any], batch: int, most: int = 64) -> Load:
-    """Examples of a task in their order, padded to each batch's longest."""
+    """Examples of a task in their order, padded to each batch's longest.
+
+    Raises:
+        InputError: there are fewer examples than a batch has.
+    """
     batches = []
     for start in range(0, len(tokens) - batch + 1, batch):
         rows = [torch.as_tensor(row) for row in tokens[start : start + batch]]
@@ -53,15 +57,17 @@ def load_of_task(name: str, tokens: Sequence[Any], batch: int, most: int = 64) -
         batches.append((ids, mask))
         if len(batches) == most:
             break
+    if not batches:
+        raise InputError(f"--batches {batch}: {name} has only {len(tokens)} examples; choose a smaller batch")
     return Load(f"task {name}", batches, has_examples=True)
 
 
 def stopwatch(device: torch.device) -> Callable[[Callable[[], Any]], float]:
-    """Seconds of one call: device events on a GPU, the process clock elsewhere."""
+    """Seconds of one call: events of the device on a GPU, the wall clock elsewhere."""
     if device.type == "cuda":
 
         def timed(call: Callable[[], Any]) -> float:
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin, end = (torch.Event(device, enable_timing=True) for _ in range(2))
             torch.cuda.synchronize(device)
             begin.record()
             call()
@@ -75,7 +81,7 @@ def stopwatch(device: torch.device) -> Callable[[Callable[[], Any]], float]:
         begun = time.perf_counter()
         call()
         if device.type != "cpu":
-            torch.accelerator.synchronize()
+            torch.accelerator.synchronize(device)
         return time.perf_counter() - begun
 
     return counted
@@ -108,13 +114,13 @@ def difference(
 ) -> LogitDifference:
     """Over some batches of a load."""
     usual = runner(model, "eager", torch.device("cpu"), torch.float32, torch.get_num_threads())
-    largest, changed, compared = 0.0, 0, 0
+    largest, changed, compared = torch.tensor(0.0), 0, 0
     for ids, mask in batches:
         expected, found = usual(ids, mask), run(ids.to(device), mask.to(device)).float().cpu()
-        largest = max(largest, float((found - expected).abs().max()))
+        largest = torch.maximum(largest, (found - expected).abs().max())  # a NaN stays one, unlike with max()
         changed += int((found.argmax(-1) != expected.argmax(-1)).sum())
         compared += len(expected)
-    return LogitDifference(largest, changed, compared)
+    return LogitDifference(float(largest), changed, compared)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "evaluate", "num
 
 @lru_cache
 def environment(device: str) -> dict[str, Any]:
-    """Python, libraries, processor, memory; names no host and no user."""
+    """Python, system, processor and its cores, device, vector instructions, libraries; names no host and no user."""
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "system": platform.system(),

@@ -43,12 +43,12 @@ def main(folder: str, kind: str, device: str) -> None:
     on_gpu = torch.device(device).type == "cuda"
     if not on_gpu:
         forget_peak()
-    before = torch.cuda.memory_allocated() if on_gpu else peak_memory_bytes()
+    before = torch.cuda.memory_allocated(device) if on_gpu else peak_memory_bytes()
     model = loader.from_pretrained(folder).to(device).eval()
     model.set_attn_implementation("sdpa")
     with torch.inference_mode():
         model(input_ids=ids[:, : model.config.max_position_embeddings])
-    after = torch.cuda.max_memory_allocated() if on_gpu else peak_memory_bytes()
+    after = torch.cuda.max_memory_allocated(device) if on_gpu else peak_memory_bytes()
     print(json.dumps({"bytes": None if before is None or after is None else after - before}))
 
 

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 class Lamb(Optimizer):
     """u = m / (sqrt(v) + eps) + decay * p; p <- p - rate * |p| / |u| * u, with Euclidean norms over the whole parameter.
 
-    m and v are Adam's means of the gradient and of its square, without their bias, as in the paper. The ratio of the norms is
+    m and v are Adam's means of the gradient and of its square, corrected for their bias as in the paper. The ratio of the norms is
     1 where one of them is 0, and in ``plain`` groups (biases and LayerNorms), as in the authors' code for BERT.
     """
 

@@ -26,6 +26,7 @@ class FileProgress(Progress):
         self._file: Path | None = None
         self._body: dict[str, Any] = {}
         self._written = 0.0
+        self._shown_task = self._plain
 
     def begin(self, title: str, file: Path) -> None:
         """From now on it is this job."""
@@ -53,7 +54,8 @@ class FileProgress(Progress):
     @contextmanager
     def task(self, title: str) -> Iterator[Callable[[int, int], None]]:
         self._body |= {"title": title, "done": 0, "total": None}
-        with self._plain(title) as update:
+        self._write(at_once=True)
+        with self._shown_task(title) as update:
 
             def count(done: int, total: int) -> None:
                 self._body |= {"done": done, "total": total}
@@ -104,7 +106,7 @@ class TeeProgress(FileProgress):
 
     def __init__(self, shown: Progress) -> None:
         super().__init__()
-        self._shown = shown
+        self._shown, self._shown_task = shown, shown.task
         self.stream, self.clock = shown.stream, shown.clock
 
     def say(self, text: str) -> None:
@@ -116,19 +118,6 @@ class TeeProgress(FileProgress):
     def is_stopping(self) -> bool:
         return self._shown.is_stopping()
 
-    @contextmanager
-    def task(self, title: str) -> Iterator[Callable[[int, int], None]]:
-        self._body |= {"title": title, "done": 0, "total": None}
-        self._write(at_once=True)
-        with self._shown.task(title) as update:
-
-            def count(done: int, total: int) -> None:
-                self._body |= {"done": done, "total": total}
-                update(done, total)
-                self._write()
-
-            yield count
-
 
 class Display:
     """Shows what the files of a folder say: lines as they come, and how far each job is."""
@@ -137,18 +126,19 @@ class Display:
         self._folder, self._progress = folder, progress
         self._heard: dict[str, int] = {}
         self._paces: dict[str, str] = {}
-        self._bar: Any = None
-        self._bars: dict[str, Any] = {}
+        self._live: Any = None
+        self._lines: dict[str, Any] = {}
+        """job -> the number of its line in the live display"""
 
     def begin(self) -> None:
         if self._progress.stream.isatty():
-            self._bar = self._progress.bar()
-            self._bar.start()
+            self._live = self._progress.bar()
+            self._live.start()
 
     def end(self) -> None:
         self.refresh()
-        if self._bar is not None:
-            self._bar.stop()
+        if self._live is not None:
+            self._live.stop()
 
     def refresh(self) -> None:
         """Read every file, and say what is new."""
@@ -160,15 +150,15 @@ class Display:
         self._read(file)
         with contextlib.suppress(OSError):
             file.unlink(missing_ok=True)
-        if file.stem in self._bars:
-            self._bar.remove_task(self._bars.pop(file.stem))
+        if file.stem in self._lines:
+            self._live.remove_task(self._lines.pop(file.stem))
 
     def say(self, line: str) -> None:
         """Between the live lines, where there are some."""
-        if self._bar is None:
+        if self._live is None:
             self._progress.say(line)
         else:
-            self._bar.console.print(line, markup=False, highlight=False)
+            self._live.console.print(line, markup=False, highlight=False)
 
     def _read(self, file: Path) -> None:
         if not (body := read_status(file)):
@@ -176,13 +166,13 @@ class Display:
         for line in body["said"][self._heard.get(file.stem, 0) :]:
             self.say(line)
         self._heard[file.stem] = len(body["said"])
-        if self._bar is not None:
+        if self._live is not None:
             self._move(file.stem, body)
         elif body["pace"] and body["pace"] != self._paces.get(file.stem):
             self._paces[file.stem] = body["pace"]
             self.say(body["pace"])
 
     def _move(self, job: str, body: dict[str, Any]) -> None:
-        if job not in self._bars:
-            self._bars[job] = self._bar.add_task(body["title"], total=None)
-        self._bar.update(self._bars[job], description=body["title"], completed=body["done"], total=body["total"])
+        if job not in self._lines:
+            self._lines[job] = self._live.add_task(body["title"], total=None)
+        self._live.update(self._lines[job], description=body["title"], completed=body["done"], total=body["total"])

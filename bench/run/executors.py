@@ -77,13 +77,19 @@ class Executor(Protocol):
     ) -> None: ...
 
 
-def executor_for(plan: Plan, jobs: int, progress: Progress) -> Executor:
-    """On a cluster where that is asked for; else this process for one job at a time, or so many others, one for each.
+def executor_for(plan: Plan, count: int, progress: Progress) -> Executor:
+    """Where a plan's jobs are done.
+
+    That is a cluster if one is asked for; else this process if one job is done at a time; else as many processes as jobs are
+    done at a time.
+
+    Args:
+        count: of all jobs of the plan.
 
     Raises:
         InputError: the cluster does not answer.
     """
-    at_once = min(plan.request.jobs, jobs)
+    at_once = min(plan.request.jobs, count)
     if plan.request.executor == RAY:
         from bench.run.ray_executor import RayJobs
 

@@ -56,7 +56,10 @@ def card(record: Record, model: Any) -> str:
         for name, found in record.scores.items()
     )
     sizes = record.sizes
-    counted = f"{sizes.parameters / 1e6:.2f} M parameters, {sizes.flops / 1e9:.2f} G FLOPs" if sizes else "not measured"
+    counted = "not measured"
+    if sizes is not None:
+        counted = f"{sizes.parameters / 1e6:.2f} M parameters, {sizes.flops / 1e9:.2f} G FLOPs"
+        counted += f" of a sequence of {sizes.sequence_length} tokens"
     partners = f", one student of {', '.join(partner.task for partner in cell.together)}" if cell.together else ""
     learned = f"{cell.data.name}, {cell.data.rows['train']:,} examples; seed {cell.seed}; recipe {cell.recipe['name']}"
     others = optimizers_of(cell.recipe)
@@ -67,7 +70,7 @@ def card(record: Record, model: Any) -> str:
         ("trained on", learned),
         ("teacher", f"{cell.teacher.name}, {cell.teacher.origin}"),
         ("development set", scores or "no labels"),
-        ("size", f"{counted} of a sequence of 128 tokens"),
+        ("size", counted),
         ("record", f"`{record.key}`; sha256 of the weights as tensors `{record.weights}`"),
         ("code", f"bert-bench {record.code.get('version')}, commit {str(record.code.get('commit'))[:12]}"),
     ]

@@ -57,6 +57,10 @@ FOLDERS_OF_A_PATH = re.compile(
 )
 """The folders of an absolute path; not of a web address."""
 
+BEGINS, ENDS = r"(?<![\w.~-])", r"(?:(?<=[/\\])|(?!\.?[\w-]))"
+"""Around a folder: in the middle of a path or of a web address its name means another folder, and so it does as the beginning
+of a longer name."""
+
 
 def redact_paths(text: str) -> str:
     """The text without folders of this machine: records are shared, and should not show where somebody works."""
@@ -72,8 +76,8 @@ def redact_paths(text: str) -> str:
         str(Path.home()): "~",
     }
     for folder in sorted(named, key=len, reverse=True):
-        if len(folder) > 1:
-            text = text.replace(folder, named[folder])
+        if folder.strip(os.sep):  # the present folder may be "/"
+            text = re.sub(BEGINS + re.escape(folder) + ENDS, lambda _, short=named[folder]: short, text)  # type: ignore[misc]
     return FOLDERS_OF_A_PATH.sub("<elsewhere>/", text)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import nn
 
+from bench.artefacts.kept_outputs import kept_outputs, opened
 from bench.artefacts.make import ArtefactStore
 from bench.artefacts.task_data import TaskData, known
-from bench.artefacts.teacher_outputs import kept_outputs, opened
 from bench.data.checkpoints import tokenizer_of
 from bench.plan.build import Planned
 from bench.plan.outputs_plan import is_readable
@@ -31,10 +31,10 @@ from bench.run.interrupts import end_if_interrupted
 from bench.run.outcome import FailedCell, JobResult
 from bench.run.recording import Deployed, failed, now, scored
 from bench.train.best_epoch import BestEpoch
-from bench.train.kept_outputs import KeptTeacher
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
 from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
+from bench.train.teacher_outputs import KeptTeacher
 from bench.train.training_state import TrainingStates, group_by_progress
 from methods.artefacts import artefact_name
 from methods.fast_kernels import FastLinear, FastTeacher
@@ -138,7 +138,7 @@ class Group:
         """What is known of the kept outputs of the teachers, one for each task; made now where they are not there."""
         found: Made = {}
         for one_task in self.task_data:
-            plan = one_task.task.outputs
+            plan = one_task.plan.outputs
             assert plan is not None, "a cell that reads outputs is planned with them"
             body = kept_outputs(one_task, plan)
             name = f"teacher_outputs.{one_task.name}" if several else "teacher_outputs"
@@ -194,7 +194,7 @@ class Group:
 
     def _teacher(self, one_task: TaskData) -> nn.Module:
         """The teacher of a task, with fast kernels or the file of its outputs where students ask for that."""
-        plan = one_task.task.outputs
+        plan = one_task.plan.outputs
         teacher = FastTeacher(one_task.teacher[0]) if self.is_fast else one_task.teacher[0]
         if plan is None or not any(cells[0].cell.teacher_outputs for cells in self.students):
             return teacher
@@ -211,7 +211,7 @@ class Group:
         names = "+".join(one_task.name for one_task in self.task_data)
         kernels: AbstractContextManager[object] = FastLinear() if self.is_fast else nullcontext()
         with first.progress.task(f"{names}: {', '.join(t.label for t in trainers)}, seed {seed}") as update, kernels:
-            recipe = first.task.recipe
+            recipe = first.plan.recipe
             train_tasks(
                 taught_tasks,
                 trainers,
@@ -224,24 +224,19 @@ class Group:
         assert isinstance(row, MethodRow)
         method = row.method
         if choice is not None:
-            choice.restore(trainer.student)
+            choice.load_best(trainer.student)
         trainer.student.model.eval()
         with trainer.random.current():  # a new module draws random numbers, even if it is filled afterwards
             deployed = method.deploy(trainer.student)
-        setup = setup_of([one_task.task for one_task in self.task_data], {})
-        notes = tuple(method.notes(setup))
-        notes = (
-            *notes,
-            *(how.describe() for how in (cells[0].cell.search, cells[0].cell.selection) if how is not None),
-        )
+        setup = setup_of([one_task.plan for one_task in self.task_data], {})
+        cell = cells[0].cell
+        notes = (*method.notes(setup), *(how.describe() for how in (cell.search, cell.selection) if how is not None))
+        if cell.together:
+            notes = (*notes, several_tasks_note(", ".join(setup.tasks)))
         found: Found = []
         for planned, one_task in zip(cells, self.task_data, strict=True):
             teacher = one_task.teacher[0] if method.needs_teacher else None
-            points = deployed
-            if planned.cell.together:
-                points = {"": deployed[one_task.name]}
-                others = several_tasks_note(", ".join(setup.tasks))
-                notes = (*(note for note in notes if note != others), others)
+            points = {"": deployed[one_task.name]} if planned.cell.together else deployed
             for point, model in points.items():
                 at_point = Deployed(model, point, trainer.log, trainer.student.model, teacher)
                 record, arrays = scored(planned.cell, at_point, one_task, self.started)
@@ -263,7 +258,7 @@ class Group:
     def _save(self, root: Path, model: nn.Module, record: Record, one_task: TaskData) -> None:
         """Keep a student; its record stays even where the student cannot be kept."""
         try:
-            folder = export_student(root, model, tokenizer_of(one_task.task.checkpoint), record, one_task.task.task)
+            folder = export_student(root, model, tokenizer_of(one_task.plan.checkpoint), record, one_task.plan.task)
             one_task.progress.say(f"saved: {folder}")
         except Exception as error:  # a full disk, a model that cannot be saved: neither may cost what was trained
             why = f"trained and recorded, but not saved in {root}: {error}"
@@ -273,7 +268,7 @@ class Group:
         end_if_interrupted()
         for planned, one_task in zip(cells, self.task_data, strict=True):
             why = failure_of(error, planned.cell.method)
-            self.answer.records.append((failed(planned.cell, self.started, why, one_task.task.task), {}))
+            self.answer.records.append((failed(planned.cell, self.started, why, one_task.plan.task), {}))
 
 
 def _how_trained(trainer: StudentTrainer) -> dict[str, Any]:
@@ -308,20 +303,20 @@ def build_trainer(
     method, several = row.method, bool(cell.together)
     tensors, made = {}, {}
     for one_task in task_data:
-        config = one_task.task.checkpoint.config
+        config = one_task.plan.checkpoint.config
         for artefact in method.requires(config):
             name = artefact_name(artefact, config, one_task.name, several)
             if name not in tensors:
                 found = artefacts.of(artefact, one_task)
                 tensors[name], made[name] = found.tensors, dict(found.known)
-    setup = setup_of([one_task.task for one_task in task_data], tensors)
+    setup = setup_of([one_task.plan for one_task in task_data], tensors)
     random = RandomState(cell.seed, task_data[0].numerics.device)
     with random.current():
         student = method.build(setup)
     examples = [len(one_task.train) for one_task in task_data]
     preparation, counted = schedule_stages(method.stages(setup), cell.dropped, Recipe(**cell.recipe), *examples)
     for one_task in task_data:
-        if one_task.task.augmentation:
+        if one_task.plan.augmentation:
             made[f"augmentation.{one_task.name}"] = one_task.augmentation[1]
     if method.needs_teacher:
         for one_task in task_data:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bench.artefacts.kept_outputs import kept_outputs
 from bench.artefacts.make import ArtefactStore
 from bench.artefacts.task_data import TaskData, known
-from bench.artefacts.teacher_outputs import kept_outputs
 from bench.artefacts.teachers import base_model
 from bench.data.checkpoints import Checkpoint
 from bench.errors import InputError
@@ -54,7 +54,7 @@ class JobRunner:
             KeyboardInterrupt: somebody stopped it; what was trained so far keeps its state.
         """
         self._check(job)
-        return self._run_students(job) if job.students else self._made(job)
+        return self._run_students(job) if job.students else self._make_entry(job)
 
     def _check(self, job: Job) -> None:
         lacking = [key for key in job.cells if key not in self._cells]
@@ -80,7 +80,8 @@ class JobRunner:
     def _task_data(self, task: TaskPlan) -> TaskData:
         return TaskData(task, self.numerics, self.progress, self.artefacts.masked_head)
 
-    def _made(self, job: Job) -> JobResult:
+    def _make_entry(self, job: Job) -> JobResult:
+        """Make one entry of the cache."""
         try:
             task = self._tasks[job.task] if job.task else None
             if job.kind == ARTEFACT_JOB:
@@ -110,9 +111,9 @@ class JobRunner:
             return Group(
                 students, task_data, self.artefacts, job.from_scratch, self.plan.request.save_students
             ).train_and_score()
-        return self._scored(students)
+        return self._score_existing(students)
 
-    def _scored(self, students: Sequence[Sequence[Planned]]) -> JobResult:
+    def _score_existing(self, students: Sequence[Sequence[Planned]]) -> JobResult:
         """Score a teacher or a finished checkpoint."""
         (planned,) = students[0]
         cell, started, answer = planned.cell, now(), JobResult()
@@ -125,7 +126,7 @@ class JobRunner:
             checked(answer.records)
         except Exception as error:
             end_if_interrupted()
-            answer.records = [(failed(cell, started, failure_of(error, cell.method), task_data.task.task), {})]
+            answer.records = [(failed(cell, started, failure_of(error, cell.method), task_data.plan.task), {})]
         return answer
 
     @staticmethod
@@ -145,15 +146,15 @@ class JobRunner:
         planned: Planned, checkpoint: Checkpoint, task_data: TaskData, started: str, answer: JobResult
     ) -> None:
         """Read with its own tokenizer."""
-        own = TaskData(replace(task_data.task, checkpoint=checkpoint), task_data.numerics, task_data.progress)
-        model = base_model(checkpoint, task_data.task.task.num_labels)
+        own = TaskData(replace(task_data.plan, checkpoint=checkpoint), task_data.numerics, task_data.progress)
+        model = base_model(checkpoint, task_data.plan.task.num_labels)
         record, arrays = scored(planned.cell, Deployed(model), own, started)
         answer.records.append((record.model_copy(update={"notes": (NOT_OURS,)}), arrays))
 
 
 def _read_as_tuned(of_task: TaskData) -> TaskData:
     """The task with sequences of the length that its teacher was tuned on, where students read others."""
-    plan = of_task.task
+    plan = of_task.plan
     length = plan.teacher_recipe.max_length
     if length == plan.recipe.max_length:
         return of_task

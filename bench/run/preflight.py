@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,8 @@ def check_disk(plan: Plan) -> None:
     for what, folder in (("results", plan.request.results), reports, ("the cache", cache_root()), *saved):
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):  # a folder that is there may be read-only
+                pass
             free = shutil.disk_usage(folder).free
         except OSError as error:
             raise InputError(f"{what} cannot be written to {folder}: {error.strerror}; choose another folder") from None

@@ -148,8 +148,6 @@ class RayJobs:
             answer = self._done(seat, job)
             seat.status = answer.status
             answer.resolve(future, self._stopping)
-        except InputError as error:
-            future.set_exception(error)
         except RayTaskError as error:
             # an error of ours outside a job: a disk that is full, another version of the program
             cause = error.cause if error.cause is not None else error

@@ -57,7 +57,7 @@ class Deployed:
 
 def scored(cell: Cell, deployed: Deployed, task_data: TaskData, started: str) -> tuple[Record, dict[str, np.ndarray]]:
     """Predictions on every evaluation set, scores, sizes and cost of one deployed model; and the raw arrays."""
-    task, model = task_data.task, deployed.model
+    model = deployed.model
     arrays, scores = _answered(model, task_data)
     usage = observed(model)
     sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
@@ -69,7 +69,7 @@ def scored(cell: Cell, deployed: Deployed, task_data: TaskData, started: str) ->
         point=deployed.point,
         status="ok",
         cell=cell,
-        task=facts_of(task.task),
+        task=facts_of(task_data.plan.task),
         scores=scores,
         predicted=tuple(name for name in task_data.evaluation if name not in scores),
         sizes=sized,
@@ -77,7 +77,7 @@ def scored(cell: Cell, deployed: Deployed, task_data: TaskData, started: str) ->
         faults=tuple(_faults(cell, deployed.log, arrays, scores, task_data)),
         train=deployed.cost(),
         weights=weights_hash(model),
-        code={**_code(cell), COMPUTED_BY: _computed_by(cell, task.task.metrics).as_dict()},
+        code={**_code(cell), COMPUTED_BY: _computed_by(cell, task_data.plan.task.metrics).as_dict()},
         env=environment(str(task_data.numerics.device)),
         started=started,
         finished=now(),
@@ -87,18 +87,18 @@ def scored(cell: Cell, deployed: Deployed, task_data: TaskData, started: str) ->
 
 def _answered(model: nn.Module, task_data: TaskData) -> tuple[dict[str, np.ndarray], dict[str, dict[str, float]]]:
     """The raw arrays of every evaluation set, and the scores of those with public labels."""
-    task = task_data.task
+    plan = task_data.plan
     arrays: dict[str, np.ndarray] = {}
     scores: dict[str, dict[str, float]] = {}
     for name, encoded in task_data.evaluation.items():
         logits = predict(model, encoded, task_data.numerics)
-        split = task.evaluation[name]
-        _check_shapes(task.task, name, logits, split.labels)
+        split = plan.evaluation[name]
+        _check_shapes(plan.task, name, logits, split.labels)
         arrays[f"logits.{name}"] = logits
         arrays[f"examples.{name}"] = split.example_hashes()
         if split.labels is not None:
             arrays[f"labels.{name}"] = split.labels
-            scores[name] = score(logits, split.labels, task.task.metrics)
+            scores[name] = score(logits, split.labels, plan.task.metrics)
     return arrays, scores
 
 
@@ -106,7 +106,7 @@ def _faults(
     cell: Cell, log: TrainLog | None, arrays: Mapping[str, np.ndarray], scored: Iterable[str], task_data: TaskData
 ) -> list[str]:
     """What is suspect of a training and of its answers; said as it is found."""
-    task = task_data.task.task
+    task = task_data.plan.task
     found = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
     for line in found:
         task_data.progress.say(f"suspect: {task.name}, {cell.label}, seed {cell.seed}: {line}")
@@ -126,12 +126,17 @@ def _check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray 
 
 
 def _cost(log: TrainLog, trained: Any, deployed: nn.Module, teacher: nn.Module | None) -> TrainCost:
-    """A :class:`methods.models.PackedModel` may cost more while it trains than when it is deployed."""
+    """What a training cost: its steps, seconds and FLOPs, its own and the teacher's.
+
+    A :class:`methods.models.PackedModel` may cost more while it trains than when it is deployed.
+    """
     hooks = packed_model(trained)
     price = cost(deployed) if hooks is None else hooks.training_cost()
+    # FLOPs = 2 x MACs; the backward pass costs twice the forward pass
     own = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)
     taught = 0.0
     if log.teacher_tokens and teacher is not None:
+        # of the examples, the teacher answered the same share as of the tokens: they are not counted
         examples = log.examples * log.teacher_tokens / log.tokens
         taught = 2 * cost(teacher).macs(log.teacher_tokens, log.teacher_squared_lengths, examples)
     return TrainCost(
@@ -162,7 +167,7 @@ def _computed_by(cell: Cell, metrics: Sequence[str]) -> Code:
 
 
 def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Record:
-    """A record without an answer.
+    """A record of a cell that was not scored, with this status.
 
     Args:
         task: that was to be scored; without it the record says nothing of its task.
@@ -180,5 +185,5 @@ def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Re
 
 
 def failed(cell: Cell, started: str, failure: Failure, task: Task | None = None) -> Record:
-    """The record of a cell that has no answer."""
+    """The record of a cell that failed, with its error."""
     return empty(cell, "failed", started, task).model_copy(update={"error": failure})

@@ -50,9 +50,12 @@ def start_of(request: Request, device: str, cache: Path, mark: str) -> Start:
 
 
 def enter_run_folder(start: Start) -> bool:
-    """Take the folder and the cache of the run; whether this machine shares the cache of the one that started the run.
+    """Change to the folder of the run and use its cache, as far as this machine sees them.
 
-    If this machine's own ``BERT_BENCH_CACHE`` names a cache, it is used in the place of the run's.
+    A cache that this machine's own ``BERT_BENCH_CACHE`` names is used in the place of the run's.
+
+    Returns:
+        Whether this machine sees the cache of the one that started the run.
 
     Raises:
         InputError: students are to be saved in a folder that is not there.

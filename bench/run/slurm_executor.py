@@ -175,14 +175,14 @@ class SlurmJobs:
                 self._take(future, submitted)
             elif submitted.ended is not None and time.monotonic() - submitted.ended > LATE_SECONDS:
                 future.set_exception(BrokenExecutor(f"job {submitted.job.job_id} has ended without an answer"))
-            elif submitted.ended is None and submitted.job.done(force_check=self._is_time_to_ask()):
+            elif submitted.ended is None and submitted.job.done(force_check=self._take_turn_to_ask()):
                 submitted.ended = time.monotonic() - (LATE_SECONDS if self._is_local else 0)
 
     def _waiting(self) -> Iterator[tuple[Future[JobResult], SubmittedJob]]:
         return ((future, submitted) for future, submitted in self._under_way.items() if not future.done())
 
-    def _is_time_to_ask(self) -> bool:
-        """Once in a while one question to Slurm, which answers for all jobs."""
+    def _take_turn_to_ask(self) -> bool:
+        """True for the first job that asks after a while: Slurm is asked once, and answers for all jobs."""
         late = time.monotonic() - self._asked >= SACCT_SECONDS
         self._asked = time.monotonic() if late else self._asked
         return late

@@ -14,7 +14,7 @@ EXPLODED = 10.0
 STILL = 1e-5
 """By which part of itself a term changes at most, over a whole stage, to be said to stand still."""
 WINDOWS = 8
-"""Of a curve: a shorter one says nothing of how a term went."""
+"""A curve's first and last eighth are compared; one of fewer values than this says nothing."""
 SUSPECT = "suspect answers"
 
 LEARNED_LESS = "try more epochs, a smaller or a larger learning rate, and look at the terms of this record"
@@ -38,7 +38,7 @@ def _of_stage(stage: str, terms: Mapping[str, Sequence[float]], shares: Mapping[
         of = f"stage {stage}: the term {name}"
         if lost := _lost_gradient(shares.get(name, ())):
             yield (
-                f"{of} had no gradient from its look {lost} of {len(shares[name])} on: what it reads is dead or saturated; "
+                f"{of} had no gradient from measurement {lost} of {len(shares[name])} on: what it reads is dead or saturated; "
                 f"try a smaller learning rate, or drop it (:-{name})"
             )
         elif len(curve) >= WINDOWS and max(curve) - min(curve) <= STILL * max(map(abs, curve)):
@@ -54,7 +54,7 @@ def _of_stage(stage: str, terms: Mapping[str, Sequence[float]], shares: Mapping[
 
 
 def _lost_gradient(shares: Sequence[float]) -> int:
-    """The look, from 1 on, from which a gradient that was there is exactly 0 to the end; 0 for none."""
+    """The measurement, from 1 on, from which a gradient that was there is exactly 0 to the end; 0 for none."""
     alive = [number for number, share in enumerate(shares, start=1) if share > 0]
     return alive[-1] + 1 if alive and alive[-1] < len(shares) else 0
 

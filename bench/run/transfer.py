@@ -110,7 +110,7 @@ def _write(folder: Path, file: TransferredFile, receive: Callable[[Any], bytes])
 
 
 def _check(place: str, folder: Path, arrived: Mapping[str, str]) -> None:
-    """Whether what a thing says of its own content is true."""
+    """Raises InputError where what a thing says of its own content is not true."""
     try:
         weights = json.loads((folder / MADE).read_text(encoding="utf-8"))["weights"]
     except (OSError, ValueError, KeyError, TypeError):

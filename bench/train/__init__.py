@@ -1,1 +1,1 @@
-"""The one loop, what it makes once, and evaluation."""
+"""The one training loop, the saved states of trainings, outputs of teachers that are read from files, and predictions."""

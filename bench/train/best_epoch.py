@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from bench.data.encoding import Encoded
@@ -49,27 +48,26 @@ class BestEpoch:
     def evaluate(self, student: Student) -> None:
         with RandomState(0, self.numerics.device).current():  # a new module may draw random numbers
             deployed = dict(self.deploy(student))
-        points = []
+        percents = []
         for of_task in self.selection_examples:
             # of several operating points the nameless one is at full depth
             model = copy.deepcopy(deployed.get(of_task.task) or deployed.get("") or next(iter(deployed.values())))
             logits = predict(model, of_task.examples, self.numerics)
-            points.append(100 * score(logits, of_task.labels, (of_task.metric,))[of_task.metric])
-        self.scores.append(float(np.mean(points)))
+            percents.append(100 * score(logits, of_task.labels, (of_task.metric,))[of_task.metric])
+        self.scores.append(float(np.mean(percents)))
         if self.epoch == len(self.scores):
             whole = nn.ModuleDict({"model": student.model, "aux": student.aux})
             self._best = {name: value.detach().clone() for name, value in whole.state_dict().items()}
 
-    def restore(self, student: Student) -> None:
-        """Put the best epoch's weights back."""
-        with torch.no_grad():
-            nn.ModuleDict({"model": student.model, "aux": student.aux}).load_state_dict(self._best)
+    def load_best(self, student: Student) -> None:
+        """Put the best epoch's weights into the student."""
+        nn.ModuleDict({"model": student.model, "aux": student.aux}).load_state_dict(self._best)
 
     def state(self) -> tuple[dict[str, Tensor], list[float]]:
         """The best weights so far and the scores of all epochs so far."""
         return dict(self._best), list(self.scores)
 
-    def resume(self, best: Mapping[str, Tensor], scores: Sequence[float]) -> None:
+    def restore(self, best: Mapping[str, Tensor], scores: Sequence[float]) -> None:
         """Go on where :meth:`state` was asked."""
         self._best, self.scores = {name: value.to(self.numerics.device) for name, value in best.items()}, list(scores)
 

@@ -23,9 +23,9 @@ class ComputeSettings:
 
 
 class Stopwatch:
-    """Adds up the seconds that work takes where it runs.
+    """Tells how many seconds work took where it ran.
 
-    On a CPU by the process's clock. CUDA is given work to do later, so its own events say when it began and ended; they are
+    On a CPU by the wall clock. CUDA is given work to do later, so its own events say when it began and ended; they are
     asked for only by :meth:`settle`, because asking makes the CPU wait. Other accelerators are waited for at both ends.
     """
 
@@ -56,7 +56,7 @@ class Stopwatch:
 
     def _now(self) -> float:
         if self._device.type != "cpu":
-            torch.accelerator.synchronize()
+            torch.accelerator.synchronize(self._device)
         return time.perf_counter()
 
 

@@ -45,8 +45,8 @@ def predict(model: nn.Module, data: Encoded, numerics: ComputeSettings) -> np.nd
 
 
 @lru_cache
-def local(metric: Metric) -> Any:
-    """A local ``evaluate.Metric`` that scores as one of ours."""
+def evaluate_class_of(metric: Metric) -> Any:
+    """The class of an ``evaluate.Metric`` that scores as one of ours; it is defined here, so nothing is fetched."""
     import datasets
     import evaluate
 
@@ -74,7 +74,7 @@ def score(logits: np.ndarray, labels: np.ndarray, metrics: Sequence[str]) -> dic
     scores: dict[str, float] = {}
     for name in metrics:
         metric = metric_of(name)
-        computed = local(metric)(keep_in_memory=True, experiment_id="bench").compute(
+        computed = evaluate_class_of(metric)(keep_in_memory=True, experiment_id="bench").compute(
             predictions=metric.form.predicted(logits), references=labels
         )
         scores[name] = float(computed[name])

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from bench.plan.scheduled_stages import COUNTED, PREPARATION
+from bench.plan.scheduled_stages import COUNTED, PREPARATION, first_stages
 from bench.plan.stage_keys import leaders
 from bench.train.student_trainer import StudentTrainer
 
@@ -27,7 +27,8 @@ class SharedStages:
         self._waits: dict[StudentTrainer, dict[str, int]] = {}
         for place, (leader, count) in leaders([trainer.stage_keys for trainer in trainers]).items():
             trainer = trainers[place]
-            steps = trainer.steps_of_first(count)
+            first = first_stages(trainer.schedule, count)
+            steps = {series: sum(stage.steps for stage in stages) for series, stages in first.items()}
             is_over = all(done[series] >= steps[series] for series in steps)
             if not is_over and begin_alike(trainers[leader], trainer):
                 self._leaders[trainer], self._waits[trainer] = trainers[leader], steps

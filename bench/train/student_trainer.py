@@ -113,13 +113,6 @@ class StudentTrainer:
     def steps(self, series: str) -> int:
         return sum(scheduled.steps for scheduled in self.schedule[series])
 
-    def steps_of_first(self, stages: int) -> dict[str, int]:
-        """Steps of its first stages, by series."""
-        preparation, counted = self.schedule[PREPARATION], self.schedule[COUNTED]
-        rest = max(0, stages - len(preparation))
-        first = {PREPARATION: preparation[:stages], COUNTED: counted[:rest]}
-        return {series: sum(scheduled.steps for scheduled in some) for series, some in first.items()}
-
     def stage_at(self, series: str, step: int) -> tuple[ScheduledStage, int] | None:
         """The stage that a step falls into, and the number of the step within it."""
         for scheduled in self.schedule[series]:
@@ -145,9 +138,9 @@ class StudentTrainer:
         self.log.gradient_norms[scheduled.stage.name] = {}
         players = {term.player for term in scheduled.terms.values()}
         order = [player for player in self.student.players if player in players] + [MAIN] * (MAIN in players)
-        rates = scheduled.stage.parameter_lr_scale or (lambda name: 1.0)
-        self._optimizers = {player: optimizer_of(self._named(player), scheduled.recipe, rates) for player in order}
-        held = {id(p) for player in order for name, p in self._named(player) if rates(name) == 0}
+        lr_scale = scheduled.stage.parameter_lr_scale or (lambda name: 1.0)
+        self._optimizers = {player: optimizer_of(self._named(player), scheduled.recipe, lr_scale) for player in order}
+        held = {id(p) for player in order for name, p in self._named(player) if lr_scale(name) == 0}
         self._moving = {player: [p for p in self.parameters(player) if id(p) not in held] for player in order}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -191,7 +184,7 @@ class StudentTrainer:
         self._modules().load_state_dict(with_prefix("weights.", tensors))
         self.random.restore(with_prefix("random.", tensors))
         if self.best_epoch is not None:
-            self.best_epoch.resume(with_prefix("best.", tensors), state["scores"])
+            self.best_epoch.restore(with_prefix("best.", tensors), state["scores"])
         self._step_of_stage, self._without_gradient = state["step_of_stage"], set(state["without_gradient"])
         self._curves, self.log = state["curves"], TrainLog(**state["log"])
         self.error = None if state["error"] is None else CellError(state["error"])
@@ -341,9 +334,8 @@ class StudentTrainer:
                 shares.setdefault(name, []).append(float(f"{norm / (sum(measured.values()) or 1.0):.4g}"))
         for name in sorted(self._without_gradient & set(weighted)):
             norm = measured[name] if name in measured else gradient_norm(weighted[name], parameters)
-            self.log.gradient_norms[name_of_stage].setdefault(name, float(f"{norm:.6g}"))
+            self.log.gradient_norms[name_of_stage][name] = float(f"{norm:.6g}")
             if norm > 0 or math.isnan(norm):  # a NaN is the other guard's business
-                self.log.gradient_norms[name_of_stage][name] = float(f"{norm:.6g}")
                 self._without_gradient.discard(name)
         if self._without_gradient and self._step_of_stage >= GRADIENT_WITHIN:
             raise self._no_gradient()
@@ -388,14 +380,14 @@ def is_not_decayed(name: str) -> bool:
 
 
 def optimizer_of(
-    named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe, rates: Callable[[str], float] = lambda name: 1.0
+    named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe, lr_scale: Callable[[str], float] = lambda name: 1.0
 ) -> torch.optim.Optimizer:
-    """The recipe's, without decay on biases and LayerNorm, as BERT is tuned; parameters of rate 0 are not in it."""
+    """The recipe's, without decay on biases and LayerNorm, as BERT is tuned; parameters of learning rate 0 are not in it."""
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for plain in (False, True):
         for name, p in named:
-            if is_not_decayed(name) == plain and rates(name) > 0:
-                groups.setdefault((plain, rates(name)), []).append(p)
+            if is_not_decayed(name) == plain and lr_scale(name) > 0:
+                groups.setdefault((plain, lr_scale(name)), []).append(p)
     return built(
         [
             {"params": those, "weight_decay": 0.0 if plain else recipe.weight_decay, "factor": factor, "plain": plain}

@@ -6,6 +6,7 @@ trained with: another number of jobs, another group or a neighbour that failed l
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import time
@@ -28,9 +29,9 @@ from bench.train.student_trainer import StudentTrainer
 
 EVERY_SECONDS = 300.0
 WORTH = 50
-"""How many times as long as a writing takes the training goes on before the next: saving takes 2 % of the time at most."""
+"""After a save that took t seconds the next one comes at least 50 t seconds later: saving takes at most 2 % of the time."""
 FORGOTTEN_SECONDS = 30 * 86_400.0
-"""State that nobody asked for during so long is removed."""
+"""A state that was not written for so long is removed, unless it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class StudentState:
     """key of the training"""
     code: str
     """hash of all the code that it depends on"""
+    is_kept: bool = True
+    """False where that code cannot be read: nobody could tell whether a state is of today's"""
 
     @property
     def left_by_other_code(self) -> bool:
@@ -130,13 +133,13 @@ class TrainingStates:
             interval: how often they are written.
             folder: where the files lie; a folder of the cache by default.
             code: of each student, the hash of what computes its training, the same for all if there is one; "" for code
-                that cannot be read, whose state is not kept.
+                that cannot be read: the state of that student is not kept.
             is_stopping: whether somebody wants the training to keep its state now and to end.
         """
         self._folder = folder or cache_root() / STATES
+        # " ": no code is named, which is no reason not to keep the state
         codes = list(code) * len(trainings) if len(code) == 1 else list(code) or [" "] * len(trainings)
-        self.students = [self._state(*one) for one in zip(trainings, codes, strict=True)]
-        self._readable = "" not in codes
+        self.students = self._all = [self._state(*one) for one in zip(trainings, codes, strict=True)]
         self._say, self._is_stopping, self._interval = say, is_stopping, interval or SaveInterval()
         self._every = EVERY_SECONDS if self._interval.every is None else self._interval.every
         self._kept = self._interval.clock()
@@ -145,13 +148,12 @@ class TrainingStates:
     def _state(self, identity: Any, code: str) -> StudentState:
         training = digest([identity, torch.__version__, torch.get_num_threads()])[:24]
         whole = digest([code, code_of("training state").hash])
-        return StudentState(self._folder / f"{training}-{whole[:12]}.safetensors", training, whole)
+        return StudentState(self._folder / f"{training}-{whole[:12]}.safetensors", training, whole, code != "")
 
     def of(self, numbers: Sequence[int]) -> TrainingStates:
         """The states of some of the students alone."""
-        interval = SaveInterval(self._every, self._interval.clock)
-        some = TrainingStates([], self._say, interval, self._folder, is_stopping=self._is_stopping)
-        some.students, some._readable = [self.students[number] for number in numbers], self._readable
+        some = copy.copy(self)
+        some.students, some._kept = [self.students[number] for number in numbers], self._interval.clock()
         return some
 
     def resume(self, trainers: Sequence[StudentTrainer], total: int) -> int:
@@ -186,7 +188,8 @@ class TrainingStates:
     @property
     def is_due(self) -> bool:
         """Whether the last writing is long enough ago for another, or somebody wants the training to end."""
-        return self._is_stopping() or (self._readable and self._interval.clock() - self._kept >= self._every)
+        is_late = self._interval.clock() - self._kept >= self._every
+        return self._is_stopping() or (is_late and any(state.is_kept for state in self.students))
 
     def save(self, trainers: Sequence[StudentTrainer], number: int) -> None:
         """Write the states after so many steps, if the last time is some minutes ago.
@@ -198,8 +201,9 @@ class TrainingStates:
             return
         begun = self._interval.clock()
         try:
-            for trainer, state in zip(trainers, self.students, strict=True) if self._readable else ():
-                state.write(trainer, self._done(trainer, number))
+            for trainer, state in zip(trainers, self.students, strict=True):
+                if state.is_kept:
+                    state.write(trainer, self._done(trainer, number))
         except (OSError, SafetensorError) as error:  # a full disk must not end a training that could go on
             self._say(f"  its state could not be kept ({error}); if it breaks off it begins anew")
         self._kept = self._interval.clock()
@@ -224,12 +228,15 @@ class TrainingStates:
         return [state.file for state in self.students]
 
     def _forget(self) -> None:
-        own = {file.stem: file for file in self.files}
-        for old in self._folder.glob("*"):
-            half_written = old != own.get(old.stem, old)
+        """Remove old states of others, and what killed processes have half-written of these."""
+        asked_for = {state.file.stem: state.file for state in self._all}
+        for file in self._folder.glob("*"):
+            half_written = file.stem in asked_for  # <stem>.<process>
             try:
-                if half_written or time.time() - old.stat().st_mtime > FORGOTTEN_SECONDS:
-                    old.unlink()
+                if file not in asked_for.values() and (
+                    half_written or time.time() - file.stat().st_mtime > FORGOTTEN_SECONDS
+                ):
+                    file.unlink()
             except OSError:  # another process was faster, or the cache cannot be written: neither may end a training
                 pass
 

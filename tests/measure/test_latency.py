@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -12,15 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertForSequenceClassification
 
 from bench.errors import InputError
-from bench.measure import load
+from bench.measure import busy_cores
 from bench.measure.backends import runner
-from bench.measure.busy_mark import training_here, trainings
-from bench.measure.latency import Instruments, full_length, load_of_task, time_in_turns, warm_up
+from bench.measure.busy_mark import refuse_while_training, training_here, trainings
+from bench.measure.latency import Instruments, full_length, load_of_task, stopwatch, time_in_turns, warm_up
 from bench.plan.spelling import parse_methods
 from bench.plan.untrained import untrained
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
@@ -30,7 +32,7 @@ from bench.report.tables.speed import speed_tables
 from bench.stats.ratios import percentile
 from bench.workflows import speed
 
-REAL_BUSY_CORES = load.busy_cores  # before the fixtures say that nothing else works here
+REAL_BUSY_CORES = busy_cores.busy_cores  # before the fixtures say that nothing else works here
 LOAD = full_length(2, 16, 40)
 
 
@@ -131,6 +133,42 @@ def test_planted_wrong_predictions_are_refused(monkeypatch):
     assert timing.seconds == []
 
 
+def test_answers_that_are_not_numbers_are_refused(monkeypatch):
+    """As fp16 gives them where it overflows."""
+    from bench.measure import latency as module
+
+    def broken(model, backend, *rest):
+        run = runner(model, backend, *rest)
+        return run if backend == "eager" else (lambda ids, mask: run(ids, mask) * float("nan"))
+
+    monkeypatch.setattr(module, "runner", broken)
+    (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, under("sdpa"), 6)
+    assert timing.status == "failed"
+    assert timing.seconds == []
+
+
+def test_a_task_with_fewer_examples_than_a_batch_is_bad_input(teacher_folder):
+    tokens = tiny.encoded(teacher_folder).tokens
+    with pytest.raises(InputError, match=f"--batches {len(tokens) + 1}: wnli has only {len(tokens)} examples"):
+        load_of_task("wnli", tokens, len(tokens) + 1)
+
+
+def test_the_second_gpu_is_timed_by_its_own_events(monkeypatch):
+    class Event:
+        def __init__(self, device, enable_timing):
+            self.device = device
+
+        def record(self):
+            """On the stream of its device."""
+
+        def elapsed_time(self, other):
+            return 7.0 if self.device == other.device == torch.device("cuda:1") else 0.0
+
+    monkeypatch.setattr(torch, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    assert stopwatch(torch.device("cuda:1"))(lambda: None) == 0.007
+
+
 def test_a_system_that_cannot_run_leaves_the_others(monkeypatch):
     broken = tiny.classifier()
     broken.bert.pooler = None
@@ -151,7 +189,7 @@ def test_task_lengths_are_padded_to_the_batch(teacher_folder):
 def test_no_times_beside_a_training(tmp_path, monkeypatch):
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path))
     with training_here(tmp_path):
-        assert trainings(tmp_path) == [os.getpid()]
+        assert trainings(tmp_path) == [f"process {os.getpid()} on {platform.node()}"]
         with pytest.raises(InputError, match="cells are training"):
             speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded"))
     assert trainings(tmp_path) == []
@@ -169,7 +207,7 @@ def test_peak_memory_is_that_of_the_model_and_not_of_the_imports():
 
 
 def test_no_times_beside_other_processes_unless_asked_for(monkeypatch, tmp_path):
-    monkeypatch.setattr(load, "busy_cores", lambda: 1.26)
+    monkeypatch.setattr(busy_cores, "busy_cores", lambda: 1.26)
     with pytest.raises(InputError, match=r"other processes use 1\.3 cores .* --busy"):
         speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded"))
     for busy, is_told in ((1.26, True), (0.1, False)):
@@ -266,6 +304,18 @@ def test_marks_of_processes_that_are_gone_do_not_count(tmp_path):
     (tmp_path / "training" / "999999999").touch()
     assert trainings(tmp_path) == []
     assert list((tmp_path / "training").iterdir()) == []
+
+
+def test_the_mark_of_another_machine_counts_for_the_cache_and_not_for_times(tmp_path):
+    """Machines that share a cache do not see each other's processes."""
+    mark = tmp_path / "training" / "far-away-999999999"
+    mark.parent.mkdir()
+    mark.touch()
+    assert trainings(tmp_path) == ["process 999999999 on far-away"]
+    with pytest.raises(InputError, match="process 999999999 on far-away"):
+        refuse_while_training(tmp_path, "wait")
+    refuse_while_training(tmp_path, "wait", here_alone=True)
+    assert mark.exists()
 
 
 @pytest.mark.parametrize(

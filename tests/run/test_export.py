@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import factories
 import numpy as np
 import pytest
 import tiny
@@ -66,6 +67,15 @@ def test_a_saved_student_scores_as_its_record(bench, tmp_path, common):
         assert record.key in card
         assert str(record.weights) in card
         assert f"accuracy {100 * record.scores['validation']['accuracy']:.1f} %" in card
+
+
+def test_the_card_names_the_length_of_which_its_flops_are():
+    record = factories.record()
+    sizes = record.sizes.model_copy(update={"sequence_length": 64})
+    assert "G FLOPs of a sequence of 64 tokens |" in export.card(
+        record.model_copy(update={"sizes": sizes}), tiny.classifier()
+    )
+    assert "| size | not measured |" in export.card(record.model_copy(update={"sizes": None}), tiny.classifier())
 
 
 @pytest.mark.slow

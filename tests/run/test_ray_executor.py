@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tiny
@@ -17,7 +19,7 @@ from bench import api
 from bench.errors import InputError
 from bench.plan.parallel import JobMemory
 from bench.progress import Progress
-from bench.run.ray_executor import RayJobs
+from bench.run.ray_executor import RayJobs, Seat
 from bench.run_status import under_way
 
 ray = pytest.importorskip("ray", reason="needs the extra 'ray'")
@@ -117,6 +119,22 @@ def test_nodes_without_a_common_disk_and_one_that_goes_away(request_, tmp_path, 
     left = next(cache for node, cache in caches.items() if node is not killer.killed)
     assert made == {path.parent.name for path in left.glob("*/*/made.json")}, "the node that stayed did the rest"
     assert not list(left.glob("halfway/*")), "states of trainings that ended are removed on the nodes too"
+
+
+def test_what_a_node_refuses_is_one_line():
+    """Ray's error is of two classes: of the error that the node raised, whose text is then its whole traceback, and of Ray's own."""
+    refused = InputError("--save-students /x: node n has no such folder")
+    text = f"ray::RayWorker.begin() (pid=1)\n  File x, line 3\nbench.errors.InputError: {refused}"
+    error = ray.exceptions.RayTaskError("RayWorker.begin", text, refused, pid=1, ip="1.2.3.4").as_instanceof_cause()
+    jobs, future = RayJobs.__new__(RayJobs), Future()
+
+    def raises(seat, job):
+        raise error
+
+    jobs._done = raises
+    jobs._answer(Seat(), SimpleNamespace(title="rte: kd"), future)
+    assert isinstance(future.exception(), InputError)
+    assert str(future.exception()) == f"rte: kd: a node cannot do this: {refused}"
 
 
 class CannotBegin:

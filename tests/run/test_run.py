@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tiny
@@ -13,6 +16,7 @@ from bench.plan.rows import CheckpointRow, TeacherRow
 from bench.plan.show import describe
 from bench.plan.spelling import MethodRow
 from bench.record.cell import record_key, train_key
+from bench.run.preflight import check_disk
 
 SPELLED = f"microbert:{tiny.SHAPE}"
 
@@ -285,8 +289,6 @@ def test_long_plans_ask_first(request_, monkeypatch):
 
 def test_a_slow_machine_does_not_stop_the_first_command():
     """An hour for the sample suite is a busy machine; an hour for a folder of data is a long plan."""
-    from types import SimpleNamespace
-
     from bench.run import agree
 
     hour = {"seconds": 3600.0, "disk_bytes": 0}
@@ -300,6 +302,14 @@ def test_a_full_disk_is_found_before_anything_starts(request_, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
     with pytest.raises(InputError, match="GB free"):
         api.run(request_(tasks="rte"))
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write to")
+@pytest.mark.parametrize("what", ["results", "reports", "save_students"])
+def test_a_folder_that_cannot_be_written_is_found_before_anything_starts(request_, monkeypatch, what):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10**18})())
+    with pytest.raises(InputError, match="cannot be written to /proc"):
+        check_disk(SimpleNamespace(request=request_(**{what: Path("/proc")}), disk_bytes=0))
 
 
 def test_auto_is_refused_under_ci(request_, monkeypatch):

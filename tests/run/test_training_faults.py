@@ -54,7 +54,7 @@ def test_a_dead_discriminator_stands_still(value):
 def test_a_term_that_lost_its_gradient_is_named():
     shares = {"joint": {"dis.adv": [0.4, 0.1, 0.0, 0.0], "hard": [0.6, 0.9, 1.0, 1.0]}}
     (line,) = faults_of_training(curves(**{"dis.adv": [0.7, 0.8] * 30, "hard": falling(random.Random(0))}), shares)
-    assert "the term dis.adv had no gradient from its look 3 of 4 on" in line
+    assert "the term dis.adv had no gradient from measurement 3 of 4 on" in line
     back = {"joint": {"dis.adv": [0.4, 0.0, 0.0, 0.1]}}
     assert faults_of_training(curves(**{"dis.adv": [0.7, 0.8] * 30}), back) == []
 

@@ -22,9 +22,9 @@ from bench.plan.outputs_plan import FILE, readable_taps
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
-from bench.train.kept_outputs import KeptTeacher, TeacherOutputs, Wanted, write_outputs
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import MicroBatch, StudentTrainer
+from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, write_outputs
 from methods.api import Setup
 from methods.packed import forward
 
@@ -77,7 +77,7 @@ def measured(name, folder):
     row = parse_one(f"{name}:start=random")
     setup = Setup(config, 2, ("mrpc",))
     taps = readable_taps(row.method.stages(setup), ())
-    parts = write_outputs(folder / FILE, teacher, data, Wanted(taps, "fp32"), ComputeSettings())
+    parts = write_outputs(folder / FILE, teacher, data, taps, "fp32", ComputeSettings())
     kept = KeptTeacher(teacher, TeacherOutputs(folder / FILE, parts, "fp32", data)).eval()
     stages = {id(model): trained(row, setup, data) for model in (teacher, kept)}
     seconds = {id(teacher): [], id(kept): []}

@@ -228,4 +228,4 @@ def test_all_leaves_ensembles_out_beside_teachers_that_come_tuned(bench, glue_fo
         *("--results", tmp_path / "r"),
     )
     assert answer.returncode == 0, answer.stderr
-    assert "mtdnn is left out of all: teachers that come tuned are no ensemble" in answer.stdout
+    assert "mtdnn is left out of `--methods all`: teachers that come tuned are no ensemble" in answer.stdout

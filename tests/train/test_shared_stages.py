@@ -12,6 +12,7 @@ from small_runs import ends, requests
 from tiny_training import RECIPE, finished, trainer
 
 from bench import api
+from bench.plan.scheduled_stages import first_stages
 from bench.plan.spelling import parse_one
 from bench.plan.stage_keys import leaders, stage_keys
 from bench.train import loop, training_state
@@ -57,7 +58,12 @@ def test_each_ends_as_it_would_alone(data, rows, monkeypatch):
         for field in ("terms", "gradient_norms", "gradient_shares", "steps", "examples", "tokens", "teacher_tokens"):
             assert getattr(one.log, field) == getattr(alone.log, field), (row, field)
     assert len(set(weights)) == len(weights)
-    saved = sum(one.steps_of_first(len(one.log.trained_by))[series] for one in together for series in one.schedule)
+    saved = sum(
+        scheduled.steps
+        for one in together
+        for stages in first_stages(one.schedule, len(one.log.trained_by)).values()
+        for scheduled in stages
+    )
     assert len(shared) == len(steps) - saved
     assert saved > 0
 
@@ -113,7 +119,7 @@ def test_students_that_do_not_begin_alike_share_nothing(data):
 def test_a_wrong_declaration_is_found_by_check_method(monkeypatch):
     from bench.api import check_method
 
-    monkeypatch.setattr(TinyBERT, "stages_without", {"teacher_dropout": ("intermediate",)})
+    monkeypatch.setattr(TinyBERT, "independent_stages", {"teacher_dropout": ("intermediate",)})
     found = {check.name: check for check in check_method(TinyBERT)}
     assert "teacher_dropout=True changes intermediate" in found["shares stages"].found
     assert [check.name for check in found.values() if not check.passed] == ["shares stages"]

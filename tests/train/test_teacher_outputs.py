@@ -12,8 +12,8 @@ from bench.cache import cache_root
 from bench.errors import CellError
 from bench.plan.outputs_plan import FILE
 from bench.record.store import Store
-from bench.train.kept_outputs import FORMATS, KeptTeacher, StoredTap, TeacherOutputs, Wanted, write_outputs
 from bench.train.numerics import ComputeSettings
+from bench.train.teacher_outputs import FORMATS, KeptTeacher, StoredTap, TeacherOutputs, write_outputs
 from methods.packed import forward
 from methods.taps import LOGITS, hidden, pooled, scores, vectors
 
@@ -27,7 +27,7 @@ def teacher():
 
 def kept(folder, data, number_format="fp32", taps=TAPS, model=None):
     file = folder / FILE
-    parts = write_outputs(file, model or teacher(), data, Wanted(taps, number_format), ComputeSettings())
+    parts = write_outputs(file, model or teacher(), data, taps, number_format, ComputeSettings())
     return TeacherOutputs(file, [StoredTap.of(part.as_dict()) for part in parts], number_format, data)
 
 

@@ -172,6 +172,34 @@ def test_what_nobody_takes_up_is_forgotten_after_a_month(tmp_path):
     assert list(tmp_path.iterdir()) == [young]
 
 
+def test_who_asks_for_a_state_has_it_after_a_month_and_so_has_its_neighbour(tmp_path):
+    states = TrainingStates(["one", "other"], folder=tmp_path)
+    month_ago = time.time() - 31 * 86_400
+    for file in states.files:
+        file.write_bytes(b"x")
+        os.utime(file, (month_ago, month_ago))
+    states.of([0]).resume([], 1)  # the two are at different steps: the other one goes on later
+    assert sorted(tmp_path.iterdir()) == sorted(states.files)
+
+
+class Learns:
+    """A student that is under way."""
+
+    label = "student"
+
+    def steps(self, series):
+        return 120
+
+    def state(self):
+        return {}, {}
+
+
+def test_a_student_whose_code_cannot_be_read_costs_its_neighbour_no_state(tmp_path):
+    states = TrainingStates(["unread", "read"], interval=SaveInterval(0.0), folder=tmp_path, code=["", "hash"])
+    states.save([Learns(), Learns()], 1)
+    assert list(tmp_path.iterdir()) == [states.files[1]]
+
+
 def test_a_cache_that_cannot_be_written_ends_no_training(tmp_path, monkeypatch):
     old = tmp_path / "old.safetensors"
     old.write_bytes(b"x")
@@ -193,16 +221,6 @@ def test_a_state_that_cannot_be_read_begins_anew(tmp_path):
 
 def test_writing_takes_at_most_two_percent_of_the_time(tmp_path, monkeypatch):
     now, written = [0.0], []
-
-    class Learns:
-        label = "slow disk"
-
-        def steps(self, series):
-            return 120
-
-        def state(self):
-            return {}, {}
-
     monkeypatch.setattr(
         training_state, "save_file", lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch())
     )

@@ -67,24 +67,19 @@ class StoredTap:
         return cls(Tap(body["kind"], body["layer"], body["pool"], weights), tuple(body["widths"]))
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What a file is to have."""
-
-    taps: Taps
-    number_format: str
-    """a key of :data:`FORMATS`"""
-
-
 def write_outputs(
     file: Path,
     teacher: nn.Module,
     data: Encoded,
-    wanted: Wanted,
+    taps: Taps,
+    number_format: str,
     numerics: ComputeSettings,
     on_step: OnStep = lambda done, total: None,
 ) -> list[StoredTap]:
     """Ask a teacher for the taps of all examples, and write them.
+
+    Args:
+        number_format: a key of :data:`FORMATS`.
 
     Raises:
         CellError: a number does not fit into the format, or is none.
@@ -96,15 +91,15 @@ def write_outputs(
         for number, start in enumerate(starts, start=1):
             batch = data.batch(range(start, min(start + ROWS_A_PASS, len(data))), numerics.device)
             with numerics.autocast():
-                answer = forward(teacher, batch, wanted.taps)
-            values = {tap: _by_example(answer.layout, tap, answer[tap]) for tap in in_order(wanted.taps)}
+                answer = forward(teacher, batch, taps)
+            values = {tap: _by_example(answer.layout, tap, answer[tap]) for tap in in_order(taps)}
             if not parts:
                 length = batch.layout.lengths[0]
                 parts = [StoredTap(tap, _widths(tap, of[0], length)) for tap, of in values.items()]
             for row in range(len(batch.layout.lengths)):
                 for of in values.values():
                     for tensor in of[row]:
-                        stream.write(_in_format(tensor, wanted.number_format).tobytes())
+                        stream.write(_in_format(tensor, number_format).tobytes())
             on_step(number, len(starts))
     return parts
 

@@ -1,4 +1,4 @@
-"""The outputs of a task's teacher: from the cache, or computed now in one pass over the training rows."""
+"""The outputs of a task's teacher, kept in the cache: found there, or computed now in one pass over the training rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.artefacts.task_data import TaskData
 from bench.cache import keep
 from bench.data.checkpoints import sha256_of
 from bench.plan.outputs_plan import FILE, OutputsPlan
-from bench.train.kept_outputs import StoredTap, TeacherOutputs, Wanted, write_outputs
+from bench.train.teacher_outputs import StoredTap, TeacherOutputs, write_outputs
 
 
 def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
@@ -25,8 +25,9 @@ def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
         teacher, data = task_data.teacher[0], task_data.train
         begun = time.perf_counter()
         with progress.task(f"{task_data.name}: outputs of the teacher, kept in {plan.number_format}") as update:
-            wanted = Wanted(plan.taps, plan.number_format)
-            parts = write_outputs(folder / FILE, teacher, data, wanted, task_data.numerics, update)
+            parts = write_outputs(
+                folder / FILE, teacher, data, plan.taps, plan.number_format, task_data.numerics, update
+            )
         lengths = [len(tokens) for tokens in data.tokens]
         return {
             "weights": sha256_of(folder / FILE),
