@@ -9,12 +9,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 CONTRACT = 2
-"""Number of the contract in methods/api.py. Of number 1 were methods without a base class, with ``prepare`` for ``requires``."""
+"""Number of the contract in methods/api.py. Contract 1 had no base class, and ``requires`` was called ``prepare``."""
 GROUP = "bert_bench.methods"
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)+")
 """How a third party's method is called. Other signs have a meaning where rows are typed, or in the names of folders."""
@@ -53,8 +52,8 @@ REMARKS: dict[str, str] = {
     "microbert": "microbert is a reconstruction. Its authors released no code, and no public copy of the paper has its equations.",
     "minilm": "minilm has its own pre-training on text (relations). It imitates the teacher's self-attention relations.",
     "minilmv2": "minilmv2 has its own pre-training on text (relations). It imitates the teacher's self-attention relations.",
-    "fastbert": "fastbert: speed= is the threshold of normalised entropy. A sequence exits at the first layer whose prediction is "
-    "below it. So a higher value exits earlier. In the row without speed= all sequences pass all layers.",
+    "fastbert": "fastbert: speed= is a threshold. A sequence exits at the first layer where the normalised entropy of the prediction "
+    "is below this threshold. So with a higher value sequences exit earlier. In the row without speed= all sequences pass all layers.",
 }
 """Method -> what a reader of a table has to know of all its rows, in sentences."""
 
@@ -138,12 +137,8 @@ def get(name: str) -> type:
     Raises:
         KeyError: no such method; the message offers the nearest name.
     """
-    if name in TABLE:
-        module, _, attribute = reference(name).partition(":")
-        return getattr(import_module(module), attribute)
-    for point in entry_points(group=GROUP):
-        if point.name == name and name in names():
-            return point.load()
+    if name in TABLE or name in names():
+        return EntryPoint(name, reference(name), GROUP).load()  # type: ignore[no-any-return]
     known = list(names())
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""

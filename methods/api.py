@@ -43,7 +43,7 @@ class Term:
     """Whose optimiser minimises it. Players other than ``main`` see a detached student."""
     across_batch: bool = False
     """Whether its formula compares the sequences of a batch with each other, as contrastive losses and relations between
-    examples do. Of every other term the gradient at one sequence depends on that sequence alone, but for a common factor."""
+    examples do. For every other term, the gradient at one sequence depends only on that sequence, apart from a common factor."""
     unsupported: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 
@@ -128,7 +128,7 @@ class Setup:
     tasks: tuple[str, ...]
     artefacts: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
     labels_of_tasks: tuple[int, ...] = ()
-    """One number for each of ``tasks``, where a student has several."""
+    """Labels of each of ``tasks``; ``num_labels`` for each where none are given."""
 
     def __post_init__(self) -> None:
         if not self.labels_of_tasks:
@@ -159,7 +159,7 @@ class Method(Settings, ABC):
     """Setting -> the values that a search may choose from: the paper's, where it names some."""
     tiny_settings: ClassVar[Mapping[str, Any]] = {}
     """Settings with which it trains in a test's time: its shape, shrunken."""
-    stages_without: ClassVar[Mapping[str, Sequence[str]]] = {}
+    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Setting -> stages that train the same weights whatever its value is; neither ``build`` nor an artefact may depend on it.
     Rows that differ only in such settings train these stages once, if the stages before are the same too. ``check-method`` tries it."""
     same_init_across_seeds: ClassVar[bool] = False

@@ -193,8 +193,8 @@ class DistilBERT(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.pretraining_without != "none" and self.pretraining == "none":
-            raise MethodError(f"pretraining_without={self.pretraining_without} needs pretraining=masked")
+        if self.pretraining == "none" and (self.vocabulary_loss, self.pretraining_without) != ("all", "none"):
+            raise MethodError("vocabulary_loss and pretraining_without change the first step: add pretraining=masked")
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         depth = teacher_depth(teacher, self.layers, self.name)

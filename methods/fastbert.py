@@ -36,7 +36,7 @@ from methods.artefacts import Artefact, TeacherWeights
 from methods.families import FAMILIES
 from methods.models import Cost, PackedModel
 from methods.packed import AttentionTrace, Layout, packed_attention, run_layers
-from methods.parts import load_checked, opened_by_transformers, teacher_depth
+from methods.parts import load_checked, opened_by_transformers, own_config, require_bert
 from methods.settings import Count
 from methods.taps import LOGITS, Tap, Taps, exits, hidden, layers_of
 
@@ -66,25 +66,22 @@ class Branch(nn.Module):
         self.query, self.key, self.value, self.mix, self.between = (nn.Linear(width, width) for _ in range(5))
         self.answer = nn.Linear(width, classes)
 
-    def _heads(self, x_TX: Tensor) -> list[Tensor]:
-        """Queries, keys and values, each [1, H, T, D]."""
+    def _heads(self, x_LX: Tensor) -> list[Tensor]:
+        """Queries, keys and values: [..., L, X] -> [..., H, L, D] each."""
         return [
-            layer(x_TX).unflatten(-1, (self.heads, -1)).transpose(0, 1)[None]
+            layer(x_LX).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
             for layer in (self.query, self.key, self.value)
         ]
 
     def forward(self, states_TW: Tensor, layout: Layout) -> Tensor:
         """[T, W] packed states -> [B, C]."""
-        q, k, v = self._heads(torch.tanh(self.narrow(states_TW)))
+        q, k, v = (x_HTD[None] for x_HTD in self._heads(torch.tanh(self.narrow(states_TW))))
         mixed_1THD, _ = packed_attention(self, q, k, v, None, trace=AttentionTrace(layout), dropout=self.dropout)
         return self._answer(layout.first(mixed_1THD[0].flatten(1)))
 
     def padded(self, states_BLW: Tensor, mask_BL: Tensor | None) -> Tensor:
         """[B, L, W] padded states -> [B, C]; for use, so without dropout."""
-        x_BLX = torch.tanh(self.narrow(states_BLW))
-        q, k, v = (
-            layer(x_BLX).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value)
-        )
+        q, k, v = self._heads(torch.tanh(self.narrow(states_BLW)))
         scores_BHLL = q @ k.transpose(2, 3) * q.size(-1) ** -0.5
         if mask_BL is not None:
             scores_BHLL = scores_BHLL.masked_fill(~mask_BL.bool()[:, None, None, :], float("-inf"))
@@ -119,7 +116,8 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         self.branches = nn.ModuleList(Branch(config) for _ in range(config.num_hidden_layers - 1))
         self.dropout_while_training = False
         """Whether the backbone keeps its dropout while the branches train."""
-        self.left: dict[int, int] = {}
+        self.exits_after_layer: dict[int, int] = {}
+        """Layer -> sequences that left after it, in evaluation."""
         self.post_init()
 
     def train(self, mode: bool = True) -> FastBertForSequenceClassification:
@@ -159,7 +157,7 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
                 answer_BC = self.branches[number - 1](x_TW, layout)
                 leaves = uncertainty(answer_BC) <= self.config.speed
             logits_BC[inside[leaves]] = answer_BC[leaves].to(logits_BC.dtype)
-            self.left[number] = self.left.get(number, 0) + int(leaves.sum())
+            self.exits_after_layer[number] = self.exits_after_layer.get(number, 0) + int(leaves.sum())
             stays = ~leaves
             if not stays.any():
                 break
@@ -199,8 +197,8 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
 
     def observed(self) -> dict[str, Any]:
         """What became of the sequences answered so far: share leaving after each layer, cost of an average one."""
-        total = sum(self.left.values())
-        shares = {layer: count / total for layer, count in sorted(self.left.items())}
+        total = sum(self.exits_after_layer.values())
+        shares = {layer: count / total for layer, count in sorted(self.exits_after_layer.items())}
         costs = {layer: asdict(self.cost_to(layer)) for layer in shares}
         parts = ("per_token", "per_squared_length", "per_sequence")
         return {
@@ -249,15 +247,14 @@ class FastBERT(Method):
         return found
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        if teacher_depth(teacher, teacher.num_hidden_layers, self.name) < 2:
+        require_bert(teacher, self.name)
+        if teacher.num_hidden_layers < 2:
             raise MethodError("a teacher of one layer has nothing to leave before")
         return (TeacherWeights(tuned=True),)
 
     def build(self, setup: Setup) -> Student:
-        config = FastBertConfig(
-            **{**setup.teacher.to_dict(), "branch_width": self.branch_width, "branch_heads": self.branch_heads}
-        )
-        config.num_labels = setup.num_labels
+        sizes = {"branch_width": self.branch_width, "branch_heads": self.branch_heads}
+        config = own_config(FastBertConfig, setup.teacher, setup.num_labels, **sizes)
         model = FastBertForSequenceClassification(config)
         model.set_attn_implementation("packed")
         load_checked(model, setup.artefacts["tuned_teacher"], "the teacher", new=("branches.",))
@@ -278,12 +275,13 @@ class FastBERT(Method):
                 pairs = ((last, student.exits(m)) for m in layers)
             return sum(losses.soft_kl_batchmean(ours, theirs, 1.0) for ours, theirs in pairs)  # type: ignore[return-value]
 
-        def pace(progress: float) -> float:
+        def lr_scale(progress: float) -> float:
             """Ten times the tuning's rate; the authors' falls to 0 after three of five epochs."""
+            # divided by the recipe's own linear fall, 1 - progress: the product falls to 0 at 0.6
             return 10.0 if self.schedule == "whole" else 10.0 * max(0.0, (1 - progress / 0.6) / (1 - progress))
 
         term = Term(branches, student=LOGITS | exits(*layers))
-        return (Stage("branches", {"branches": term}, lr_scale=pace, paper={"epochs": 5.0, "learning_rate": 2e-5}),)
+        return (Stage("branches", {"branches": term}, lr_scale=lr_scale, paper={"epochs": 5.0, "learning_rate": 2e-5}),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """One model for each speed, full depth last (speed 0: a branch answers only if its entropy is exactly 0).
@@ -294,6 +292,6 @@ class FastBERT(Method):
         for point, speed in {**self.points(), "": 0.0}.items():
             model: Any = copy.copy(student.model)
             model.config = copy.deepcopy(student.model.config)
-            model.config.speed, model.left = speed, {}
+            model.config.speed, model.exits_after_layer = speed, {}
             deployed[point] = model
         return deployed

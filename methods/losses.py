@@ -7,6 +7,7 @@ tuned with one is wrong for another, so none is implied.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -93,7 +94,7 @@ def hidden_mse_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
 
 
 def hidden_cosine_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
-    """1 - cosine of the two states, mean over real tokens (DistilBERT, section 2)."""
+    """1 - cosine of the two states, mean over tokens (DistilBERT, section 2)."""
     return (1 - F.cosine_similarity(student_TW.float(), teacher_TW.float(), dim=-1)).mean()
 
 
@@ -109,7 +110,7 @@ def patience_mse_elementmean(student_BKW: Tensor, teacher_BKW: Tensor, normalise
 
 
 def feature_map_transfer(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
-    """Squared difference of the states after LayerNorm without parameters, mean over real tokens and W.
+    """Squared difference of the states after LayerNorm without parameters, mean over tokens and W.
 
     MobileBERT equation 1, with the normalisation of its code on both sides.
     """
@@ -118,10 +119,10 @@ def feature_map_transfer(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
 
 
 def attention_transfer_rowmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
-    """KL(teacher || student) of attention distributions, mean over heads and real queries (MobileBERT, equation 2).
+    """KL(teacher || student) of attention distributions, mean over heads and queries (MobileBERT, equation 2).
 
     Both are scores before the softmax, [n, H, L, L] for each of ``layout.chunks``. The authors' code minimises
-    the cross-entropy, which differs by a constant.
+    the cross-entropy, which differs by a constant. Of sequences that a stage fills with [PAD], [PAD] is no key, but a query.
 
     Raises:
         ValueError: the two models have different numbers of heads.
@@ -136,7 +137,7 @@ def attention_transfer_rowmean(student: Sequence[Tensor], teacher: Sequence[Tens
 def attention_kl_sequencemean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
     """KL(teacher || student) of attention distributions, mean over heads and queries of a sequence, then over B.
 
-    MiniLM, equation 3. Scores before the softmax as in :func:`attention_transfer_rowmean`.
+    MiniLM, equation 3. Scores before the softmax, and [PAD], as in :func:`attention_transfer_rowmean`.
 
     Raises:
         ValueError: the two models have different numbers of heads.
@@ -152,26 +153,17 @@ def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layo
     """KL(teacher || student) of softmax(X X^T / sqrt(D)) by relation head (MiniLMv2, equations 4 to 6).
 
     X are queries, keys or values, all heads side by side and cut into ``heads`` of width D on each side; mean over
-    heads and real tokens of a sequence, then over B.
+    heads and tokens of a sequence, then over B. [PAD] as in :func:`attention_transfer_rowmean`.
     """
     rows = []
     for chunk in layout.chunks:
         ours, theirs = (_by_head(x[layout.gather_N[chunk.places]], heads, chunk) for x in (student_TX, teacher_TX))
-        at_once = _sequences_at_once(heads, chunk)
-        # products and distributions of a few sequences at a time: they never leave the processor's cache
-        parts = zip(ours.split(at_once), theirs.split(at_once), chunk.mask_nL.split(at_once), strict=True)
-        rows.append(
-            torch.cat([_divergence(_relation(a), _relation(b), None if chunk.full else m) for a, b, m in parts])
-        )
+        rows.append(_row_kl(ours, theirs, chunk, scores=_relation))
     return _sequence_mean(rows, layout)
 
 
-CACHED = 2**21
-"""Places of distributions worked on at once, a few megabytes: three times as fast as a whole chunk of 32 x 128 tokens."""
-
-
-def _sequences_at_once(heads: int, chunk: Chunk) -> int:
-    return max(1, CACHED // (heads * chunk.longest**2))
+PLACES_AT_ONCE = 2**21
+"""Of distributions, a few megabytes, in the processor's cache: three times as fast as a whole chunk of 32 x 128 tokens."""
 
 
 def _by_head(x_NX: Tensor, heads: int, chunk: Chunk) -> Tensor:
@@ -184,26 +176,32 @@ def _relation(x_nALD: Tensor) -> Tensor:
     return x_nALD @ x_nALD.transpose(2, 3) * x_nALD.size(-1) ** -0.5
 
 
-def _row_kl(student_nHLL: Tensor, teacher_nHLL: Tensor, chunk: Chunk) -> Tensor:
-    """[n, H, L] KL(teacher || student) of each query's distribution over real keys; 0 where the query is padding."""
-    at_once = _sequences_at_once(student_nHLL.size(1), chunk)
-    parts = zip(student_nHLL.split(at_once), teacher_nHLL.split(at_once), chunk.mask_nL.split(at_once), strict=True)
-    return torch.cat([_divergence(ours, theirs, None if chunk.full else mask) for ours, theirs, mask in parts])
+def _row_kl(
+    student: Tensor, teacher: Tensor, chunk: Chunk, scores: Callable[[Tensor], Tensor] = lambda given: given
+) -> Tensor:
+    """[n, H, L] KL(teacher || student) of each query's distribution over the keys; 0 where a place holds no token.
+
+    Args:
+        scores: what makes [n, H, L, L] scores before the softmax of some sequences of ``student`` and of ``teacher``.
+    """
+    at_once = max(1, PLACES_AT_ONCE // (student.size(1) * chunk.longest**2))
+    parts = zip(student.split(at_once), teacher.split(at_once), chunk.keys_nL.split(at_once), strict=True)
+    kl_nHL = torch.cat([_divergence(scores(a), scores(b), None if chunk.full else keys) for a, b, keys in parts])
+    return kl_nHL if chunk.full else kl_nHL.masked_fill(~chunk.mask_nL[:, None, :], 0.0)
 
 
-def _divergence(student_nHLL: Tensor, teacher_nHLL: Tensor, mask_nL: Tensor | None) -> Tensor:
-    """:func:`_row_kl` of some sequences; without a mask all their places are real."""
+def _divergence(student_nHLL: Tensor, teacher_nHLL: Tensor, keys_nL: Tensor | None) -> Tensor:
+    """[n, H, L] of each query; without ``keys_nL`` all places are keys."""
     both = [x.float() for x in (student_nHLL, teacher_nHLL)]
-    if mask_nL is not None:
+    if keys_nL is not None:
         # a large finite number: with -inf the padding's 0 * (-inf) would be NaN
-        both = [x.masked_fill(~mask_nL[:, None, None, :], -1e9) for x in both]
+        both = [x.masked_fill(~keys_nL[:, None, None, :], -1e9) for x in both]
     log_student, log_teacher = (F.log_softmax(x, -1) for x in both)
-    kl_nHL = (log_teacher.exp() * (log_teacher - log_student)).sum(-1)
-    return kl_nHL if mask_nL is None else kl_nHL.masked_fill(~mask_nL[:, None, :], 0.0)
+    return (log_teacher.exp() * (log_teacher - log_student)).sum(-1)
 
 
 def _sequence_mean(rows: Sequence[Tensor], layout: Layout) -> Tensor:
-    """Of [n, H, L] for each chunk: mean over heads and real queries of each sequence, then over sequences."""
+    """Of [n, H, L] for each chunk: mean over heads and queries of each sequence, then over sequences."""
     parts = [
         (row.mean(1).sum(-1) / chunk.mask_nL.sum(-1)).sum() for chunk, row in zip(layout.chunks, rows, strict=True)
     ]
@@ -222,9 +220,9 @@ def _same_heads(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> None:
 def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
     """Squared difference of pre-softmax attention scores, mean over heads and (query, key) pairs of tokens.
 
-    Both are [n, H, L, L] for each of ``layout.chunks``. TinyBERT equation 7. Chunks' padding neither adds nor divides. Of
-    sequences that a stage fills with [PAD] it is the authors' code: [PAD] keys count 0, [PAD] queries train, and all
-    B*H*L*L places divide.
+    Both are [n, H, L, L] for each of ``layout.chunks``. TinyBERT equation 7. Where a chunk pads, nothing is added and nothing
+    counted. In a stage with ``padding`` it computes what the authors' code does: the columns of [PAD] keys count as 0, the
+    rows of [PAD] queries count, and the divisor is B*H*L*L.
 
     Raises:
         ValueError: the two models have different numbers of heads.
@@ -242,20 +240,11 @@ def _normalised_mse(student: Tensor, teacher: Tensor) -> Tensor:
     return F.mse_loss(F.normalize(student, dim=-1), F.normalize(teacher, dim=-1), reduction="none").sum(-1).mean()
 
 
-def _cosine(student: Tensor, teacher: Tensor) -> Tensor:
-    return (1 - F.cosine_similarity(student, teacher, dim=-1)).mean()
-
-
-def _kl(student: Tensor, teacher: Tensor) -> Tensor:
-    log_student, log_teacher = F.log_softmax(student, -1), F.log_softmax(teacher, -1)
-    return F.kl_div(log_student, log_teacher, reduction="batchmean", log_target=True)
-
-
 DISTANCES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": F.mse_loss,
-    "cosine": _cosine,
+    "cosine": hidden_cosine_tokenmean,
     "normalised_mse": _normalised_mse,
-    "kl": _kl,
+    "kl": partial(soft_kl_batchmean, temperature=1.0),
 }
 """Distance of two [B, W] features, mean over B: ``mse`` also over W; ``normalised_mse`` sums W after scaling
 each row to length 1; ``kl`` takes softmax over W on both sides; ``cosine`` is 1 - cos."""
@@ -264,7 +253,7 @@ each row to length 1; ``kl`` takes softmax over W on both sides; ``cosine`` is 1
 def feature_alignment(
     student_TW: Tensor, teacher_TW: Tensor, layout: Layout, features: tuple[str, ...], distance: str = "mse"
 ) -> Tensor:
-    """MicroBERT's FAL: sum over the features (cls, mean, max over real tokens) of the distance of the two sides."""
+    """MicroBERT's FAL: sum over the features (cls, mean, max over tokens) of the distance of the two sides."""
     pools = [POOLS[feature] for feature in features]
     return pooled_alignment(((pool(layout, student_TW), pool(layout, teacher_TW)) for pool in pools), distance)
 

@@ -18,7 +18,6 @@ In this file: the experts, the feature alignment, the adversary, and the method 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,12 +25,11 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import BertForSequenceClassification
 
 from methods import losses
 from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Taps, TaskHead, Term
 from methods.packed import Layout
-from methods.parts import OwnShape, averaged_layers, nearest_layers, why_heads_differ
+from methods.parts import OwnShape, averaged_layers, for_task, nearest_layers, why_heads_differ
 from methods.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, added_setting
 from methods.taps import LOGITS, Source
 from methods.terms import (
@@ -92,18 +90,6 @@ def _expert(width: int, num_labels: int) -> nn.Linear:
     nn.init.normal_(expert.weight, std=0.02)  # BERT's own initialisation of a classifier
     nn.init.zeros_(expert.bias)
     return expert
-
-
-def fused_classifier(trained: BertForSequenceClassification, task: int) -> nn.Module:
-    """A plain classifier for one task that answers as ``trained`` does: its experts are one layer."""
-    head = cast(TaskExperts, trained.classifier).fused(task)
-    weights = {name: value for name, value in trained.state_dict().items() if not name.startswith("classifier.")}
-    config = copy.deepcopy(trained.config)
-    config.num_labels = head.out_features
-    shipped = BertForSequenceClassification(config)
-    shipped.load_state_dict({**weights, "classifier.weight": head.weight, "classifier.bias": head.bias})
-    shipped.set_attn_implementation("packed")
-    return nn.Module.to(shipped, head.weight.device)
 
 
 TOKENS = "tokens"
@@ -222,7 +208,7 @@ class MicroBERT(OwnShape):
         "gamma": (0.01, 0.1),
         "hidn_weight": (0.5, 1.0, 2.0),
     }
-    stages_without: ClassVar[Mapping[str, Sequence[str]]] = {
+    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {
         **dict.fromkeys(
             ("order", "distance", "attention", "hidn_weight", "embd_weight", "schedule"), ("discriminator",)
         ),
@@ -339,6 +325,6 @@ class MicroBERT(OwnShape):
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """The experts fused into one layer: what is scored has TinyBERT4's size. Of several tasks one for each."""
-        trained = cast(BertForSequenceClassification, student.model)
-        names = cast(TaskExperts, trained.classifier).tasks if self.multitask else ("",)
-        return {name: fused_classifier(trained, task) for task, name in enumerate(names)}
+        experts = cast(TaskExperts, student.model.classifier)
+        names = experts.tasks if self.multitask else ("",)
+        return {name: for_task(student.model, experts.fused(task)) for task, name in enumerate(names)}

@@ -12,7 +12,7 @@ version 2 leaves the student's dropout of 0.1 on, but for the relations themselv
 cut down to its shape, like the shared general start (at random where the shape does not fit into the teacher's), and
 sees the same text (the papers: random weights and 400,000 steps; ``start=random`` is theirs), so that it differs from
 the other rows by its objective alone; ``relation_heads=0`` takes the largest number up to 48 that divides both widths,
-as 48 does for BERT-base (64 for teachers of width 1024); no teacher assistant for thin students. With version 1 a
+as 48 does for BERT-base (64 for teachers of width 1024 or more); no teacher assistant for thin students. With version 1 a
 teacher of another number of heads is refused. The general stage's rate is the common one, 1e-3; with ``--recipe paper``
 the papers': 5e-4, in version 2 6e-4 for students up to 384 wide and 4e-4 for wider ones, with 1 % warm-up (4,000 of
 400,000 steps). These rates are at second hand: no code of the authors' gives them.
@@ -30,10 +30,10 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import MethodError, Setup, Shape, Stage, Student, Term
 from methods.artefacts import Artefact, PretrainingStage, TruncatedTeacher
-from methods.parts import OwnShape, bert_config, classifier, encoder_of
+from methods.parts import OwnShape, bert_config, classifier, encoder_of, without_projection
 from methods.terms import SCORES, VECTORS, Pair, hard, layerwise, with_layout
 
-MOST_RELATION_HEADS, OF_LARGE_TEACHERS = 48, 64
+MOST_RELATION_HEADS, MOST_OF_LARGE_TEACHERS = 48, 64
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,12 @@ def relations(which: int, layers: Mapping[int, int], heads: int, weight: float) 
     return layerwise(VECTORS, layers, loss, weight)
 
 
-def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value for name, value in start.items() if not name.startswith("projection.")}
-
-
 @dataclass(frozen=True, kw_only=True)
 class _RelationsThenLabels(OwnShape):
     """What both versions share: relations on text, then the labels."""
 
     terms: ClassVar[tuple[str, ...]] = ("hard",)
+    ablations: ClassVar[Mapping[str, str]] = {"w/o value relation": ":values=false", "random start": ":start=random"}
     needs_teacher: ClassVar[bool] = False
 
     start: Literal["teacher", "random"] = "teacher"  # type: ignore[assignment]
@@ -142,7 +139,6 @@ class _RelationsThenLabels(OwnShape):
 class MiniLM(_RelationsThenLabels):
     name: ClassVar[str] = "minilm"
     version: ClassVar[int] = 1
-    ablations: ClassVar[Mapping[str, str]] = {"w/o value relation": ":values=false", "random start": ":start=random"}
 
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         if teacher.num_attention_heads != self.heads:
@@ -157,10 +153,9 @@ class MiniLM(_RelationsThenLabels):
 class MiniLMv2(_RelationsThenLabels):
     name: ClassVar[str] = "minilmv2"
     version: ClassVar[int] = 1
-    ablations: ClassVar[Mapping[str, str]] = {"w/o value relation": ":values=false", "random start": ":start=random"}
 
     relation_heads: int = 0
-    """0: the largest number up to 48 (64 for a teacher of width 1024) that divides both widths."""
+    """0: the largest number up to 48 (64 for a teacher of width 1024 or more) that divides both widths."""
 
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         widths = (self.hidden, teacher.hidden_size)
@@ -168,6 +163,6 @@ class MiniLMv2(_RelationsThenLabels):
             raise MethodError(
                 f"relation_heads={self.relation_heads} should divide both widths, {widths[0]} and {widths[1]}"
             )
-        most = OF_LARGE_TEACHERS if teacher.hidden_size >= 1024 else MOST_RELATION_HEADS
+        most = MOST_OF_LARGE_TEACHERS if teacher.hidden_size >= 1024 else MOST_RELATION_HEADS
         fitting = (n for n in range(most, 0, -1) if not any(w % n for w in widths))
         return self.relation_heads or next(fitting)

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -45,7 +45,7 @@ from methods.artefacts import Artefact, PretrainingStage
 from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, masked_tokens, with_head
 from methods.parts import load_checked
-from methods.settings import Count, Fraction, Positive, added_setting
+from methods.settings import Count, Fraction, Positive, added_setting, values_of
 from methods.taps import hidden
 from methods.terms import HIDDEN, SCORES, hard, layerwise, plain, softened, with_layout
 
@@ -60,7 +60,7 @@ class MobileBERT(Method):
     ablations: ClassVar[Mapping[str, str]] = {"w/o soft": ":-soft"}
     needs_teacher: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
-    stages_without: ClassVar[Mapping[str, Sequence[str]]] = {"alpha": ("transfer",), "temperature": ("transfer",)}
+    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {"alpha": ("transfer",), "temperature": ("transfer",)}
 
     tiny_settings: ClassVar[Mapping[str, Any]] = {
         "layers": 2,
@@ -90,18 +90,21 @@ class MobileBERT(Method):
     """``own``: all of queries, keys and values from each layer's bottleneck (tiny); ``shared``: values from the wide states."""
     pretraining: Literal["none", "auxiliary", "joint", "progressive"] = added_setting("none")
     """On text, from an IB-BERT that is itself pre-trained on it."""
-    inverted: int = added_setting(1024)
+    inverted: Count = added_setting(1024)
     """Inner width of that IB-BERT; its feed-forward networks are four times as wide."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bottleneck % self.heads:
             raise MethodError(f"bottleneck={self.bottleneck} should be a multiple of heads={self.heads}")
+        if self.pretraining != "none" and self.inverted % self.heads:
+            raise MethodError(f"inverted={self.inverted} should be a multiple of heads={self.heads}")
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.pretraining == "none":
             return ()
-        student = replace(self, pretraining="none")
+        # only what the stage depends on: rows that differ in other settings share it
+        student = MobileBERT(**{n: value for n, value in values_of(self).items() if n in PRETRAINING_SETTINGS})
         return (Transfer(student, self.pretraining),)
 
     def fits(self, teacher: PretrainedConfig) -> bool:
@@ -209,26 +212,24 @@ def fill(model: MobileBertForSequenceClassification, weights: Mapping[str, Tenso
 class InvertedBottleneck(PretrainingStage):
     """IB-BERT: as wide outside as the student, wider inside, with LayerNorm and gelu; pre-trained on masked tokens."""
 
-    student: MobileBERT
+    layers: int
+    hidden: int
+    heads: int
+    embedding: int
+    inner: int
 
     name: ClassVar[str] = "ib_bert"
     version: ClassVar[int] = 1
 
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        s = self.student
-        return {"layers": s.layers, "hidden": s.hidden, "heads": s.heads, "embedding": s.embedding, "inner": s.inverted}
-
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
-        s = self.student
         return classifier(
             setup,
-            hidden_size=s.hidden,
-            num_hidden_layers=s.layers,
-            num_attention_heads=s.heads,
-            intermediate_size=4 * s.inverted,
-            intra_bottleneck_size=s.inverted,
-            embedding_size=s.embedding,
+            hidden_size=self.hidden,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            intermediate_size=4 * self.inner,
+            intra_bottleneck_size=self.inner,
+            embedding_size=self.embedding,
             num_feedforward_networks=1,
             use_bottleneck_attention=True,
             key_query_shared_bottleneck=False,
@@ -241,19 +242,20 @@ class InvertedBottleneck(PretrainingStage):
         return Student(model, nn.ModuleDict({"head": head_of(model)}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        terms = {"masked": masked_tokens("head", self.student.layers)}
+        terms = {"masked": masked_tokens("head", self.layers)}
         return (Stage("hidden tokens", terms, masking=Masking(), paper=PRETRAINING),)
 
     def training_cost(self, student: Student) -> Cost:
-        return with_vocabulary(student.model)
+        return with_vocabulary(student.model, 1.0)
 
 
 def head_of(model: MobileBertForSequenceClassification) -> MaskedLanguageHead:
     return MaskedLanguageHead(model.mobilebert.embeddings.word_embeddings.weight, model.config.hidden_size)
 
 
-def with_vocabulary(model: Any) -> Cost:
-    return with_head(cost(model), model.config.hidden_size, model.config.vocab_size, Masking().share)
+def with_vocabulary(model: Any, heads: float) -> Cost:
+    """Of a forward pass with so many passes of the masked tokens through a head."""
+    return with_head(cost(model), model.config.hidden_size, model.config.vocab_size, heads * Masking().share)
 
 
 PRETRAINING = {"learning_rate": 1.5e-3, "warmup": 0.02, "optimizer": "lamb"}
@@ -286,13 +288,14 @@ class Transfer(PretrainingStage):
     @property
     def settings(self) -> Mapping[str, Any]:
         return {
-            **{name: value for name, value in asdict(self.student).items() if name in PRETRAINING_SETTINGS},
+            **{name: value for name, value in values_of(self.student).items() if name in PRETRAINING_SETTINGS},
             "kind": self.kind,
         }
 
     @property
     def source(self) -> InvertedBottleneck:
-        return InvertedBottleneck(self.student)
+        s = self.student
+        return InvertedBottleneck(s.layers, s.hidden, s.heads, s.embedding, s.inverted)
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.student.hidden
@@ -343,7 +346,7 @@ class Transfer(PretrainingStage):
         return (*(self._phase(layer, LAYERWISE_SHARE / s.layers) for layer in layers), end)
 
     def _phase(self, layer: int, share: float) -> Stage:
-        def rates(name: str) -> float:
+        def lr_scale(name: str) -> float:
             found = re.match(r"model\.mobilebert\.encoder\.layer\.(\d+)\.", name)
             number = int(found[1]) + 1 if found else 0
             if not number or number > layer:
@@ -355,10 +358,12 @@ class Transfer(PretrainingStage):
             f"layer {layer}",
             terms,
             epoch_fraction=share,
-            parameter_lr_scale=rates,
+            parameter_lr_scale=lr_scale,
             masking=Masking(),
             paper=ONE_LAYER_RECIPE,
         )
 
     def training_cost(self, student: Student) -> Cost:
-        return with_vocabulary(student.model)
+        # two terms run the student's head, forwards and backwards; one runs the IB-BERT's, forwards alone: a third of that
+        distilled = 1.0 if self.kind == "auxiliary" else 1 - LAYERWISE_SHARE
+        return with_vocabulary(student.model, (2 + 1 / 3) * distilled)

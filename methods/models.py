@@ -29,9 +29,8 @@ class Cost:
         return self.per_token * tokens + self.per_squared_length * squared_lengths + self.per_sequence * sequences
 
     def of_length(self, length: int) -> int:
-        """One sequence of ``length`` tokens; of an average model, rounded."""
-        exact = self.per_token * length + self.per_squared_length * length**2 + self.per_sequence
-        return round(exact)
+        """Of one sequence of ``length`` tokens, rounded: the cost of an average sequence can be a fraction."""
+        return round(self.macs(length, length**2, 1))
 
 
 class PackedModel(nn.Module):
@@ -52,13 +51,13 @@ class PackedModel(nn.Module):
         Raises:
             UndeclaredNeed: it has no such thing to read.
         """
-        from methods.packed import run_layers  # which is made of this file
+        from methods.packed import run_layers  # here, because packed.py imports this file
 
         return run_layers(self, batch, taps)
 
     def cost(self) -> Cost:
         """Of a forward pass as it is shipped."""
-        from methods.families import closed_form  # which is made of this file
+        from methods.families import closed_form  # here, because families.py imports this file
 
         return closed_form(self)
 

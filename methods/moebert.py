@@ -35,7 +35,7 @@ from methods.api import Batch, Method, MethodError, Setup, Stage, Student
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
 from methods.models import PackedModel, RoutedModule
 from methods.packed import forward
-from methods.parts import Padding, check_padding, load_checked, opened_by_transformers, teacher_depth
+from methods.parts import Padding, check_padding, load_checked, opened_by_transformers, own_config, require_bert
 from methods.settings import NOT_NEGATIVE, Count, added_setting
 from methods.taps import LOGITS
 from methods.terms import HIDDEN, hard, layerwise, plain, soft
@@ -262,15 +262,19 @@ class MoEBERT(Method):
         """Neurons of one expert, and how many of them are shared.
 
         Raises:
-            MethodError: the experts would need more neurons than the teacher has.
+            MethodError: the teacher is not a BERT; an expert has no shared neurons, or none of its own; the experts would need
+                more neurons than the teacher has.
         """
-        teacher_depth(teacher, 0, self.name)
+        require_bert(teacher, self.name)
         neurons = teacher.intermediate_size
         size = self.expert_size or neurons // self.experts
         shared = neurons // 6 if self.shared_size < 0 else self.shared_size
-        if not 0 < shared < size or shared + self.experts * (size - shared) > neurons:
+        if not 0 < shared < size:
+            raise MethodError(f"shared_size={shared} should be at least 1 and below expert_size={size}")
+        if (needed := shared + self.experts * (size - shared)) > neurons:
             raise MethodError(
-                f"{self.experts} experts of {size} neurons, {shared} shared, do not come out of the teacher's {neurons}"
+                f"{self.experts} experts of {size} neurons, {shared} of them shared, need {needed} neurons; the teacher "
+                f"has {neurons}: choose a smaller expert_size"
             )
         return size, shared
 
@@ -281,7 +285,7 @@ class MoEBERT(Method):
         return (TeacherWeights(tuned=True), *([ranking] if self.importance == "gradient" else []))
 
     def notes(self, setup: Setup) -> Sequence[str]:
-        decay = "weight decay 0.01 unless its spelling says another one; the paper's table 7 has 0 on all tasks of GLUE in it but RTE"
+        decay = "weight decay is 0.01, unless the row sets another one; table 7 of the paper has 0 for every GLUE task in it except RTE"
         if self.importance == "random":
             return (decay,)
         first = f"the first {self.importance_examples:,} rows"
@@ -298,11 +302,9 @@ class MoEBERT(Method):
 
     def build(self, setup: Setup) -> Student:
         size, shared = self.sizes(setup.teacher)
-        config = MoEBertConfig(**{k: v for k, v in setup.teacher.to_dict().items() if k not in ("model_type", "dtype")})
-        config.num_labels = setup.num_labels
-        config.experts, config.expert_size, config.shared_size = self.experts, size, shared
-        if self.shared == "copies":
-            config.shared_size = 0
+        stored = 0 if self.shared == "copies" else shared
+        sizes = {"experts": self.experts, "expert_size": size, "shared_size": stored}
+        config = own_config(MoEBertConfig, setup.teacher, setup.num_labels, **sizes)
         model = MoEBertForSequenceClassification(config)
         model.set_attn_implementation("packed")
         weights = setup.artefacts["tuned_teacher"]

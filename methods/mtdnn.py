@@ -16,19 +16,18 @@ at 1).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import BertForSequenceClassification, PretrainedConfig
+from transformers import PretrainedConfig
 
 from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, TaskHead, Term
 from methods.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
-from methods.parts import cut_classifier, select_layers, teacher_depth
+from methods.parts import cut_classifier, for_task, select_layers, teacher_depth
 from methods.settings import NOT_NEGATIVE, Count
 from methods.terms import LOGITS, hard
 
@@ -104,14 +103,3 @@ class MTDNN(Method):
 
 def heads_of(model: Any) -> dict[str, nn.Linear]:
     return dict(zip(model.classifier.tasks, model.classifier.heads, strict=True))
-
-
-def for_task(model: Any, head: nn.Linear) -> BertForSequenceClassification:
-    """The classifier with this head alone, over the same encoder."""
-    config = copy.deepcopy(model.config)
-    config.num_labels = head.out_features
-    with torch.device("meta"):
-        shipped = BertForSequenceClassification(config)
-    shipped.bert, shipped.classifier, shipped.dropout = model.bert, head, model.dropout
-    shipped.set_attn_implementation("packed")
-    return shipped.train(model.training)

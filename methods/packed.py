@@ -145,7 +145,7 @@ class Layout:
 
     @cached_property
     def mask_BL(self) -> Tensor:
-        """True where the padded view holds a real token."""
+        """True where the padded view holds a token of the row (with the [PAD] that a stage fills in)."""
         return torch.arange(max(self.lengths), device=self.device)[None, :] < self.lengths_B[:, None]
 
     @cached_property
@@ -161,12 +161,12 @@ class Layout:
         return x_TW.index_select(0, self.starts_B)
 
     def mean(self, x_TW: Tensor) -> Tensor:
-        """Mean over each sequence's real tokens, [B, W]."""
+        """Mean over each sequence's tokens of the row (with the [PAD] that a stage fills in), [B, W]."""
         x_BLW = self.padded(x_TW).masked_fill(~self.mask_BL[..., None], 0.0)
         return x_BLW.sum(1) / self.lengths_B[:, None].to(x_TW.dtype)
 
     def max(self, x_TW: Tensor) -> Tensor:
-        """Largest value of each feature over each sequence's real tokens, [B, W]."""
+        """Largest value of each feature over each sequence's tokens of the row (with the [PAD] that a stage fills in), [B, W]."""
         return self.padded(x_TW).masked_fill(~self.mask_BL[..., None], float("-inf")).amax(1)
 
 
@@ -300,9 +300,7 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
         if number in with_states:
             states[number] = x_TW
         if (scores in taps and not trace.scores) or (vectors in taps and not trace.vectors):
-            raise EmptyAttention(
-                f"attention scores came back empty: layer {number} did not run through the packed kernel"
-            )
+            raise EmptyAttention(f"layer {number} did not run through the packed kernel: it kept no scores or vectors")
         if scores in taps:
             read[scores] = trace.scores
         if vectors in taps:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
+import torch
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
@@ -24,6 +25,7 @@ from methods.artefacts import Artefact, GeneralDistillation, GivenEncoder, artef
 from methods.settings import Count, Limit, added_setting
 
 Classifier = TypeVar("Classifier", bound=type[PreTrainedModel])
+Config = TypeVar("Config", bound=PretrainedConfig)
 
 
 def opened_by_transformers(model: Classifier) -> Classifier:
@@ -86,6 +88,13 @@ def bert_config(shape: Shape, teacher: PretrainedConfig, num_labels: int = 2) ->
     return config
 
 
+def own_config(kind: type[Config], source: PretrainedConfig, num_labels: int, **more: Any) -> Config:
+    """The configuration of a model class of our own: what ``source`` has, under a model_type of its own, and ``more``."""
+    config = kind(**{**source.to_dict(), **more, "model_type": kind.model_type})
+    config.num_labels = num_labels
+    return config
+
+
 def load_checked(module: nn.Module, weights: Mapping[str, Tensor], what: str, new: tuple[str, ...] = ()) -> None:
     """Fill a module with weights.
 
@@ -133,6 +142,11 @@ def encoder_of(classifier: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
+def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The encoder's tensors out of a start's: what :func:`classifier` begins with."""
+    return {name: value for name, value in start.items() if not name.startswith("projection.")}
+
+
 def pretrained_tensors(student: Student) -> dict[str, Tensor]:
     """What a general stage on text hands on: the model's tensors by name, those of aux after ``aux.``; a tied one once."""
     kept = {**student.model.state_dict(), **{f"aux.{name}": value for name, value in student.aux.state_dict().items()}}
@@ -145,12 +159,17 @@ def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
     Raises:
         MethodError: the teacher is not a BERT, or has fewer layers.
     """
-    if teacher.model_type != "bert":
-        raise MethodError(f"{method} takes over layers of a BERT; this teacher is a {teacher.model_type}")
+    require_bert(teacher, method)
     depth = teacher.num_hidden_layers
     if not 0 <= layers <= depth:
-        raise MethodError(f"layers={layers} should be at most the teacher's {depth}, or 0 for half of them")
+        raise MethodError(f"layers={layers} should be at most the teacher's {depth}")
     return layers or max(1, depth // 2)
+
+
+def require_bert(teacher: PretrainedConfig, method: str) -> None:
+    """Raises MethodError for a teacher whose layers the method cannot take over."""
+    if teacher.model_type != "bert":
+        raise MethodError(f"{method} takes over layers of a BERT; this teacher is a {teacher.model_type}")
 
 
 Depth = Annotated[int, Limit(lambda layers: layers >= 0, "be positive, or 0 for half the teacher's")]
@@ -162,7 +181,8 @@ Padding = Annotated[int, Limit(lambda tokens: tokens >= 0, "be 0 for none, or a 
 def check_padding(padding: int, teacher: PretrainedConfig) -> None:
     """Raises MethodError for a length beyond the teacher's positions."""
     if padding > teacher.max_position_embeddings:
-        raise MethodError(f"padding={padding}: the teacher has {teacher.max_position_embeddings} places")
+        most = teacher.max_position_embeddings
+        raise MethodError(f"padding={padding} is longer than the teacher's {most} positions; choose at most {most}")
 
 
 def why_heads_differ(heads: int, teacher: PretrainedConfig) -> str:
@@ -197,6 +217,17 @@ def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> 
     return model
 
 
+def for_task(model: Any, head: nn.Linear) -> BertForSequenceClassification:
+    """The classifier of one task: this head alone, over the encoder of ``model``, whose tensors it shares."""
+    config = copy.deepcopy(model.config)
+    config.num_labels = head.out_features
+    with torch.device("meta"):
+        shipped = BertForSequenceClassification(config)
+    shipped.bert, shipped.classifier, shipped.dropout = model.bert, head, model.dropout
+    shipped.set_attn_implementation("packed")
+    return shipped.train(model.training)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OwnShape(Method):
     """Settings shared by students with a shape of their own (default: 4 x 312 of TinyBERT, table 1)."""
@@ -215,6 +246,10 @@ class OwnShape(Method):
         super().__post_init__()
         if self.hidden % self.heads:
             raise MethodError(f"hidden={self.hidden} should be a multiple of heads={self.heads}")
+        if self.start_from and self.start != "general":
+            raise MethodError(
+                f"start_from={self.start_from} replaces the general start; it does not go with start={self.start}"
+            )
 
     @property
     def shape(self) -> Shape:
@@ -232,8 +267,7 @@ class OwnShape(Method):
         return setup.artefacts[GeneralDistillation.name] if self.start == "general" else {}
 
     def student_model(self, setup: Setup) -> BertForSequenceClassification:
-        begun = self._start_tensors(setup)
-        encoder = {name: value for name, value in begun.items() if not name.startswith("projection.")} or None
+        encoder = without_projection(self._start_tensors(setup)) or None
         return classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder)
 
     def start_projection(self, setup: Setup) -> nn.Linear:

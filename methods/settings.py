@@ -68,7 +68,9 @@ def check_setting(name: str, value: object, hint: object) -> None:
         if value not in get_args(hint):
             raise MethodError(f"{name}={value} is not offered; choose one of: {', '.join(map(str, get_args(hint)))}")
     elif not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):  # type: ignore[arg-type]
-        raise MethodError(f"{name}={value} should be {'a number' if hint is float else f'of type {hint.__name__}'}")  # type: ignore[attr-defined, union-attr]
+        raise MethodError(
+            f"{name}={value} should be {'a float, like 1.0' if hint is float else f'of type {hint.__name__}'}"  # type: ignore[attr-defined, union-attr]
+        )
     elif isinstance(value, float) and not math.isfinite(value):
         raise MethodError(f"{name}={value} is not a finite number")
 

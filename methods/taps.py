@@ -60,7 +60,10 @@ def hidden(*layers: int) -> Taps:
 
 
 def scores(*layers: int) -> Taps:
-    """Scaled attention scores before the softmax, [n, H, L, L] for each of ``layout.chunks``; mask with its mask."""
+    """Scaled attention scores before the softmax, [n, H, L, L] for each of ``layout.chunks``.
+
+    Places without a token are not masked: use the chunk's ``mask_nL`` for queries, ``keys_nL`` for keys.
+    """
     return frozenset(Tap("scores", layer) for layer in layers)
 
 
@@ -123,7 +126,7 @@ class Out:
         return self[Tap("hidden", layer)]  # type: ignore[no-any-return]
 
     def scores(self, layer: int) -> tuple[Tensor, ...]:
-        """Scaled attention scores before the softmax: [n, H, L, L] for each of ``layout.chunks``; mask with its mask."""
+        """Scaled attention scores before the softmax: [n, H, L, L] for each of ``layout.chunks``, masked as :func:`scores` says."""
         return self[Tap("scores", layer)]  # type: ignore[no-any-return]
 
     def vectors(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:

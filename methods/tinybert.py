@@ -33,10 +33,10 @@ from methods.artefacts import Artefact
 from methods.parts import (
     OwnShape,
     Padding,
-    bert_config,
     check_padding,
     nearest_layers,
     opened_by_transformers,
+    own_config,
     why_heads_differ,
 )
 from methods.settings import Positive, added_setting
@@ -75,7 +75,7 @@ class TinyBERT(OwnShape):
     }
     needs_teacher: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0)}
-    stages_without: ClassVar[Mapping[str, Sequence[str]]] = {
+    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {
         "temperature": ("intermediate",),
         "prediction": ("intermediate",),
     }
@@ -98,10 +98,7 @@ class TinyBERT(OwnShape):
         model = self.student_model(setup)
         if self.head == "relu":
             weights = model.state_dict()
-            plain = bert_config(self.shape, setup.teacher, setup.num_labels).to_dict()
-            model = ReluBertForSequenceClassification(
-                ReluBertConfig(**{**plain, "model_type": ReluBertConfig.model_type})
-            )
+            model = ReluBertForSequenceClassification(own_config(ReluBertConfig, model.config, setup.num_labels))
             model.set_attn_implementation("packed")
             model.load_state_dict(weights)
         return Student(model, nn.ModuleDict({"projection": self.start_projection(setup)}))

@@ -19,7 +19,7 @@ from transformers import BertForSequenceClassification
 from methods.api import Batch, Shape
 from methods.artefacts import BASE, CORPUS, OBSERVED_TOKENS, Given
 from methods.packed import forward
-from methods.parts import nearest_layers
+from methods.parts import encoder_of, nearest_layers
 from methods.taps import hidden
 
 if TYPE_CHECKING:
@@ -28,28 +28,31 @@ if TYPE_CHECKING:
 FLOAT, DOUBLE = 4, 8
 
 
-def truncated(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
-    """Fill a classifier's encoder and the way back to the teacher's width, where the shapes allow; they lie on the CPU.
+def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
+    """Fill a classifier's encoder and the way back to the teacher's width in place, where the shapes allow, on the CPU.
 
     Returns:
-        The un-tuned teacher, on the CPU.
+        The un-tuned teacher itself, unchanged, on the CPU.
     """
     teacher: Any = given.teacher(BASE).cpu()
-    fits = given.setup.teacher.model_type == "bert" and init_from_teacher(
+    filled = given.setup.teacher.model_type == "bert" and init_from_teacher(
         teacher, model, projection, collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS))
     )
-    given.note("the cut-down teacher" if fits else "random weights: the shape does not fit into the teacher's")
+    given.note("the cut-down teacher" if filled else "random weights: the shape does not fit into the teacher's")
     return teacher  # type: ignore[no-any-return]
 
 
 def encoder_tensors(model: Any, projection: nn.Linear) -> dict[str, Tensor]:
     """A classifier's encoder without its pooler, by name as in a ``BertModel``, and the way up to the teacher's width."""
-    encoder = {name: value for name, value in model.bert.state_dict().items() if not name.startswith("pooler.")}
-    return {**encoder, "projection.weight": projection.weight, "projection.bias": projection.bias}
+    return {
+        **encoder_of(model.state_dict()),
+        "projection.weight": projection.weight,
+        "projection.bias": projection.bias,
+    }
 
 
 def held_bytes(teacher: PretrainedConfig, shape: Shape, tokens: int, pass_bytes: int) -> int:
-    """What :func:`truncated` holds besides the models: the teacher's activations on some text, in double precision.
+    """What :func:`fill_from_teacher` holds besides the models: the teacher's activations on some text, in double precision.
 
     Args:
         pass_bytes: of the teacher's largest layer on this text.
@@ -58,15 +61,19 @@ def held_bytes(teacher: PretrainedConfig, shape: Shape, tokens: int, pass_bytes:
     middle, hidden = depth * tokens * wide, (depth + 1) * tokens * wide
     observed = DOUBLE * middle + pass_bytes + FLOAT * hidden
     states = DOUBLE * (middle + hidden)
-    fits = (
-        shape.heads == teacher.num_attention_heads
-        and shape.hidden <= wide
-        and shape.ffn <= teacher.intermediate_size
-        and shape.layers <= depth
-    )
     # the projection back is fitted on all states at once, and on the kept coordinates of them, copied twice
-    fitting = DOUBLE * (hidden + 2 * (depth + 1) * tokens * shape.hidden) if fits else 0
+    fitting = DOUBLE * (hidden + 2 * (depth + 1) * tokens * shape.hidden) if fits(teacher, shape) else 0
     return max(observed, states + FLOAT * hidden + fitting)  # the process keeps the room of the single states
+
+
+def fits(teacher: PretrainedConfig, shape: Shape) -> bool:
+    """Whether a student of this shape can be cut out of the teacher."""
+    return (  # type: ignore[no-any-return]
+        shape.heads == teacher.num_attention_heads
+        and shape.hidden <= teacher.hidden_size
+        and shape.ffn <= teacher.intermediate_size
+        and shape.layers <= teacher.num_hidden_layers
+    )
 
 
 @dataclass
@@ -118,6 +125,7 @@ def _root(x: Tensor) -> tuple[Tensor, Tensor]:
     """Square root of the second moment of [x, 1] and its inverse: what a cut should weigh errors by."""
     one = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], 1)
     values, vectors = torch.linalg.eigh(one.T @ one / len(one))
+    # coordinates that hardly vary would get an unbounded inverse
     values = values.clamp_min(1e-6 * float(values.max())).sqrt()
     return vectors * values @ vectors.T, vectors / values @ vectors.T
 
@@ -135,35 +143,31 @@ def init_from_teacher(
         Whether the shapes allowed it; if not, nothing was changed.
     """
     big, small = teacher.config, student.config
-    heads = big.num_attention_heads
-    if (
-        small.num_attention_heads != heads
-        or small.hidden_size > big.hidden_size
-        or small.intermediate_size > big.intermediate_size
-        or small.num_hidden_layers > big.num_hidden_layers
-    ):
+    heads = small.num_attention_heads
+    if not fits(big, Shape(small.num_hidden_layers, small.hidden_size, heads, small.intermediate_size)):
         return False
     layer_map = nearest_layers(small.num_hidden_layers, big.num_hidden_layers)
+    # divided by their standard deviation, so that every layer counts alike
     variance_W = torch.stack([(x / x.std()).var(0) for x in (*states.hidden.values(), *states.middle.values())]).mean(0)
     keep = variance_W.topk(small.hidden_size).indices.sort().values
 
     ours, theirs = student.bert.embeddings, teacher.bert.embeddings
     for table in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
         getattr(ours, table).weight.copy_(getattr(theirs, table).weight[:, keep])
-    _norm(ours.LayerNorm, theirs.LayerNorm, keep)
+    _copy_norm(ours.LayerNorm, theirs.LayerNorm, keep)
     for m in range(1, small.num_hidden_layers + 1):
         target: Any = student.bert.encoder.layer[m - 1]
         source: Any = teacher.bert.encoder.layer[layer_map[m] - 1]
         before = states.hidden[layer_map[m - 1]][:, keep]
         _attention(target, source, before, regression(before, states.hidden[layer_map[m] - 1]), keep, heads)
-        _norm(target.attention.output.LayerNorm, source.attention.output.LayerNorm, keep)
+        _copy_norm(target.attention.output.LayerNorm, source.attention.output.LayerNorm, keep)
         middle = states.middle[layer_map[m]]
         importance = states.neuron_activity[layer_map[m]] * source.output.dense.weight.double().norm(dim=0)
         neurons = importance.topk(small.intermediate_size).indices.sort().values
-        _read(target.intermediate.dense, source.intermediate.dense, regression(middle[:, keep], middle), neurons)
+        _fill_reader(target.intermediate.dense, source.intermediate.dense, regression(middle[:, keep], middle), neurons)
         target.output.dense.weight.copy_(source.output.dense.weight[keep][:, neurons])
         target.output.dense.bias.copy_(source.output.dense.bias[keep])
-        _norm(target.output.LayerNorm, source.output.LayerNorm, keep)
+        _copy_norm(target.output.LayerNorm, source.output.LayerNorm, keep)
     everything = torch.cat(list(states.hidden.values()))
     back = regression(everything[:, keep], everything)
     projection.weight.copy_(back[:-1].T)
@@ -171,16 +175,16 @@ def init_from_teacher(
     return True
 
 
-def _norm(target: nn.LayerNorm, source: nn.LayerNorm, keep: Tensor) -> None:
+def _copy_norm(target: nn.LayerNorm, source: nn.LayerNorm, keep: Tensor) -> None:
     target.weight.copy_(source.weight[keep])
     target.bias.copy_(source.bias[keep])
 
 
-def _read(target: nn.Linear, source: nn.Linear, back: Tensor, rows: Tensor) -> None:
-    """Some output neurons of a layer that read the full width, now reading the kept coordinates."""
-    weight = source.weight.double()[rows]
+def _fill_reader(target: nn.Linear, source: nn.Linear, back: Tensor, neurons: Tensor) -> None:
+    """Fill ``target`` with these output neurons of ``source``; ``back`` maps the kept coordinates to the full width that it reads."""
+    weight = source.weight.double()[neurons]
     target.weight.copy_(weight @ back[:-1].T)
-    target.bias.copy_(source.bias.double()[rows] + weight @ back[-1])
+    target.bias.copy_(source.bias.double()[neurons] + weight @ back[-1])
 
 
 def _attention(target: Any, source: Any, before: Tensor, back: Tensor, keep: Tensor, heads: int) -> None:
@@ -201,14 +205,14 @@ def _attention(target: Any, source: Any, before: Tensor, back: Tensor, keep: Ten
         rows = slice(head * small, (head + 1) * small)
         u, s, v = torch.linalg.svd(root @ query[head].T @ key[head] @ root)
         scale = (s[:small] * (small / width) ** 0.5).sqrt()  # the student divides by the root of its own head width
-        _put(mine.query, rows, (inverse @ u[:, :small] * scale).T)
-        _put(mine.key, rows, (inverse @ v[:small].T * scale).T)
+        _fill_rows(mine.query, rows, (inverse @ u[:, :small] * scale).T)
+        _fill_rows(mine.key, rows, (inverse @ v[:small].T * scale).T)
         u, s, v = torch.linalg.svd(out[:, head] @ value[head] @ root, full_matrices=False)
-        _put(mine.value, rows, s[:small].sqrt()[:, None] * (v[:small] @ inverse))
+        _fill_rows(mine.value, rows, s[:small].sqrt()[:, None] * (v[:small] @ inverse))
         target.attention.output.dense.weight[:, rows] = (u[:, :small] * s[:small].sqrt()).float()
     target.attention.output.dense.bias.copy_(source.attention.output.dense.bias[keep])
 
 
-def _put(linear: nn.Linear, rows: slice, augmented: Tensor) -> None:
+def _fill_rows(linear: nn.Linear, rows: slice, augmented: Tensor) -> None:
     linear.weight[rows] = augmented[:, :-1].float()
     linear.bias[rows] = augmented[:, -1].float()

@@ -5,10 +5,8 @@ from methods.artefacts.encoders import GivenEncoder, TeacherWeights, TruncatedTe
 from methods.artefacts.pretraining import GeneralDistillation, PretrainingStage
 from methods.artefacts.protocol import (
     BASE,
-    CHECKPOINT,
     CORPUS,
     EVALUATION,
-    FINE_TUNED,
     OBSERVED_TOKENS,
     TRAIN,
     Artefact,
@@ -17,16 +15,16 @@ from methods.artefacts.protocol import (
     Source,
     Training,
     artefact_name,
+    checkpoint,
+    fine_tuned,
     is_of_task,
     sources,
 )
 
 __all__ = [
     "BASE",
-    "CHECKPOINT",
     "CORPUS",
     "EVALUATION",
-    "FINE_TUNED",
     "OBSERVED_TOKENS",
     "TRAIN",
     "Artefact",
@@ -42,6 +40,8 @@ __all__ = [
     "Training",
     "TruncatedTeacher",
     "artefact_name",
+    "checkpoint",
+    "fine_tuned",
     "given_tensors",
     "is_of_task",
     "sources",

@@ -14,7 +14,7 @@ from methods.api import Batch
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-from methods.artefacts.protocol import EVALUATION, FINE_TUNED, TRAIN, Artefact, Given, Identity, Source
+from methods.artefacts.protocol import EVALUATION, TRAIN, Artefact, Given, Identity, Source, fine_tuned
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class EnsembleTargets(Artefact):
 
     @property
     def _teachers(self) -> list[Source]:
-        return [FINE_TUNED(seed, f"teacher {seed}") for seed in range(self.members)]
+        return [fine_tuned(seed, f"teacher {seed}") for seed in range(self.members)]
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
         answers = []
@@ -69,10 +69,10 @@ class ComputedArtefact(Artefact):
         return EVALUATION if self.rows == "validation" else TRAIN
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
-        return (FINE_TUNED(), self._rows)
+        return (fine_tuned(), self._rows)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        return self.compute(given.teacher(FINE_TUNED()), given.batches(self._rows))
+        return self.compute(given.teacher(fine_tuned()), given.batches(self._rows))
 
     def identity(self, known: Identity) -> Mapping[str, Any]:
         """Rows are called ``data``, whichever they are."""

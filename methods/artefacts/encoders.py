@@ -17,47 +17,26 @@ if TYPE_CHECKING:
 
 from methods.artefacts.protocol import (
     BASE,
-    CHECKPOINT,
     CORPUS,
-    FINE_TUNED,
     OBSERVED_TOKENS,
     Artefact,
     Given,
     Identity,
     Source,
+    checkpoint,
+    fine_tuned,
 )
 
 
 @dataclass(frozen=True)
-class TruncatedTeacher(Artefact):
-    """The un-tuned teacher truncated to this shape: where the general start begins before it is trained.
-
-    Tensors as of :class:`GeneralDistillation`; where the shape does not fit into the teacher's, random weights.
-    """
+class TruncatedShape(Artefact):
+    """What the artefacts share that begin as the un-tuned teacher truncated to this shape; named first among the bases."""
 
     shape: Shape
-    name: ClassVar[str] = "cut_teacher"
     corpus_tokens: ClassVar[int | None] = OBSERVED_TOKENS
-
-    @property
-    def words(self) -> str:
-        return "truncated teacher"
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.shape.hidden
-
-    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
-        return (BASE, CORPUS)
-
-    def make(self, given: Given) -> Mapping[str, Tensor]:
-        from methods.parts import bert_config, classifier
-        from methods.truncation import encoder_tensors, truncated
-
-        config = given.setup.teacher
-        model = classifier(bert_config(self.shape, config))
-        projection = nn.Linear(self.shape.hidden, config.hidden_size)
-        truncated(given, model, projection)
-        return encoder_tensors(model, projection)
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         return blank_encoder(self.shape, teacher)
@@ -67,11 +46,38 @@ class TruncatedTeacher(Artefact):
 
         return held_bytes(teacher, self.shape, tokens, pass_bytes)
 
-    def identity(self, known: Identity) -> Mapping[str, Any]:
-        return by_shape(known, self.shape) | {"what": self.name}
-
     def title(self, key: str) -> str:
         return f"{self.words} {self.shape}"
+
+
+@dataclass(frozen=True)
+class TruncatedTeacher(TruncatedShape):
+    """The un-tuned teacher truncated to its shape: where the general start begins before it is trained.
+
+    Tensors as of :class:`GeneralDistillation`; where the shape does not fit into the teacher's, random weights.
+    """
+
+    name: ClassVar[str] = "cut_teacher"
+
+    @property
+    def words(self) -> str:
+        return "truncated teacher"
+
+    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
+        return (BASE, CORPUS)
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        from methods.parts import bert_config, classifier
+        from methods.truncation import encoder_tensors, fill_from_teacher
+
+        config = given.setup.teacher
+        model = classifier(bert_config(self.shape, config))
+        projection = nn.Linear(self.shape.hidden, config.hidden_size)
+        fill_from_teacher(given, model, projection)
+        return encoder_tensors(model, projection)
+
+    def identity(self, known: Identity) -> Mapping[str, Any]:
+        return by_shape(known, self.shape) | {"what": self.name}
 
 
 def by_shape(known: Identity, shape: Shape) -> dict[str, Any]:
@@ -107,11 +113,11 @@ class GivenEncoder(Artefact):
         return self.shape.hidden
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
-        return (CHECKPOINT(self.path, self.shape),)
+        return (checkpoint(self.path, self.shape),)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
         """Read through transformers, which knows the older names of LayerNorm's weights."""
-        return given_tensors(given.folder(CHECKPOINT(self.path, self.shape)))
+        return given_tensors(given.folder(checkpoint(self.path, self.shape)))
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         return blank_encoder(self.shape, teacher)
@@ -150,18 +156,18 @@ class TeacherWeights(Artefact):
         return int(teacher.hidden_size)
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
-        return (FINE_TUNED() if self.tuned else BASE,)
+        return (fine_tuned() if self.tuned else BASE,)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        teacher = given.teacher(FINE_TUNED() if self.tuned else BASE)
-        return self._without_head({name: value.cpu() for name, value in teacher.state_dict().items()})
+        teacher = given.teacher(fine_tuned() if self.tuned else BASE)
+        return self._kept({name: value.cpu() for name, value in teacher.state_dict().items()})
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         from transformers import AutoModelForSequenceClassification
 
         config = copy.deepcopy(teacher)
         config.num_labels = num_labels
-        return self._without_head(AutoModelForSequenceClassification.from_config(config).state_dict())
+        return self._kept(AutoModelForSequenceClassification.from_config(config).state_dict())
 
-    def _without_head(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _kept(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {name: value for name, value in weights.items() if self.tuned or not name.startswith("classifier.")}

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from methods.api import Batch, Out, Setup, Shape, Stage, Student, Term
+from methods.api import Batch, Out, Setup, Stage, Student, Term
 from methods.families import Cost, cost
 from methods.taps import hidden
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-from methods.artefacts.encoders import blank_encoder, by_shape
-from methods.artefacts.protocol import BASE, CORPUS, OBSERVED_TOKENS, Artefact, Given, Identity, Source, Training
+from methods.artefacts.encoders import TruncatedShape, by_shape
+from methods.artefacts.protocol import BASE, CORPUS, Artefact, Given, Identity, Source, Training
 
 
 class PretrainingStage(Artefact):
@@ -72,7 +72,7 @@ class PretrainingStage(Artefact):
 
 
 @dataclass(frozen=True)
-class GeneralDistillation(PretrainingStage):
+class GeneralDistillation(TruncatedShape, PretrainingStage):
     """Encoder weights of this shape that imitate the un-tuned teacher's hidden states on unlabelled text.
 
     Embedding and every layer, through one learned projection, against the nearest teacher layers (TinyBERT's
@@ -81,14 +81,9 @@ class GeneralDistillation(PretrainingStage):
     pooler by name, and ``projection.weight``, ``projection.bias`` from its width to the teacher's.
     """
 
-    shape: Shape
     name: ClassVar[str] = "general_start"
     paper: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-4}
     """The rate of TinyBERT's general distillation, which takes that of BERT's pre-training (Devlin et al. 2019, A.2)."""
-    corpus_tokens: ClassVar[int | None] = OBSERVED_TOKENS
-
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        return self.shape.hidden
 
     def build(self, setup: Setup) -> Student:
         from methods.parts import bert_config, classifier
@@ -115,24 +110,13 @@ class GeneralDistillation(PretrainingStage):
         return (Stage("general start", {"hidn": term}, paper=self.paper),)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        from methods.truncation import encoder_tensors, truncated
+        from methods.truncation import encoder_tensors, fill_from_teacher
 
         student = self.build(given.setup)
         model, projection = student.model, cast(nn.Linear, student.aux["projection"])
-        teacher = truncated(given, model, projection)
+        teacher = fill_from_teacher(given, model, projection)
         given.train(student, self.stages(given.setup), teacher)
         return encoder_tensors(model, projection)
 
-    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-        return blank_encoder(self.shape, teacher)
-
-    def making_bytes(self, teacher: PretrainedConfig, tokens: int, pass_bytes: int) -> int:
-        from methods.truncation import held_bytes
-
-        return held_bytes(teacher, self.shape, tokens, pass_bytes)
-
     def identity(self, known: Identity) -> Mapping[str, Any]:
         return by_shape(known, self.shape)
-
-    def title(self, key: str) -> str:
-        return f"{self.words} {self.shape}"

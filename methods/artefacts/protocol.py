@@ -67,12 +67,12 @@ CORPUS = Source("corpus", label="corpus")
 """Unlabelled text."""
 
 
-def FINE_TUNED(seed: int = 0, label: str = "teacher") -> Source:
+def fine_tuned(seed: int = 0, label: str = "teacher") -> Source:
     """The teacher after it was tuned on a task with this seed; 0 is the one that students learn from."""
     return Source("fine_tuned", seed=seed, label=label)
 
 
-def CHECKPOINT(path: str, shape: Shape) -> Source:
+def checkpoint(path: str, shape: Shape) -> Source:
     """An encoder that somebody else made. Whoever runs the method refuses another shape or vocabulary."""
     return Source("checkpoint", path=path, shape=shape, label="checkpoint")
 
@@ -93,7 +93,7 @@ class Given(Protocol):
         """The tensors of an input."""
 
     def teacher(self, source: Source) -> nn.Module:
-        """``BASE`` or ``FINE_TUNED(seed)`` as a classifier of packed batches, in evaluation mode, on the device.
+        """``BASE`` or ``fine_tuned(seed)`` as a classifier of packed batches, in evaluation mode, on the device.
 
         ``BASE`` draws the weights of a head that its checkpoint lacks from torch's generator.
         """
@@ -111,7 +111,7 @@ class Given(Protocol):
         """The numbers that ``Batch.example_ids`` has, in the order of the examples."""
 
     def folder(self, checkpoint: Source) -> Path:
-        """Where the files of a ``CHECKPOINT`` lie."""
+        """Where the files of a ``checkpoint`` lie."""
 
     def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
         """Take a student through stages on ``CORPUS``, once; text shorter than its budget is seen several times.
@@ -220,7 +220,7 @@ class Artefact:
         return known.generic
 
     def title(self, key: str) -> str:
-        """For people; of what has settings with the beginning of its key, since several may have one name."""
+        """For people: its words and the beginning of its key, since several may have one name."""
         return f"{self.words} {key[:6]}"
 
     @property
@@ -245,6 +245,3 @@ def is_of_task(artefact: Artefact, teacher: PretrainedConfig) -> bool:
 def artefact_name(artefact: Artefact, teacher: PretrainedConfig, task: str, several: bool) -> str:
     """Where it lies in ``Setup.artefacts``: of a student of several tasks, ``name.task`` for what is one task's own."""
     return f"{artefact.name}.{task}" if several and is_of_task(artefact, teacher) else artefact.name
-
-
-# what several methods ask for

@@ -18,7 +18,7 @@ from bench.conformance.check_method import check_method
 from bench.conformance.checks import CHECKS, Suite
 from bench.conformance.mixing import findings
 from methods import losses, taps
-from methods.api import Method, MethodError, Setup, Student, Term
+from methods.api import Method, MethodError, Setup, Stage, Student, Term
 from methods.finetune import FineTune
 from methods.kd import KD
 from methods.models import RoutedModule
@@ -110,7 +110,7 @@ class ReadsATemperatureInItsFirstStage(PreTrainedDistillation):
     """Its last stage is its own, but what it declares of a setting is wrong."""
 
     ablations: ClassVar[Mapping[str, str]] = {}
-    stages_without: ClassVar[Mapping[str, Sequence[str]]] = {"temperature": ("distil",)}
+    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {"temperature": ("distil",)}
     temperature: float = 2.0
     finetune: bool = True
 
@@ -324,7 +324,11 @@ SPELLINGS = {
     "everything": ({"w/o all": ":-hard:-soft"}, {}, "every term that trains the student was dropped"),
     "a grid without its setting": ({}, {"temprature": (1.0,)}, "search_space: temprature is no setting"),
     "a grid without values": ({}, {"temperature": ()}, "search_space: temperature has no values"),
-    "a whole number in a grid": ({}, {"temperature": (1.0, 2)}, "search_space: temperature=2 should be a number"),
+    "a whole number in a grid": (
+        {},
+        {"temperature": (1.0, 2)},
+        "search_space: temperature=2 should be a float, like 1.0",
+    ),
     "a refused value in a grid": ({}, {"alpha": (0.5, 1.5)}, "between 0 and 1"),
 }
 
@@ -639,6 +643,23 @@ def test_no_loss_of_ours_mixes_and_each_would_be_found(name):
             filled = sum(len(stage.terms) for stage in scene.stages() if stage.padding)
             padded = [found for found in findings(wrapped(scene, over_longest)) if found.padding]
             assert len(padded) == count - filled, settings
+
+
+def test_a_gradient_that_is_not_a_number_at_padding_is_found():
+    """As of a term that masks after the logarithm: 0 times its infinite slope."""
+
+    def late(batch, ours, theirs, aux):
+        total = torch.zeros(())
+        for chunk, scores_nHLL in zip(batch.layout.chunks, ours.scores(1), strict=True):
+            real = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None].expand_as(scores_nHLL)
+            total = total + torch.where(real, scores_nHLL * torch.where(real, 2.0, 0.0).log(), 0.0).sum()
+        return total
+
+    scene = Suite(FineTune, {}).bench().scenes()[0]
+    stage = Stage("late", {"late": Term(late, student=taps.scores(1))})
+    (found,) = findings(replace(scene, stages=lambda: [stage]))
+    assert found.padding
+    assert "is not a number: mask before the logarithm" in found.text
 
 
 PLANTED = {

@@ -113,7 +113,6 @@ OTHER_THINGS = {
     ("methods/truncation.py", "getattr(ours, table)"): "modules of transformers' BERT",
     ("methods/truncation.py", "getattr(theirs, table)"): "modules of transformers' BERT",
     ("methods/truncation.py", "getattr(source.attention.self, name)"): "modules of transformers' BERT",
-    ("methods/__init__.py", "getattr(import_module(module), attribute)"): "a class by its name in a module",
     (
         "methods/families.py",
         "getattr(model, 'base_model_prefix', type(model).__name__)",

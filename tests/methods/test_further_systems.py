@@ -95,13 +95,18 @@ def test_uncertainty_of_what_is_certain_and_what_is_not():
     assert uncertainty(torch.tensor([[3.0], [-1.0]])).tolist() == [1.0, 1.0]
 
 
+def test_a_model_of_our_own_says_so_before_it_is_saved():
+    _, _, student = built("fastbert")
+    assert student.model.config.model_type == "fastbert"
+
+
 @pytest.mark.parametrize("speed, layer", [(1.0, 1), (0.0, 4)])
 def test_every_sequence_leaves_at_the_first_or_the_last_layer(batch, speed, layer):
     _, _, student = built("fastbert")
     model = student.model.eval()
     model.config.speed = speed
     logits(model, batch)
-    assert model.left == {**dict.fromkeys(range(1, layer), 0), layer: 12}
+    assert model.exits_after_layer == {**dict.fromkeys(range(1, layer), 0), layer: 12}
     expected = model.observed()["cost"]
     assert expected["per_token"] == model.cost_to(layer).per_token
     assert model.cost_to(4) == cost(model)
@@ -124,7 +129,7 @@ def test_leaving_early_changes_no_answer(batch):
         expected[certain] = whole.exits(m)[certain]
     got = logits(model, batch).logits
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)
-    assert sum(count > 0 for count in model.left.values()) >= 2
+    assert sum(count > 0 for count in model.exits_after_layer.values()) >= 2
     ids = torch.nn.utils.rnn.pad_sequence(batch.token_ids.split(list(batch.layout.lengths)), batch_first=True)
     segments = torch.nn.utils.rnn.pad_sequence(batch.segment_ids.split(list(batch.layout.lengths)), batch_first=True)
     model.set_attn_implementation("eager")
@@ -199,7 +204,7 @@ def test_divergences_of_a_few_sequences_at_a_time_are_those_of_all(lengths, monk
     )
     found = []
     for at_once in (1, 3 * 12 * 12 * 2, 2**30):
-        monkeypatch.setattr(losses, "CACHED", at_once)
+        monkeypatch.setattr(losses, "PLACES_AT_ONCE", at_once)
         x = vectors.clone().requires_grad_()
         own = [s.clone().requires_grad_() for s in scores]
         values = (

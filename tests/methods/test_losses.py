@@ -61,6 +61,21 @@ def test_attention_scores_count_real_pairs_only():
     assert float(losses.scores_mse_realmean((student,), (teacher,), layout)) == pytest.approx((6 + 4) / 5)
 
 
+def test_a_pad_token_of_a_filled_sequence_is_no_key_but_a_query():
+    """As in the models' own attention, where nothing attends to it and it has a state."""
+    layout = Layout([4], real=[2])
+    student, teacher = torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 4, 4)
+    teacher[..., 2:] = 5.0
+    for loss in (losses.attention_kl_sequencemean, losses.attention_transfer_rowmean):
+        assert float(loss((student,), (teacher,), layout)) == 0
+    states = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0], [0.0, 4.0]])
+    assert float(losses.relation_kl(states, states * torch.tensor([1.0, 0.0]), 1, layout)) == 0
+    student[0, 0, 3, 0] = math.log(3.0)  # the last query: 3/4 and 1/4 of the two keys
+    expected = (math.log(4 / 3) + math.log(4)) / 2 - math.log(2)
+    for loss in (losses.attention_kl_sequencemean, losses.attention_transfer_rowmean):
+        assert float(loss((student,), (teacher,), layout)) == pytest.approx(expected / 4, rel=1e-6)
+
+
 def test_attention_needs_equal_heads():
     with pytest.raises(ValueError, match="equal numbers of heads"):
         losses.scores_mse_realmean((torch.zeros(1, 2, 1, 1),), (torch.zeros(1, 3, 1, 1),), Layout([1]))

@@ -124,6 +124,20 @@ def test_what_no_stage_can_change_is_refused_and_not_ignored():
         Stage("all", {}, paper={"epochs": 3.0, "batch_size": 8, "learningrate": 1.0})
 
 
+@pytest.mark.parametrize("row", ["minilm", "minilmv2", "pd:start=masked", "kd:start=random"])
+def test_a_given_encoder_is_refused_where_the_row_begins_otherwise(row):
+    name, _, start = row.partition(":start=")
+    with pytest.raises(ValueError, match="start_from=some/encoder replaces the general start"):
+        methods.get(name)(start_from="some/encoder", **({"start": start} if start else {}))
+
+
+@pytest.mark.parametrize("name", ["mtdnn", "pkd"])
+def test_a_depth_beyond_the_teachers_is_refused_without_saying_what_0_means(name):
+    """All layers in one method, half of them in the other."""
+    with pytest.raises(ValueError, match=r"layers=13 should be at most the teacher's 4$"):
+        methods.get(name)(layers=13).requires(tiny.config(layers=4))
+
+
 def test_the_papers_schedules_are_said_stage_by_stage(method):
     """``--recipe paper``: every counted stage names its own epochs and learning rate, in fields that a recipe has."""
     from dataclasses import fields

@@ -74,7 +74,7 @@ def test_a_method_is_checked_with_settings(bench):
     assert f"tinybert:padding=20: {len(CHECKS)} checks passed" in done.stdout
     too_long = bench("check-method", "tinybert:padding=99")
     assert too_long.returncode == 1
-    assert "the teacher has 32 places" in too_long.stdout
+    assert "the teacher's 32 positions" in too_long.stdout
     dropped = bench("check-method", "tinybert:-attn")
     assert dropped.returncode == 2
     assert "not with dropped terms" in dropped.stderr
@@ -94,7 +94,7 @@ def test_a_method_without_a_paper_has_no_row_by_the_papers_recipe(bench, monkeyp
     file = tmp_path / "plan.json"
     everything = bench("plan", "--methods", "all", *words, "--recipe", "paper", "--json", file)
     assert everything.returncode == 0, everything.stderr
-    assert "mine is left out of all: mine on rte: --recipe paper" in everything.stdout
+    assert "mine is left out of `--methods all`: mine on rte: --recipe paper" in everything.stdout
     rows = [cell["row"] for cell in json.loads(file.read_text())["cells"]]
     assert rows == ["teacher", "finetune", "kd"], "the baselines name theirs"
     common = bench("plan", "--methods", "kd,mine", *words)

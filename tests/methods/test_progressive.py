@@ -19,7 +19,8 @@ from bench.record.store import Store
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
-from methods.api import Setup
+from methods.api import Masking, MethodError, Setup
+from methods.families import cost
 from methods.parts import blank_artefacts
 
 
@@ -93,9 +94,35 @@ def test_embeddings_and_head_begin_as_the_teachers(text):
 
 def test_the_task_does_not_change_what_is_pre_trained():
     _, one, _ = transfer("joint")
-    _, other, _ = transfer("joint", alpha=0.2, temperature=4.0)
+    _, other, _ = transfer("joint", alpha=0.2, temperature=4.0, transfer="auxiliary")
+    assert one == other, "rows that share it would count its time several times"
     assert one.settings == other.settings
     assert one.settings != transfer("progressive")[1].settings
+
+
+def test_students_that_differ_inside_their_layers_learn_from_one_ib_bert():
+    _, one, _ = transfer("joint")
+    _, other, _ = transfer("auxiliary", bottleneck=4, ffn=16, fmt_weight=1.0)
+    assert one.requires(tiny.config()) == other.requires(tiny.config())
+    assert one.requires(tiny.config()) != transfer("joint", inverted=32)[1].requires(tiny.config())
+
+
+def test_an_ib_bert_whose_heads_do_not_divide_its_width_is_refused_before_it_is_planned():
+    for inverted in (0, -4, 9):
+        with pytest.raises(MethodError, match=f"inverted={inverted} should be"):
+            transfer("joint", inverted=inverted)
+    methods.get("mobilebert")(heads=3, bottleneck=129)  # no IB-BERT, so its width matters to nobody
+
+
+def test_the_estimate_counts_every_pass_of_the_masked_tokens_through_a_head():
+    """The student's head for two terms, forwards and backwards; the IB-BERT's for one, forwards alone."""
+    distillation = 500 / 740
+    for kind, share in {"auxiliary": 1.0, "joint": distillation, "progressive": distillation}.items():
+        _, wish, setup = transfer(kind)
+        student = wish.build(setup)
+        head = 16 * (16 + setup.teacher.vocab_size) * Masking().share
+        counted = wish.training_cost(student).per_token - cost(student.model).per_token
+        assert counted == pytest.approx((2 + 1 / 3) * share * head)
 
 
 def test_mobilebert_has_the_size_of_the_released_configurations():

@@ -147,9 +147,20 @@ def test_a_copy_routes_by_its_own_tokens(teacher_folder):
     assert torch.equal(forward(twin, data.batch([3, 4]), LOGITS).logits, expected)
 
 
-def test_experts_that_do_not_come_out_are_refused():
-    with pytest.raises(MethodError, match="do not come out"):
-        MoEBERT(experts=4, expert_size=3072).requires(BertConfig())
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"expert_size": 3072},
+            "4 experts of 3072 neurons, 512 of them shared, need 10752 neurons; the teacher has 3072",
+        ),
+        ({"shared_size": 0}, "shared_size=0 should be at least 1 and below expert_size=768"),
+        ({"experts": 8}, "shared_size=512 should be at least 1 and below expert_size=384"),
+    ],
+)
+def test_experts_that_do_not_come_out_are_refused_with_the_reason(settings, message):
+    with pytest.raises(MethodError, match=message):
+        MoEBERT(**settings).requires(BertConfig())
 
 
 def ib_bert():

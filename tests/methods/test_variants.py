@@ -82,7 +82,9 @@ def test_padding_is_counted_in_what_a_training_costs(teacher_folder):
     assert filled.squared_lengths == 30**2 * filled.examples
 
 
-@pytest.mark.parametrize(("padding", "message"), [(-1, "0 for none"), (999, "the teacher has 128 places")])
+@pytest.mark.parametrize(
+    ("padding", "message"), [(-1, "0 for none"), (999, "the teacher's 128 positions; choose at most 128")]
+)
 def test_a_length_that_cannot_be_filled_up_to_is_refused(padding, message):
     with pytest.raises(MethodError, match=message):
         methods.get("tinybert")(padding=padding).requires(tiny.config())
@@ -168,4 +170,4 @@ def test_weight_decay_is_what_the_note_says_by_both_recipes():
     (note,) = row.method.notes(setup)
     for recipe in (Recipe(), Recipe(name=PAPER)):
         (scheduled,) = schedule_stages(row.method.stages(setup), (), recipe, 40)[1]
-        assert f"weight decay {scheduled.recipe.weight_decay:g} unless its spelling says another one" in note
+        assert f"weight decay is {scheduled.recipe.weight_decay:g}, unless the row sets another one" in note

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from methods.api import Shape, Stage, Student, Term
-from methods.artefacts import BASE, CORPUS, FINE_TUNED, TRAIN, Artefact, PretrainingStage
+from methods.artefacts import BASE, CORPUS, TRAIN, Artefact, PretrainingStage, fine_tuned
 from methods.packed import forward
 from methods.parts import OwnShape, bert_config, classifier, encoder_of, pretrained_tensors
 from methods.taps import LOGITS, hidden
@@ -65,7 +65,7 @@ class TunedOnText(PretrainingStage):
     name: ClassVar = "tuned_on_text"
 
     def inputs(self, teacher):
-        return (FINE_TUNED(), CORPUS)
+        return (fine_tuned(), CORPUS)
 
     def encoder_width(self, teacher):
         return self.shape.hidden
@@ -80,7 +80,7 @@ class TunedOnText(PretrainingStage):
 
     def make(self, given):
         student = self.build(given.setup)
-        given.train(student, self.stages(given.setup), given.teacher(FINE_TUNED()))
+        given.train(student, self.stages(given.setup), given.teacher(fine_tuned()))
         return pretrained_tensors(student)
 
 
