@@ -34,7 +34,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Temp
     """Every test sees a cache of its own and is not under CI unless it says so."""
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setattr("bench.measure.load.busy_cores", lambda: 0.0)  # other tests run at the same time
+    monkeypatch.setattr("bench.measure.busy_cores.busy_cores", lambda: 0.0)  # other tests run at the same time
     torch.set_num_threads(2)
 
 

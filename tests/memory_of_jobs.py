@@ -129,7 +129,7 @@ def works(folder: Path) -> list[Work]:
         return group_bytes(plan, plan.tasks[0], group)
 
     return [
-        Work("a teacher is tuned", ("teacher", "--tasks", TASK, *TEACHER, *few), teacher_bytes(one, one.tasks[0])),
+        Work("a teacher is tuned", ("teacher", "--tasks", TASK, *TEACHER, *few), teacher_bytes(one.tasks[0])),
         Work(
             f"a general start, {TOKENS:,} tokens",
             ("pretrain", "--methods", ONE, "--teacher", "embedded", *text, *few),

@@ -217,7 +217,7 @@ def table(record: dict[str, Any]) -> str:
 def main() -> None:
     sys.path.insert(0, str(ROOT))
     from bench.files import write_atomically
-    from bench.measure.load import busy_cores
+    from bench.measure.busy_cores import busy_cores
     from bench.measure.machine import environment, revision
     from bench.run.failure_records import redact_paths
 

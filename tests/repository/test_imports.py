@@ -171,10 +171,8 @@ def test_help_and_list_are_light_and_quick(words):
     assert fastest < 0.5
 
 
-def test_reading_records_loads_no_torch():
-    code = (
-        "import sys; from bench.record.store import Store; from bench.report.write import write_reports\n"
-        f"print(sorted({{m.split('.')[0] for m in sys.modules}} & {HEAVY}))"
-    )
+@pytest.mark.parametrize("modules", ["bench.record.store, bench.report.write", "bench.plan.build"])
+def test_importing_the_reader_of_records_the_report_and_the_plan_loads_no_torch(modules):
+    code = f"import sys, {modules}\nprint(sorted({{m.split('.')[0] for m in sys.modules}} & {HEAVY}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
