@@ -396,13 +396,10 @@ class Suite:
     def alone_or_together(self) -> None:
         """Beside another student both end with the same weights as alone, to the bit."""
         other, alone = other_student(torch.get_num_threads())
-        beside, together = other.trainer(), self.bench().trainer()
-        train_task(
-            [together, beside],
-            self.bench().data,
-            self.bench().teacher,
-            LoopOptions(0, ComputeSettings(), RECIPE.batch_size),
-        )
+        bench = self.bench()
+        beside, together = other.trainer(), bench.trainer()
+        options = LoopOptions(0, ComputeSettings(), RECIPE.batch_size)
+        train_task([together, beside], bench.data, bench.teacher, options)
         if self._learned(together) != self._learned(self.whole):
             raise Broken("trained beside another student it ends with other weights: the two share some state")
         if self._learned(beside) != alone:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from bench.plan.build import build
 from bench.plan.extents import Extent, extent
+from bench.plan.layer_sizes import layer_sizes
 from bench.plan.memory import (
     BASE_BYTES,
     artefact_bytes,
     group_bytes,
-    layer_sizes,
     teacher_bytes,
 )
 from bench.plan.request import Request
