@@ -291,6 +291,7 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
     x_TW = family.embed(body, batch)
     if 0 in with_states:
         states[0] = x_TW
+    # without logits the pass ends at the last layer that something is read of
     last = len(layers) if taps >= LOGITS else max(layers_of(taps), default=0)
     for number, layer in enumerate(layers[:last], start=1):
         scores, vectors = Tap("scores", number), Tap("vectors", number)

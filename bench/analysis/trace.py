@@ -224,7 +224,7 @@ def _difference(
 
 
 def _of_session(session: SpeedRecord) -> Iterator[NumberOrigin]:
-    """Latencies, throughput, speed-ups and footprints of one session of timing."""
+    """Latencies, throughput, speed-ups and footprints of one session of timing: all that a report of it prints."""
     where = f"session {session.key[:12]}, teacher {session.teacher}"
 
     def origin(what: str, exact: float, kind: str = PLAIN) -> NumberOrigin:

@@ -159,6 +159,7 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
         metrics = {metric for metric, _ in row.kinds.values()}
         scores = scores_of(row.cells)
         others: list[Source] = [(r.system, r.cells) for r in sheet.rows if r is not row and RATIO.search(r.system)]
+        # a difference may also be one of two rows of ratios; a ratio is always of two rows of scores
         if DIFFERENCE.search(row.system) or "percentage_points" in metrics:
             found, origin = differences, _origin(scores, [*plain, *others], "difference", row.system)
         else:
@@ -168,7 +169,7 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
             found.append((row, origin))
     differences = [(row, _of_unprinted_ratios(origin, {r.system: o for r, o in ratios})) for row, origin in differences]
     habits = [habit([m for _, o in found for m in o.made.values() if m.is_possible]) for found in (ratios, differences)]
-    follows = follows_printed(habits)
+    follows = follows_printed(habits)  # computed from the printed numbers, or from others before they were rounded
     for found, shown in zip((ratios, differences), habits, strict=True):
         for row, origin in found:
             yield from _row(sheet, row, origin, shown if follows else None)

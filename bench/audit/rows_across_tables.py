@@ -241,6 +241,7 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     places: dict[tuple[str, str, str], list[tuple[Sheet, PrintedRow, str]]] = {}
     for sheet in sheets:
         names = [plain_name(row.system) for row in sheet.rows]
+        # a name that a table has twice cannot say which of the two rows another table repeats
         for row in (row for row in sheet.rows if _is_system(row) and names.count(plain_name(row.system)) == 1):
             for column in (c for c in row.cells if has_scores(sheet, c) and len(whole_name(c)) >= LONG_NAME):
                 key = sheet.source, whole_name(column), plain_name(row.system)

@@ -171,7 +171,7 @@ def _from_tidy(header: Sequence[str], lines: Sequence[Sequence[str]], where: str
                 row.sizes[ours] = found
         if value := printed(body["value"]):
             column = body["task"]
-            if (*key, column) in several:
+            if (*key, column) in several:  # MRPC by accuracy and by F1 are two columns
                 column = f"{column} ({body.get('metric') or body.get('split')})"
             row.cells[column] = value
             row.kinds[column] = (body.get("metric", ""), body.get("split", ""))

@@ -321,4 +321,5 @@ def _values(row: PrintedRow, others: Sequence[PrintedRow], kind: str, what: str)
         ratios.append(row.sizes["speed-up"].value)
     if kind == "times":
         return ratios
+    # 2x smaller is 50 % smaller, 2x faster is 100 % faster
     return [100 * (1 - 1 / r) if what == "smaller" else 100 * (r - 1) for r in ratios if r]

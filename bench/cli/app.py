@@ -43,35 +43,29 @@ def _run() -> NoReturn:
         fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader of a pipe is gone, like `| head`: nobody is left to tell
         sys.exit(1)
-    except OSError as error:
-        refused = disk_message(error)
-        if not refused:
-            raise
-        fail(refused, BAD_INPUT)
-    except ModuleNotFoundError as error:
-        lacking = what_to_install(error)
-        if not lacking:
-            raise
-        fail(lacking, BAD_INPUT)
     except Exception as error:
-        usage = _usage_error(error)
-        if usage is None:
+        line = _what_to_mend(error)
+        if not line:
             raise
-        fail(usage, BAD_INPUT)
+        fail(line, BAD_INPUT)
     if code == INTERRUPTED:  # the argument parser catches Ctrl-C and returns this
         fail(INTERRUPTION, INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _usage_error(error: Exception) -> str | None:
-    """One line for what the argument parser found wrong, or None for anything else."""
+def _what_to_mend(error: Exception) -> str:
+    """One line for what a person can mend: a full disk, a missing package, a wrong argument; "" for anything else."""
+    if isinstance(error, OSError):
+        return disk_message(error)
+    if isinstance(error, ModuleNotFoundError):
+        return what_to_install(error)
     if isinstance(error, typer.Abort):
         return "not started"
     # typer carries its own copy of click, so its usage errors are known by what they can do
     show = getattr(error, "format_message", None)
-    return str(show()) if show else None
+    return str(show()) if show else ""
 
 
 def fail(message: str, code: int) -> NoReturn:

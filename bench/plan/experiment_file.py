@@ -367,6 +367,7 @@ def _check_settings(experiment: Experiment, where: str, one: PaperSettings) -> N
     for table in one.tables:
         if table not in names:
             raise unknown(f"table for {where}", table, names)
+    # each name is looked for in what the names before it leave, so the message names the first one that fits nothing
     tables = [table for table in experiment.table if not one.tables or table.name in one.tables]
     tasks = list(dict.fromkeys(task for table in tables for task in table.task_names))
     for task in one.tasks:

@@ -180,7 +180,7 @@ def parse_of(method: type, text: str) -> MethodRow:
         if equals and key in given:
             raise InputError(f"{text}: {key} is given twice")
         given.add(key)
-        if key == PACE and equals and PACE not in offered:
+        if key == PACE and equals and PACE not in offered:  # a method's own setting of this name comes first
             pace = _pace(text, value)
         elif equals and stage_settings.is_stage_number(key):
             numbers[key] = stage_settings.read(name, key, value)

@@ -184,6 +184,7 @@ class Closure:
             return False
         if (module, name) in (self._makers if as_maker else self._seen) or f"{module}:{name}" in ONE_BY_ONE:
             return True
+        # as Python looks a name up: bound here, imported, imported by a star, a module of the package
         if name in found.bindings:
             self._seen.add((module, name))
             if as_maker:
