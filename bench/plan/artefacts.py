@@ -175,6 +175,7 @@ class ArtefactPlans:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.entries: list[ArtefactPlan] = []
+        self._by_artefact: dict[Artefact, list[ArtefactPlan]] = {}
 
     @property
     def kept(self) -> dict[str, ArtefactPlan]:
@@ -183,9 +184,9 @@ class ArtefactPlans:
 
     def find(self, artefact: Artefact, checkpoint: Checkpoint, task: TaskPlan | None) -> ArtefactPlan | None:
         """The plan of an artefact for a task; None where nobody asked for it."""
-        for entry in self.entries:
+        for entry in self._by_artefact.get(artefact, ()):
             of_this_task = entry.task is None or (task is not None and entry.task.task.name == task.task.name)
-            if entry.artefact == artefact and entry.checkpoint == checkpoint and of_this_task:
+            if of_this_task and entry.checkpoint == checkpoint:
                 return entry
         return None
 
@@ -217,6 +218,7 @@ class ArtefactPlans:
         if found is None:
             found = self._planned(artefact, context)
             self.entries.append(found)
+            self._by_artefact.setdefault(artefact, []).append(found)
         return found
 
     def _planned(self, artefact: Artefact, context: ArtefactContext) -> ArtefactPlan:
