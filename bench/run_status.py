@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import shutil
 import tempfile
 import time
@@ -49,12 +50,17 @@ class RunStatus:
         )
 
 
+def _folder_of_this_machine() -> Path:
+    """Machines may share a cache: only this one can ask whether its processes run."""
+    return users_cache() / PROGRESS / platform.node()
+
+
 def new_folder() -> Path:
     """A new folder for what a run says; those of runs that were killed are removed.
 
     It is one for temporary files where the cache cannot be written: `status` does not see that run.
     """
-    root = users_cache() / PROGRESS
+    root = _folder_of_this_machine()
     try:
         root.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=root, prefix=f"{os.getpid()}-"))
@@ -78,7 +84,7 @@ def announce(folder: Path, results: Path, keys: Collection[str]) -> None:
 def under_way() -> list[RunStatus]:
     """The runs of this machine whose cache is this one, in the order in which they began."""
     found = []
-    for file in (users_cache() / PROGRESS).glob(f"*/{FILE}"):
+    for file in _folder_of_this_machine().glob(f"*/{FILE}"):
         body = _read(file)
         if body is not None and is_alive(str(body["process"])):
             jobs = [job for one in sorted(file.parent.glob("*.json")) if (job := _read(one)) is not None]

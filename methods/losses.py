@@ -163,7 +163,8 @@ def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layo
 
 
 PLACES_AT_ONCE = 2**21
-"""Of distributions, a few megabytes, in the processor's cache: three times as fast as a whole chunk of 32 x 128 tokens."""
+"""So many places (query x key) are computed at once: a few megabytes, which stay in the processor's cache. A whole chunk of 32 x 128
+tokens at once takes three times as long."""
 
 
 def _by_head(x_NX: Tensor, heads: int, chunk: Chunk) -> Tensor:

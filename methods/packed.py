@@ -145,7 +145,7 @@ class Layout:
 
     @cached_property
     def mask_BL(self) -> Tensor:
-        """True where the padded view holds a token of the row (with the [PAD] that a stage fills in)."""
+        """True where the padded view holds a token; the [PAD] of a filled sequence is one."""
         return torch.arange(max(self.lengths), device=self.device)[None, :] < self.lengths_B[:, None]
 
     @cached_property
@@ -161,12 +161,12 @@ class Layout:
         return x_TW.index_select(0, self.starts_B)
 
     def mean(self, x_TW: Tensor) -> Tensor:
-        """Mean over each sequence's tokens of the row (with the [PAD] that a stage fills in), [B, W]."""
+        """[B, W] mean over the tokens of each sequence; the [PAD] of a filled sequence counts."""
         x_BLW = self.padded(x_TW).masked_fill(~self.mask_BL[..., None], 0.0)
         return x_BLW.sum(1) / self.lengths_B[:, None].to(x_TW.dtype)
 
     def max(self, x_TW: Tensor) -> Tensor:
-        """Largest value of each feature over each sequence's tokens of the row (with the [PAD] that a stage fills in), [B, W]."""
+        """[B, W] largest value of each feature over the tokens of each sequence; the [PAD] of a filled sequence counts."""
         return self.padded(x_TW).masked_fill(~self.mask_BL[..., None], float("-inf")).amax(1)
 
 

@@ -248,7 +248,7 @@ class OwnShape(Method):
             raise MethodError(f"hidden={self.hidden} should be a multiple of heads={self.heads}")
         if self.start_from and self.start != "general":
             raise MethodError(
-                f"start_from={self.start_from} replaces the general start; it does not go with start={self.start}"
+                f"start_from={self.start_from} replaces the general start, and with start={self.start} this row has none: leave start_from out"
             )
 
     @property

@@ -126,7 +126,8 @@ class Out:
         return self[Tap("hidden", layer)]  # type: ignore[no-any-return]
 
     def scores(self, layer: int) -> tuple[Tensor, ...]:
-        """Scaled attention scores before the softmax: [n, H, L, L] for each of ``layout.chunks``, masked as :func:`scores` says."""
+        """Scaled attention scores before the softmax: [n, H, L, L] for each of ``layout.chunks``. Places without a token are not
+        masked; see :func:`methods.taps.scores`."""
         return self[Tap("scores", layer)]  # type: ignore[no-any-return]
 
     def vectors(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -29,8 +29,7 @@ from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.plan.stage_keys import leaders, stage_keys
 from bench.plan.untrained import untrained
-from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import ComputeSettings
+from bench.train.loop import train_task
 from bench.train.shared_stages import begin_alike
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import SaveInterval, TrainingStates
@@ -273,8 +272,8 @@ class Suite:
                 continue  # the method refuses this value with its other settings, or with this teacher
             _, shared = leaders([keys, changed]).get(1, (0, 0))
             if shared and shared not in alone:
-                alone[shared] = bench.trained_first_stages(shared)
-            if shared and not begin_alike(alone[shared], other.trained_first_stages(shared)):
+                alone[shared] = bench.trained(first=shared)
+            if shared and not begin_alike(alone[shared], other.trained(first=shared)):
                 names = ", ".join(self.kind.independent_stages[setting])  # type: ignore[attr-defined]
                 raise Broken(f"independent_stages: {setting}={value} changes {names}, or the student before them")
 
@@ -398,8 +397,7 @@ class Suite:
         other, alone = other_student(torch.get_num_threads())
         bench = self.bench()
         beside, together = other.trainer(), bench.trainer()
-        options = LoopOptions(0, ComputeSettings(), RECIPE.batch_size)
-        train_task([together, beside], bench.data, bench.teacher, options)
+        train_task([together, beside], bench.data, bench.teacher, bench.options)
         if self._learned(together) != self._learned(self.whole):
             raise Broken("trained beside another student it ends with other weights: the two share some state")
         if self._learned(beside) != alone:

@@ -11,6 +11,7 @@ between batches that differ in other sequences alone:
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -378,10 +379,10 @@ def _outside(look: Look, term: Term) -> list[MixingFault]:
     for name, reading in look.gradients(term, training=False).items():
         largest = max(float(value.abs().max()) for value in reading.values)
         for value, outside in zip(reading.values, reading.outside(look.batch.layout), strict=False):
-            if not value.masked_fill(~outside, 0.0).isfinite().all():
+            beyond = float(value.masked_fill(~outside, 0.0).abs().max())
+            if not math.isfinite(beyond):
                 why = "is not a number: mask before the logarithm or the division, not after"
                 return [MixingFault(True, f"its gradient at places of {name} that hold no token {why}")]
-            beyond = float(value.masked_fill(~outside, 0.0).abs().max())
             if beyond > NEGLIGIBLE * largest:
                 return [MixingFault(True, f"it has a gradient at places of {name} that hold no token: mask them")]
     return []

@@ -190,24 +190,19 @@ class Bench:
     def options(self) -> LoopOptions:
         return LoopOptions(0, self.numerics, RECIPE.batch_size)
 
-    def trained(
-        self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[StudentTrainer] = ()
-    ) -> StudentTrainer:
-        trainer = self.trainer(seed, dropped)
-        train_task([*beside, trainer], self.data, self.teacher, LoopOptions(seed, self.numerics, RECIPE.batch_size))
-        if trainer.error is not None:
-            raise Broken(str(trainer.error)) from trainer.error
-        return trainer
+    def trained(self, seed: int = 0, dropped: Sequence[str] = (), first: int | None = None) -> StudentTrainer:
+        """A trained student.
 
-    def trained_first_stages(self, count: int) -> StudentTrainer:
-        """A student trained through its first stages alone.
+        Args:
+            first: train only so many of its first stages.
 
         Raises:
             Broken: the training fails.
         """
-        trainer = self.trainer()
-        trainer.schedule = first_stages(trainer.schedule, count)
-        train_task([trainer], self.data, self.teacher, self.options)
+        trainer = self.trainer(seed, dropped)
+        if first is not None:
+            trainer.schedule = first_stages(trainer.schedule, first)
+        train_task([trainer], self.data, self.teacher, LoopOptions(seed, self.numerics, RECIPE.batch_size))
         if trainer.error is not None:
             raise Broken(str(trainer.error)) from trainer.error
         return trainer

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import io
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,15 @@ from bench.measure.flops import LogitsOnly
 Runner = Callable[[Tensor, Tensor], Tensor]
 """token ids and attention mask, [B, L] int64 each -> logits [B, C]"""
 
-BACKENDS = ("eager", "sdpa", "compile", "onnx", "onnx-int8")
-INT8 = "onnx-int8"
+ONNX, INT8 = "onnx", "onnx-int8"
+BACKENDS = ("eager", "sdpa", "compile", ONNX, INT8)
+
+
+def check_installed(backends: Collection[str]) -> None:
+    """Raises InputError: one of these backends needs packages that are not installed."""
+    lacking = [name for name in ("onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
+    if lacking and {ONNX, INT8} & set(backends):
+        raise InputError("the onnx backend needs two packages; type: pip install -c constraints.txt -e '.[onnx]'")
 
 
 def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, threads: int) -> Runner:
@@ -40,7 +48,7 @@ def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, t
     own = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
     own.set_attn_implementation("sdpa" if backend in ("sdpa", "compile") else "eager")
     whole: Any = LogitsOnly(own).eval()  # an export would set a model that trains, and its dropout, as it found it
-    if backend in ("onnx", INT8):
+    if backend in (ONNX, INT8):
         return _onnx(whole, threads, backend == INT8)
     if backend == "compile":
         whole = torch.compile(whole)
@@ -53,13 +61,8 @@ def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, t
 
 
 def _onnx(model: nn.Module, threads: int, in_8_bits: bool) -> Runner:
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime
-    except ImportError:
-        raise InputError(
-            "the onnx backend needs two packages; type: pip install -c constraints.txt -e '.[onnx]'"
-        ) from None
+    import onnxruntime
+
     example = torch.ones(2, 8, dtype=torch.long)
     axes = {"ids": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}}
     options = onnxruntime.SessionOptions()

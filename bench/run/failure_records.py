@@ -57,9 +57,9 @@ FOLDERS_OF_A_PATH = re.compile(
 )
 """The folders of an absolute path; not of a web address."""
 
-BEGINS, ENDS = r"(?<![\w.~-])", r"(?:(?<=[/\\])|(?!\.?[\w-]))"
-"""Around a folder: in the middle of a path or of a web address its name means another folder, and so it does as the beginning
-of a longer name."""
+BEGINS, ENDS = r"(?:(?<![\w.~-])|(?<=['\"\s]-[A-Za-z]))", r"(?:(?<=[/\\])|(?!\.?[\w-]))"
+"""Around a folder. It may come directly after a compiler's flag like -I. In the middle of a path or of a web address its name
+means another folder, and so it does as the beginning of a longer name."""
 
 
 def redact_paths(text: str) -> str:

@@ -62,7 +62,7 @@ def scored(cell: Cell, deployed: Deployed, task_data: TaskData, started: str) ->
     usage = observed(model)
     sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
     if average := usage.pop("cost", None):
-        sized = sized.model_copy(update={"expected_macs": round(Cost(**average).of_length(sized.sequence_length))})
+        sized = sized.model_copy(update={"expected_macs": Cost(**average).of_length(sized.sequence_length)})
     record = Record(
         key=record_key(cell, deployed.point),
         train_key=train_key(cell),
@@ -136,7 +136,7 @@ def _cost(log: TrainLog, trained: Any, deployed: nn.Module, teacher: nn.Module |
     own = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)
     taught = 0.0
     if log.teacher_tokens and teacher is not None:
-        # of the examples, the teacher answered the same share as of the tokens: they are not counted
+        # the examples that the teacher answered are not counted: their share is taken to be that of the tokens
         examples = log.examples * log.teacher_tokens / log.tokens
         taught = 2 * cost(teacher).macs(log.teacher_tokens, log.teacher_squared_lengths, examples)
     return TrainCost(

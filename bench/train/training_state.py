@@ -137,7 +137,7 @@ class TrainingStates:
             is_stopping: whether somebody wants the training to keep its state now and to end.
         """
         self._folder = folder or cache_root() / STATES
-        # " ": no code is named, which is no reason not to keep the state
+        # only "" means code that cannot be read; " " is for no code named, and such a state is kept
         codes = list(code) * len(trainings) if len(code) == 1 else list(code) or [" "] * len(trainings)
         self.students = self._all = [self._state(*one) for one in zip(trainings, codes, strict=True)]
         self._say, self._is_stopping, self._interval = say, is_stopping, interval or SaveInterval()

@@ -63,7 +63,7 @@ class SpeedRequest:
         return self
 
     def _check_backends(self) -> None:
-        from bench.measure.backends import BACKENDS, INT8
+        from bench.measure.backends import BACKENDS, INT8, check_installed
 
         if not self.backends:
             raise InputError(f"--backends: choose from {', '.join(BACKENDS)}")
@@ -72,6 +72,7 @@ class SpeedRequest:
                 raise unknown("backend", backend, BACKENDS)
         if INT8 in self.backends and self.dtype != "fp32":
             raise InputError(f"--backends {INT8}: goes with --dtype fp32")
+        check_installed(self.backends)
 
     def _check_lengths(self) -> None:
         if not self.lengths:
@@ -211,10 +212,10 @@ def _timings(
     from bench.measure.latency import Instruments, stopwatch, time_in_turns
 
     instruments = Instruments(stopwatch(torch.device(device)), counter)
-
+    # all loads before the first timing: one that cannot be made must not cost the minutes of the others
+    loads = [(batch, _load(request, length, batch)) for length, batch in product(request.lengths, request.batches)]
     timings: list[Timing] = []
-    for backend, length, batch in product(request.backends, request.lengths, request.batches):
-        load = _load(request, length, batch)
+    for backend, (batch, load) in product(request.backends, loads):
         conditions = Conditions(
             device=device,
             backend=backend,

@@ -44,7 +44,8 @@ class TruncatedShape(Artefact):
     def making_bytes(self, teacher: PretrainedConfig, tokens: int, pass_bytes: int) -> int:
         from methods.truncation import held_bytes
 
-        return held_bytes(teacher, self.shape, tokens, pass_bytes)
+        # only a BERT is truncated: of other teachers the weights begin at random
+        return held_bytes(teacher, self.shape, tokens, pass_bytes) if teacher.model_type == "bert" else 0
 
     def title(self, key: str) -> str:
         return f"{self.words} {self.shape}"

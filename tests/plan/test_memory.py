@@ -10,6 +10,7 @@ import pytest
 import tiny
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import DistilBertConfig, DistilBertModel
 
 from bench.plan.build import build
 from bench.plan.extents import Extent, extent
@@ -159,3 +160,26 @@ def test_measured_memory_is_near_what_is_stated(embedded, tmp_path):
     for one in measured:
         assert one.peak <= 1.2 * one.stated, one
         assert one.stated <= 1.5 * one.peak, one
+
+
+def test_a_distilbert_teacher_is_planned_for_rows_that_would_truncate_a_bert(glue_folder, tmp_path):
+    """Its configuration names the sizes of its layers otherwise."""
+    shape = {
+        "dim": 24,
+        "n_layers": 4,
+        "n_heads": 12,
+        "hidden_dim": 48,
+        "vocab_size": len(tiny.SPECIAL) + len(tiny.WORDS),
+    }
+    folder = tiny.save_teacher(tmp_path / "distilbert")
+    DistilBertModel(DistilBertConfig(**shape)).save_pretrained(folder)
+    request = Request(
+        "kd:layers=2:hidden=12:heads=12:ffn=24,minilmv2:layers=2:hidden=12:heads=12:ffn=24",
+        "rte",
+        data=str(glue_folder),
+        teacher=str(folder),
+        results=tmp_path / "r",
+    )
+    plan = build(request)
+    assert [planned.cell.method for planned in plan.cells] == ["teacher", "kd", "minilmv2"]
+    assert all(artefact_bytes(plan, entry) > BASE_BYTES for entry in plan.artefacts.kept.values())

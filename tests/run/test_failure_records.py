@@ -38,6 +38,12 @@ def test_folders_of_this_machine_are_not_shown(path, shown):
 
 
 @pytest.mark.usefixtures("_known_folders")
+def test_a_folder_behind_a_flag_of_a_compiler_is_not_shown():
+    said = "gcc '-I/home/somebody/venv/include' -L/home/somebody/lib"
+    assert redact_paths(said) == "gcc '-I~/venv/include' -L~/lib"
+
+
+@pytest.mark.usefixtures("_known_folders")
 @pytest.mark.parametrize("folder", ["/", "/tmp"])
 def test_web_addresses_stay(monkeypatch, folder):
     monkeypatch.chdir(folder)

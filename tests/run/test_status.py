@@ -47,10 +47,23 @@ def test_the_jobs_of_a_run_say_what_they_do(tmp_path):
 def test_a_run_that_was_killed_is_not_under_way(tmp_path):
     child = "from bench.run_status import *; announce(new_folder(), Path('r'), {'k'}); import os; os._exit(1)"
     subprocess.run([sys.executable, "-c", f"from pathlib import Path; {child}"], check=False)
-    (left,) = (users_cache() / PROGRESS).glob(f"*/{FILE}")
+    (left,) = (users_cache() / PROGRESS).glob(f"*/*/{FILE}")
     assert under_way() == []
     new_folder()
     assert not left.exists(), "the next run removes what it left"
+
+
+def test_runs_of_another_machine_that_shares_the_cache_are_left_alone(tmp_path, monkeypatch):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("platform.node", lambda: "elsewhere")
+        theirs = new_folder()
+        announce(theirs, tmp_path / "r", {"k" * 64})
+    body = json.loads((theirs / FILE).read_text())
+    (theirs / FILE).write_text(json.dumps(body | {"process": 2**30}))
+    theirs = theirs.rename(theirs.with_name(f"{2**30}-abcd"))
+    new_folder()
+    assert (theirs / FILE).is_file(), "no process of this number runs here, but it may run there"
+    assert under_way() == []
 
 
 def test_without_a_run_it_says_so(bench, tmp_path):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 import tiny
 
 from bench.data import checkpoints
+from bench.errors import InputError
 from bench.workflows import speed
 
 
@@ -35,3 +39,27 @@ def test_an_offline_session_never_asks_the_hub_for_its_teacher(monkeypatch, teac
     record, _ = speed.measure(request)
     assert record.teacher == "some/one"
     assert set(asked) == {True}
+
+
+def test_what_cannot_be_timed_is_said_before_any_timing(monkeypatch, teacher_folder, glue_folder, tmp_path):
+    timed = []
+    monkeypatch.setattr("bench.measure.latency.time_in_turns", lambda *given: timed.append(given) or [])
+    request = speed.SpeedRequest(
+        methods=f"kd:{tiny.SHAPE}",
+        teacher=str(teacher_folder),
+        lengths=("8", "task"),
+        batches=(1, 5000),
+        rounds=6,
+        threads=1,
+        device="cpu",
+        task="rte",
+        data=str(glue_folder),
+        memory=False,
+        results=tmp_path / "r",
+    )
+    with pytest.raises(InputError, match="5000"):
+        speed.measure(request)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="two packages"):
+        speed.measure(replace(request, batches=(1,), backends=("sdpa", "onnx")))
+    assert timed == []

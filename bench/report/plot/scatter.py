@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import Any
 
 from bench.record.cell import TEACHER
-from bench.report.means import MeanOfColumns
+from bench.report.mean_of_columns import MeanOfColumns
 from bench.report.plot.look import BLUE, GREY, PALE, drawing, escape_mathtext, short, spread_labels
 from bench.report.tables.parts import counted
 from bench.report.tables.registry import ReportData

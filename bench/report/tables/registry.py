@@ -10,7 +10,7 @@ from functools import cached_property
 
 from bench.report.frame import Frame
 from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.means import MeanOfColumns, all_pairs, mean_scores
+from bench.report.mean_of_columns import MeanOfColumns, all_pairs, mean_scores
 from bench.report.resampled import Resampled
 
 RESULTS, PAIRED, RETENTION = "Results", "Paired comparisons", "Reappearance (retention)"
