@@ -10,7 +10,7 @@ from bench.report import escape
 from bench.report.file_names import PAGE, TABLES, fitted, table_names
 from bench.report.index import write_index
 from bench.report.render import Paper, to_markdown, write_table
-from bench.report.tables.speed import speed_tables
+from bench.report.tables.latency import latency_tables
 
 FOLDER = "speed"
 """Below the folder of all reports."""
@@ -35,7 +35,7 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
         "the speed of a model without early exit does not depend on them.",
         "",
     ]
-    tables = speed_tables(session)
+    tables = latency_tables(session)
     for table, stem in zip(tables, table_names([table.file or table.title for table in tables]), strict=True):
         lines += [f"## {escape.markdown(table.title)}", "", to_markdown(table), ""]
         for note in table.notes:

@@ -15,9 +15,9 @@ from bench.report.groups import groups
 from bench.report.tables.ablations import ablation
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost
+from bench.report.tables.latency import latency_tables
 from bench.report.tables.reappearance import reappearance
 from bench.report.tables.sizes import sizes_of
-from bench.report.tables.speed import speed_tables
 
 CONDITIONS = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=8, length="128")
 SESSION = SpeedRecord(
@@ -69,7 +69,7 @@ def test_every_size_of_a_row_is_found_on_each_of_its_tasks(tmp_path):
 
 def test_every_number_of_a_session_is_found(tmp_path):
     record, _ = write_speed(tmp_path, SESSION)
-    for table in speed_tables(record):
+    for table in latency_tables(record):
         for row in table.rows:
             for title, cell in zip(table.header[1:-1], row[1:-1], strict=True):
                 found = [trace(number, tmp_path) for number in re.findall(r"\d[\d,]*\.\d+x?", cell)]

@@ -17,7 +17,7 @@ from bench.measure.latency import Instruments, Load, full_length, time_in_turns
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
 from bench.report.render import to_csv, to_markdown
 from bench.report.speed_report import write_speed_report
-from bench.report.tables.speed import speed_tables
+from bench.report.tables.latency import latency_tables
 
 UNDER = Conditions(device="cpu", backend="eager", dtype="fp32", threads=1, batch=2, length="16")
 
@@ -184,7 +184,7 @@ def session(joules, energy) -> SpeedRecord:
 
 def test_a_report_prints_measured_joules_of_one_sequence(tmp_path):
     record = session([2.0, 2.2, 2.4], "RAPL: package-0")
-    (table,) = speed_tables(record)
+    (table,) = latency_tables(record)
     assert "| row" in to_markdown(table)
     assert "1.1" in to_markdown(table).splitlines()[-1]
     assert "1 to 1.2" in to_markdown(table).splitlines()[-1]

@@ -28,7 +28,7 @@ from bench.plan.untrained import untrained
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
 from bench.report.speed import conditions_of, speed_up
 from bench.report.speed_report import write_speed_report
-from bench.report.tables.speed import speed_tables
+from bench.report.tables.latency import latency_tables
 from bench.stats.ratios import percentile
 from bench.workflows import speed
 
@@ -240,7 +240,7 @@ def test_times_that_drift_are_named():
     steady = Timing(system="steady", conditions=under("eager"), seconds=[0.010, 0.011, 0.010] * 4)
     slower = Timing(system="slower", conditions=under("eager"), seconds=[0.010] * 4 + [0.011] * 4 + [0.013] * 4)
     record = SpeedRecord(teacher="t", timings=[steady, slower], started="a", finished="b")
-    (table,) = speed_tables(record)
+    (table,) = latency_tables(record)
     (note,) = table.notes
     assert note.startswith("slower became 30% slower while it was timed")
 
@@ -366,7 +366,7 @@ def test_a_session_from_request_to_report(tmp_path, teacher_folder, monkeypatch)
     assert "p99" not in text, "the 99th percentile of 8 rounds is their maximum"
     for words in ("max (ms)", "batch 4, length 16", "length task rte", "1 thread", "checkpoint (MB)"):
         assert words in text
-    assert len(speed_tables(record)) == 5
+    assert len(latency_tables(record)) == 5
     assert len(list((tmp_path / "reports").glob("speed/*/tables/*.csv"))) == 5
 
 
@@ -390,7 +390,7 @@ def test_a_table_names_no_percentile_that_its_rounds_do_not_resolve(rounds, name
     seconds = np.random.default_rng(0).permutation(np.arange(1, rounds + 1) / 1000).tolist()
     timings = [Timing(system=name, conditions=conditions, seconds=seconds) for name in ("teacher", "kd")]
     timings.append(Timing(system="broken", conditions=conditions, status="failed", error="no memory"))
-    (table,) = speed_tables(SpeedRecord(teacher="t", timings=timings, started="2026", finished="2026"))
+    (table,) = latency_tables(SpeedRecord(teacher="t", timings=timings, started="2026", finished="2026"))
     assert table.header[1 : 1 + len(named)] == named
     assert {len(row) for row in table.rows} == {len(table.header)}
     shares = {"p50 (ms)": 0.5, "p90 (ms)": 0.9, "p99 (ms)": 0.99, "max (ms)": 1}

@@ -1,4 +1,4 @@
-"""Measured speed: latency, throughput and the speed-up of one session, each with its conditions."""
+"""The tables of a session of timing: latency, throughput and speed-up, each with its conditions, and memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DRIFT = 0.1
 """A change of the times within a session that is named: above what rounds scatter by on an idle machine."""
 
 
-def speed_tables(record: SpeedRecord) -> list[Frame]:
+def latency_tables(record: SpeedRecord) -> list[Frame]:
     """One table for each set of conditions, and one of footprints."""
     tables = [_timings(record, conditions) for conditions in conditions_of(record)]
     return [*tables, _footprints(record)] if record.footprints else tables
