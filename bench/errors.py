@@ -2,7 +2,7 @@
 
 BenchError               exit code
 ├── InputError           2   bad input or usage; nothing was started or written
-├── CellError            -   one cell cannot go on; it becomes a failed record, the others continue
+├── CellError            6   one cell cannot go on; it becomes a failed record, the others continue
 └── NothingMeasured      4   there was nothing to read
 """
 
@@ -51,6 +51,8 @@ class NothingMeasured(BenchError):
 
 class CellError(BenchError):
     """A guard stopped one training: loss not a number, a term without gradient, empty attention ..."""
+
+    exit_code = CELLS_FAILED
 
 
 def nearest(given: str, known: Iterable[str], alike: float = 0.6) -> str:

@@ -26,7 +26,7 @@ from bench.audit.printed import PrintedNumber
 from bench.audit.table import PrintedRow, Sheet
 
 DEVIATIONS = 3.5
-"""Standard deviations of the rounding of the scores behind an average that are let pass."""
+"""An average may be off by so many standard deviations of the rounding of its scores."""
 AX = re.compile(r"\bax\b|\bdiagnostic|\bax[-_ ]?[bg]\b", re.IGNORECASE)
 MISMATCHED = r"mnli.*mm|\bmm\b|mismatched"
 """MNLI-mm, and no other name with these letters, as MMLU."""

@@ -57,10 +57,11 @@ def _of_values(lines: Sequence[Sequence[str]]) -> list[Seen]:
     tidy = {"source", "table", "system", "task", "value"} <= set(header)
     places = [i for i, name in enumerate(header) if (name in shown if tidy else i)]
     found = []
+    of_row = [i for i, name in enumerate(header) if name in ("source", "table", "system")]
     once: set[tuple[str, ...]] = set()
     for number, line in enumerate(lines[1:], start=2):
         for place in (p for p in places if p < len(line)):
-            key = (*line[:3], header[place], line[place])
+            key = (*(line[i] for i in of_row if i < len(line)), header[place], line[place])
             if tidy and header[place] != "value" and key in once:
                 continue  # a size is repeated with every value of its row
             once.add(key)
@@ -105,8 +106,6 @@ def _of_lines(text: str) -> Iterator[list[Seen]]:
         blank = 0
         cells = re.split(r"(?<!\\)\|", re.sub(r"^[\s>]*\|", "", line)) if mark == "|" else line.split("\t")
         table += [Seen(number, text, cell.strip()) for cell in cells[1:] for text in _numbers(cell)]
-    if table:
-        yield table
 
 
 def _latex(body: str) -> Iterator[tuple[int, str, str]]:

@@ -89,6 +89,7 @@ class DerivedFrom:
     first: str
     second: str
     made: dict[str, DerivedCell]
+    sources: tuple[Mapping[str, PrintedNumber], Mapping[str, PrintedNumber]]
 
     @property
     def rule(self) -> str:
@@ -116,7 +117,7 @@ class DerivedFrom:
         A cell that is the same whatever it is made of (0, 1, 100 %) shows nothing.
         """
         values = [float(made.cell.value) for made in self.made.values()]
-        # not less than a tenth of the largest: any pair would seem to give cells that are close together
+        # at least a tenth of the largest: else, where the cells are close together, every fit would count as chance
         scale = max(max(values) - min(values), max(map(abs, values)) / 10, 1e-9)
         shown = {made.cell.value: made for made in self.made.values() if made.value not in (0, 1, 100)}
         # Unrelated numbers, spread over `scale`, fit with probability 2 slack / scale. With its sign reversed a cell
@@ -126,7 +127,7 @@ class DerivedFrom:
             for made in shown.values()
             if made.is_possible or made.is_turned
         ]
-        return pairs * comb(len(shown), len(fits)) * prod(fits)  # any so many of the cells might have fitted
+        return pairs * comb(len(shown), len(fits)) * prod(fits)  # comb: the ways to choose which of the cells fit
 
 
 def _origin(
@@ -137,7 +138,8 @@ def _origin(
     pairs = max(1, len(sources) * (len(sources) - 1))
     for (first, a), (second, b) in ((x, y) for x in sources for y in sources if x is not y):
         shared = [c for c in target if c in a and c in b and (kind == "difference" or b[c].value)]
-        origin = DerivedFrom(kind, first, second, {c: _MAKERS[kind](target[c], a[c], b[c]) for c in shared})
+        made = {c: _MAKERS[kind](target[c], a[c], b[c]) for c in shared}
+        origin = DerivedFrom(kind, first, second, made, (a, b))
         if origin.fitting >= 2 and origin.share >= 0.5 and (best is None or origin.share > best.share):
             best = origin
     if best is None:
@@ -237,11 +239,10 @@ def _own_average(sheet: Sheet, row: PrintedRow, origin: DerivedFrom) -> Iterator
     Papers do either, over all columns or some; a cell is a finding if none of these gives it.
     """
     own = scores_of(row.cells)
-    cells = {r.system: r.cells for r in sheet.rows}
     for column in [c for c in row.cells if is_average(c)]:
         cell = row.cells[column]
         ways: list[tuple[Decimal, Decimal, str]] = []
-        first, second = (cells[name].get(column) for name in (origin.first, origin.second))
+        first, second = (cells.get(column) for cells in origin.sources)
         if first and second and (origin.kind == "difference" or second.value):
             made = _MAKERS[origin.kind](cell, first, second)
             if made.is_turned:
@@ -254,9 +255,7 @@ def _own_average(sheet: Sheet, row: PrintedRow, origin: DerivedFrom) -> Iterator
                 slack = slack_of_mean(cell, mean[1], max(v.step for v in own.values()))
                 ways.append((mean[0], slack, f"{name} of this row's own cells"))
         if origin.kind == "ratio" and len(origin.made) >= 2:
-            sums = [
-                sum((cells[name][c].value for c in origin.made), Decimal(0)) for name in (origin.first, origin.second)
-            ]
+            sums = [sum((cells[c].value for c in origin.made), Decimal(0)) for cells in origin.sources]
             whole = 100 * sums[0] / (sums[1] or 1)
             ways.append((whole, slack_of_mean(cell, len(origin.made), cell.step), "the ratio of the two means"))
         if ways and all(abs(cell.value - value) > slack for value, slack, _ in ways):
@@ -332,7 +331,7 @@ def _to_a_row(
                 if place in cells and place != reference and base.value and cells[place].value
             }
             row = sheet.rows[int(reference)].system
-            origin = DerivedFrom(kind, column, f"{column} of {row}", made)
+            origin = DerivedFrom(kind, column, f"{column} of {row}", made, (cells, {}))
             if origin.fitting >= 3 and origin.share >= 0.65 and (best is None or origin.share > best.share):
                 best = origin
                 # a column that the name repeats is the first that one would try, and the first row of any other

@@ -142,7 +142,8 @@ def _accuracy_and_mcc(sheet: Sheet, row: PrintedRow) -> Iterator[Finding]:
         rest = re.sub(r"\W", "", ACCURACY.sub("", column))
         for other in [c for c in row.cells if MATTHEWS.search(c) and re.sub(r"\W", "", MATTHEWS.sub("", c)) == rest]:
             accuracy, mcc = row.cells[column], row.cells[other]
-            if accuracy.value <= 1 or mcc.value <= 1 or re.search("test", f"{column} {sheet.name}", re.IGNORECASE):
+            of_test = re.search("test", f"{column} {sheet.name}", re.IGNORECASE)
+            if not 1 < accuracy.value <= 100 or mcc.value <= 1 or of_test:
                 continue
             least, most = matthews_range(float(accuracy.value), float(accuracy.step), *COLA)
             if not least - 1 <= float(mcc.value) <= most + 1:

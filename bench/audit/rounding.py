@@ -10,7 +10,7 @@ from statistics import NormalDist
 from bench.audit.printed import PrintedNumber
 
 CONVINCING = 1e-3
-"""How improbable it must be that unrounded scores gave all these digits before the printed ones are held to have."""
+"""Cells count as computed from the printed scores if the probability that unrounded scores gave all their digits is below this."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Habit:
 
     Attributes:
         cuts: cells are cut off where they would be rounded up.
-        improbable: probability that unrounded scores gave these digits, over every cell that might be the odd one.
+        by_chance: probability that unrounded scores gave these digits, times the number of cells that might be the odd one.
     """
 
     cuts: bool
-    improbable: float
+    by_chance: float
 
 
 def habit(cells: Sequence[DerivedCell]) -> Habit | None:
@@ -93,5 +93,5 @@ def follows_printed(habits: Sequence[Habit | None]) -> bool:
     """Whether the kinds of derived cells of a table together show that it works on its printed scores."""
     together = 1.0
     for shown in habits:
-        together *= shown.improbable if shown else 1.0
+        together *= shown.by_chance if shown else 1.0
     return any(habits) and together < CONVINCING

@@ -23,7 +23,7 @@ from bench.errors import InputError
 SIZES = {"params_m": "params", "flops_b": "flops", "speedup": "speed-up"}
 TIDY = ("source", "table", "system", "task", "value")
 TEXTS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".tex")
-"""Endings of files whose tables are found by their own marks, whichever container the file is."""
+"""Endings of text files: each is searched for tables of every text format, as HTML in Markdown."""
 KINDS = (".csv", ".tsv", ".ipynb", *TEXTS)
 """Endings of all files that tables are read from."""
 
@@ -154,6 +154,8 @@ def from_csv(text: str, where: str, mark: str = ",") -> list[Sheet]:
 def _from_tidy(header: Sequence[str], lines: Sequence[Sequence[str]], where: str) -> list[Sheet]:
     bodies = []
     for number, values in enumerate(lines, start=2):
+        if not values:
+            continue  # an empty line
         if len(values) != len(header):
             raise InputError(f"{where}, line {number}: {len(values)} fields, expected {len(header)}")
         bodies.append(dict(zip(header, values, strict=True)))

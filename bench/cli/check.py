@@ -273,7 +273,7 @@ def store_verify(results: Results = Path("results/runs"), json_file: Json = None
 def store_repair(results: Results = Path("results/runs"), json_file: Json = None) -> int:
     """Write missing `current` files, which name the attempt that counts. Rename broken files to NAME.broken. It removes nothing.
 
-    Exit code 1 if something is still broken. Missing predictions are not: only `run --rerun` makes them again.
+    Exit code 1 if something is still broken. Missing predictions do not count here: only `run --rerun` makes them again.
     """
     from bench.folders import users_cache
     from bench.workflows.upkeep import NO_ANSWERS

@@ -26,18 +26,14 @@ Tasks = Annotated[
     str, typer.Option(help="Tasks or groups of tasks, separated by commas. A task of your own is a FILE.toml.")
 ]
 SOURCES = (
-    "Where the examples come from: hub; sample (generated sentences); a folder with "
-    "<task>/<split>-00000-of-00001.parquet; or auto, which uses the hub if there is an accelerator and the hub answers, else sample."
+    "Where the examples come from: hub; sample (generated sentences); or a folder with "
+    "<task>/<split>-00000-of-00001.parquet."
 )
+TEACHERS = "The teacher: a name on the hub; a folder; or embedded (a small model from a package)."
+IF_HUB = "if there is an accelerator and the hub answers, else"
 Data = Annotated[str, typer.Option(help=SOURCES)]
 DataOfLengths = Annotated[str, typer.Option(help=f"Only for `--lengths task`. {SOURCES}")]
-Teacher = Annotated[
-    str,
-    typer.Option(
-        help="The teacher: a name on the hub; a folder; embedded (a small model from a package); or auto, which uses "
-        "bert-base-uncased if there is an accelerator and the hub answers, else embedded."
-    ),
-]
+Teacher = Annotated[str, typer.Option(help=TEACHERS)]
 Results = Annotated[Path, typer.Option(help="Folder of the records.")]
 Reports = Annotated[Path, typer.Option(help="Folder of the reports.")]
 Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda, mps ...")]
@@ -80,8 +76,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
     "methods": (Methods, "all"),
     "tasks": (Tasks, "glue"),
     "seeds": (Annotated[str, typer.Option(help="Seeds of the students, for example 0,1,2.")], "0"),
-    "data": (Data, "auto"),
-    "teacher": (Teacher, "auto"),
+    "data": (Annotated[str, typer.Option(help=f"{SOURCES} auto: the hub {IF_HUB} sample.")], "auto"),
+    "teacher": (Annotated[str, typer.Option(help=f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")], "auto"),
     "results": (Results, Path("results/runs")),
     "reports": (Reports, Path("reports/runs")),
     "recipe": (
@@ -227,8 +223,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             str,
             typer.Option(
                 metavar="N|auto",
-                help="How many jobs run at the same time, each in its own process. auto: as many as cores and memory allow; one "
-                "for a plan of less than a minute. "
+                help="How many jobs run at the same time, in separate processes; a single one runs in the main process. "
+                "auto: as many as cores and memory allow; one for a plan of less than a minute. "
                 "With the same --threads, the number of jobs changes no result.",
             ),
         ],

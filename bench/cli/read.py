@@ -93,7 +93,10 @@ def report(
     results: Results = Path("results/runs"),
     reports: Reports = Path("reports/runs"),
     kept: Annotated[
-        float, typer.Option(help="A student keeps its teacher's score if its own is at least this percentage of it.")
+        float,
+        typer.Option(
+            help="A student keeps its teacher's score if the whole 95 % interval of the ratio is above this percentage."
+        ),
     ] = 97.0,
     latex: Latex = False,
     names: Annotated[
@@ -177,7 +180,8 @@ def choose(
 ) -> int:
     """Find the best row within a budget of parameters, FLOPs or latency.
 
-    It also names the cheapest row that is not significantly different from the best one.
+    It also names all rows that are not significantly different from the best one. If one of them is cheaper, it says which
+    row is the cheapest.
     """
     from dataclasses import asdict
 
@@ -330,9 +334,9 @@ def why(
 ) -> int:
     """Explain why a run would find a record, or train its cell again. It trains nothing.
 
-    It compares the code and every field of the key. Type the data, the teacher, the device, the corpus and its tokens (`--corpus-tokens`)
-    of the run; every other option that you leave out has the value of the record. Exit code 1 if a run would not find the record, or if
-    another version of the code made it.
+    It compares the code and every field of the key. Type the data, the teacher, the device, the corpus and its tokens
+    (`--corpus-tokens`), and the word vectors (`--word-vectors`) of the run; every other option that you leave out has the value
+    of the record. Exit code 1 if a run would not find the record, or if another version of the code made it.
     """
     from bench.progress import quiet
     from bench.workflows.why import why as carry_out

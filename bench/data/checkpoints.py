@@ -237,7 +237,8 @@ def _wrong_in(config: Any) -> str:
 
 
 def config_from_name(teacher: str, offline: bool = False) -> Any:
-    """A configuration without weights, for ``bench profile``: BERT-base's and BERT-large's are known here."""
+    """The configuration of a teacher, for ``profile`` and ``speed``. BERT-base's and BERT-large's are known here; others are looked
+    for as :func:`find` does."""
     from transformers import BertConfig
 
     if teacher in HUB_CONFIGURED or teacher == "auto":

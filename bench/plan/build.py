@@ -147,7 +147,7 @@ def build(request: Request, estimated: bool = True) -> Plan:
     request = request.checked()
     rows, given = parse_rows(request.methods) if request.methods else ([], [])  # none: teachers only
     wanted = expand(request.tasks)
-    request = _without_auto(request)
+    request = without_auto(request)
     notes = list(request.notes)
     numeric = numeric_of(request)
     tasks, absent = plan_tasks(request, wanted, numeric)
@@ -260,7 +260,8 @@ def _kind_of_device(request: Request) -> str:
     return device_of(request.device).type
 
 
-def _without_auto(request: Request) -> Request:
+def without_auto(request: Request) -> Request:
+    """The request with what ``auto`` chooses here in its place, and a note that says why."""
     if AUTO not in (request.data, request.teacher):
         return request
     import torch

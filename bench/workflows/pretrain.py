@@ -11,8 +11,8 @@ from bench.cache import Slot
 from bench.data.checkpoints import find, hash_of_tokenizer
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactContext, ArtefactPlan, ArtefactPlans
-from bench.plan.build import numeric_of
-from bench.plan.request import Request
+from bench.plan.build import numeric_of, without_auto
+from bench.plan.request import AUTO, Request
 from bench.plan.spelling import drop_incompatible, parse_methods
 from bench.progress import Progress
 from bench.record.freshness import STALE, WHAT_TO_DO, Freshness
@@ -52,6 +52,8 @@ def plan_pretraining(request: Request) -> tuple[ArtefactPlans, dict[str, tuple[s
         InputError: an unknown row, teacher or corpus, or rows that ask for nothing made from text.
     """
     wanted = parse_methods(request.methods)  # before a teacher is looked for: what was typed wrongly is named first
+    if request.teacher == AUTO:
+        request = without_auto(request)
     checkpoint = find(request.teacher, None, request.offline)
     context = ArtefactContext(checkpoint, hash_of_tokenizer(checkpoint), numeric_of(request))
     plans = ArtefactPlans(request)
@@ -93,6 +95,8 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Pretrai
 
     plans, rows = plan_pretraining(request.checked())
     progress = progress or Progress()
+    for note in plans.request.notes:
+        progress.say(note)
     torch.set_num_threads(request.threads)
     store = ArtefactStore(plans, ComputeSettings(device_of(request.device), request.precision), progress)
     entries: list[ArtefactPlan] = list(plans.kept.values())

@@ -32,12 +32,12 @@ def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
     lines.append("Percent, development sets. * marks the best student of a column, and means whose difference to the")
     lines.append("best one may be chance. The report has the footnotes.")
     further = len(group.systems) - len(kept)
-    if not further:  # else its sentences would be of rows that nobody asked for
+    if further:
+        lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
+    else:  # the sentences of a larger report would be of rows that nobody asked for
         lines += [
             textwrap.fill(f"- {flat(one)}", TERMINAL, subsequent_indent="  ") for one in summary(group, written.tables)
         ]
-    if further:
-        lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
     tasks = {task for cell in cells for task in cell.tasks}
     best = _best(group, kept, tasks)
     if len(best) == 2:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError, unknown
+from bench.plan.request import AUTO
 from bench.progress import Progress
 from bench.record.speed_sessions import BUSY_CORES, Conditions, Footprint, SpeedRecord, Timing, write_speed
 
@@ -81,6 +82,8 @@ class SpeedRequest:
             if length == "task":
                 if self.task is None:
                     raise InputError("the length `task` needs to know which: add --task rte")
+                if AUTO in (self.data, self.teacher):
+                    raise InputError("the length `task` needs --data and --teacher: auto is for run")
             elif not length.isdecimal() or int(length) < 1:
                 raise InputError(f"--lengths {length}: give numbers of tokens, or task")
 
@@ -148,7 +151,8 @@ def _energy_counter(device: str) -> tuple[Counter | None, str]:
 
 
 def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
-    """Name -> model: finished checkpoints with their weights; with random ones the teacher, and every row that can be timed so."""
+    """Name -> model. The teacher and the rows have random weights; finished checkpoints have their own. Rows that need trained weights
+    to be timed are left out."""
     from bench.data.checkpoints import config_from_name
     from bench.plan.spelling import drop_incompatible, parse_rows
     from bench.plan.untrained import teacher_model, untrained

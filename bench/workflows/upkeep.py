@@ -133,7 +133,7 @@ def _records(results: Path, survey: Survey) -> None:
                 survey.found.append(Found(RESULTS, NO_ANSWERS, file, why))
     for _ in speed_records(results, store.note):
         survey.add("sessions of timing", 0)
-    _ = store.freshness  # reads the reviewed file
+    _ = store.freshness  # reads equivalent-code.json, and notes what is wrong with it
     kinds = {SET_ASIDE: BROKEN, ADOPTED: UNPOINTED, WITHOUT_ANSWERS: NO_ANSWERS}
     survey.found += [Found(RESULTS, kinds[one.kind], one.path, one.why, size_of(one.path)) for one in store.notes]
 
@@ -173,7 +173,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _content(folder: Path) -> str:
-    """The name of the file that is kept in a folder of the cache next to what is known of it; of weights where it is gone."""
+    """The one file of an entry besides made.json; that of weights where there is none, or several."""
     names = [path.name for path in _files(folder) if path.name != MADE]
     return names[0] if len(names) == 1 else WEIGHTS
 

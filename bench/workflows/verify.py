@@ -173,12 +173,12 @@ def _judged_by_code(found: Verification, first: Record, second: Record, freshnes
         return replace(found, code=code)
     made = f"made by other code than this ({', '.join(freshness.stale_parts(first))})"
     if found.verdict == BITWISE:
-        return replace(found, code=code, why=f"{found.why}; {made}", equivalent=_entries(first, second, freshness))
+        return replace(found, code=code, why=f"{found.why}; {made}", equivalent=_equivalents(first, second, freshness))
     why = f"{made}; trained by this code it is {found.verdict}: {found.why} To replace it: {WHAT_TO_DO}."
     return Verification(OTHER, why, code)
 
 
-def _entries(first: Record, second: Record, freshness: Freshness) -> tuple[EquivalentCode, ...]:
+def _equivalents(first: Record, second: Record, freshness: Freshness) -> tuple[EquivalentCode, ...]:
     """Each code behind the record that differs from today's, joined with it; both gave the same bits."""
     before, after = codes_of(first), codes_of(second)
     found: dict[str, EquivalentCode] = {}

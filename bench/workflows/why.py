@@ -50,7 +50,7 @@ class CodePart:
     lost: tuple[str, ...] = ()
     """definitions that are not found"""
     joined: tuple[EquivalentCode, ...] = ()
-    """entries of the reviewed file that lead from the record's hash towards today's"""
+    """those of equivalent-code.json that lead from the record's hash towards today's"""
 
     def describe(self) -> list[str]:
         if not self.recorded:

@@ -348,3 +348,24 @@ def test_real_counts_of_three_seeds_are_always_possible(seed):
         for deviation in (shares.std(ddof=1), shares.std(), shares.std(ddof=1) / count**0.5):
             (cell,) = numbers_of(f"{shares.mean():.2f} ± {deviation:.2f}")
             assert possible(cell.number, count, 277) is not False
+
+
+def test_an_accuracy_above_100_ends_no_audit():
+    audit(page("Scores\nmodel | CoLA acc | CoLA mcc\nA | 843 | 60.1\nB | 80.3 | 50.1"))
+
+
+@pytest.mark.parametrize("again", ["66.4 | - | 93.5 | 80.0", "70.0 | 88.9 | 93.5 | 84.1"])
+def test_a_name_that_a_table_has_twice_is_not_taken_for_the_other_row(again):
+    """100 x 76.7 / 82.9 is 92.5: the row of percents is right."""
+    table = (
+        "Scores\nm | RTE | MRPC | SST-2 | Avg\nBERT | 66.4 | 88.9 | 93.5 | 82.9\nTinyBERT | 60.0 | 80.0 | 90.0 | 76.7\n"
+        f"TinyBERT percent of BERT | 90.4 | 90.0 | 96.3 | 92.5\nBERT | {again}"
+    )
+    assert not [found for found in audit(page(table)) if "percent" in found.row]
+
+
+def test_an_empty_line_in_a_table_of_values_is_skipped(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("source,table,system,task,value\np,t,A,rte,70.1\n\np,t,A,mrpc,80.1\n\n")
+    (sheet,) = read_all([file]).sheets
+    assert [list(row.cells) for row in sheet.rows] == [["rte", "mrpc"]]

@@ -63,3 +63,9 @@ def test_what_cannot_be_timed_is_said_before_any_timing(monkeypatch, teacher_fol
     with pytest.raises(InputError, match="two packages"):
         speed.measure(replace(request, batches=(1,), backends=("sdpa", "onnx")))
     assert timed == []
+
+
+def test_lengths_of_a_task_need_data_and_teacher_that_were_typed():
+    request = speed.SpeedRequest(methods="kd", lengths=("task",), task="rte", data="auto", teacher="embedded")
+    with pytest.raises(InputError, match="auto is for run"):
+        request.checked()
