@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ from command import Command
 
 from bench.measure.capacity import usable_cores
 from bench.record.store import Store
+
+# a shell that starts tests in the background lets them ignore Ctrl-C, and so their child processes
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
