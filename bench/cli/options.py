@@ -75,7 +75,7 @@ Json = Annotated[Path | None, typer.Option("--json", help="Also write the answer
 REQUEST: dict[str, tuple[Any, Any]] = {
     "methods": (Methods, "all"),
     "tasks": (Tasks, "glue"),
-    "seeds": (Annotated[str, typer.Option(help="Seeds of the students, for example 0,1,2.")], "0"),
+    "seeds": (Annotated[str, typer.Option(help="Seeds of the students, for example 0,1,2. `tune` takes one.")], "0"),
     "data": (Annotated[str, typer.Option(help=f"{SOURCES} auto: the hub {IF_HUB} sample.")], "auto"),
     "teacher": (Annotated[str, typer.Option(help=f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")], "auto"),
     "results": (Results, Path("results/runs")),

@@ -181,7 +181,7 @@ def choose(
     """Find the best row within a budget of parameters, FLOPs or latency.
 
     It also names all rows that are not significantly different from the best one. If one of them is cheaper, it says which
-    row is the cheapest.
+    row is the cheapest. Ablation rows (`w/o ...`) do not take part.
     """
     from dataclasses import asdict
 

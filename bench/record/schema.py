@@ -113,7 +113,7 @@ class Record(StrictModel):
     steps of the stage, the first one too"""
     usage: dict[str, Any] = Field(default_factory=dict)
     """exits taken and experts used on each evaluation set; score of each epoch if ``--checkpoint`` chose one;
-    ``trained_by``: stage -> the row that trained it for this one too"""
+    ``trained_by``: stage -> the other row whose training of this stage was used for this row"""
     notes: tuple[str, ...] = ()
     """what the method says of this row and a reader should know"""
     faults: tuple[str, ...] = ()
