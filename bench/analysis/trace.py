@@ -1,8 +1,8 @@
 """Where a printed number comes from: the numbers of reports that round to it, and their records.
 
 Scores, means, ratios, differences of any two rows of a table, sizes, what training cost, latencies and speed-ups. Intervals
-and p-values are not searched: they would have to be drawn anew. Nor are gradient shares, CPU times and the numbers in notes
-below tables.
+and p-values are not searched: they would have to be drawn anew. Nor are standard deviations, energy, gradient shares, CPU
+times and the numbers in notes below tables.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _difference(
 
 
 def _of_session(session: SpeedRecord) -> Iterator[NumberOrigin]:
-    """Latencies, throughput, speed-ups and footprints of one session of timing: all that a report of it prints."""
+    """Latencies, throughput, speed-ups and footprints of one session of timing."""
     where = f"session {session.key[:12]}, teacher {session.teacher}"
 
     def origin(what: str, exact: float, kind: str = PLAIN) -> NumberOrigin:
@@ -269,8 +269,8 @@ def describe(text: str, origins: list[NumberOrigin], results: Path) -> str:
     """One line an origin, the first of many, and how to see or rebuild the first record."""
     if not origins:
         return (
-            f"{text}: no number of the reports of {results} rounds to it. Not searched: intervals, p-values, gradient shares, CPU "
-            "times and the numbers in notes below tables"
+            f"{text}: no number of the reports of {results} rounds to it. Not searched: intervals, p-values, standard "
+            "deviations, energy, gradient shares, CPU times and the numbers in notes below tables"
         )
     lines = [f"{text}: {counted(len(origins), 'place')} in {results}"]
     for o in origins[:SHOWN]:

@@ -89,7 +89,8 @@ def _with_numbers(cell: Cell, asked: Request, typed: Collection[str]) -> Request
     pace = cell.recipe["learning_rate"] / planned.cell.recipe["learning_rate"]
     if cell.search is None or abs(pace - 1) < 1e-9:
         return asked
-    return replace(asked, methods=f"{asked.methods}:{PACE}={pace:g}")
+    # a ratio of two floats: 15 digits give back what was typed
+    return replace(asked, methods=f"{asked.methods}:{PACE}={pace:.15g}")
 
 
 def _numbers(recorded: Mapping[str, Any], planned: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:

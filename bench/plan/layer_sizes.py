@@ -111,6 +111,3 @@ def _kept(module: nn.Module) -> float:
             directions = 1 + part.bidirectional
             kept += directions * part.num_layers * 7 * part.hidden_size  # four gates, two states, an output
     return kept
-
-
-# phases of the work

@@ -168,6 +168,9 @@ def _summed(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
+# phases of the work
+
+
 def _taps(stages: Sequence[Stage], dropped: Sequence[str]) -> list[tuple[Stage, Taps, Taps]]:
     """Each stage with what its terms read of the student and of the teacher."""
     from bench.plan.scheduled_stages import kept_terms

@@ -39,7 +39,7 @@ class MethodRow:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All of them; of those that joined the method later only what was changed (methods.settings.later)."""
+        """All of them; of those that joined the method later only what was changed (methods.settings.added_setting)."""
         values = {field: vars(self.method)[field.name] for field in fields(self.method)}
         own = {f.name: value for f, value in values.items() if not f.metadata.get("later") or value != f.default}
         return own | dict(self.stage_overrides)

@@ -17,7 +17,7 @@ PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "search of the settings": lambda c: c.search and c.search.model_dump(),
     "general start or other artefacts": lambda c: sorted(c.artefacts.items()),
     "tokenizer": lambda c: c.tokenizer,
-    "tasks learned together": lambda c: [partner.task for partner in c.together],
+    "tasks learned together": lambda c: [partner.model_dump() for partner in c.together],
     "teacher's training": lambda c: c.teacher.key,
 }
 """In the order in which a reader is told: the last one differs with many of the others."""

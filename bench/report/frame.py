@@ -115,7 +115,7 @@ class FrameLine:
         cells: of the columns behind the first, in their order.
         name: as it is printed; "" where that is the label.
         footnotes: what a reader has to know of the whole line.
-        only: ``markdown`` or ``csv`` for a line that the other forms do not have; "" for all forms.
+        only: ``csv`` for a line of the CSV file alone, ``markdown`` for one that every form but the CSV file has; "" for all forms.
         row: the label of the row that the line is of; None where it is ``label``, "" for a line of no row.
         continues: whether it stays below the line before it when a reader sorts the table.
     """
@@ -165,7 +165,7 @@ class Frame:
 
     @property
     def printed_lines(self) -> list[FrameLine]:
-        """The lines of Markdown, LaTeX and the terminal."""
+        """The lines of all forms but the CSV file."""
         return [line for line in self.lines if line.only != "csv"]
 
     @property

@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.plan.commands import is_own, source_options, typed_task
 from bench.plan.request import NUMBERS, OPTION_OF, SAMPLE
+from bench.plan.spelling import as_typed
 from bench.record.cell import TEACHER, Cell
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
@@ -134,7 +135,7 @@ def _options(group: ReportGroup, asked: _Asked, further: Sequence[str] = (), rec
     """Seeds, data, teacher, and all numbers of a group: those that a default would give too."""
     words = [*further]
     words += ["--recipe", group.recipe] if recipe else []
-    words += ["--epochs", f"{group.epochs:g}"] if group.recipe != "paper" else []
+    words += ["--epochs", as_typed(group.epochs)] if group.recipe != "paper" else []
     words += _chosen_optimizer(group)
     words += ["--precision", group.precision] if group.precision != "fp32" else []
     if augmented := group.facts.augmented:

@@ -60,4 +60,4 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def enough_rounds_for(rounds: int, share: float) -> bool:
     """Whether at least one of so many values lies above this percentile: 10 rounds for a p90, 100 for a p99."""
-    return round(rounds * (1 - share), 9) >= 1
+    return round(rounds * (1 - share), 9) >= 1  # 10 * (1 - 0.9) is 0.9999999999999998

@@ -11,7 +11,8 @@ import tiny
 
 from bench.analysis.compare import compare
 from bench.analysis.trace import trace
-from bench.record.cell import Search, Trial, record_key
+from bench.record.cell import Partner, Search, Trial, record_key
+from bench.record.comparability import comparability_key
 from bench.record.newest import left_out_lines
 from bench.record.store import Store
 from bench.report.groups import groups
@@ -152,3 +153,14 @@ def test_a_limit_that_leaves_nothing_out_changes_no_key(bench, glue_folder, teac
     assert bench("run", *words).returncode == 0
     again = bench("run", *words, "--max-train-rows", 100_000)
     assert "nothing to do: every cell has its record" in again.stderr, again.stderr
+
+
+def test_trainings_of_several_tasks_differ_if_another_task_had_other_examples():
+    """A student of mrpc and sst2 learns mrpc otherwise if it saw fewer examples of sst2."""
+    one = factories.record("mtdnn", seed=0, score=0.7)
+    partners = tuple(Partner(task=task, train="t", teacher="k") for task in one.cell.tasks)
+    whole, part = (
+        one.cell.model_copy(update={"together": (*partners, Partner(task="sst2", train=rows, teacher="k"))})
+        for rows in ("all", "some")
+    )
+    assert comparability_key(whole) != comparability_key(part)

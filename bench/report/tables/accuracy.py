@@ -189,7 +189,7 @@ def _majority(group: ReportGroup, further: int) -> FrameLine:
     """What the best single answer to every example scores."""
     found = (*(group.baselines.get(column) for column in group.columns), group.majority)
     numbers = [TableCell(DASH) if value is None else TableCell(f"{value:.1f}", value=value) for value in found]
-    return FrameLine(MAJORITY, (*numbers, *(TableCell("") for _ in range(further))))
+    return FrameLine(MAJORITY, (*numbers, *(TableCell("") for _ in range(further))), row="")
 
 
 def _line(scores: Scores, label: str, further: Sequence[Further]) -> FrameLine:

@@ -190,7 +190,7 @@ def _least_detectable(columns: Sequence[ScoreColumn], found: Found, means: Mappi
     cells = [_least([one.line for (_, where), one in found.items() if where == column]) for column in columns]
     if len(columns) > 1:
         cells.append(_least([one.line for one in means.values()]) if means else TableCell(""))
-    return FrameLine("minimum detectable difference", (TableCell(""), *cells), only="markdown")
+    return FrameLine("minimum detectable difference", (TableCell(""), *cells), only="markdown", row="")
 
 
 def _least(lines: Collection[Comparison]) -> TableCell:
