@@ -78,7 +78,7 @@ def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:
     return carry_out(method_class(method) if isinstance(method, str) else method, checks)
 
 
-def profile(methods: str = "all", teacher: str = "bert-base-uncased") -> list[tuple[str, Sizes]]:
+def profile(methods: str = "all", teacher: str = "bert-base-uncased", offline: bool = False) -> list[tuple[str, Sizes]]:
     """(name, Sizes) of the teacher and of each method's student, from configurations alone.
 
     Raises:
@@ -86,4 +86,4 @@ def profile(methods: str = "all", teacher: str = "bert-base-uncased") -> list[tu
     """
     from bench.plan.untrained import profile_rows
 
-    return profile_rows(methods, teacher)
+    return profile_rows(methods, teacher, offline=offline)

@@ -38,14 +38,21 @@ def check(
             help="Compare only these seeds. The other seeds are used only to estimate the variance over seeds."
         ),
     ] = "",
-    margin: Annotated[float, typer.Option(help="How many points a score may lose.")] = 2.0,
+    margin: Annotated[
+        float,
+        typer.Option(
+            help="A score passes only if the data exclude a loss of more than this many points. A smaller loss that the test finds "
+            "is also regressed."
+        ),
+    ] = 2.0,
     speed_margin: Annotated[
         float, typer.Option("--speed-margin", help="Which share of a speed-up may be lost, from 0 to 1.")
     ] = 0.1,
     budget: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="METRIC=POINTS", help="How many points one metric may lose. Repeat the option for more metrics."
+            metavar="METRIC=POINTS",
+            help="Another margin for one metric, in points. Repeat the option for more metrics.",
         ),
     ] = None,
     accept: Annotated[

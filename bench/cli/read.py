@@ -15,10 +15,12 @@ from bench.cli.options import (
     Json,
     Latex,
     Methods,
+    Offline,
     OnlyTasks,
     Reports,
     Results,
     Teacher,
+    asks_no_hub,
     with_request_options,
 )
 from bench.cli.program import app
@@ -181,7 +183,7 @@ def choose(
     """Find the best row within a budget of parameters, FLOPs or latency.
 
     It also names all rows that are not significantly different from the best one. If one of them is cheaper, it says which
-    row is the cheapest. Ablation rows (`w/o ...`) do not take part.
+    row is the cheapest. Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term) do.
     """
     from dataclasses import asdict
 
@@ -295,6 +297,7 @@ def profile(
             help="Instead, compare our sizes with the sizes in papers, and name the counting rule that each paper seems to use.",
         ),
     ] = False,
+    offline: Offline = None,
     json_file: Json = None,
 ) -> None:
     """Count parameters, MACs and FLOPs from the configurations alone, without weights. `bert-base-uncased` needs no network."""
@@ -310,7 +313,7 @@ def profile(
         print("\n\n".join([f"# {table.title}", *table.notes, to_markdown(table)]))
         write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
         return
-    rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr))
+    rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr), asks_no_hub(offline))
     print(to_markdown(sizes(rows)))
     print("\nOne sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels.")
     write_json(json_file, {name: size.model_dump() for name, size in rows})

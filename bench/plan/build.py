@@ -13,7 +13,7 @@ from bench.cache import Slot
 from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.tasks import expand
 from bench.errors import InputError
-from bench.plan.artefacts import ArtefactPlan, ArtefactPlans, asked_by
+from bench.plan.artefacts import ArtefactPlans
 from bench.plan.executor_options import is_elsewhere
 from bench.plan.jobs import MAX_GROUP_SIZE
 from bench.plan.other_threads import thread_notes
@@ -99,13 +99,6 @@ class Plan:
 
     def cells_of(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]
-
-    def inputs_of_todo(self, task: TaskPlan) -> list[ArtefactPlan]:
-        """All artefacts that the cells to do of one task are made from."""
-        todo = [planned for planned in self.cells_of(task.task.name) if planned.is_todo]
-        rows = {planned.row.spelling: planned.row for planned in todo if isinstance(planned.row, MethodRow)}
-        asked = [entry for row in rows.values() for entry in asked_by(row.method, task, self.artefacts)]
-        return self.artefacts.with_inputs(asked)
 
     def groups(self, task: str, group_size: int | None = None) -> list[list[Planned]]:
         """The students of one task that are to do, as they train together.

@@ -98,23 +98,9 @@ def estimate(plan: Plan) -> list[PlannedWork]:
     parts = [entry_work(plan, job) for job in made if not job.task]
     for task in plan.tasks:
         parts += [entry_work(plan, job) for job in made if job.task == task.task.name]
-        if todo := _todo(plan, task):
+        if todo := [planned for planned in plan.cells_of(task.task.name) if planned.is_todo]:
             parts.append(_of_cells(plan, task, todo))
     return [part for part in parts if part.seconds]  # rules that augment ask no model
-
-
-def needed_artefacts(plan: Plan) -> list[ArtefactPlan]:
-    """The artefacts that the work to do needs, made or not; in the place of a view what it shows."""
-    needed: list[ArtefactPlan] = []
-    for task in plan.tasks:
-        needed += plan.inputs_of_todo(task)
-        if task.masked_head and _todo(plan, task) and not plan.is_there(task.augmentation_slot):
-            needed.append(plan.artefacts.kept[task.masked_head])
-    return [entry for entry in plan.artefacts.with_inputs(needed) if entry.is_kept]
-
-
-def _todo(plan: Plan, task: TaskPlan) -> list[Planned]:
-    return [planned for planned in plan.cells_of(task.task.name) if planned.is_todo]
 
 
 def student_counts_of(row: MethodRow, task: TaskPlan) -> tuple[Cost, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from bench.plan.estimate import needed_artefacts
+from bench.plan.jobs import ARTEFACT_JOB, jobs_of
 from bench.plan.spelling import MethodRow
 from bench.progress import duration
 from bench.record.freshness import STALE
@@ -113,26 +113,30 @@ def _describe_outputs(plan: Plan) -> list[str]:
 
 def _describe_artefacts(plan: Plan) -> list[str]:
     """What the rows ask for: a line for each thing that all tasks share, and one for those of one name that are a task's own."""
-    needed = {entry.key for entry in needed_artefacts(plan)}
+    to_make = {entry.key for entry in _artefacts_to_make(plan)}
     kept = plan.artefacts.kept.values()
     own: dict[str, dict[str, list[str]]] = {}
     for entry in kept:
         if entry.task is not None:
             states = own.setdefault(entry.artefact.words, {})
-            states.setdefault(_state_of(plan, entry, needed), []).append(entry.task.task.name)
-    lines = [f"{entry.title}: {_state_of(plan, entry, needed)}" for entry in kept if entry.task is None]
+            states.setdefault(_state_of(plan, entry, to_make), []).append(entry.task.task.name)
+    lines = [f"{entry.title}: {_state_of(plan, entry, to_make)}" for entry in kept if entry.task is None]
     for name, states in own.items():
         said = "; ".join(f"{state} for {', '.join(dict.fromkeys(tasks))}" for state, tasks in states.items())
         lines.append(f"{name}: {said}; shared by seeds and methods")
     return lines
 
 
-def _state_of(plan: Plan, entry: ArtefactPlan, needed: set[str]) -> str:
+def _artefacts_to_make(plan: Plan) -> list[ArtefactPlan]:
+    return [plan.artefacts.kept[job.key] for job in jobs_of(plan, 1) if job.kind == ARTEFACT_JOB]
+
+
+def _state_of(plan: Plan, entry: ArtefactPlan, to_make: set[str]) -> str:
     """Whether an artefact is there, is made, or is left alone because all records made from it are there."""
     shared = "; shared by tasks, seeds and methods" if entry.task is None else ""
     if plan.is_there(entry.slot):
         return f"there{shared}"
-    if entry.key not in needed:
+    if entry.key not in to_make:
         return "not in the cache, and nothing to do needs it"
     if entry.text is None:
         return f"to make{shared}"
@@ -169,8 +173,7 @@ def shares(plan: Plan) -> list[str]:
 
 def shorter(plan: Plan) -> list[str]:
     """How a first look is had sooner, where training on unlabelled text takes most of the time."""
-    missing = [entry for entry in needed_artefacts(plan) if not plan.is_there(entry.slot)]
-    budgets = [entry.text.budget for entry in missing if entry.text is not None]
+    budgets = [entry.text.budget for entry in _artefacts_to_make(plan) if entry.text is not None]
     on_text = sum(part.seconds for part in plan.work_items if part.from_text)
     if not budgets or max(budgets) <= FIRST_LOOK_TOKENS or on_text < max(0.5 * plan.seconds, WORTH_A_TIP_SECONDS):
         return []

@@ -117,7 +117,9 @@ def counts_of(row: str, teacher: str) -> Counts:
     return counts(next(iter(untrained(only.method, config, device="meta").values())), LENGTH)
 
 
-def profile_rows(methods: str, teacher: str, say: Callable[[str], Any] = lambda note: None) -> list[tuple[str, Sizes]]:
+def profile_rows(
+    methods: str, teacher: str, say: Callable[[str], Any] = lambda note: None, offline: bool = False
+) -> list[tuple[str, Sizes]]:
     """Name and sizes of the teacher and of each row's deployed model, one for each operating point: two labels, length 128.
 
     Raises:
@@ -125,7 +127,7 @@ def profile_rows(methods: str, teacher: str, say: Callable[[str], Any] = lambda 
     """
     from bench.errors import InputError
 
-    config = config_from_name(teacher)
+    config = config_from_name(teacher, offline)
     name = "bert-base-uncased" if teacher == "auto" else teacher
     rows = [(f"teacher {name}", sizes(teacher_model(config)))]
     kept, left_out = drop_incompatible(parse_methods(methods), config)

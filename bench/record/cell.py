@@ -128,8 +128,7 @@ class Cell(Frozen):
     ablation_of: str | None = None
     """for a row ``w/o X``: the spelling of the full row; not part of the key"""
     tasks: tuple[str, ...]
-    """the one task that is scored. It is a list of one name, because files have a list here. Tasks that are learned together are in
-    ``together``"""
+    """the one task that is scored, as a list of one name. Tasks that are learned together are in ``together``"""
     data: DataIdentity
     """which examples: names for people, hashes of the content, numbers of examples"""
     teacher: TeacherIdentity
@@ -154,7 +153,7 @@ class Cell(Frozen):
     """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the teacher's forward pass ran in
     every step"""
     kernels: str = ""
-    """``fast`` where faster kernels computed the training, with other last digits; "" for the usual ones"""
+    """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for the usual kernels"""
 
     @property
     def row_limit(self) -> int | None:

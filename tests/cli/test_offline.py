@@ -85,8 +85,13 @@ def test_no_verb_opens_a_socket(bench, monkeypatch, tmp_path, teacher_folder, gl
         assert not wrong, wrong
         assert sum("--offline" in options for options in known.values()) >= 9
         # what needs the hub says so, and asks it for nothing
-        for more in (["--data", "hub", "--teacher", teacher_folder], ["--data", glue_folder, "--teacher", "some/one"]):
-            answer = bench("plan", "--methods", ROWS, "--tasks", "rte", *more, "--offline")
+        planned = ["plan", "--methods", ROWS, "--tasks", "rte"]
+        for more in (
+            [*planned, "--data", "hub", "--teacher", teacher_folder],
+            [*planned, "--data", glue_folder, "--teacher", "some/one"],
+            ["profile", "--methods", ROWS, "--teacher", "some/one"],
+        ):
+            answer = bench(*more, "--offline")
             assert answer.returncode == 2
             assert "offline nobody asks the hub" in answer.stderr
             assert not asked

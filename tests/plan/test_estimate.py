@@ -12,6 +12,7 @@ from bench.plan.build import Plan, build
 from bench.plan.jobs import TEACHER_JOB, jobs_of
 from bench.plan.parallel import JobDurations
 from bench.plan.request import Request
+from bench.plan.show import describe
 from bench.plan.stale import wanted
 from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.store import Store
@@ -78,3 +79,14 @@ def test_a_plan_leaves_the_threads_of_torch_as_they_were(planned):
     torch.set_num_threads(2)
     planned(KD)
     assert torch.get_num_threads() == 2
+
+
+def test_what_only_a_finished_artefact_was_made_from_is_not_to_make(planned, monkeypatch):
+    """A cache may have a pre-training and no longer the truncated teacher that it began with: no job makes that one again."""
+    rows = f"minilmv2:{tiny.SHAPE}"
+    (truncated,) = (e for e in planned(rows).artefacts.kept.values() if e.artefact.words == "truncated teacher")
+    monkeypatch.setattr(Plan, "is_there", lambda plan, slot: slot.key != truncated.key)
+    plan = planned(rows)
+    assert truncated.key not in {job.key for job in jobs_of(plan, 1)}
+    (line,) = (line for line in describe(plan).splitlines() if "truncated teacher" in line)
+    assert line.endswith("not in the cache, and nothing to do needs it")
