@@ -367,8 +367,10 @@ SLOW = ("compare", "choose", "trace", "audit", "store")
 """They read all committed records, or resample."""
 ANSWERS = {"audit": 1}
 """Verb -> its exit code here: it finds something."""
-READ = [command for command in unique_commands() if command.split()[0] in READING and "FOLDER" not in command]
-"""Those with a folder of the reader's own are only parsed."""
+READ = [
+    command for command in unique_commands() if command.split()[0] in READING and not re.search("FOLDER|:NAME", command)
+]
+"""Those with a folder of the reader's own, or with a row that is named for one, are only parsed."""
 PLANNED = [command for command in unique_commands() if command.split()[0] in ("run", "plan", "tune")]
 
 
