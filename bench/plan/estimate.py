@@ -107,7 +107,7 @@ def student_counts_of(row: MethodRow, task: TaskPlan) -> tuple[Cost, int]:
     """Cost and weights of a row's student on a task."""
     from bench.plan.untrained import student_counts
 
-    return student_counts(row, task.checkpoint, task.task.num_labels)
+    return student_counts(row, task.checkpoint)
 
 
 def entry_work(plan: Plan, job: Job) -> PlannedWork:
@@ -153,7 +153,7 @@ def augmentation_flops(task: TaskPlan) -> float:
 def _teacher_cost(task: TaskPlan) -> Cost:
     from bench.plan.untrained import teacher_cost
 
-    return teacher_cost(task.checkpoint, task.task.num_labels)
+    return teacher_cost(task.checkpoint)
 
 
 def shared_flops(task: TaskPlan, training: Sequence[Planned]) -> float:
@@ -208,9 +208,11 @@ def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned]) -> PlannedWor
 
 def artefact_cost(plan: Plan, entry: ArtefactPlan) -> PlannedWork:
     """One artefact: what it trains on text with its teacher, and what it reads, forwards and backwards."""
+    from bench.plan.untrained import teacher_cost
+
     flops, weights = 0.0, 0
     if entry.text is not None:
-        training, teacher = training_of(entry), _cost_of_teacher(entry)
+        training, teacher = training_of(entry), teacher_cost(entry.checkpoint)
         length = MEAN_PIECE_TOKENS if plan.request.corpus else MEAN_SAMPLE_PIECE_TOKENS
         if training is not None:
             examples = entry.text.budget / length
@@ -238,21 +240,14 @@ _TRAININGS: dict[str, Training] = {}
 
 
 def _meta_training(entry: ArtefactPlan) -> Training:
-    import torch
-
+    from bench.plan.untrained import shapes_only
     from methods.parts import blank_artefacts
 
     config, labels = entry.checkpoint.config, entry.setup({}).num_labels
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+    with shapes_only():
         training = entry.artefact.training(entry.setup(blank_artefacts(entry.parts, config, labels)))
     assert training is not None, f"{entry.artefact} has stages, so it has a training"
     return training
-
-
-def _cost_of_teacher(entry: ArtefactPlan) -> Cost:
-    from bench.plan.untrained import teacher_cost
-
-    return teacher_cost(entry.checkpoint, entry.setup({}).num_labels)
 
 
 GLUE_TOKENS = 34e6

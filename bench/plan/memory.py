@@ -65,7 +65,7 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     taught = any(
         _row(planned).method.needs_teacher or _needs_taught_artefact(plan, _row(planned), task) for planned in rows
     )
-    teacher = _teacher(task.checkpoint, task.task.num_labels) if taught else None
+    teacher = _teacher(task.checkpoint) if taught else None
     common = BASE_BYTES + sum(map(data_bytes, tasks)) + _shared_bytes(plan, task, rows)
     if teacher is not None:
         reordered = any(planned.cell.kernels for planned in rows)
@@ -90,7 +90,7 @@ def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
 
 def teacher_bytes(task: TaskPlan) -> int:
     """Bytes of fine-tuning the teacher of one task and scoring it. A teacher that comes tuned is only scored."""
-    teacher = _teacher(task.checkpoint, task.task.num_labels)
+    teacher = _teacher(task.checkpoint)
     common = BASE_BYTES + data_bytes(task) + _bytes(teacher)
     scoring = _scoring_bytes(teacher, task)
     return common + (scoring if task.teacher.origin == "given" else max(scoring, _tuning_bytes(teacher, task)))
@@ -114,7 +114,7 @@ def _student_of(row: MethodRow, task: TaskPlan, several: bool) -> Student:
     """The student of one row as it is trained; one head where it has several tasks."""
     from bench.plan.untrained import meta_student
 
-    return meta_student(row, task.checkpoint, task.task.num_labels, several)
+    return meta_student(row, task.checkpoint, several)
 
 
 def _row(planned: Planned) -> MethodRow:
@@ -122,17 +122,10 @@ def _row(planned: Planned) -> MethodRow:
     return planned.row
 
 
-_TEACHERS: dict[tuple[str, int], nn.Module] = {}
-"""sha256 of the checkpoint, and labels -> the teacher"""
+def _teacher(checkpoint: Checkpoint) -> nn.Module:
+    from bench.plan.untrained import meta_teacher
 
-
-def _teacher(checkpoint: Checkpoint, labels: int) -> nn.Module:
-    from bench.plan.untrained import teacher_model
-
-    same = (checkpoint.sha256, labels)
-    if same not in _TEACHERS:
-        _TEACHERS[same] = teacher_model(checkpoint.config, labels, "meta")
-    return _TEACHERS[same]
+    return meta_teacher(checkpoint)
 
 
 @lru_cache(maxsize=256)
@@ -275,7 +268,7 @@ def _making_of_row(plan: Plan, row: MethodRow, task: TaskPlan) -> int:
     """What is made for a task before a student is built, where the cache has it not; one teacher is held anyway."""
     own = [entry for entry in _artefacts_of(plan, row, task) if entry.task is not None]
     missing = [entry for entry in plan.artefacts.with_inputs(own) if entry.is_kept and not plan.is_there(entry.slot)]
-    teacher = _bytes(_teacher(task.checkpoint, task.task.num_labels))
+    teacher = _bytes(_teacher(task.checkpoint))
     return max((_making_bytes(entry) - teacher for entry in missing), default=0)
 
 
@@ -293,21 +286,21 @@ def _shared_bytes(plan: Plan, task: TaskPlan, rows: Iterable[Planned]) -> int:
     return sum(_bytes_of_artefact(entry) for entry in plan.artefacts.with_inputs(shared) if entry.is_kept)
 
 
-_BYTES: dict[tuple[Artefact, str, int], int] = {}
-"""artefact, sha256 of the teacher's checkpoint, labels -> bytes of its tensors"""
+_BYTES: dict[tuple[Artefact, str], int] = {}
+"""artefact, sha256 of the teacher's checkpoint -> bytes of its tensors"""
 
 
 def _bytes_of_artefact(entry: ArtefactPlan) -> int:
-    return _blank_bytes(entry.artefact, entry.checkpoint, entry.setup({}).num_labels)
+    return _blank_bytes(entry.artefact, entry.checkpoint)
 
 
-def _blank_bytes(artefact: Artefact, checkpoint: Checkpoint, labels: int) -> int:
-    import torch
+def _blank_bytes(artefact: Artefact, checkpoint: Checkpoint) -> int:
+    from bench.plan.untrained import LABELS, shapes_only
 
-    same = (artefact, checkpoint.sha256, labels)
+    same = (artefact, checkpoint.sha256)
     if same not in _BYTES:
-        with torch.random.fork_rng(devices=[]), torch.device("meta"):
-            _BYTES[same] = _summed(artefact.blank(checkpoint.config, labels).values())
+        with shapes_only():
+            _BYTES[same] = _summed(artefact.blank(checkpoint.config, LABELS).values())
     return _BYTES[same]
 
 
@@ -315,16 +308,15 @@ def _making_bytes(entry: ArtefactPlan) -> int:
     """What an artefact's making holds, besides texts and the tensors that it is made from: teachers above all."""
     from bench.plan.estimate import training_of
 
-    labels, config = entry.setup({}).num_labels, entry.checkpoint.config
-    teacher = _teacher(entry.checkpoint, labels)
+    teacher = _teacher(entry.checkpoint)
     held = [_bytes(teacher)] if entry.text is not None else []
     if entry.text is not None:
         reading = _reading_bytes(entry, entry.text, teacher)
         held = [reading + _bytes(teacher) + _bytes_of_artefact(entry)] if reading else held
         training = training_of(entry)
         if training is not None:
-            built_from = sum(_blank_bytes(part, entry.checkpoint, labels) for part in entry.parts)
-            held.append(built_from + _training_bytes(training, teacher, entry.text, config.vocab_size))
+            built_from = sum(_blank_bytes(part, entry.checkpoint) for part in entry.parts)
+            held.append(built_from + _training_bytes(training, teacher, entry.text, entry.checkpoint.config.vocab_size))
     if entry.task is not None and entry.teacher_count:
         # a teacher's gradients too, where they are asked for
         held.append(entry.teacher_count * _bytes(teacher) + _tuning_bytes(teacher, entry.task))
