@@ -21,7 +21,10 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 class TypedFile(BaseModel):
-    """A file that somebody types, or a part of one: no key that is not known, and no number as a text."""
+    """A file that somebody types, or a part of one: a key that is not known is refused.
+
+    A field that takes a number, or its class, sets ``strict=True``, so that ``"3"`` in quotes is refused.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -84,7 +84,7 @@ class Stage:
     to them, but they have states, and means over tokens count them."""
     paper: Mapping[str, Any] = field(default_factory=dict)
     """What ``--recipe paper`` changes in the recipe, of PAPER_OVERRIDES. Without it the method has no row by that recipe.
-    The length of a general stage depends on its text: ``epochs`` is not used there."""
+    A pre-training on text (``PretrainingStage``) is as long as its text: ``epochs`` is not used there."""
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.paper) - PAPER_OVERRIDES):

@@ -240,7 +240,7 @@ class FastBERT(Method):
             found = {f"speed={text.strip()}": float(text) for text in self.speeds.split("/")}
         except ValueError:
             raise MethodError(
-                f"speeds={self.speeds} should be numbers from 0 to 1 between slashes, like 0.1/0.5"
+                f"speeds={self.speeds} should be numbers above 0 and at most 1, between slashes, like 0.1/0.5"
             ) from None
         if not all(0 < speed <= 1 for speed in found.values()):
             raise MethodError(f"speeds={self.speeds} should be above 0 and at most 1")

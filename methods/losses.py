@@ -1,4 +1,4 @@
-"""Loss functions, pure, each with its reduction in its name or first line.
+"""Loss functions, pure; each says its reduction in its name or its docstring.
 
 Shape legend: see ``methods/packed.py``. Reductions differ between papers by factors of C, L or W; a weight
 tuned with one is wrong for another, so none is implied.
@@ -254,13 +254,16 @@ each row to length 1; ``kl`` takes softmax over W on both sides; ``cosine`` is 1
 def feature_alignment(
     student_TW: Tensor, teacher_TW: Tensor, layout: Layout, features: tuple[str, ...], distance: str = "mse"
 ) -> Tensor:
-    """MicroBERT's FAL: sum over the features (cls, mean, max over tokens) of the distance of the two sides."""
+    """MicroBERT's FAL: sum over the features (cls, mean, max over tokens) of the two sides' distance.
+
+    Mean over B: see :data:`DISTANCES`.
+    """
     pools = [POOLS[feature] for feature in features]
     return pooled_alignment(((pool(layout, student_TW), pool(layout, teacher_TW)) for pool in pools), distance)
 
 
 def pooled_alignment(pairs: Iterable[tuple[Tensor, Tensor]], distance: str = "mse") -> Tensor:
-    """The same of features that are pooled already: student's and teacher's, [B, W] each, of every feature."""
+    """The same sum of features that are pooled already: student's and teacher's, [B, W] each, of every feature."""
     compare = DISTANCES[distance]
     return sum(compare(ours_BW.float(), theirs_BW.float()) for ours_BW, theirs_BW in pairs)  # type: ignore[return-value]
 

@@ -346,7 +346,7 @@ class Transfer(PretrainingStage):
         return (*(self._phase(layer, LAYERWISE_SHARE / s.layers) for layer in layers), end)
 
     def _phase(self, layer: int, share: float) -> Stage:
-        def lr_scale(name: str) -> float:
+        def scale_of(name: str) -> float:
             found = re.match(r"model\.mobilebert\.encoder\.layer\.(\d+)\.", name)
             number = int(found[1]) + 1 if found else 0
             if not number or number > layer:
@@ -358,7 +358,7 @@ class Transfer(PretrainingStage):
             f"layer {layer}",
             terms,
             epoch_fraction=share,
-            parameter_lr_scale=lr_scale,
+            parameter_lr_scale=scale_of,
             masking=Masking(),
             paper=ONE_LAYER_RECIPE,
         )

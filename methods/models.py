@@ -41,7 +41,8 @@ class PackedModel(nn.Module):
     """
 
     leaves_early: ClassVar[bool] = False
-    """Whether its answers take less than its cost for some sequences: its time on random weights would mean nothing."""
+    """Whether sequences may leave it before its last layer. They then cost less than :meth:`cost`, and a time measured with
+    random weights means nothing."""
     reads_texts: ClassVar[bool] = False
     """Whether it reads texts by a vocabulary in its weights, by ``of_texts``, and not the tokenizer's numbers."""
 

@@ -148,7 +148,7 @@ def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def pretrained_tensors(student: Student) -> dict[str, Tensor]:
-    """What a general stage on text hands on: the model's tensors by name, those of aux after ``aux.``; a tied one once."""
+    """What a pre-training on text hands on: the model's tensors by name, those of aux after ``aux.``."""
     kept = {**student.model.state_dict(), **{f"aux.{name}": value for name, value in student.aux.state_dict().items()}}
     return {name: value.detach().clone() for name, value in kept.items()}
 

@@ -3,8 +3,8 @@
 Learning attention from nothing takes far more text than a small corpus has; a student that begins with the
 teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is lost is regressed on what
 stays, heads are cut by singular values, feed-forward neurons by how much they write. Layers follow the nearest
-map. It needs as many heads as the teacher and no dimension above the teacher's; otherwise the student begins at
-random. Our choice, measured in reports/LOG.md; ``start=random`` is the row without any of it.
+map. The teacher has to be a BERT with as many heads as the student and no smaller dimension; otherwise the student
+begins at random. Our choice, measured in reports/LOG.md; ``start=random`` is the row without any of it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,23 @@ FLOAT, DOUBLE = 4, 8
 
 
 def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
-    """Fill a classifier's encoder and the way back to the teacher's width in place, where the shapes allow, on the CPU.
+    """Fill a classifier's encoder and the way back to the teacher's width in place, on the CPU.
+
+    Nothing is filled where the teacher is no BERT or the shape does not fit into it; a note says which of them it is.
 
     Returns:
         The un-tuned teacher itself, unchanged, on the CPU.
     """
     teacher: Any = given.teacher(BASE).cpu()
-    filled = given.setup.teacher.model_type == "bert" and init_from_teacher(
+    kind = given.setup.teacher.model_type
+    if kind != "bert":
+        given.note(f"random weights: only a BERT can be truncated, and this teacher is a {kind}")
+    elif init_from_teacher(
         teacher, model, projection, collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS))
-    )
-    given.note("the cut-down teacher" if filled else "random weights: the shape does not fit into the teacher's")
+    ):
+        given.note("the cut-down teacher")
+    else:
+        given.note("random weights: the shape does not fit into the teacher's")
     return teacher  # type: ignore[no-any-return]
 
 
@@ -63,7 +70,8 @@ def held_bytes(teacher: PretrainedConfig, shape: Shape, tokens: int, pass_bytes:
     states = DOUBLE * (middle + hidden)
     # the projection back is fitted on all states at once, and on the kept coordinates of them, copied twice
     fitting = DOUBLE * (hidden + 2 * (depth + 1) * tokens * shape.hidden) if fits(teacher, shape) else 0
-    return max(observed, states + FLOAT * hidden + fitting)  # the process keeps the room of the single states
+    # the memory of the states in single precision is not given back to the system
+    return max(observed, states + FLOAT * hidden + fitting)
 
 
 def fits(teacher: PretrainedConfig, shape: Shape) -> bool:

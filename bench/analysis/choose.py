@@ -14,7 +14,7 @@ from bench.record.cell import TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report import frame
-from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, compared, p_in_words
+from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, drawn_differences, p_in_words
 from bench.report.frame import Frame, TableCell
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import Resampled, finished, resample
@@ -206,7 +206,7 @@ def _choice(group: ReportGroup, columns: Sequence[ScoreColumn], budget: Budget, 
 
 
 def _disqualified(group: ReportGroup, label: str, column: ScoreColumn, faults: Faults) -> list[str]:
-    """Why the answers of a row are no candidate's: ``rte: answers entailment to all 277 examples, seeds 0 and 2``.
+    """Why the answers of a row are no candidate's: ``rte: predicts entailment for all 277 examples, seeds 0 and 2``.
 
     One seed with constant or permuted answers is enough. A low score counts where the row's mean is no better than one answer to
     every example: by chance a seed of a sound row may be below it.
@@ -251,4 +251,4 @@ def _difference(
         if data is None or not data.has(side):
             raise NothingMeasured(f"{name} on {column.name}: scored on other examples; run it again with --rerun")
     assert data is not None
-    return compared(data, sides, column.title)[1]
+    return drawn_differences(data, sides)

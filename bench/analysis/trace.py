@@ -1,13 +1,13 @@
 """Where a printed number comes from: the numbers of reports that round to it, and their records.
 
-Scores, means, ratios, differences of any two rows of a table, sizes, what training cost, latencies and speed-ups. Intervals
-and p-values are not searched: they would have to be drawn anew. Nor are standard deviations, energy, gradient shares, CPU
-times and the numbers in notes below tables.
+Scores, means, ratios, differences of any two rows of a table, sizes, what training cost, latencies, and speed-ups with
+their intervals. Other intervals and p-values are not searched: they would have to be drawn anew. Nor are standard
+deviations, energy, gradient shares, CPU times and the numbers in notes below tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import combinations
@@ -22,10 +22,11 @@ from bench.record.schema import Record
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
 from bench.report.groups import ReportGroup, ScoreColumn, groups
+from bench.report.resampled import finished, teacher_weights
 from bench.report.speed import described, speed_up
-from bench.report.suspicions import baselines_of
+from bench.report.suspicions import baselines_of, suspicions_of
 from bench.report.tables.accuracy import MAJORITY
-from bench.report.tables.parts import counted
+from bench.report.tables.parts import counted, sound_teacher, teacher_score
 from bench.report.tables.sizes import COUNTS
 from bench.report.trainings import costs_of, teacher_share, trainings
 from bench.stats.ratios import percentile
@@ -66,7 +67,9 @@ def trace(text: str, results: Path) -> list[NumberOrigin]:
         raise InputError(f"no records in {results}")
     found: dict[tuple[str, tuple[str, ...]], NumberOrigin] = {}
     tables = groups(records)
-    for origin in (*_all(tables, sessions), *_baselines(tables, store)):
+    for group in tables:
+        group.suspicions = suspicions_of(group, store)
+    for origin in (*_all(tables, sessions, store), *_baselines(tables, store)):
         if kind in (PLAIN, origin.kind) and _prints(number, origin.exact):
             found.setdefault((origin.what, origin.records), origin)
     stale = {r.key[:12] for r in records if store.freshness.of(r) == STALE}
@@ -83,10 +86,10 @@ def _kind(text: str) -> str:
     return SPEED_UP if text.strip().lower().endswith(("x", "×")) else PLAIN
 
 
-def _all(tables: Sequence[ReportGroup], sessions: Sequence[SpeedRecord]) -> Iterator[NumberOrigin]:
+def _all(tables: Sequence[ReportGroup], sessions: Sequence[SpeedRecord], store: Store) -> Iterator[NumberOrigin]:
     """Every number, the plain ones of all tables before their differences."""
     for group in tables:
-        yield from _origins(group)
+        yield from _origins(group, store)
     for session in sessions:
         yield from _of_session(session)
     for group in tables:
@@ -115,9 +118,13 @@ def _keys(records: list[Record]) -> tuple[str, ...]:
     return tuple(record.key[:12] for record in records)
 
 
-def _origins(group: ReportGroup) -> Iterator[NumberOrigin]:
-    """The scores, sizes, means and costs of a table."""
+def _origins(group: ReportGroup, store: Store) -> Iterator[NumberOrigin]:
+    """The scores, sizes, means, ratios and costs of a table."""
     yield from _left_out(group)
+    sound = {c: teacher_score(group, c) for c in group.columns if sound_teacher(group, c)}
+    if 1 < len(sound) < len(group.columns):
+        what = f"{TEACHER}, mean of the {len(sound)} columns with ratios ({_where(group, group.max_train_rows)})"
+        yield NumberOrigin(what, summarise(list(sound.values())).mean, _keys(group.of(TEACHER)))
     for label in group.systems:
         for column in group.columns:
             yield from _scores(group, label, column)
@@ -127,7 +134,11 @@ def _origins(group: ReportGroup) -> Iterator[NumberOrigin]:
         if len(means) == len(group.columns) > 1:
             of_row = [r for r in group.of(label) if r.status == "ok"]
             yield NumberOrigin(f"{label}, mean of {len(means)} columns ({where})", summarise(means).mean, _keys(of_row))
-            yield from _kept(group, label, means, of_row, where)
+        if label != TEACHER:
+            yield from _ratios(group, label, sound, "its teacher")
+            further = {c: score for c in sound if (score := _further_teacher(group, label, c, store)) is not None}
+            if further:
+                yield from _ratios(group, label, sound | further, "the training of its teacher that it learned from")
         yield from _costs(group, label, where)
 
 
@@ -144,13 +155,14 @@ def _left_out(group: ReportGroup) -> Iterator[NumberOrigin]:
 def _scores(group: ReportGroup, label: str, column: ScoreColumn) -> Iterator[NumberOrigin]:
     """The scores of a row in a column, of each seed and over seeds."""
     where = _where(group, group.row_limit(column.task))
-    done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
+    done = finished(group, label, column)
     for record in done:
         for metric, value in record.scores[column.evaluation].items():
             what = f"{label}, {column.task} {column.evaluation} {metric}, seed {record.cell.seed} ({where})"
             yield NumberOrigin(what, 100 * value, _keys([record]))
-    if done:
-        yield from _summaries(group, label, column, done, where)
+    if len(done) > 1:
+        mean = group.summaries[label, column].mean
+        yield NumberOrigin(f"{label}, {column.title}, mean over {len(done)} seeds ({where})", mean, _keys(done))
 
 
 def _sizes(group: ReportGroup, label: str, where: str) -> Iterator[NumberOrigin]:
@@ -164,17 +176,28 @@ def _sizes(group: ReportGroup, label: str, where: str) -> Iterator[NumberOrigin]
             yield NumberOrigin(f"{label}, {count.title} ({where})", size, _keys(records))
 
 
-def _kept(
-    group: ReportGroup, label: str, means: Sequence[float], of_row: list[Record], where: str
+def _ratios(
+    group: ReportGroup, label: str, teacher: Mapping[ScoreColumn, float], called: str
 ) -> Iterator[NumberOrigin]:
-    """The two ways to average what a row keeps of its teacher."""
-    teacher = group.means(TEACHER)
-    if label == TEACHER or len(teacher) != len(means) or min(teacher) <= 0:
-        return
-    keys = _keys([*of_row, *group.of(TEACHER)])
-    ratios = [100 * own / theirs for own, theirs in zip(means, teacher, strict=True)]
-    yield NumberOrigin(f"{label}, mean of {len(ratios)} ratios to its teacher ({where})", summarise(ratios).mean, keys)
-    yield NumberOrigin(f"{label}, ratio of the means to its teacher's ({where})", 100 * sum(means) / sum(teacher), keys)
+    """What a row keeps of a teacher in each of these columns, and the two ways to average it."""
+    own = {c: group.summaries[label, c].mean for c in teacher if (label, c) in group.summaries}
+    ratios = {c: 100 * mean / teacher[c] for c, mean in own.items()}
+    for column, ratio in ratios.items():
+        what = f"{label}, {column.title}, percent of {called} ({_where(group, group.row_limit(column.task))})"
+        yield NumberOrigin(what, ratio, _keys([*finished(group, label, column), *group.of(TEACHER, column.task)]))
+    if len(ratios) == len(teacher) > 1:
+        keys, where = _keys([*group.of(label), *group.of(TEACHER)]), _where(group, group.max_train_rows)
+        mean, of_means = summarise(list(ratios.values())).mean, 100 * sum(own.values()) / sum(teacher.values())
+        yield NumberOrigin(f"{label}, mean of {len(ratios)} ratios to {called} ({where})", mean, keys)
+        yield NumberOrigin(f"{label}, ratio of its mean to that of {called} ({where})", of_means, keys)
+
+
+def _further_teacher(group: ReportGroup, label: str, column: ScoreColumn, store: Store) -> float | None:
+    """What another training of the teacher scores than the one in the table, where all of a row's records name it."""
+    shown, named = finished(group, TEACHER, column)[0], set(map(teacher_weights, finished(group, label, column)))
+    others = (one for one in store.attempts(shown).values() if teacher_weights(one) != teacher_weights(shown))
+    scores = (100 * one.scores[column.evaluation][column.metric] for one in others if {teacher_weights(one)} == named)
+    return next((score for score in scores if score > 0), None)
 
 
 def _costs(group: ReportGroup, label: str, where: str) -> Iterator[NumberOrigin]:
@@ -253,24 +276,12 @@ def _where(group: ReportGroup, limit: int | None) -> str:
     return f"{group.slug}{f', {limit:,} examples' if limit else ''}, {group.recipe}{'' if group.optimizer == ADAMW else f', {group.optimizer}'}"
 
 
-def _summaries(
-    group: ReportGroup, label: str, column: ScoreColumn, done: list[Record], where: str
-) -> Iterator[NumberOrigin]:
-    own, teacher = group.summaries[label, column], group.summaries.get((TEACHER, column))
-    if own.n > 1:
-        yield NumberOrigin(f"{label}, {column.title}, mean over {own.n} seeds ({where})", own.mean, _keys(done))
-    if label != TEACHER and teacher is not None and teacher.mean > 0:
-        both = _keys([*done, *group.of(TEACHER, column.task)])
-        what = f"{label}, {column.title}, percent of its teacher ({where})"
-        yield NumberOrigin(what, 100 * own.mean / teacher.mean, both)
-
-
 def describe(text: str, origins: list[NumberOrigin], results: Path) -> str:
     """One line an origin, the first of many, and how to see or rebuild the first record."""
     if not origins:
         return (
-            f"{text}: no number of the reports of {results} rounds to it. Not searched: intervals, p-values, standard "
-            "deviations, energy, gradient shares, CPU times and the numbers in notes below tables"
+            f"{text}: no number of the reports of {results} rounds to it. Not searched: intervals (except of speed-ups), "
+            "p-values, standard deviations, energy, gradient shares, CPU times and the numbers in notes below tables"
         )
     lines = [f"{text}: {counted(len(origins), 'place')} in {results}"]
     for o in origins[:SHOWN]:

@@ -31,7 +31,8 @@ Head = tuple[Mapping[str, Tensor], Mapping[str, Any], Mapping[str, Any]]
 """The un-tuned teacher's masked-language head; how it was made; and from which text."""
 TOKENS_A_PASS = 8192
 LONGEST = 126
-"""Tokens of a sentence and of its copy with a masked word together, without the special ones."""
+"""Tokens of a sentence and of its copy with a masked word together, without the special ones; fewer where the teacher reads
+fewer."""
 TEXTS = "texts.parquet"
 
 
@@ -114,6 +115,7 @@ class TeacherCandidates:
         self._numerics, self._on_step, self._vectors = numerics, on_step, vectors
         self._tokenizer = tokenizer_of(checkpoint)
         self._last_layer = checkpoint.config.num_hidden_layers
+        self._longest = min(LONGEST, checkpoint.config.max_position_embeddings - 3) // 2  # [CLS] and two [SEP]
         with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not asked
             self._model = base_model(checkpoint, 2).to(numerics.device).eval()
         weights = {name: value.cpu() for name, value in self._model.state_dict().items()}
@@ -133,7 +135,7 @@ class TeacherCandidates:
         ]
         given = self._nearest_vectors(sentences, in_pieces)
         for number, (words, split_ids) in enumerate(zip(sentences, in_pieces, strict=True)):
-            ids = [piece for word in split_ids for piece in word][: LONGEST // 2]
+            ids = [piece for word in split_ids for piece in word][: self._longest]
             place = 0
             for position, (word, own) in enumerate(zip(words, split_ids, strict=True)):
                 if replaceable(word) and place < len(ids):

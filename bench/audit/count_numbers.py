@@ -138,12 +138,12 @@ def _html(body: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _numbers(cell: str) -> list[str]:
-    """The numbers of a cell that shows nothing else; what is behind ± is no number of its own."""
+    """The numbers of a cell that shows nothing else; a deviation or an interval behind a number is none of its own."""
     plain = re.sub(r"\\pm|\+/?-|&plusmn;", "±", html.unescape(cell))
     plain = re.sub(r"!\[[^\]]*\]\([^)]*\)|\[\^?\d+\](?:\([^)]*\))?", "", plain)
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain)
     plain = re.sub(r"<sup>.*?</sup>|</?\w[^<>]*>|\*+|`|\^\{?[\w*†]+\}?", " ", plain)
-    plain = re.sub(r"(±|_\{?)\s*[\d.]+\s*%?", "", plain)
+    plain = re.sub(r"(±|_\{?)\s*[\d.]+\s*%?|(?<=[\d%])\s*\[[^][]*\]", "", plain)
     plain = plain.replace("\\", " ").replace("$", " ").strip()
     if re.search(r"\d:\d\d|\d{4}-\d\d", plain):
         return []

@@ -74,7 +74,7 @@ SYMBOLS = {
     "textless": "<",
     "textgreater": ">",
 }
-MEANT = {
+SHOWS_LAST_ARGUMENT = {
     "textsubscript": "_",
     **dict.fromkeys(
         ("textcolor", "colorbox", "multicolumn", "multirow", "fontsize", "rotatebox", "resizebox", "scalebox"), ""
@@ -83,7 +83,7 @@ MEANT = {
         ("raisebox", "makebox", "parbox", "adjustbox", "rlap", "llap", "SetCell", "Block", "multirowcell"), ""
     ),
 }
-"""What goes before the last argument of a command with several."""
+"""Command of which the last argument is shown -> what is put before that argument."""
 
 
 def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]:
@@ -320,8 +320,8 @@ def _shown(found: re.Match[str]) -> str:
         return "" if BOLD.match(f"\\{name}") or name in SHAPES else name
     if arguments == [""]:
         return name
-    if name in MEANT:
-        return MEANT[name] + arguments[-1]
+    if name in SHOWS_LAST_ARGUMENT:
+        return SHOWS_LAST_ARGUMENT[name] + arguments[-1]
     if name in ("num", "SI", "qty"):
         return arguments[0]
     return next((one for one in arguments if printed(one)), arguments[-1])
@@ -340,3 +340,4 @@ SHAPES = (
     "ensuremath",
     "mathcal",
 )
+"""Commands that change only the look of an argument: without one they show nothing."""

@@ -221,7 +221,10 @@ def _named_parts(name: str, parts: Sequence[NumberInCell]) -> list[tuple[str, Nu
 
 
 def _split_name(name: str, count: int) -> list[str]:
-    """``count`` names of one: each group of as many words with slashes between gives its own to each, or they are numbered."""
+    """``count`` names from one. Words between slashes are dealt out: ``MNLI-(m/mm)`` gives MNLI-m and MNLI-mm.
+
+    A name without ``count`` such words is numbered: ``F1`` gives F1 (first) and F1 (second).
+    """
     if count < 2:
         return [name]
     groups = list(re.finditer(rf"\(?((?<![^\s/()])[^\s/()]+(?:\s*/\s*[^\s/()]+){{{count - 1}}})\)?", name))

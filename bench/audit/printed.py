@@ -84,12 +84,15 @@ def numbers_of(text: str) -> list[NumberInCell]:
     if not tokens or CLOCK.fullmatch(plain) or not _is_glue(TOKEN.sub(" ", plain)):
         return []
     parts: list[NumberInCell] = []
-    end = 0
+    end, is_interval = 0, False
     for token in tokens:
         glue, end = plain[end : token.start()], token.end()
         number = _number(token, glue, bold, not parts)
         if not parts:
             parts.append(NumberInCell(number, "value"))
+            continue
+        is_interval = "[" in glue or (is_interval and "]" not in glue)
+        if is_interval:
             continue
         role = _role(glue, token, number, parts[0].number)
         if role == "change" and "↓" in glue:
@@ -97,7 +100,7 @@ def numbers_of(text: str) -> list[NumberInCell]:
         if role == "deviation":
             last = parts[-1]
             parts[-1] = NumberInCell(replace(last.number, deviation=last.number.deviation or number), last.role)
-        elif role:
+        else:
             parts.append(NumberInCell(number, role))
     return parts
 
@@ -132,11 +135,9 @@ def _number(token: re.Match[str], glue: str, bold: bool, is_first: bool) -> Prin
 
 
 def _role(glue: str, token: re.Match[str], number: PrintedNumber, first: PrintedNumber) -> str:
-    """What a further number of a cell is: "" for the end of a range or an interval, which no column holds."""
+    """What a further number of a cell is: ``deviation``, ``change`` or ``other``. The end of a range is ``other``."""
     if "±" in glue:
         return "deviation"
-    if "[" in glue:
-        return ""
     sign = token["sign"] or next((mark for mark in "↑↓" if mark in glue), "")
     closed = "(" in glue or "↑" in glue or "↓" in glue
     if closed and sign:

@@ -14,8 +14,12 @@ from bench.audit.table import PrintedRow, Sheet
 
 NUMBER = r"(?<![\d.])(\d{1,15}(?:\.\d{1,20})?)(?!\d)"
 """A number that somebody claims. One with more digits is no result."""
-TIMES = re.compile(NUMBER + r"\s*(?:x|×|times)\s+(smaller|fewer|faster)", re.IGNORECASE)
-PERCENT = re.compile(NUMBER + r"\s*%\s+(smaller|fewer|faster)", re.IGNORECASE)
+COMPARED = (
+    r"\s+(?:(?P<smaller>smaller|fewer\s+(?:param\w*|weights))|(?P<cheaper>fewer\s+(?:FLOPs|MACs|operations))"
+    r"|(?P<faster>faster))"
+)
+TIMES = re.compile(NUMBER + r"\s*(?:x|×|times)" + COMPARED, re.IGNORECASE)
+PERCENT = re.compile(NUMBER + r"\s*%" + COMPARED, re.IGNORECASE)
 KEPT = re.compile(
     r"(?:(over|more than|at least)\s*)?" + NUMBER + r"\s*%\s+of\s+([^.;]{0,60}?)performance", re.IGNORECASE
 )
@@ -50,7 +54,7 @@ def claims(text: str, where: str, sheets: Sequence[Sheet]) -> Iterator[Finding]:
             references = _references(match.group(3) if kind == "kept" else sentence, own, rows)
             if not own or number is None or not references:
                 continue  # a number compared with nothing that the tables have
-            what = "kept" if kind == "kept" else "faster" if match.group(2).lower() == "faster" else "smaller"
+            what = match.lastgroup or "kept"
             values = [value for row in own for value in _values(row, _alike(row, references), kind, what)]
             at_least = bool(kind == "kept" and match.group(1))
             slack = _slack_of_share(number.text) if kind == "kept" else _slack(number.text)
@@ -322,4 +326,4 @@ def _values(row: PrintedRow, others: Sequence[PrintedRow], kind: str, what: str)
     if kind == "times":
         return ratios
     # 2x smaller is 50 % smaller, 2x faster is 100 % faster
-    return [100 * (1 - 1 / r) if what == "smaller" else 100 * (r - 1) for r in ratios if r]
+    return [100 * (r - 1) if what == "faster" else 100 * (1 - 1 / r) for r in ratios if r]

@@ -41,12 +41,12 @@ def check(
     margin: Annotated[
         float,
         typer.Option(
-            help="A score passes only if the data exclude a loss of more than this many points. A smaller loss that the test finds "
-            "is also regressed."
+            help="A score passes only if the data exclude a fall of more than this many points. If the paired test finds a fall, "
+            "also a smaller one, the verdict is regressed."
         ),
     ] = 2.0,
     speed_margin: Annotated[
-        float, typer.Option("--speed-margin", help="Which share of a speed-up may be lost, from 0 to 1.")
+        float, typer.Option("--speed-margin", help="Which share of a speed-up may be lost: at least 0 and below 1.")
     ] = 0.1,
     budget: Annotated[
         list[str] | None,
@@ -80,7 +80,7 @@ def check(
     from bench.user_files import comma_separated
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
-        raise InputError("--margin should lie between 0 and 100 points, --speed-margin between 0 and 1")
+        raise InputError("--margin should be from 0 to 100 points, --speed-margin at least 0 and below 1")
     listed = [comma_separated(text) for text in (tasks, methods)]
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     limits = GateLimits(margin, speed_margin, budgets_of(budget or []))
@@ -197,10 +197,9 @@ def audit(
     """
     from dataclasses import asdict
 
-    from bench.audit.judge import findings_of, shown, unread_lines
-    from bench.audit.judge import judge as judged
     from bench.audit.prose import prose
     from bench.audit.sheets import read_all
+    from bench.audit.summary import audit_each, findings_of, shown, unread_lines
 
     if judge is not None:
         further = {
@@ -213,7 +212,7 @@ def audit(
         }
         if typed := [name for name, value in further.items() if value]:
             raise InputError(f"--judge goes alone: leave out {', '.join(typed)}")
-        text, body = judged(judge)
+        text, body = audit_each(judge)
         print(text)
         write_json(json_file, body)
         return OK
@@ -293,12 +292,12 @@ def store_repair(results: Results = Path("results/runs"), json_file: Json = None
 
 
 def _show_survey(survey: Survey, json_file: Path | None) -> None:
-    from bench.workflows.upkeep import counted
+    from bench.workflows.upkeep import counts_by_kind
 
     print(f"contents: {survey.describe()}" if survey.holds else "contents: nothing")
     for one in survey.found:
         print(one.sentence())
-    print(counted(survey.found) if survey.found else "nothing is broken")
+    print(counts_by_kind(survey.found) if survey.found else "nothing is broken")
     body = {"holds": survey.holds, "bytes": survey.sizes, "found": [one.as_json() for one in survey.found]}
     write_json(json_file, body)
 

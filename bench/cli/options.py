@@ -108,7 +108,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 help=f"Optimiser of the students: {', '.join(OPTIMIZERS)}. The learning rates of the common recipe were chosen with "
-                "the first one; pace= in a row multiplies them.",
+                "the first one; pace= in a row multiplies them. Not with --recipe paper.",
                 show_default="adamw",
             ),
         ],
@@ -155,8 +155,9 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         Annotated[
             float | None,
             typer.Option(
-                help="Passes over the training examples, summed over all stages of a method, without preparatory ones.",
-                show_default="the recipe's; 3 for common",
+                help="Passes over the training examples, summed over all stages of a method, without preparatory ones. "
+                "Not with --recipe paper.",
+                show_default="3",
             ),
         ],
         None,
@@ -297,7 +298,7 @@ AS_RECORDED = (
     "kernels",
     "threads",
 )
-"""Fields of a request that a record answers by itself, for verbs that ask for its cell again."""
+"""Fields of a request whose values `why` takes from the record, where nobody types them."""
 
 
 def asks_no_hub(typed: bool | None) -> bool:

@@ -53,7 +53,7 @@ def typed_options(ctx: typer.Context, given: dict[str, Any], experiment: Path | 
         InputError: no row, or options that do not go together.
     """
     if not given["methods"].strip():
-        raise InputError("--methods names no row; try --methods all, or `run --only teachers`")
+        raise InputError("--methods names no row; try --methods all, or `run --only teachers` without --methods")
     typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
     if experiment is not None and "methods" in typed:
         raise InputError("--methods and --experiment do not go together: the file names the rows of each table")

@@ -41,14 +41,20 @@ def check_method(
         KeyError: a check that does not exist.
         InputError: it is not written for today's contract.
     """
+
+    def none_can_run(found: str) -> list[Check]:
+        check = Check("contract", found, 0.0)
+        on_check(check)
+        return [check]
+
     wanted = {name: CHECKS[name] for name in names or CHECKS}
     refuse_other_classes(method.__name__, method)
     if missing := missing_members(method):
-        return [Check("contract", f"it lacks {', '.join(missing)}", 0.0)]
+        return none_can_run(f"it lacks {', '.join(missing)}")
     try:
         suite = Suite(method, settings or {})
     except Exception as error:
-        return [Check("contract", f"it cannot be made with its settings for tests: {error}", 0.0)]
+        return none_can_run(f"it cannot be made with its settings for tests: {error}")
     done: list[Check] = []
     for name, look in wanted.items():
         begun, found = time.perf_counter(), ""

@@ -172,7 +172,7 @@ class Suite:
                     )
 
     def loss_falls(self) -> None:
-        """What the student minimises is smaller at the end of every stage than at its beginning."""
+        """What the student minimises is smaller at the end of every stage than at its beginning; preparatory ones are not looked at."""
         curves = self.whole.log.terms
         for scheduled in self.whole.schedule["counted"]:
             total = np.zeros(len(next(iter(curves[scheduled.stage.name].values()))))

@@ -243,7 +243,8 @@ class BatchPair:
     other: Look
     places: tuple[tuple[int, int], ...]
     """of the common sequences, in the one and in the other"""
-    says: str
+    message: str
+    """where the two differ; ``{}`` is by how much"""
     padding: bool = False
     """whether only the padding differs; else the other sequences do"""
     scaled: bool = False
@@ -347,7 +348,7 @@ def _of_answers(comparisons: Sequence[BatchPair]) -> list[MixingFault]:
     for comparison in comparisons:
         gap, name = comparison.gap(comparison.one.said["student"], comparison.other.said["student"], scaled=False)
         if gap > TOLERANCE:
-            text = comparison.says.format(f"{gap:.1%}")
+            text = comparison.message.format(f"{gap:.1%}")
             return [MixingFault(comparison.padding, f"the student's {name} of one sequence {text}")]
     return []
 
@@ -369,7 +370,7 @@ def _of_term(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> list
             continue  # a term with noise of its own
         gap, name = comparison.gap(sides[0], sides[1], comparison.scaled)
         if gap > TOLERANCE:
-            text = comparison.says.format(f"{gap:.1%}") + ("" if comparison.padding else ADVICE)
+            text = comparison.message.format(f"{gap:.1%}") + ("" if comparison.padding else ADVICE)
             return [MixingFault(comparison.padding, f"its gradient at {name} of one sequence {text}")]
     return outside
 

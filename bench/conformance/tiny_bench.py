@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification
 
-from bench.artefacts.inputs import CorpusTraining, MakeContext, TrainingMakeContext, made
+from bench.artefacts.inputs import CorpusTraining, MakeContext, TrainingMakeContext
+from bench.artefacts.inputs import made as make_artefact
 from bench.conformance.mixing import Scene
 from bench.data.encoding import Encoded, MaskingVocabulary
 from bench.errors import CellError
@@ -48,7 +49,7 @@ class Broken(Exception):
 
 
 def tiny_task(num_labels: int, examples: int = EXAMPLES, seed: int = 0) -> Encoded:
-    """Sentences of 5 to 14 tokens whose label is decided by one word among noise."""
+    """Sentences of 5 to 13 tokens whose label is decided by one word among noise."""
     rng = np.random.default_rng(seed)
     classes = max(num_labels, 2)
     tokens, labels = [], []
@@ -108,11 +109,11 @@ class Bench:
         if self._artefacts is None:
             config, several = self.teacher.config, self.method.multitask
             self._artefacts = {
-                artefact_name(one, config, TASK, several): self.made(one) for one in self.method.requires(config)
+                artefact_name(one, config, TASK, several): self.artefact(one) for one in self.method.requires(config)
             }
         return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts)
 
-    def made(self, artefact: Artefact) -> Mapping[str, Tensor]:
+    def artefact(self, artefact: Artefact) -> Mapping[str, Tensor]:
         """An artefact, made once of the tiny teacher, the tiny task and its sentences.
 
         Raises:
@@ -132,7 +133,7 @@ class Bench:
         setup_of = functools.partial(self._setup_of, artefact)
         making = TrainingMakeContext if artefact.stages(setup_of({})) else MakeContext
         try:
-            tensors, _ = made(making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
+            tensors, _ = make_artefact(making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
         except CellError as error:
             raise Broken(f"{artefact.name}: {error}") from error
         # the first dimension may be the number of examples, which blank does not know (docs/artefacts.md)
@@ -224,7 +225,7 @@ class _TinyInputs:
         self._bench = bench
 
     def tensors(self, artefact: Artefact) -> Mapping[str, Tensor]:
-        return self._bench.made(artefact)
+        return self._bench.artefact(artefact)
 
     def teacher(self, source: Source) -> nn.Module:
         return self._bench.teacher

@@ -45,7 +45,7 @@ EMBEDDED_NOTE = (
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A BERT checkpoint on disk.
+    """A checkpoint on disk, of one of :data:`methods.families.FAMILIES` or of an architecture that a method brought.
 
     Attributes:
         sha256: of ``model.safetensors``: its identity.
@@ -79,7 +79,7 @@ def find(
         asked: what was typed to name it, which every message names; by default ``--teacher`` and the name.
 
     Raises:
-        InputError: nothing there, no safetensors, not a BERT, label names that do not match the task.
+        InputError: nothing there, no safetensors, another architecture, label names that do not match the task.
     """
     asked = asked or f"--teacher {teacher}"
     if teacher == "embedded":
@@ -211,22 +211,22 @@ def _check_header(weights: Path, asked: str) -> None:
         raise InputError(f"{asked}: model.safetensors has no weights; save the model again")
 
 
-SIZES = {"hidden_size": 2**16, "num_hidden_layers": 2**10, "num_attention_heads": 2**10, "intermediate_size": 2**18,
-         "vocab_size": 2**24, "max_position_embeddings": 2**20, "num_labels": 2**16}  # fmt: skip
-"""Numbers of a configuration that plans count with, and what none is above."""
+LARGEST = {"hidden_size": 2**16, "num_hidden_layers": 2**10, "num_attention_heads": 2**10, "intermediate_size": 2**18,
+           "vocab_size": 2**24, "max_position_embeddings": 2**20, "num_labels": 2**16}  # fmt: skip
+"""The largest value that is accepted for each number of a configuration that plans count with."""
 
 
 def _too_large(body: Mapping[str, Any]) -> str:
     """Which number of a configuration no model can have; "" for none."""
-    most = max(SIZES.values())
-    large = (name for name, value in body.items() if isinstance(value, int) and abs(value) > SIZES.get(name, most))
+    most = max(LARGEST.values())
+    large = (name for name, value in body.items() if isinstance(value, int) and abs(value) > LARGEST.get(name, most))
     return next((f"{one_line(name)[:40]} is too large" for name in large), "")
 
 
 def _wrong_in(config: Any) -> str:
     """What no model can have; "" for a configuration that can be planned with."""
     numbers = {**config.to_dict(), "num_labels": config.num_labels}
-    for name, most in SIZES.items():
+    for name, most in LARGEST.items():
         value = numbers.get(config.attribute_map.get(name, name), 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             return f"{name} is {one_line(repr(value))[:40]}; it should be a whole number from 1 to {most:,}"

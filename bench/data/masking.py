@@ -19,11 +19,11 @@ def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: 
     """The batch with some tokens masked, at least one; drawn without replacement.
 
     Raises:
-        CellError: the tokenizer has no [MASK], or there is nothing but special tokens.
+        CellError: the data is no text, the tokenizer has no [MASK], or there is nothing but special tokens.
     """
     known = data.vocabulary
     if known is None:
-        raise CellError("tokens cannot be masked: the teacher's tokenizer has no [MASK]")
+        raise CellError("tokens cannot be masked: only stages on text are masked, and the tokenizer needs a [MASK]")
     ids = batch.token_ids.cpu().numpy()
     ordinary = np.setdiff1d(np.arange(known.size), sorted(known.special))
     places = np.flatnonzero(~np.isin(ids, sorted(known.special)))

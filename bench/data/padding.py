@@ -16,10 +16,12 @@ def pad_batch(batch: Batch, data: Encoded, length: int) -> Batch:
     """Every sequence of the batch with [PAD] behind it, up to ``length`` tokens; longer ones stay. Nothing attends to [PAD].
 
     Raises:
-        CellError: the tokenizer has no [PAD].
+        CellError: the data is text without a task, or the tokenizer has no [PAD].
     """
     if data.pad is None:
-        raise CellError("sequences cannot be filled: the teacher's tokenizer has no [PAD]")
+        raise CellError(
+            "sequences cannot be filled: only stages on a task's examples are filled, and the tokenizer needs a [PAD]"
+        )
     real = batch.layout.lengths
     layout = Layout([max(length, n) for n in real], batch.layout.device, real)
     ids, segments = (

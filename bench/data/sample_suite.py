@@ -80,7 +80,7 @@ OBJECTS = _words(
     "bucket, painting, suitcase, violin, bicycle, umbrella, carpet, hammer, book, plate, ring, drum, camera, wheel,"
     "helmet, pillow, bell, vase, wallet, guitar, shovel, mask, statue, flag"
 )
-# past tense, noun phrase of the same meaning
+# a verb in the past tense, and another one of the same meaning
 ACTIONS = (
     ("bought", "purchased"),
     ("fixed", "repaired"),

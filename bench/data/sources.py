@@ -131,7 +131,6 @@ class HeldBack:
     """A source of which a tenth of the training examples is kept for scoring: what settings may be chosen on."""
 
     source: DataSource
-    epochs: float
 
     @property
     def name(self) -> str:
@@ -140,6 +139,10 @@ class HeldBack:
     @property
     def slug(self) -> str:
         return f"{self.source.slug}-held-back"
+
+    @property
+    def epochs(self) -> float:
+        return self.source.epochs
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
         return self.source.has(task, "train")
@@ -156,7 +159,7 @@ class HeldBack:
 def held_back(task: Task, source: DataSource) -> tuple[Task, DataSource]:
     """The task scored on a tenth of its training examples, and the source that keeps them out of the training."""
     scored = EvaluationSet("held-back", task.name, "train")
-    return replace(task, evaluation=(scored,)), HeldBack(source, source.epochs)
+    return replace(task, evaluation=(scored,)), HeldBack(source)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from bench.files import TEMPORARY
 from bench.folders import users_cache
 from bench.user_files import json_of, refused_as_json
 
-DATA_BYTES = 4 * 2**30
-"""Of a JSON file that is one list: it is read as a whole."""
+MOST_JSON_BYTES = 4 * 2**30
+"""A JSON file that is one list may be at most so large: it is read as a whole."""
 
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json"}
@@ -103,14 +103,27 @@ def _drawn(examples: int, count: int) -> list[int]:
 
 
 def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
-    """Rows of one split through ``datasets``, checked.
+    """Rows of one split through ``datasets``, checked. Each file is read alone, so that a message can name it.
 
     Raises:
         InputError: unreadable file (with the parser's row), missing column, no rows, a text that is not
             text, a label outside the task's codes (-1 marks labels that are not public).
     """
-    table = _table(files, task)
-    where = str(files[0])
+    parts: list[Split] = []
+    for file in files:
+        parts.append(_read_one(file, task, labelled, sum(map(len, parts))))
+    return Split(
+        [text for part in parts for text in part.first],
+        [text for part in parts for text in part.second or ()] if len(task.columns) == 2 else None,
+        np.concatenate([part.labels for part in parts if part.labels is not None]) if labelled else None,
+        [one for part in parts for one in part.ids],
+    )
+
+
+def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split:
+    """The rows of one file, as :func:`read` promises them."""
+    table = _table(file, task)
+    where = str(file)
     wanted = [*task.columns, *([task.label_column] if labelled else [])]
     for column in wanted:
         if column not in table.column_names:
@@ -126,7 +139,7 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
                 raise InputError(f"{where}, row {row}: {column} should be text, found {_shown(value)}")
             if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
                 raise InputError(f"{where}, row {row}: {column} has half a character (a lone surrogate)")
-    ids = _ids(table, where)
+    ids = _ids(table, where, rows_before)
     labels = labels_of(_values(table, task.label_column, where), task, where) if labelled else None
     return Split(texts[0], texts[1] if len(texts) == 2 else None, labels, ids)
 
@@ -145,30 +158,29 @@ def _values(table: Any, column: str, where: str) -> list[Any]:
         ) from None
 
 
-def _table(files: Sequence[Path], task: Task) -> Any:
-    """The examples of one split as ``datasets`` reads them.
+def _table(file: Path, task: Task) -> Any:
+    """The examples of one file as ``datasets`` reads them.
 
     Raises:
-        InputError: a file that cannot be read.
+        InputError: the file cannot be read.
     """
     import datasets
 
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it says of bad files is said below, once
     datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # else it tells the hub that somebody read a file of their own
-    kind = READERS.get(files[0].suffix)
+    kind = READERS.get(file.suffix)
     if kind is None:
-        raise InputError(f"{files[0]} has no ending that can be read; known: {', '.join(READERS)}")
-    for file in files:
-        _check_bytes(file, kind)
-    options = {"sep": "\t", "quoting": csv.QUOTE_NONE} if files[0].suffix == ".tsv" else {}  # GLUE's quotes are text
+        raise InputError(f"{file} has no ending that can be read; known: {', '.join(READERS)}")
+    _check_bytes(file, kind)
+    options = {"sep": "\t", "quoting": csv.QUOTE_NONE} if file.suffix == ".tsv" else {}  # GLUE's quotes are text
     users_cache().mkdir(parents=True, exist_ok=True)
     try:
         # `datasets` copies what it reads, by default into the hub's cache for ever: nobody asked for that
         with tempfile.TemporaryDirectory(dir=users_cache(), prefix=f"{TEMPORARY}data-") as copies:
             return datasets.load_dataset(
                 kind,
-                data_files=[glob.escape(str(file)) for file in files],
+                data_files=glob.escape(str(file)),
                 split="train",
                 keep_in_memory=True,
                 cache_dir=copies,
@@ -179,9 +191,9 @@ def _table(files: Sequence[Path], task: Task) -> Any:
         while cause.__cause__ is not None:
             cause = cause.__cause__
         if "BatchSize must be greater than 0" in str(cause):  # how an empty parquet file shows itself
-            raise InputError(f"{files[0]} has no rows; {task.name} needs at least one") from None
+            raise InputError(f"{file} has no rows; {task.name} needs at least one") from None
         why = one_line(str(cause).strip())[:400] or type(cause).__name__
-        raise InputError(f"{files[0]} cannot be read as {kind}: {why}") from None
+        raise InputError(f"{file} cannot be read as {kind}: {why}") from None
 
 
 PACKED = {b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"Rar!": "rar",
@@ -190,7 +202,7 @@ PACKED = {b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ
 
 
 def _check_bytes(file: Path, kind: str) -> None:
-    """Look at a file before a library does that ends the process, or unpacks what it should not.
+    """Check a file before a library opens it: it would unpack archives, and some bad files would end the process.
 
     Raises:
         InputError: it is not there, is an archive, or is JSON that holds no rows.
@@ -211,7 +223,7 @@ def _check_bytes(file: Path, kind: str) -> None:
 
 
 def _check_json(file: Path) -> None:
-    """Every line has to be an object, or the whole file a list of objects: of ``null`` the parquet library's reader dies.
+    """Every line has to be an object, or the whole file one object or a list of objects: ``null`` ends the process.
 
     Raises:
         InputError: naming the line.
@@ -224,7 +236,7 @@ def _check_json(file: Path) -> None:
     if wrong is None:
         return
     try:
-        body = json_of(file, str(file), most=DATA_BYTES)
+        body = json_of(file, str(file), most=MOST_JSON_BYTES)
     except InputError:
         raise wrong from None
     rows = body if isinstance(body, list) else [body]
@@ -259,14 +271,14 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _ids(table: Any, where: str) -> list[int]:
-    """The column ``idx``, or the numbers of the rows.
+def _ids(table: Any, where: str, rows_before: int) -> list[int]:
+    """The column ``idx``, or the numbers of the rows in the whole split.
 
     Raises:
         InputError: an id that is no whole number.
     """
     if "idx" not in table.column_names:
-        return list(range(len(table)))
+        return list(range(rows_before, rows_before + len(table)))
     ids = _values(table, "idx", where)
     for row, value in enumerate(ids):
         if isinstance(value, bool) or not isinstance(value, int):

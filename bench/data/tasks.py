@@ -159,6 +159,8 @@ class TaskFile(TypedFile):
     def _is_one_or_two(cls, text: list[str]) -> list[str]:
         if len(text) not in (1, 2):
             raise ValueError(f"name one or two columns, not {len(text)}")
+        if len(set(text)) < len(text):
+            raise ValueError("it names the same column twice")
         return text
 
     @field_validator("labels")
@@ -166,6 +168,8 @@ class TaskFile(TypedFile):
     def _are_several(cls, labels: list[str]) -> list[str]:
         if len(labels) == 1:
             raise ValueError("name at least two classes, or leave it out for a regression")
+        if len(set(labels)) < len(labels):
+            raise ValueError("two classes have the same name")
         return labels
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from bench.errors import InputError
 
 WORDS_AT_ONCE = 64
-"""Beside all 400,000 words of a GloVe file their cosines are 100 MB."""
+"""Their cosines with all words of the file are computed at once: with the 400,000 of a GloVe file these are 100 MB."""
 
 
 @dataclass(frozen=True)

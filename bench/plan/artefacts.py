@@ -226,7 +226,7 @@ class ArtefactPlans:
         entry = ArtefactPlan(artefact, "", context.checkpoint, context.task, inputs)
         if "corpus" in {source.kind for source in entry.sources}:
             entry.stages = tuple(artefact.stages(entry.setup({})))
-            entry.text = self._text(artefact, entry.stages)
+            entry.text = self._text(artefact, entry.stages, context.checkpoint)
         if not artefact.is_kept:
             entry.key = inputs[0].key
             return entry
@@ -243,11 +243,12 @@ class ArtefactPlans:
 
         return read_corpus(self.request.corpus) if self.request.corpus else sample_corpus()
 
-    def _text(self, artefact: Artefact, stages: Collection[Stage]) -> Text:
+    def _text(self, artefact: Artefact, stages: Collection[Stage], checkpoint: Checkpoint) -> Text:
         """Where no stage says anything of its paper's recipe, there is one artefact for both recipes."""
+        recipe = replace(START, max_length=min(START.max_length, checkpoint.config.max_position_embeddings))
         budget = self.request.corpus_tokens or (DEFAULT_CORPUS_BUDGET if self.request.corpus else DEFAULT_SAMPLE_BUDGET)
         said = self.request.recipe == PAPER and any(without_epochs(stage.paper) for stage in stages)
-        return Text(self.corpus, budget, _paper_recipe(artefact, stages) if said else START)
+        return Text(self.corpus, budget, _paper_recipe(recipe, artefact, stages) if said else recipe)
 
     def _input(self, what: Artefact | Source, of: Artefact, context: ArtefactContext) -> Input:
         from methods.artefacts import Source
@@ -305,14 +306,14 @@ class ArtefactPlans:
         return Identity(generic, tuple(teachers), reads_as_teacher)
 
 
-def _paper_recipe(artefact: Artefact, stages: Collection[Stage]) -> Recipe:
+def _paper_recipe(common: Recipe, artefact: Artefact, stages: Collection[Stage]) -> Recipe:
     """The recipe `general start, paper`: each stage on text trains by the numbers of its own paper.
 
     Raises:
         InputError: a stage names an optimiser that is not there, or that cannot do what the stage asks.
     """
     named = optimizers_of_stages((stage.name, stage.paper) for stage in stages)
-    recipe = replace(START, name=PAPER_START, stage_optimizers=named)
+    recipe = replace(common, name=PAPER_START, stage_optimizers=named)
     for stage in stages:
         if refused := refusal(recipe.for_stage(stage.paper)):
             raise InputError(f"{artefact.words}, stage {stage.name}: {refused}")

@@ -23,7 +23,7 @@ from bench.plan.rows import CheckpointRow, Row, TeacherRow
 from bench.plan.spelling import GivenCheckpoint, MethodRow, drop_incompatible, parse_rows, typed_order
 from bench.plan.stage_keys import next_to_each_other
 from bench.plan.stale import stale_slots, warnings
-from bench.plan.student_cells import asks_ensemble, multitask, student_cells, with_stages
+from bench.plan.student_cells import asks_ensemble, drop_untrainable, multitask, student_cells
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity, record_key, train_key
 from bench.record.freshness import STALE
@@ -158,7 +158,7 @@ def build(request: Request, estimated: bool = True) -> Plan:
         notes += [
             f"{name} is left out of `--methods all`: teachers that come tuned are no ensemble" for name in ensembles
         ]
-    rows, left_out = with_stages(rows, tasks)
+    rows, left_out = drop_untrainable(rows, tasks)
     notes += left_out
     for task in tasks:
         augment(task, artefacts)

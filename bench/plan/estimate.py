@@ -67,7 +67,7 @@ def rate_of(request: Request) -> float:
 
 
 def rate_of_students(request: Request) -> float:
-    """The same of trainings of students, on text too, which other kernels may compute."""
+    """FLOPs a second of training students, on tasks and on text: with ``--kernels fast`` more than :func:`rate_of`."""
     rate = rate_of(request)
     if request.kernels != FAST:
         return rate
@@ -95,25 +95,25 @@ class PlannedWork:
 def estimate(plan: Plan) -> list[PlannedWork]:
     """What is still to do, in the order in which it is made: what all tasks share, then task by task."""
     made = [job for job in jobs_of(plan, 1) if not job.students]
-    parts = [entry_work(plan, job) for job in made if not job.task]
+    parts = [job_work(plan, job) for job in made if not job.task]
     for task in plan.tasks:
-        parts += [entry_work(plan, job) for job in made if job.task == task.task.name]
+        parts += [job_work(plan, job) for job in made if job.task == task.task.name]
         if todo := [planned for planned in plan.cells_of(task.task.name) if planned.is_todo]:
             parts.append(_of_cells(plan, task, todo))
     return [part for part in parts if part.seconds]  # rules that augment ask no model
 
 
-def student_counts_of(row: MethodRow, task: TaskPlan) -> tuple[Cost, int]:
+def _student_cost_and_weights(row: MethodRow, task: TaskPlan) -> tuple[Cost, int]:
     """Cost and weights of a row's student on a task."""
-    from bench.plan.untrained import student_counts
+    from bench.plan.untrained import student_cost_and_weights
 
-    return student_counts(row, task.checkpoint)
+    return student_cost_and_weights(row, task.checkpoint)
 
 
-def entry_work(plan: Plan, job: Job) -> PlannedWork:
+def job_work(plan: Plan, job: Job) -> PlannedWork:
     """What a job takes that makes one entry of the cache."""
     if job.kind == ARTEFACT_JOB:
-        return artefact_cost(plan, plan.artefacts.kept[job.key])
+        return artefact_work(plan, plan.artefacts.kept[job.key])
     task = next(task for task in plan.tasks if task.task.name == job.task)
     config, disk = task.checkpoint.config, 0
     if job.kind == TEACHER_JOB:
@@ -183,7 +183,7 @@ def own_flops(planned: Planned, task: TaskPlan, waits: float = 0.0) -> float:
     """
     own, flops = _teacher_cost(task), 0.0
     if isinstance(planned.row, MethodRow):
-        own, _ = student_counts_of(planned.row, task)
+        own, _ = _student_cost_and_weights(planned.row, task)
         filled = max(task.mean_tokens, planned.row.method.padding)
         epochs = (1 - waits) * epochs_of(planned.row, task)
         flops = 3 * forward_flops(own, training_rows(task) * epochs, filled)
@@ -201,12 +201,12 @@ def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned]) -> PlannedWor
     flops += sum(own_flops(planned, task, waits.get(planned.key, 0.0)) for planned in todo)
     disk = RECORD_BYTES * len(todo)
     if plan.request.save_students:
-        disk += sum(4 * student_counts_of(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))
+        disk += sum(4 * _student_cost_and_weights(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))
     seconds = flops / rate_of_students(plan.request)
     return PlannedWork(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", seconds, disk)
 
 
-def artefact_cost(plan: Plan, entry: ArtefactPlan) -> PlannedWork:
+def artefact_work(plan: Plan, entry: ArtefactPlan) -> PlannedWork:
     """One artefact: what it trains on text with its teacher, and what it reads, forwards and backwards."""
     from bench.plan.untrained import teacher_cost
 

@@ -176,24 +176,21 @@ class Experiment(TypedFile):
         """The tables named (all, if none is), with only the tasks named; tables left without a task are gone.
 
         Raises:
-            InputError: a table that is not there, or nothing left.
+            InputError: a table that is not there, or a task that none of these tables has.
         """
-        wanted = comma_separated(tables)
+        wanted, named = comma_separated(tables), comma_separated(tasks)
         for name in wanted:
             if name not in [table.name for table in self.table]:
                 raise unknown("table", name, [table.name for table in self.table])
-        named = comma_separated(tasks)
-        found = []
-        for table in self.table:
-            if wanted and table.name not in wanted:
-                continue
-            kept = table.tasks if not named else tuple(_kept(table.tasks, named))
-            if kept:
-                found.append(table.model_copy(update={"tasks": kept}))
-        if not found:
-            there = sorted({task for table in self.table for task in table.tasks})
-            raise InputError(f"no table of {self.title} has the tasks {tasks}; they have: {', '.join(there)}")
-        return found
+        found = [table for table in self.table if not wanted or table.name in wanted]
+        if not named:
+            return found
+        there = list(dict.fromkeys(task for table in found for task in (*table.tasks, *table.task_names)))
+        for name in named:
+            if name not in there:
+                raise unknown("task of these tables", name, there)
+        kept = [table.model_copy(update={"tasks": tuple(_kept(table.tasks, named))}) for table in found]
+        return [table for table in kept if table.tasks]
 
     def settings_lines(self, tables: Sequence[TableSpec]) -> list[str]:
         """The settings that some row of these tables has, a line each."""

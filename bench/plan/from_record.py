@@ -1,4 +1,4 @@
-"""The request whose plan has the cell of a record: typed options stay, the others are read from the record. Trains nothing."""
+"""The request whose plan has the cell of a record: most options are read from the record. Trains nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import methods
-from bench.plan.request import EXACT, NUMBERS, OPTION_OF, Request
+from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, EXACT, NUMBERS, Request
 from bench.plan.spelling import PACE, defaults, spell
 from bench.record.cell import CHECKPOINT, TEACHER, Cell
 from bench.record.recipe import PAPER, Recipe
@@ -23,10 +23,13 @@ def spelling_of(cell: Cell) -> str:
 
 
 def request_from_record(record: Record, request: Request, typed: Collection[str] = ()) -> Request:
-    """The request whose plan contains this record's cell. What was typed (data, teacher, corpus) stays; the rest is read from the record.
+    """The request whose plan contains this record's cell.
+
+    Row, tasks, seeds and the options of the training are read from the record, unless ``typed`` names them. Data, teacher,
+    corpus and device are those of ``request``.
 
     Args:
-        typed: names of the request's fields that somebody typed: these stay as they are.
+        typed: names of the request's fields that somebody typed.
 
     Raises:
         InputError: the plan cannot be made.
@@ -54,7 +57,7 @@ def _asked(cell: Cell) -> dict[str, Any]:
         "tasks": ",".join(partner.task for partner in cell.together) or cell.tasks[0],
         "seeds": (cell.seed,),
         "recipe": cell.recipe["name"] if cell.method != TEACHER else "common",
-        "checkpoint": OPTION_OF[rule],
+        "checkpoint": CHECKPOINT_OPTION_OF_RULE[rule],
         "optimizer": cell.recipe.get("optimizer"),
         "precision": cell.numeric.precision,
         "teacher_outputs": cell.teacher_outputs,

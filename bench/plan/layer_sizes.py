@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from bench.plan.extents import Extent
@@ -70,8 +71,9 @@ class Layers:
         return round(FLOAT * states * self.width * batch.tokens)
 
 
+@lru_cache(maxsize=256)
 def layer_sizes(model: nn.Module) -> Layers:
-    """What a forward pass through this model keeps, read off its modules.
+    """What a forward pass through this model keeps, read off its modules. A plan asks for the same model's a hundred times.
 
     A model of a family is an encoder. Of another one all linear and recurrent layers count as if every token took them.
     """

@@ -52,7 +52,8 @@ BASE_BYTES = 456_000_000
 def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:
     """Bytes of training and scoring students of one task and seed in lockstep, or one student of all tasks of the plan.
 
-    The teacher and what all tasks share are made: what is a task's own is made here where the cache has it not.
+    The cache is assumed to have the teacher and the artefacts that all tasks share. A task's own artefacts are made by this
+    process, unless the cache has them.
 
     Args:
         group: cells of students, as :meth:`Plan.groups` and :meth:`Plan.multitask_trainings` have them.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
-from bench.plan.estimate import entry_work, own_flops, rate_of_students, shared_flops
+from bench.plan.estimate import job_work, own_flops, rate_of_students, shared_flops
 from bench.plan.executor_options import SLURM, SLURM_JOBS, is_elsewhere
 from bench.plan.jobs import ARTEFACT_JOB, MAX_GROUP_SIZE, STUDENTS_JOB, Job, jobs_of
 from bench.plan.spelling import MethodRow
@@ -148,7 +148,7 @@ class JobDurations:
 
     def of(self, job: Job) -> float:
         if job.key not in self._known:
-            self._known[job.key] = self._of_cells(job) if job.students else entry_work(self.plan, job).seconds
+            self._known[job.key] = self._of_cells(job) if job.students else job_work(self.plan, job).seconds
         return self._known[job.key]
 
     def _of_cells(self, job: Job) -> float:

@@ -15,9 +15,9 @@ from bench.plan.executor_options import PROCESSES, check_executor
 from bench.record.cell import Search
 from bench.record.recipe import ADAMW, Recipe
 
-CHECKPOINTS = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
+EPOCH_RULES = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 """What --checkpoint takes -> the rule of selection in a cell."""
-OPTION_OF = {rule: option for option, rule in CHECKPOINTS.items()}
+CHECKPOINT_OPTION_OF_RULE = {rule: option for option, rule in EPOCH_RULES.items()}
 PRECISIONS = ("fp32", "bf16")
 RECIPES = ("common", "paper")
 OUTPUT_FORMATS = {"fp32": "<f4", "fp16": "<f2"}
@@ -123,7 +123,7 @@ class Request:
             ("recipe", self.recipe, RECIPES),
             ("precision", self.precision, PRECISIONS),
             ("optimizer", self.optimizer, OPTIMIZERS),
-            ("checkpoint", self.checkpoint, CHECKPOINTS),
+            ("checkpoint", self.checkpoint, EPOCH_RULES),
             ("teacher-outputs", self.teacher_outputs or None, OUTPUT_FORMATS),
             ("kernels", self.kernels, KERNELS),
         ):
@@ -148,6 +148,8 @@ class Request:
         if self.jobs < 0:
             raise InputError(f"--jobs {self.jobs}: should be at least 1, or auto")
         for name, value in self.numbers:
+            if name not in NUMBERS:
+                raise unknown("number of the recipe", name, list(NUMBERS))
             least, most = NUMBERS[name]
             if not least <= value <= most:
                 raise InputError(f"{name} {value}: should lie between {least} and {most:,}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from bench.plan.estimate import needs_live_teacher
 from bench.plan.jobs import ARTEFACT_JOB, jobs_of
-from bench.plan.spelling import MethodRow
 from bench.progress import duration
 from bench.record.freshness import STALE
 from bench.record.recipe import ADAMW
@@ -53,10 +53,7 @@ def describe(plan: Plan) -> str:
     for task in tasks:
         todo = [p for p in plan.cells_of(task.task.name) if p.is_todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
-        taught = [
-            sum(isinstance(p.row, MethodRow) and p.row.method.needs_teacher for p in group)
-            for group in plan.groups(task.task.name)
-        ]
+        taught = [sum(map(needs_live_teacher, group)) for group in plan.groups(task.task.name)]
         sharing = f"; {max(taught)} share each teacher pass" if max(taught, default=0) > 1 else ""
         lines.append(f"  {task.task.name:8} {task.data.rows['train']:>7,} examples: {names}{sharing}")
     lines += [f"  {line}" for line in _describe_shared_stages(plan)]
@@ -150,15 +147,18 @@ def _estimate(plan: Plan) -> list[str]:
     work = ""
     if plan.request.jobs > 1:
         took += f" with {plan.request.jobs} jobs at a time"
-        work = f"; {duration(sum(part.seconds for part in plan.work_items))} of work"
+        work = f"; {duration(_work_seconds(plan))} of work"
     return [f"estimate: {took}, {disk}{work}{':' if parts else ''}", *parts]
+
+
+def _work_seconds(plan: Plan) -> float:
+    """Of all jobs together: of several at a time it is more than the time from begin to end."""
+    return sum(part.seconds for part in plan.work_items)
 
 
 def shares(plan: Plan) -> list[str]:
     """What takes the time, the longest first: each start from text, the teachers, and the cells, with its share."""
-    whole = sum(
-        part.seconds for part in plan.work_items
-    )  # of several jobs together more than the time from begin to end
+    whole = _work_seconds(plan)
     if whole < WORTH_SAYING_SECONDS:
         return []
     taken: dict[str, float] = {}
@@ -175,11 +175,12 @@ def shorter(plan: Plan) -> list[str]:
     """How a first look is had sooner, where training on unlabelled text takes most of the time."""
     budgets = [entry.text.budget for entry in _artefacts_to_make(plan) if entry.text is not None]
     on_text = sum(part.seconds for part in plan.work_items if part.from_text)
-    if not budgets or max(budgets) <= FIRST_LOOK_TOKENS or on_text < max(0.5 * plan.seconds, WORTH_A_TIP_SECONDS):
+    whole = _work_seconds(plan)
+    if not budgets or max(budgets) <= FIRST_LOOK_TOKENS or on_text < max(0.5 * whole, WORTH_A_TIP_SECONDS):
         return []
-    left = max(0.0, plan.seconds - on_text * (1 - FIRST_LOOK_TOKENS / max(budgets)))
+    left = plan.seconds * (1 - on_text / whole * (1 - FIRST_LOOK_TOKENS / max(budgets)))
     return [
-        f"pre-training on text takes {min(1.0, on_text / plan.seconds):.0%} of the time; for a first look add "
+        f"pre-training on text takes {on_text / whole:.0%} of the work; for a first look add "
         f"--corpus-tokens {FIRST_LOOK_TOKENS}, which makes it about {duration(left)} in all. The students then start from "
         f"an encoder that saw {FIRST_LOOK_TOKENS:,} tokens and not {max(budgets):,}: their scores are usually lower, and "
         f"their records are not those of a run without this option"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans
 from bench.plan.outputs_plan import row_taps
-from bench.plan.request import CHECKPOINTS, FAST, Request
+from bench.plan.request import EPOCH_RULES, FAST, Request
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import TaskPlan, setup_of
 from bench.record.cell import Cell, Partner, Selection
@@ -62,8 +62,8 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""
     kernels = FAST if request.kernels == FAST else ""
     recipe = recipes[0].as_dict()
-    chosen = BEST_EPOCH_SUFFIX if CHECKPOINTS[request.checkpoint] else ""
-    chosen += outputs_suffix(outputs) + kernels_suffix(kernels) + micro_batch_suffix(recipe)
+    suffix = BEST_EPOCH_SUFFIX if EPOCH_RULES[request.checkpoint] else ""
+    suffix += outputs_suffix(outputs) + kernels_suffix(kernels) + micro_batch_suffix(recipe)
     partners = [
         Partner(
             task=task.task.name,
@@ -75,12 +75,12 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
     ]
     return [
         Cell(
-            label=(search.of + best_of_suffix(len(search.trials)) if search else row.label) + chosen,
+            label=(search.of + best_of_suffix(len(search.trials)) if search else row.label) + suffix,
             method=_name(row),
             version=row.method.version,
             settings=row.settings,
             dropped=row.dropped,
-            ablation_of=None if row.ablation_of is None else row.ablation_of + chosen,
+            ablation_of=None if row.ablation_of is None else row.ablation_of + suffix,
             tasks=(task.task.name,),
             data=task.data,
             teacher=task.teacher,
@@ -107,7 +107,7 @@ def _stage_optimizers(row: MethodRow, tasks: Sequence[TaskPlan]) -> tuple[tuple[
 
 def _selection(request: Request, tasks: Sequence[TaskPlan]) -> Selection | None:
     rows = {task.task.name: task.selection_split.fingerprint() for task in tasks if task.selection_split is not None}
-    return Selection(rule=CHECKPOINTS[request.checkpoint], rows=rows) if rows else None
+    return Selection(rule=EPOCH_RULES[request.checkpoint], rows=rows) if rows else None
 
 
 def _name(row: MethodRow) -> str:
@@ -151,7 +151,7 @@ def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
     return cut or any(width >= WIDE for width in widths if width is not None)
 
 
-def with_stages(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[MethodRow], list[str]]:
+def drop_untrainable(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[MethodRow], list[str]]:
     """The rows whose stages these tasks and teachers allow, and why others of ``all`` are left out.
 
     Raises:

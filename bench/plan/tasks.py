@@ -12,7 +12,7 @@ from bench.data.checkpoints import hash_of_tokenizer, sha256_of
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactContext, ArtefactPlans
-from bench.plan.request import CHECKPOINTS, Request, recipe_of
+from bench.plan.request import EPOCH_RULES, Request, recipe_of
 from bench.record.cell import (
     DataIdentity,
     NumericIdentity,
@@ -103,7 +103,7 @@ def plan_tasks(
         source = source_for(task, request.data, request.offline)
         if request.held_back:
             task, source = held_back(task, source)
-        rule = CHECKPOINTS[request.checkpoint]
+        rule = EPOCH_RULES[request.checkpoint]
         whole = source
         if rule == "half":
             source = ReportedHalf(source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from bench.data.checkpoints import Checkpoint, config_from_name
+from bench.errors import InputError
 from bench.measure.conventions import Counts, counts
 from bench.measure.sizes import LENGTH, sizes
 from bench.plan.spelling import MethodRow, drop_incompatible, parse_methods
@@ -72,6 +73,28 @@ def untrained(method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu
         return deployed_points(method, untrained_student(method, teacher, num_labels, method.multitask))
 
 
+def untrained_rows(
+    rows: Sequence[MethodRow], teacher: Any, say: Callable[[str], Any]
+) -> Iterator[tuple[MethodRow, dict[str, Any]]]:
+    """Each row that suits a teacher of this configuration, with its deployed models by name, one for each operating point.
+
+    Args:
+        say: is told why other rows of ``all`` are left out.
+
+    Raises:
+        InputError: a row that was named cannot use such a teacher.
+    """
+    kept, left_out = drop_incompatible(rows, teacher)
+    for note in left_out:
+        say(note)
+    for row in kept:
+        try:
+            deployed = untrained(row.method, teacher)
+        except ValueError as error:
+            raise InputError(f"{row.spelling}: {error}") from None
+        yield row, {row.label + (f" at {point}" if point else ""): model for point, model in deployed.items()}
+
+
 _STUDENTS: dict[tuple[type, str, str, bool], Student] = {}
 """Class and spelling of a row, hash of the teacher's checkpoint, several tasks -> its student on the meta device: a plan asks for
 the same one for its time and for its memory, and building it takes 0.02 s."""
@@ -90,7 +113,7 @@ _COUNTS: dict[tuple[type, str, str], tuple[Cost, int]] = {}
 """Class and spelling of a row, hash of the teacher's checkpoint -> what is counted of its student."""
 
 
-def student_counts(row: MethodRow, checkpoint: Checkpoint) -> tuple[Cost, int]:
+def student_cost_and_weights(row: MethodRow, checkpoint: Checkpoint) -> tuple[Cost, int]:
     """Closed-form cost of a row's student, and the weights of all its operating points, counted on the meta device."""
     same = (type(row.method), row.spelling, checkpoint.sha256)
     if same not in _COUNTS:
@@ -156,18 +179,9 @@ def profile_rows(
     Raises:
         InputError: an unknown method or teacher, or a method that cannot use it.
     """
-    from bench.errors import InputError
-
     config = config_from_name(teacher, offline)
     name = "bert-base-uncased" if teacher == "auto" else teacher
     rows = [(f"teacher {name}", sizes(teacher_model(config)))]
-    kept, left_out = drop_incompatible(parse_methods(methods), config)
-    for note in left_out:
-        say(note)
-    for row in kept:
-        try:
-            deployed = untrained(row.method, config)
-        except ValueError as error:
-            raise InputError(f"{row.spelling}: {error}") from None
-        rows += [(row.label + (f" at {point}" if point else ""), sizes(model)) for point, model in deployed.items()]
+    for _, models in untrained_rows(parse_methods(methods), config, say):
+        rows += [(name, sizes(model)) for name, model in models.items()]
     return rows

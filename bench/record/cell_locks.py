@@ -93,7 +93,8 @@ class CellLocks:
 
         Returns:
             True if this object now holds the claim, also if it did before; False if any other object, in this process
-            or another, holds it. True for everybody where :attr:`are_honoured` is False.
+            or another, holds it, or if the guard was not free for GUARD_SECONDS: ask again later. True for everybody
+            where :attr:`are_honoured` is False.
 
         Raises:
             InputError: the folder cannot be written.

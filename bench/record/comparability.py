@@ -30,8 +30,8 @@ SHARED = ("data", "teacher", "teacher's training")
 def comparability_key(cell: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
     """The same for cells that agree in these parts.
 
-    With all of them, only the task's name, the seed and the row's name may differ, and what that name says: chosen epoch,
-    outputs, kernels.
+    With all of them, only the task's name, the seed and the row's name may differ, and what that name says: method,
+    chosen epoch, outputs, kernels.
     """
     return canonical([PARTS[name](cell) for name in parts])
 

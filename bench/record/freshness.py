@@ -1,8 +1,10 @@
 """Whether today's code is the code that made a record: current, stale, or unknown. No torch.
 
-A record and each artefact that it was trained from name the code that computed them (:mod:`bench.record.code_hash`). Two
-hashes count as equal where the file :data:`EQUIVALENT` of the folder of records says so. Only a retraining that ended
-with the same bits adds to that file; people review it like any other change.
+A record and each artefact that it was trained from name the code that computed them (:mod:`bench.record.code_hash`).
+The file :data:`EQUIVALENT` of the folder of records has pairs of an old and a new hash. What the old code made counts
+as made by the new code, and so on along the pairs. They are never followed backwards, and of several pairs with the
+same old hash only the last one counts. Only a retraining that ended with the same bits adds to that file; people review
+it like any other change.
 """
 
 from __future__ import annotations
@@ -84,8 +86,8 @@ class JudgedCode:
 
     state: str
     today: str
-    """today's hash of the definitions that the record names, or to which the last of the equivalents leads; "" where one of
-    them cannot be found"""
+    """today's hash of the definitions that the last of ``equivalents`` names, or, without equivalents, of those that
+    the record names; "" where one of them cannot be found"""
     equivalents: tuple[EquivalentCode, ...] = ()
     """those that lead from the record's hash to others, in their order"""
 

@@ -90,7 +90,7 @@ def without_epochs(paper: Mapping[str, Any]) -> dict[str, Any]:
 
 
 WIDE = 512
-"""Width of an encoder from which on large steps destroy what it has learned."""
+"""Encoders of at least this width lose what they have learned if the steps are large."""
 TEACHER_LEARNING_RATES = {True: 1.5e-4, False: 3e-5}
 """Of teachers below width WIDE (True) and of the others: small encoders need larger steps."""
 START = Recipe(name="general start", epochs=1.0, batch_size=32, learning_rate=1e-3, max_length=128)

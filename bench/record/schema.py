@@ -11,7 +11,7 @@ import methods
 from bench.errors import InputError
 from bench.record.cell import Cell
 from bench.record.keys import SCHEMA
-from bench.record.task_facts import TaskFacts, lifted
+from bench.record.task_facts import TaskFacts, facts_of_older_record
 
 
 class StrictModel(BaseModel):
@@ -105,7 +105,8 @@ class Record(StrictModel):
     sizes: Sizes | None = None
     """parameters and MACs of the deployed model"""
     terms: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
-    """stage -> term -> its unweighted value over the stage, at most 64 windows"""
+    """stage -> term -> a list of at most 64 numbers. The steps of the stage are divided into equal parts; each number
+    is the mean of the unweighted term over one part"""
     gradient_norms: dict[str, dict[str, float]] = Field(default_factory=dict)
     """stage -> term -> norm of the weighted term's gradient at the first step that had one"""
     gradient_shares: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
@@ -139,7 +140,7 @@ class Record(StrictModel):
 
     @property
     def row(self) -> str:
-        """What tables call it: the row's label, and the operating point where there are several."""
+        """Its label, and the operating point where there are several: what groups, options and CSV files call it."""
         return self.cell.label + (f" at {self.point}" if self.point else "")
 
     @property
@@ -151,11 +152,11 @@ class Record(StrictModel):
 
 def with_facts(record: Record) -> Record:
     """A record of an older version, with what is known of its task."""
-    return record.model_copy(update={"task": lifted(record.cell.tasks, record.scores)})
+    return record.model_copy(update={"task": facts_of_older_record(record.cell.tasks, record.scores)})
 
 
 MOST_BYTES = 64 * 2**20
-"""Of one record: what is larger is none."""
+"""A file that is larger is refused: no record is so large."""
 
 
 def load(text: str | bytes, where: str) -> Record:
@@ -231,7 +232,7 @@ class _Recipe(BaseModel):
 
 
 class NamedCode(BaseModel):
-    """What readers need of a code that is named."""
+    """What readers need of a code that a record names. :meth:`bench.record.code_hash.Code.as_dict` writes it."""
 
     hash: str
     kind: str

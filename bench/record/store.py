@@ -90,7 +90,8 @@ class Store:
         """The attempt that counts in a cell's folder: the one that ``current`` names.
 
         Where that cannot be used, it is the newest finished one that can; it is adopted, and said to be. A run that is
-        killed between the two writings leaves a finished attempt that no ``current`` names.
+        killed between the two writings leaves an attempt that no ``current`` names. So where there is no ``current`` at
+        all, a failed attempt is adopted too.
         """
         pointer = folder / POINTER
         named = self._named(pointer)

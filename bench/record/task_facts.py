@@ -50,7 +50,7 @@ def facts_of(task: Task) -> TaskFacts:
     return TaskFacts(form=task.form.name, labels=task.labels, metrics=task.metrics, unlabelled=unlabelled)
 
 
-def lifted(tasks: Sequence[str], scores: Mapping[str, Mapping[str, float]]) -> TaskFacts:
+def facts_of_older_record(tasks: Sequence[str], scores: Mapping[str, Mapping[str, float]]) -> TaskFacts:
     """For a record that was written before records described their task: of GLUE's from its table, else from its scores.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER, Cell, record_key
@@ -42,23 +43,23 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Section:
-    """One table: its name, what it shows, and the cells of its rows."""
+    """One table: its name, what it shows, and its cells."""
 
     name: str
-    show: str
-    cells: Sequence[TableEntry]
+    show: Literal["accuracy", "reappearance", "differences"]
+    entries: Sequence[TableEntry]
     order: Sequence[str] = field(default=())
     """what its rows are called, in its order; empty: in the order of the cells"""
 
     @property
     def rows(self) -> list[str]:
         """What its students' rows are called, in its order."""
-        return list(self.order) or list(dict.fromkeys(s.label for s in self.cells if s.cell.method != TEACHER))
+        return list(self.order) or list(dict.fromkeys(s.label for s in self.entries if s.cell.method != TEACHER))
 
     def records(self, records: Iterable[Record]) -> list[Record]:
         """Those of its cells, called as this table calls them."""
         # not by the train key: a student of several tasks has one cell for each, and all have the same one
-        own = {record_key(shown.cell): shown for shown in self.cells}
+        own = {record_key(shown.cell): shown for shown in self.entries}
         return [_called(r, shown) for r in records if (shown := own.get(record_key(r.cell))) is not None]
 
 

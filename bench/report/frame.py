@@ -157,7 +157,8 @@ class Frame:
     def __post_init__(self) -> None:
         for line in self.lines:
             if len(line.cells) != len(self.columns) - 1:
-                raise ValueError(f"{self.title}, {line.label}: {len(line.cells)} cells for {len(self.columns)} columns")
+                columns = f"the {len(self.columns) - 1} columns behind the first"
+                raise ValueError(f"{self.title}, {line.label}: {len(line.cells)} cells for {columns}")
 
     @property
     def header(self) -> list[str]:

@@ -49,7 +49,9 @@ class ReportGroup:
     """Records that share a table: same data source, teacher, recipe and numerics."""
 
     data: str
+    """what its examples are, for people"""
     slug: str
+    """the same, as folders of records have it"""
     max_train_rows: int | None
     teacher: str
     base: str

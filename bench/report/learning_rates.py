@@ -26,7 +26,7 @@ OF_STUDENTS, ON_TEXT = written(Recipe().learning_rate), written(START.learning_r
 
 
 def rates_line(group: ReportGroup) -> str:
-    """Every row's rate, the rule that gives it, and on which rows the rates were looked at; "" where nothing was trained."""
+    """Every row's rate, the rule that gives it, and on which data the rates were chosen; "" where nothing was trained."""
     trained = [record for record in group.records if was_trained(record)]
     if not trained:
         return ""

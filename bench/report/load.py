@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,14 @@ from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import groups
+from bench.report.tables.retention import same_teacher
 from bench.report.write import nothing_in
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Scores = Mapping[tuple[Any, ...], float]
-"""What names a score of a teacher -> the score, between -1 and 1."""
+Teachers = Mapping[tuple[Any, ...], Sequence[Record]]
+"""What a student has in common with its teacher -> the trainings of that teacher, the current one first."""
 
 
 def load(results: Path | str, everything: bool = False) -> DataFrame:
@@ -29,9 +30,10 @@ def load(results: Path | str, everything: bool = False) -> DataFrame:
 
     - ``data``, ``task``, ``set``, ``metric``: what was scored; ``headline`` says whether tables show this metric.
     - ``row``, ``method``, ``version``, ``point``, ``seed``: who was scored; the teacher's row is ``teacher``.
-    - ``score``: percent. ``teacher_score``: of the very teacher that the row learned from, percent.
-    - ``retention``: the first over the second, percent; NaN without the teacher's record, and where its score is not
-      above 0. It is a point estimate: reports and ``choose`` have the intervals.
+    - ``score``: percent. ``teacher_score``: of the very training of the teacher that the row learned from, percent; NaN
+      without its record.
+    - ``retention``: the first over the second, percent; NaN without the second, and where that is not above 0. It is a
+      point estimate: reports and ``choose`` have the intervals.
     - ``parameters``; ``flops`` of one sequence, 2 x MACs; ``train_seconds`` of its own; ``train_rows``.
     - ``max_train_rows`` (<NA> for all), ``teacher``, ``recipe``, ``epochs``, ``optimizer``, ``precision``, ``threads``,
       ``device``: a table of a report has students of one of each. Only ``max_train_rows`` may be missing for small tasks,
@@ -47,21 +49,24 @@ def load(results: Path | str, everything: bool = False) -> DataFrame:
     """
     import pandas
 
-    records = [record for record in Store(Path(results)).records() if record.status == "ok"]
+    store = Store(Path(results))
+    records = [record for record in store.records() if record.status == "ok"]
     shown = {record.key for group in groups(records) for record in group.records}
-    taught = _scores_of_teachers(records)
-    lines = [line for r in records if everything or r.key in shown for line in _lines(r, r.key in shown, taught)]
+    teachers = _teachers(records, store)
+    lines = [line for r in records if everything or r.key in shown for line in _lines(r, r.key in shown, teachers)]
     if not lines:
         raise NothingMeasured(nothing_in(Path(results)))
     return pandas.DataFrame(lines).astype({"max_train_rows": "Int64", "parameters": "Int64", "flops": "Int64"})
 
 
-def _lines(record: Record, newest: bool, taught: Scores) -> list[dict[str, Any]]:
+def _lines(record: Record, newest: bool, teachers: Teachers) -> list[dict[str, Any]]:
     cell, sizes, train = record.cell, record.sizes, record.train
     found = []
     for evaluation, scores in record.scores.items():
+        trainings = teachers.get(_place(record, evaluation), ())
+        taught: Mapping[str, float] = next((t.scores[evaluation] for t in trainings if same_teacher(record, t)), {})
         for number, (metric, score) in enumerate(scores.items()):
-            of_teacher = taught.get(_place(record, evaluation, metric))
+            of_teacher = taught.get(metric)
             found.append(
                 {
                     "data": cell.data.slug,
@@ -96,18 +101,18 @@ def _lines(record: Record, newest: bool, taught: Scores) -> list[dict[str, Any]]
     return found
 
 
-def _scores_of_teachers(records: list[Record]) -> Scores:
-    return {
-        _place(record, evaluation, metric): score
-        for record in records
-        if record.cell.method == TEACHER
-        for evaluation, scores in record.scores.items()
-        for metric, score in scores.items()
-    }
+def _teachers(records: Sequence[Record], store: Store) -> Teachers:
+    found: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        if record.cell.method == TEACHER:
+            for training in (record, *store.attempts(record).values()):
+                for evaluation in training.scores:
+                    found.setdefault(_place(training, evaluation), []).append(training)
+    return found
 
 
-def _place(record: Record, evaluation: str, metric: str) -> tuple[Any, ...]:
-    """What a student's score and that of its own teacher have in common: teacher, examples, arithmetic and metric."""
+def _place(record: Record, evaluation: str) -> tuple[Any, ...]:
+    """What a student's scores and those of its own teacher have in common: teacher, examples and arithmetic."""
     cell = record.cell
     examples = cell.data.evaluation.get(evaluation, "")
-    return cell.tasks, cell.teacher.key, examples, canonical(cell.numeric.identity()), evaluation, metric
+    return cell.tasks, cell.teacher.key, examples, canonical(cell.numeric.identity()), evaluation

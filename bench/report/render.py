@@ -287,7 +287,7 @@ def _float(page: Sequence[_Part], caption: str, label: str) -> str:
 
 
 def to_latex(frame: Frame, title: str, paper: Paper, label: str) -> str:
-    """A ``table*`` with ``booktabs`` rules in the paper's own size; footnotes numbered anew below it.
+    """A ``table*`` with ``booktabs`` rules in ``\\small``, never scaled; footnotes are numbered anew below it.
 
     Columns that do not fit in the width of the text go into further blocks, and what does not fit on a page goes into further
     tables. Where the numbers come from is above it as comments.

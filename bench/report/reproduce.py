@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.plan.commands import is_own, source_options, typed_task
-from bench.plan.request import NUMBERS, OPTION_OF, SAMPLE
+from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
 from bench.plan.spelling import as_typed
 from bench.record.cell import TEACHER, Cell
 from bench.record.recipe import ADAMW, Recipe
@@ -22,9 +22,10 @@ from bench.report.groups import ReportGroup
 
 @dataclass(frozen=True)
 class _Asked:
-    """What one command asks for besides its rows; it makes these records and no others."""
+    """What one command asks for besides its rows. The command makes these records and no others."""
 
-    verb: tuple[str, ...]
+    begins: tuple[str, ...]
+    """the command, and the options that only these rows have"""
     together: tuple[str, ...]
     """tasks learned together are one training, in their order"""
     limit: int | None
@@ -50,7 +51,7 @@ def commands(group: ReportGroup) -> list[str]:
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.max_train_rows
-            one = _Asked((*_verb(record), *_numbers(record, plain)), together, limit, _text(record, known))
+            one = _Asked((*_begins(record), *_numbers(record, plain)), together, limit, _text(record, known))
             asked.setdefault((_row(record), one), {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
     rows: dict[_Asked, list[str]] = {}
     for (row, one), seeds_of in asked.items():
@@ -79,12 +80,12 @@ def _in_order(group: ReportGroup) -> Sequence[Record]:
     return sorted(group.records, key=lambda record: place[record.row])
 
 
-def _verb(record: Record) -> tuple[str, ...]:
+def _begins(record: Record) -> tuple[str, ...]:
     cell = record.cell
     if cell.search is not None:
         return "tune", "--trials", str(len(cell.search.trials))
     if cell.selection is not None:
-        return "run", "--checkpoint", OPTION_OF[cell.selection.rule], *_computing_options(cell)
+        return "run", "--checkpoint", CHECKPOINT_OPTION_OF_RULE[cell.selection.rule], *_computing_options(cell)
     return "run", *_computing_options(cell)
 
 
@@ -101,7 +102,7 @@ def _numbers(record: Record, plain: Mapping[str, Any]) -> list[str]:
 
 
 def _command(group: ReportGroup, asked: _Asked, rows: Sequence[str]) -> str:
-    verb, *options = asked.verb
+    verb, *options = asked.begins
     words = ["python", "-m", "bench", verb]
     # a row is among those of its own ablations
     words += ["--methods", ",".join(dict.fromkeys(r for r in rows if f"{r}:ablate" not in rows))] if rows else []

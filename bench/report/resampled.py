@@ -22,7 +22,7 @@ from bench.stats.paired import resampled_scores
 
 EXAMPLES = "examples"
 ANY_SET = "validation"
-"""What the evaluation sets of a task have in common, in the names that chance follows from."""
+"""In place of the evaluation set where :func:`rng_for` draws trainings: all sets of a task have the same draws."""
 
 
 @dataclass(frozen=True)

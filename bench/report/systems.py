@@ -188,7 +188,10 @@ def _start(record: Record, theirs: PrintedSystem) -> list[str]:
 
 
 def _text(group: ReportGroup, record: Record, theirs: PrintedSystem) -> list[str]:
-    """Of two pre-trained alike: on which text. A corpus of ours is never known to be a paper's, to the word."""
+    """Where both systems have the same kind of start: why the text of its pre-training is another one, or is not known.
+
+    A corpus of ours is never known to be the paper's, to the word.
+    """
     if theirs.text == NONE:
         return []
     if theirs.text == UNKNOWN:

@@ -66,9 +66,11 @@ class Options:
 def write_reports(store: Store, folder: Path, options: Options = Options()) -> list[Path]:
     """Write the reports of a store and its sessions of timing; returns the Markdown files.
 
+    A record that cannot be read is set aside, and the reports say so.
+
     Raises:
         NothingMeasured: the store has no record.
-        InputError: a record cannot be read, or a row that a name is given for does not exist.
+        InputError: a row that a name is given for does not exist.
     """
     written = [one.path for one in write_groups(store, folder, None, options)]
     written += [write_speed_report(session, folder, options.latex) for session in speed_records(store.root, store.note)]

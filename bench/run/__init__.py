@@ -30,7 +30,9 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
         confirm: asked with a question when the plan is long; without it, and without ``yes``, that is an error.
 
     Raises:
-        InputError: a long plan that nobody agreed to, or a folder that cannot be written; nothing was started.
+        InputError: before anything is started, for a long plan that nobody agreed to or a folder that cannot be
+            written; later, as :meth:`JobSchedule.carry_out` says: the records that are finished stay.
+        KeyboardInterrupt: somebody stopped the run.
     """
     if plan.request.save_students:
         check_saving(plan.request.save_students, plan, progress)

@@ -1,6 +1,7 @@
 """Where jobs are done: in this process, in several that this one starts, or on a cluster (files of their own).
 
-All have the two methods of ``concurrent.futures`` that the schedule needs. A job gives the same records in each.
+All have the methods of :class:`Executor`; ``submit`` returns a future of ``concurrent.futures``. A job gives the same
+records in each.
 """
 
 from __future__ import annotations

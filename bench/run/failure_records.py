@@ -53,7 +53,8 @@ def failure_of(error: BaseException, method: str) -> Failure:
 
 
 FOLDERS_OF_A_PATH = re.compile(
-    r"(?<![\w.:/>~-])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:,;()]+[/\\])+(?=[^\s/\\'\"<>|:,;()])"
+    r"(?:(?<![\w.:/>~-])|(?<=file:)|(?<=file://))(?:[A-Za-z]:)?"
+    r"[/\\](?:[^\s/\\'\"<>|:,;()]+[/\\])+(?=[^\s/\\'\"<>|:,;()])"
 )
 """The folders of an absolute path; not of a web address."""
 
@@ -63,7 +64,10 @@ means another folder, and so it does as the beginning of a longer name."""
 
 
 def redact_paths(text: str) -> str:
-    """The text without folders of this machine: records are shared, and should not show where somebody works."""
+    """The text without folders of this machine: records are shared, and should not show where somebody works.
+
+    A folder whose name has a blank in it stays, and what follows it in the path.
+    """
     named = {
         str(Path(__file__).resolve().parents[2]) + os.sep: "",
         str(users_cache()): "<cache>",

@@ -234,6 +234,7 @@ class Group:
         if cell.together:
             notes = (*notes, several_tasks_note(", ".join(setup.tasks)))
         found: Found = []
+        to_save = []
         for planned, one_task in zip(cells, self.task_data, strict=True):
             teacher = one_task.teacher[0] if method.needs_teacher else None
             points = {"": deployed[one_task.name]} if planned.cell.together else deployed
@@ -251,9 +252,11 @@ class Group:
                     }
                 )
                 found.append((record, arrays))
-                if self.save_to is not None:
-                    self._save(self.save_to, model, record, one_task)
+                to_save.append((model, record, one_task))
         self.answer.records += checked(found)
+        if self.save_to is not None:  # only now: a folder names its record, and any of the records may have failed
+            for model, record, one_task in to_save:
+                self._save(self.save_to, model, record, one_task)
 
     def _save(self, root: Path, model: nn.Module, record: Record, one_task: TaskData) -> None:
         """Keep a student; its record stays even where the student cannot be kept."""

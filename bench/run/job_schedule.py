@@ -86,7 +86,8 @@ class JobSchedule:
 
         Raises:
             KeyboardInterrupt: somebody stopped the run; cells under way have the record of an interrupted one.
-            InputError: a worker read other data or other code than this process, or none can start here.
+            InputError: a worker read other data or other code than this process, or none can start here, or the cluster
+                refuses a job.
         """
         self._graph.prepare()
         try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FailedCell:
-    """One cell that failed."""
+    """A cell that failed, or whose student could not be saved."""
 
     task: str
     row: str
@@ -30,7 +30,7 @@ class FailedCell:
 
 @dataclass
 class Outcome:
-    """What a run did. ``exit_code`` is 0, or 6 if some cells failed."""
+    """What a run did. ``exit_code`` is 0, or 6 if some cells failed or some students could not be saved."""
 
     plan: Plan
     trained: int = 0

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from bench.stats.guards import Suspicion
 
 EXPLODED = 10.0
-"""How many times its beginning a term is at its end, at least, to be said to have exploded."""
+"""A term has exploded if its last values are at least so many times its first values."""
 STILL = 1e-5
-"""By which part of itself a term changes at most, over a whole stage, to be said to stand still."""
+"""A term stands still if, over a whole stage, it changes by no more than this part of its value."""
 WINDOWS = 8
 """A curve's first and last eighth are compared; one of fewer values than this says nothing."""
 SUSPECT = "suspect answers"
 
-LEARNED_LESS = "try more epochs, a smaller or a larger learning rate, and look at the terms of this record"
+STUDENT_TRIES = "try more epochs, a smaller or a larger learning rate, and look at the terms of this record"
 TEACHER_TRIES = "its students learn from it: try more epochs or a smaller learning rate for it, another --teacher, and look at the labels"
 
 
@@ -70,5 +70,5 @@ def _grown(curve: Sequence[float]) -> tuple[float, float] | None:
 
 def faults_of_answers(name: str, suspicions: Iterable[Suspicion], is_teacher: bool) -> list[str]:
     """A line for each thing that is suspect about the answers to an evaluation set, with what to try."""
-    what_to_try = TEACHER_TRIES if is_teacher else LEARNED_LESS
+    what_to_try = TEACHER_TRIES if is_teacher else STUDENT_TRIES
     return [f"{SUSPECT} to {name}: {one}; {what_to_try}" for one in suspicions]

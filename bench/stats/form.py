@@ -111,7 +111,7 @@ class Classes:
                 "Use the validation split"
             )
         if number not in range(len(names)):
-            raise InputError(f"label {value!r} of {task} is outside 0..{last}")
+            raise InputError(f"label {value!r} of {task} should be a whole number from 0 to {last}")
         return number
 
     def constant(self, labels: np.ndarray, outputs: int, score: Scoring) -> tuple[np.ndarray, float]:

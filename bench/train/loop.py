@@ -53,8 +53,8 @@ class LoopOptions:
     numerics: ComputeSettings
     batch_size: int
     on_step: OnStep = lambda done, total: None
-    """told how many steps of students are done and how many there are: what a step costs depends on how many students
-    take it, so only theirs can say how long the rest will take"""
+    """told (done, total), counted once for each student that takes a step: a step of the loop takes longer the more students
+    take it, so steps of the loop would give a wrong remaining time"""
     states: TrainingStates | None = None
     """where the state is kept, for the case that this training breaks off"""
     micro_batch: int = 0

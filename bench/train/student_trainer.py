@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from bench.optimizers.learning_rate import multiplier
 from bench.plan.scheduled_stages import COUNTED, MAIN, PREPARATION, ScheduledStage
 from bench.record.recipe import Recipe
 from bench.train.numerics import ComputeSettings, RandomState
-from methods.api import Batch, Out, Student
+from methods.api import Batch, Out, Student, Term
 from methods.packed import forward
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CHECK_EVERY = 16
 """Steps between looks at the loss: one look a step would make an accelerator wait."""
 GRADIENT_WITHIN = 10
-"""Steps within which every term must have shown a gradient."""
+"""Steps that a term may be without a gradient before the training is stopped."""
 CURVE_POINTS = 64
 SHARE_POINTS = 4
 """Steps of a stage, evenly spread from its first, at which every term's gradient is measured."""
@@ -54,12 +54,14 @@ class TrainLog:
     teacher_squared_lengths: int = 0
     seconds_own: float = 0.0
     teacher_seconds_shared: float = 0.0
+    """its part of the teacher passes that it shared"""
     teacher_seconds_alone: float = 0.0
+    """what the same passes would have cost it alone"""
     terms: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     gradient_norms: dict[str, dict[str, float]] = field(default_factory=dict)
     gradient_shares: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     trained_by: dict[str, str] = field(default_factory=dict)
-    """stage -> the row that trained it, where it was another one of the group for both"""
+    """stage -> label of the row that trained it, where another row of the group trained it for this one too"""
 
     def add_seconds(self, seconds: float) -> None:
         """Add the time of a step of its own."""
@@ -106,7 +108,8 @@ class StudentTrainer:
         self._step_of_stage = 0
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
         self._moving: dict[str, list[nn.Parameter]] = {}
-        self._without_gradient: set[str] = set()
+        self._without_gradient: dict[str, int] = {}
+        """terms that had no gradient yet -> steps in which they could have had one"""
         self._pending: list[Tensor] = []
         self._curves: dict[str, list[float]] = {}
 
@@ -133,14 +136,14 @@ class StudentTrainer:
     def _begin_stage(self, scheduled: ScheduledStage) -> None:
         self._end_stage()
         self._current = scheduled
-        self._without_gradient = set(scheduled.terms)
+        self._without_gradient = dict.fromkeys(scheduled.terms, 0)
         self._curves = {name: [] for name in scheduled.terms}
         self.log.gradient_norms[scheduled.stage.name] = {}
         players = {term.player for term in scheduled.terms.values()}
         order = [player for player in self.student.players if player in players] + [MAIN] * (MAIN in players)
-        lr_scale = scheduled.stage.parameter_lr_scale or (lambda name: 1.0)
-        self._optimizers = {player: optimizer_of(self._named(player), scheduled.recipe, lr_scale) for player in order}
-        held = {id(p) for player in order for name, p in self._named(player) if lr_scale(name) == 0}
+        scale_of = scheduled.stage.parameter_lr_scale or (lambda name: 1.0)
+        self._optimizers = {player: optimizer_of(self._named(player), scheduled.recipe, scale_of) for player in order}
+        held = {id(p) for player in order for name, p in self._named(player) if scale_of(name) == 0}
         self._moving = {player: [p for p in self.parameters(player) if id(p) not in held] for player in order}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -162,7 +165,7 @@ class StudentTrainer:
         return tensors, {
             "stage": next(((series, i) for series, i, stage in places if stage is self._current), None),
             "step_of_stage": self._step_of_stage,
-            "without_gradient": sorted(self._without_gradient),
+            "without_gradient": self._without_gradient,
             "curves": self._curves,
             "log": asdict(self.log),
             "scores": scores,
@@ -185,7 +188,7 @@ class StudentTrainer:
         self.random.restore(with_prefix("random.", tensors))
         if self.best_epoch is not None:
             self.best_epoch.restore(with_prefix("best.", tensors), state["scores"])
-        self._step_of_stage, self._without_gradient = state["step_of_stage"], set(state["without_gradient"])
+        self._step_of_stage, self._without_gradient = state["step_of_stage"], state["without_gradient"]
         self._curves, self.log = state["curves"], TrainLog(**state["log"])
         self.error = None if state["error"] is None else CellError(state["error"])
 
@@ -213,7 +216,7 @@ class StudentTrainer:
             return
         self._check_losses()
         if self._without_gradient:
-            raise self._no_gradient()
+            raise self._no_gradient(self._without_gradient)
         self.log.terms[self._current.stage.name] = {name: thinned(values) for name, values in self._curves.items()}
         self._optimizers = {}
         self._current = None
@@ -224,12 +227,12 @@ class StudentTrainer:
         except CellError as error:
             self.error = error
 
-    def _no_gradient(self) -> CellError:
+    def _no_gradient(self, terms: Iterable[str]) -> CellError:
         assert self._current is not None
-        names = ", ".join(sorted(self._without_gradient))
+        names = sorted(terms)
         return CellError(
-            f"{self.label}, stage {self._current.stage.name}: the term {names} never had a gradient; "
-            f"it adds nothing. Drop it (:-{names.split(', ')[0]}) or mend what it reads"
+            f"{self.label}, stage {self._current.stage.name}: the term {', '.join(names)} never had a gradient; "
+            f"it adds nothing. Drop it (:-{names[0]}) or mend what it reads"
         )
 
     def step(self, scheduled: ScheduledStage, step: int, parts: Sequence[MicroBatch]) -> None:
@@ -257,7 +260,7 @@ class StudentTrainer:
         for player in self._optimizers:
             own, weighted = self._weighted_terms(player, scheduled, progress, ours, whole)
             values |= own
-            self._check_gradients(scheduled, weighted, self._moving[player])
+            self._check_gradients(scheduled, progress, weighted, self._moving[player])
             if self._add_gradients(player, weighted):
                 self._optimizer_step(player, scheduled, progress)
         return values
@@ -275,7 +278,7 @@ class StudentTrainer:
             ours = self._forward(scheduled, part.batch, player == MAIN)
             own, weighted = self._weighted_terms(player, scheduled, progress, ours, part)
             if number == 0:  # the guards look at one part: all have the same terms
-                self._check_gradients(scheduled, weighted, self._moving[player])
+                self._check_gradients(scheduled, progress, weighted, self._moving[player])
             total = {name: total.get(name, 0.0) + part.share * value for name, value in own.items()}
             moves |= self._add_gradients(player, {name: part.share * value for name, value in weighted.items()})
         if moves:
@@ -317,14 +320,21 @@ class StudentTrainer:
                 if term.player == player:
                     value = term.fn(part.batch, seen, part.teacher, self.student.aux)
                     values[name] = value.detach().float()
-                    weight = term.weight(progress) if callable(term.weight) else term.weight
-                    weighted[name] = weight * value
+                    weighted[name] = weight_at(term, progress) * value
         return values, weighted
 
     def _check_gradients(
-        self, scheduled: ScheduledStage, weighted: Mapping[str, Tensor], parameters: Sequence[nn.Parameter]
+        self,
+        scheduled: ScheduledStage,
+        progress: float,
+        weighted: Mapping[str, Tensor],
+        parameters: Sequence[nn.Parameter],
     ) -> None:
-        """Note each term's share of the gradient at some steps, and stop a training of which a term moves nothing."""
+        """Note each term's share of the gradient at some steps, and stop a training of which a term moves nothing.
+
+        Two kinds of steps say nothing against a term: those in which its weight is 0, and those in which the loss reaches no
+        parameter at all, as where a model draws what it trains and draws nothing.
+        """
         measured: dict[str, float] = {}
         name_of_stage = scheduled.stage.name
         if self._step_of_stage in {part * scheduled.steps // SHARE_POINTS for part in range(SHARE_POINTS)}:
@@ -332,13 +342,18 @@ class StudentTrainer:
             shares = self.log.gradient_shares.setdefault(name_of_stage, {})
             for name, norm in measured.items():
                 shares.setdefault(name, []).append(float(f"{norm / (sum(measured.values()) or 1.0):.4g}"))
-        for name in sorted(self._without_gradient & set(weighted)):
+        reached = any(value.requires_grad for value in weighted.values())
+        for name in sorted(self._without_gradient.keys() & weighted.keys()):
+            if not weight_at(scheduled.terms[name], progress):
+                continue
             norm = measured[name] if name in measured else gradient_norm(weighted[name], parameters)
             self.log.gradient_norms[name_of_stage][name] = float(f"{norm:.6g}")
             if norm > 0 or math.isnan(norm):  # a NaN is the other guard's business
-                self._without_gradient.discard(name)
-        if self._without_gradient and self._step_of_stage >= GRADIENT_WITHIN:
-            raise self._no_gradient()
+                del self._without_gradient[name]
+            elif reached:
+                self._without_gradient[name] += 1
+        if dead := [name for name, steps in self._without_gradient.items() if steps > GRADIENT_WITHIN]:
+            raise self._no_gradient(dead)
 
     def _check_losses(self) -> None:
         """Fetch the pending loss values; raise at the first that is not a number."""
@@ -365,6 +380,11 @@ class StudentTrainer:
             self._curves[name] += table[:, column].tolist()
 
 
+def weight_at(term: Term, progress: float) -> float:
+    """A term's weight at a stage's progress."""
+    return term.weight(progress) if callable(term.weight) else term.weight
+
+
 def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
     """Euclidean norm of d loss / d parameters; 0.0 where nothing connects them."""
     if not loss.requires_grad:
@@ -380,14 +400,14 @@ def is_not_decayed(name: str) -> bool:
 
 
 def optimizer_of(
-    named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe, lr_scale: Callable[[str], float] = lambda name: 1.0
+    named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe, scale_of: Callable[[str], float] = lambda name: 1.0
 ) -> torch.optim.Optimizer:
     """The recipe's, without decay on biases and LayerNorm, as BERT is tuned; parameters of learning rate 0 are not in it."""
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for plain in (False, True):
         for name, p in named:
-            if is_not_decayed(name) == plain and lr_scale(name) > 0:
-                groups.setdefault((plain, lr_scale(name)), []).append(p)
+            if is_not_decayed(name) == plain and scale_of(name) > 0:
+                groups.setdefault((plain, scale_of(name)), []).append(p)
     return built(
         [
             {"params": those, "weight_decay": 0.0 if plain else recipe.weight_decay, "factor": factor, "plain": plain}

@@ -156,7 +156,8 @@ class TeacherOutputs:
         weakref.finalize(self, os.close, self._file)
 
     def has(self, batch: Batch, taps: Taps) -> bool:
-        """Whether it has all this of a batch whose tokens nobody hid or filled."""
+        """Whether the file has all these taps of this batch; False where its tokens are masked, or its sequences filled with
+        [PAD] or cut at another length."""
         layout = batch.layout
         return (
             taps <= self.parts.keys()

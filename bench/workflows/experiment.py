@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ def run_experiment(
             outcome = run(asked, progress, confirm)
             outcomes.append(outcome)
             cells += [_shown(planned, part) for planned in outcome.plan.cells]
-        sections.append(Section(table.name, table.show, cells, _order(table, parts)))
+        sections.append(Section(table.name, table.show, cells, _order(parts)))
     written = write_experiment(
         experiment.title,
         sections,
@@ -117,24 +117,29 @@ def run_experiment(
 def _agree_once(chosen: ChosenTables, confirm: Any) -> None:
     """Plan everything, so that bad input is found before anything starts, and ask once for all of it."""
     plans = [build(request) for request in chosen.requests]
-    whole = replace(plans[0], seconds=_seconds(plans), disk_bytes=max(plan.disk_bytes for plan in plans))
+    whole = replace(plans[0], seconds=_seconds(plans), disk_bytes=round(_once(plans, lambda plan: plan.disk_bytes)))
     if any(plan.todo for plan in plans):
         agree(whole, confirm)
 
 
 def _seconds(plans: list[Plan]) -> float:
-    """How long all of them take: of each plan the part of its cells that no plan before it trains."""
-    seconds, trained = 0.0, set[str]()
+    """How long all of them take."""
+    return _once(plans, lambda plan: plan.seconds)
+
+
+def _once(plans: list[Plan], figure: Callable[[Plan], float]) -> float:
+    """A figure of all plans together: of each plan the part of its cells that no plan before it trains."""
+    found, trained = 0.0, set[str]()
     for plan in plans:
         todo = {planned.key for planned in plan.todo}
         if todo:
-            seconds += plan.seconds * len(todo - trained) / len(todo)
+            found += figure(plan) * len(todo - trained) / len(todo)
         trained |= todo
-    return seconds
+    return found
 
 
-def _order(table: TableSpec, parts: list[tuple[TableRequest, Request]]) -> list[str]:
-    """What the table calls its rows, in its order; empty where they are called as they are typed."""
+def _order(parts: list[tuple[TableRequest, Request]]) -> list[str]:
+    """What a table calls its rows, in its order; empty where they are called as they are typed."""
     return list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
 
 
@@ -144,8 +149,9 @@ def _shown(planned: Planned, part: TableRequest) -> TableEntry:
     if not isinstance(row, MethodRow) or row.spelling not in part.labels:
         return TableEntry(cell, cell.label, cell.ablation_of)
     label, full = part.labels[row.spelling]
-    chosen = cell.label.removeprefix(row.label)  # how its epoch was chosen
-    return TableEntry(cell, label + chosen, None if full is None else full + chosen)
+    # what the options add to its label: best epoch, teacher outputs, kernels, micro-batches
+    suffix = cell.label.removeprefix(row.label)
+    return TableEntry(cell, label + suffix, None if full is None else full + suffix)
 
 
 def describe_experiment(

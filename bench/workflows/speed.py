@@ -154,28 +154,20 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     """Name -> model. The teacher and the rows have random weights; finished checkpoints have their own. Rows that need trained weights
     to be timed are left out."""
     from bench.data.checkpoints import config_from_name
-    from bench.plan.spelling import drop_incompatible, parse_rows
-    from bench.plan.untrained import teacher_model, untrained
+    from bench.plan.spelling import parse_rows
+    from bench.plan.untrained import teacher_model, untrained_rows
     from methods.models import leaves_early
 
     config = config_from_name(request.teacher, request.offline)
     systems: dict[str, Any] = {"teacher": teacher_model(config)}
     trained, given = parse_rows(request.methods)
-    rows, left_out = drop_incompatible(trained, config)
-    for note in left_out:
-        progress.say(note)
-    for row in rows:
-        try:
-            deployed = untrained(row.method, config)
-        except ValueError as error:
-            raise InputError(f"{row.spelling}: {error}") from None
-        if any(map(leaves_early, deployed.values())):
+    for row, models in untrained_rows(trained, config, progress.say):
+        if any(map(leaves_early, models.values())):
             progress.say(
                 f"{row.spelling} is not timed: sequences leave it early, which trained weights and real text decide"
             )
             continue
-        for point, model in deployed.items():
-            systems[row.label + (f" at {point}" if point else "")] = model
+        systems |= models
     systems |= {row.spelling: _finished(row, request) for row in given}
     if len(systems) == 1:
         raise InputError(

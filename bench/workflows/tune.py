@@ -18,7 +18,7 @@ from bench.plan.request import Request
 from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one
 from bench.plan.student_cells import multitask
 from bench.progress import Progress
-from bench.record.cell import TEACHER, Search, Trial
+from bench.record.cell import Search, Trial
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.run import Outcome
@@ -30,7 +30,8 @@ PACES = (0.2, 0.3, 0.5, 1.0, 2.0, 3.0)
 
 
 def trials_of(row: MethodRow, count: int) -> list[MethodRow]:
-    """The row as it is typed, then others of its grid, drawn once for each method; settings that were typed stay.
+    """The row as it is typed, then others of its grid, drawn once for each method; settings that differ from their
+    defaults stay.
 
     Raises:
         InputError: the grid has fewer points.
@@ -89,18 +90,21 @@ def tune(
     tried = {row.spelling: trials_of(row, trials) for row in rows}
     everything = ",".join(dict.fromkeys(trial.spelling for found in tried.values() for trial in found))
     searching = run(replace(request, methods=everything, held_back=True), progress, confirm)
-    records = {(r.cell.tasks[0], r.cell.label): r for r in _records(searching, request)}
+    store = Store(request.results)
+    records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
     chosen, outcomes = [], []
     for name, part in asked.items():
         # a row without a best trial failed in all of them; a task without a row is not in the source, as the plan said
         best = [_best(name, row, tried[row.spelling], records) for row in rows]
-        of_task = [found for found in best if found is not None]
-        if of_task:
-            chosen += of_task
-            searches = tuple((found.row, found.search) for found in of_task)
-            spellings = ",".join(dict.fromkeys(found.row for found in of_task))
+        to_train = [found for found in best if found is not None]
+        chosen += to_train
+        while to_train:
+            # a run has one search for each row: of searches with the same best trial, each has a run of its own
+            searches = {found.row: found.search for found in to_train}
+            to_train = [found for found in to_train if searches[found.row] is not found.search]
             typed = part if part.endswith(".toml") else name
-            outcomes.append(run(replace(request, methods=spellings, tasks=typed, searches=searches), progress, confirm))
+            final = replace(request, methods=",".join(searches), tasks=typed, searches=tuple(searches.items()))
+            outcomes.append(run(final, progress, confirm))
     failures = [one for outcome in (searching, *outcomes) for one in outcome.failures]
     done = sum(outcome.trained for outcome in (searching, *outcomes))
     reports = list(dict.fromkeys(path for outcome in (searching, *outcomes) for path in outcome.reports))
@@ -108,20 +112,18 @@ def tune(
     return chosen, Outcome(outcomes[-1].plan if outcomes else searching.plan, done, failures, reports, shown)
 
 
-def _records(outcome: Outcome, request: Request) -> list[Record]:
-    store = Store(request.results)
-    found = (store.find(planned.cell) for planned in outcome.plan.cells if planned.cell.label != TEACHER)
-    return [record for record in found if record is not None]
-
-
 def _best(
-    task: str, row: MethodRow, trials: list[MethodRow], records: dict[tuple[str, str], Record]
+    task: str, row: MethodRow, trials: list[MethodRow], records: dict[tuple[str, str], Record | None]
 ) -> SearchOutcome | None:
-    """The trial of the highest score; of equal ones the first tried. None if none has a score."""
+    """The trial of the highest score; of equal ones the first tried. None if none has a score.
+
+    Args:
+        records: of the trials, by task and spelling.
+    """
     scored: list[Trial] = []
     metric = held_back = ""
     for trial in trials:
-        record = records.get((task, trial.label))
+        record = records.get((task, trial.spelling))
         scores = record.scores.get("held-back", {}) if record is not None else {}
         if record is not None and scores:
             metric, held_back = next(iter(scores)), record.cell.data.evaluation["held-back"]

@@ -121,14 +121,14 @@ def survey_store(results: Path, cache: Path) -> Survey:
 def _records(results: Path, survey: Survey) -> None:
     store = Store(results)
     for folder in store.cells():
-        counted = store.current_attempt(folder)
+        current_file = store.current_attempt(folder)
         for file in store.attempts_in(folder):
             record = store.opened(file)
             if record is None:
                 continue
             answers = file.with_suffix(".npz")
             survey.add(f"records, {record.status}", size_of(file) + size_of(answers))
-            if record.status == "ok" and record.answers is None and not answers.is_file() and file == counted:
+            if record.status == "ok" and record.answers is None and not answers.is_file() and file == current_file:
                 why = "its answers are not stored: tests leave it out; `run --rerun` makes them"
                 survey.found.append(Found(RESULTS, NO_ANSWERS, file, why))
     for _ in speed_records(results, store.note):
@@ -225,11 +225,11 @@ def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
         survey = survey_store(results, cache)  # a pointer to what was put aside is broken now
     store = Store(results)
     for folder in store.cells():
-        counted = store.current_attempt(folder)
-        if counted is not None and _pointed(folder) != counted.name:
+        current_file = store.current_attempt(folder)
+        if current_file is not None and _pointed(folder) != current_file.name:
             with lock_of(folder / ".lock"):
-                write_atomically(folder / POINTER, f"{counted.name}\n".encode())
-            say(f"written: {folder / POINTER} names {counted.name}")
+                write_atomically(folder / POINTER, f"{current_file.name}\n".encode())
+            say(f"written: {folder / POINTER} names {current_file.name}")
     return survey_store(results, cache)
 
 
@@ -299,13 +299,14 @@ def _unfinished(results: Path) -> list[Found]:
     """Attempts without an answer that do not count, and answers without a record."""
     store, found = Store(results), []
     for folder in store.cells():
-        counted = store.current_attempt(folder)
-        current = None if counted is None else store.opened(counted)
+        current_file = store.current_attempt(folder)
+        current_record = None if current_file is None else store.opened(current_file)
+        is_finished = current_record is not None and current_record.status == "ok"
         files = store.attempts_in(folder)
         for file in files:
             record = store.opened(file)
-            if counted and current and current.status == "ok" and record is not None and record.status != "ok":
-                found.append(Found(RESULTS, UNFINISHED, file, f"{record.status}; {counted.name} is finished"))
+            if current_file and is_finished and record is not None and record.status != "ok":
+                found.append(Found(RESULTS, UNFINISHED, file, f"{record.status}; {current_file.name} is finished"))
         for answers in sorted(folder.glob("attempt-*.npz")):
             if answers.with_suffix(".json") not in files and _age(answers) > YOUNG_SECONDS:
                 found.append(Found(RESULTS, UNFINISHED, answers, "its record was never written"))
@@ -313,14 +314,17 @@ def _unfinished(results: Path) -> list[Found]:
 
 
 def _unnamed(results: Path, cache: Path) -> list[Found]:
-    """Finished entries of the cache that no record of this folder was made from."""
+    """Finished entries of the cache whose key no record of this folder has."""
     named: set[str] = set()
     for record in Store(results).records():
         cell = record.cell
         keys = [cell.teacher.key, cell.data.train, *cell.artefacts.values()]
         keys += [one.teacher for one in cell.together] + [str(one.get("key")) for one in record.artefacts.values()]
         named |= set(keys)
-    why = "no record of these results was made from it; another folder of results may need it"
+    why = (
+        "no record of these results names it; an artefact that a record names may have been made from it, and another "
+        "folder of results may need it"
+    )
     unnamed = (folder for folder in _things(cache) if not any(key.startswith(folder.name) for key in named))
     return [Found(CACHE, UNNAMED, folder, why) for folder in unnamed]
 
@@ -346,7 +350,7 @@ def remove(found: Iterable[Found], cache: Path) -> int:
     return sum(one.size for one in found)
 
 
-def counted(found: Iterable[Found]) -> str:
+def counts_by_kind(found: Iterable[Found]) -> str:
     """``3 broken, 1 leftover``"""
     kinds = Counter(one.kind for one in found)
     return ", ".join(f"{count} {kind}" for kind, count in kinds.items())

@@ -87,8 +87,9 @@ def verify(
 ) -> Verification:
     """Train the record's cell anew in a folder of its own, and compare weights, answers and losses.
 
-    A teacher is tuned anew; so is everything in the cache that other code than today's made. A record that other code
-    made is verified by equal bits alone: nothing less says that the two codes compute the same.
+    Of a teacher's own record everything is made anew. Of a student's record the teacher and the artefacts are taken from
+    the cache, except those that other code than today's made. A record that other code made is verified by equal bits
+    alone: nothing less says that the two codes compute the same.
 
     Args:
         from_scratch: take nothing from the cache: teacher, starts and all else are made again. The cache stays as it is.

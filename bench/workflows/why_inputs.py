@@ -166,7 +166,7 @@ def _text_unknown(made: Mapping[str, Any], entry: ArtefactPlan) -> list[str]:
 
 
 def _of_artefact(name: str, record: Record, cell: Cell, planned: Planned, plan: Plan, store: Store) -> ComparedInputs:
-    """Of an artefact: of a view those of what it shows; else what its key depends on."""
+    """What an artefact is made from. One that is not kept is a view of its one input: then what that input is made from."""
     from methods.artefacts import artefact_name
 
     assert isinstance(planned.row, MethodRow)

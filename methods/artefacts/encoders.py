@@ -55,7 +55,7 @@ class TruncatedShape(Artefact):
 class TruncatedTeacher(TruncatedShape):
     """The un-tuned teacher truncated to its shape: where the general start begins before it is trained.
 
-    Tensors as of :class:`GeneralDistillation`; where the shape does not fit into the teacher's, random weights.
+    Tensors as of :class:`GeneralDistillation`; where the teacher is no BERT or the shape does not fit into it, random weights.
     """
 
     name: ClassVar[str] = "cut_teacher"
@@ -171,4 +171,5 @@ class TeacherWeights(Artefact):
         return self._kept(AutoModelForSequenceClassification.from_config(config).state_dict())
 
     def _kept(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: value for name, value in weights.items() if self.tuned or not name.startswith("classifier.")}
+        head = () if self.tuned else ("classifier.", "pre_classifier.")
+        return {name: value for name, value in weights.items() if not name.startswith(head)}

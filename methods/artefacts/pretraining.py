@@ -21,10 +21,10 @@ from methods.artefacts.protocol import BASE, CORPUS, Artefact, Given, Identity, 
 
 
 class PretrainingStage(Artefact):
-    """A general stage of a method's own: a student trained on unlabelled text beside the un-tuned teacher.
+    """A pre-training of a method's own: a student trained on unlabelled text beside the un-tuned teacher.
 
-    Its tensors are those of the student's model by name, and those of its aux after ``aux.``. What it gives to the
-    student's encoder it says by ``encoder_width``.
+    Its tensors are those of the student's model by name, and those of its aux after ``aux.``. If the encoder of the row's
+    student is taken from them, override ``encoder_width``.
     """
 
     corpus_tokens: ClassVar[int | None] = 0
@@ -34,7 +34,7 @@ class PretrainingStage(Artefact):
         return ()
 
     def build(self, setup: Setup) -> Student:
-        """The student before its general stage."""
+        """The student before its pre-training."""
         raise NotImplementedError(f"{type(self).__name__} must implement build()")
 
     def teacher(self, setup: Setup) -> nn.Module | None:
@@ -77,7 +77,7 @@ class GeneralDistillation(TruncatedShape, PretrainingStage):
 
     Embedding and every layer, through one learned projection, against the nearest teacher layers (TinyBERT's
     hidden loss, the part of its general stage that needs no attention of equal head count). It begins
-    as the truncated teacher where the shapes allow (``methods/truncation.py``). Tensors: those of a ``BertModel`` without
+    as the truncated teacher where that is possible (``methods/truncation.py``). Tensors: those of a ``BertModel`` without
     pooler by name, and ``projection.weight``, ``projection.bias`` from its width to the teacher's.
     """
 

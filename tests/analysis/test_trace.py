@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import factories
+import numpy as np
 import pytest
 
 from bench.analysis.trace import describe, trace
@@ -12,11 +13,14 @@ from bench.errors import InputError
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
 from bench.report.groups import groups
+from bench.report.resampled import resample
+from bench.report.suspicions import suspicions_of
 from bench.report.tables.ablations import ablation
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost
 from bench.report.tables.latency import latency_tables
 from bench.report.tables.reappearance import reappearance
+from bench.report.tables.retention import retentions
 from bench.report.tables.sizes import sizes_of
 
 CONDITIONS = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=8, length="128")
@@ -45,6 +49,31 @@ def test_every_number_of_the_tables_is_found(paper_store):
             for title, cell in zip(table.header[1:], row[1:], strict=True):
                 for number in numbers(cell):
                     assert trace(number, paper_store.root), (table.title, row[0], title, number)
+
+
+def test_ratios_are_found_where_a_teacher_is_suspect_or_has_another_training(tmp_path):
+    """Means of ratios leave out a teacher that always gives one answer. A row is divided by the training that it names."""
+    store, labels, chance = Store(tmp_path), np.arange(400) % 3 % 2, np.random.default_rng(1)
+
+    def write(label, task, right, weights="a"):
+        predicted = np.where(chance.random(400) < right, labels, 1 - labels) if right else 0 * labels
+        record = factories.record(label, task, macs=10**9 if label == "teacher" else 10**8)
+        record = record.model_copy(update={"artefacts": {"teacher": {"key": "k", "weights": weights * 64}}})
+        arrays = {"logits.validation": np.eye(2)[predicted], "labels.validation": labels}
+        return store.write(*factories.consistent(record, arrays)).with_name("current")
+
+    for task, right in (("rte", 0.9), ("sst2", 0.8), ("wnli", 0)):
+        current = write("teacher", task, right)
+        write("finetune", task, 0.7)
+        write("pkd", task, 0.7, "b" if right else "a")
+        write("teacher", task, right and right - 0.1, "b")
+        current.write_text("attempt-1.json\n")
+    (group,) = groups(store.records())
+    group.suspicions = suspicions_of(group, store)
+    tables = [table for table in (reappearance(group), retentions(group, resample(group, store))) if table]
+    printed = {number for table in tables for row in table.rows for cell in row[1:] for number in numbers(cell)}
+    assert len(printed) >= 15
+    assert [number for number in sorted(printed) if not trace(number, store.root)] == []
 
 
 def test_every_size_of_a_row_is_found_on_each_of_its_tasks(tmp_path):

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 import pytest
 import tiny
 import torch
+from transformers import BertModel
 
 from bench import cache
 from bench.cache import Slot
@@ -116,6 +117,18 @@ def test_keys_are_those_that_were_first_published(keys_of, name):
     """One artefact of each kind, and what its key depends on: a wrong one would leave caches and records behind."""
     found = keys_of(**OPTIONS[name])
     assert found == KEYS["common"] | KEYS[name]
+
+
+@pytest.mark.parametrize("recipe", ["common", "paper"])
+def test_text_is_cut_into_pieces_that_the_teacher_can_read(tmp_path, glue_folder, recipe):
+    folder, config = tiny.save_teacher(tmp_path / "teacher"), tiny.config()
+    config.max_position_embeddings = 64
+    BertModel(config).save_pretrained(folder)
+    request = Request(
+        *(f"kd:{tiny.SHAPE}", "rte"), data=str(glue_folder), teacher=str(folder), recipe=recipe, results=tmp_path / "r"
+    )
+    (start,) = build(request, estimated=False).artefacts.kept.values()
+    assert start.text.recipe.max_length == 64
 
 
 # what the cache holds is what was written
@@ -289,14 +302,14 @@ def test_the_key_of_a_new_artefact_has_its_settings_and_all_its_inputs(words, tm
 
 
 def test_its_time_and_memory_are_estimated(words, tmp_path, plugin):
-    from bench.plan.estimate import artefact_cost
+    from bench.plan.estimate import artefact_work
     from bench.plan.memory import BASE_BYTES, artefact_bytes
 
     given = {str(words[i])[2:].replace("-", "_"): words[i + 1] for i in range(0, len(words), 2)}
     given |= {"corpus": (str(given["corpus"]),), "data": str(given["data"]), "teacher": str(given["teacher"])}
     plan = build(Request(ROW, results=tmp_path / "r", reports=tmp_path / "p", **given))
     for entry in plan.artefacts.kept.values():
-        assert artefact_cost(plan, entry).seconds > 0
+        assert artefact_work(plan, entry).seconds > 0
         assert artefact_bytes(plan, entry) > BASE_BYTES
 
 

@@ -13,10 +13,10 @@ from planted_errors import KINDS, Table
 
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE, causes
-from bench.audit.judge import findings_of
 from bench.audit.names import is_of_shape, is_score, scores_of
 from bench.audit.printed import printed
 from bench.audit.sheets import NoTable, from_csv, from_text, read, read_all
+from bench.audit.summary import findings_of
 from bench.audit.text_claims import claims
 from bench.errors import InputError
 
@@ -307,6 +307,23 @@ def test_claims_that_no_row_bears_out(old, new, said):
     (finding,) = claims(PAGE.replace(old, new), "page.txt", sheets)
     assert finding.check == "claim"
     assert finding.recomputed == said
+
+
+@pytest.mark.parametrize(
+    ("claim", "recomputed"),
+    [
+        ("3.0x fewer FLOPs", []),
+        ("67% fewer MACs", []),
+        ("9.4x fewer FLOPs", ["3.0"]),
+        ("2.0x fewer parameters", []),
+        ("9.4x fewer params", ["2.0"]),
+        ("9.4x fewer layers", []),
+    ],
+)
+def test_fewer_flops_are_compared_with_flops_and_fewer_parameters_with_parameters(claim, recomputed):
+    text = PAGE.replace("is 2.0x smaller", f"has {claim}")
+    found = list(claims(text, "page.txt", from_text(text, "page.txt")))
+    assert [(f.printed, f.recomputed) for f in found] == [(claim, right) for right in recomputed]
 
 
 def test_the_four_pages_give_what_their_tables_have():

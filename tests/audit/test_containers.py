@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from audit_containers import CONTAINERS, latex, spanned
 
+from bench.audit.checks import audit
 from bench.audit.count_numbers import seen
-from bench.audit.judge import judge
 from bench.audit.printed import numbers_of
 from bench.audit.sheets import from_text, read, read_all
+from bench.audit.summary import audit_each
 from bench.errors import InputError
 
 WILD = Path(__file__).resolve().parents[3] / "shared" / "tables-in-the-wild"
@@ -52,9 +53,23 @@ def test_the_plain_pass_counts_what_the_reader_reads(tmp_path, name):
 def test_a_judged_file_without_a_table_counts_its_numbers_as_unread(tmp_path):
     (tmp_path / "a.md").write_text("| a | 1.0 | 2.0 | 3.0 | 4.0 |\n")
     (tmp_path / "b.md").write_text("| S | A | B |\n|---|---|---|\n| one | 1.5 | 2.5 |\n| two | 3.5 | 4.5 |\n")
-    text, body = judge(tmp_path)
+    text, body = audit_each(tmp_path)
     assert body["formats"]["md"] | {"files": 2, "tables": 2, "numbers": 8, "read": 4} == body["formats"]["md"]
     assert "50.0 %" in text
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_is_named_and_the_others_are_audited(tmp_path):
+    (tmp_path / "good.md").write_text("| S | A | B |\n|---|---|---|\n| one | 1.5 | 2.5 |\n| two | 3.5 | 4.5 |\n")
+    (tmp_path / "bad.md").write_bytes(b"\xff\xfe")
+    (tmp_path / "bad.ipynb").write_text("no notebook")
+    (tmp_path / "folder.md").mkdir()
+    text, body = audit_each(tmp_path)
+    assert [line["file"] for line in body["files"]] == ["good.md"]
+    assert [message.split(": ")[0] for message in body["unreadable"]] == [
+        str(tmp_path / "bad.ipynb"),
+        str(tmp_path / "bad.md"),
+    ]
+    assert text.count("\ncannot be read: ") == 2
 
 
 def test_what_was_not_read_is_counted_and_shown(bench, tmp_path):
@@ -88,6 +103,9 @@ def test_files_that_latex_inputs_are_read_from_its_own_folder_alone(tmp_path):
         ("84.3–85.1", [("84.3", "value"), ("85.1", "other")]),
         ("84.3%–85.1%", [("84.3", "value"), ("85.1", "other")]),
         ("20/28 (71.4%)", [("20", "value"), ("28", "other"), ("71.4", "other")]),
+        ("67.0 [60.1, 73.2]", [("67.0", "value")]),
+        ("67.0% [60.1%, 73.2%] / 81.2 [80.1–82.0]", [("67.0", "value"), ("81.2", "other")]),
+        ("[60.1, 73.2]", [("60.1", "value"), ("73.2", "other")]),
         ("70M-235M", [("70", "value"), ("235", "other")]),
         ("**46.00** 🏆", [("46.00", "value")]),
         ("93.5<sup>†</sup>", [("93.5", "value")]),
@@ -108,6 +126,22 @@ def test_bold_and_deviation_stay_with_their_number():
     assert part.number.deviation is not None
     assert part.number.deviation.value == Decimal("0.4")
     assert not numbers_of("81.2 (0.4)")[0].number.bold
+
+
+def test_intervals_behind_scores_neither_hide_a_wrong_average_nor_count_as_unread(tmp_path):
+    lines = [
+        f"{s} | {a} [44.1, 97.2] | {b} [47.0, 95.1] | {(a + b) / 2}"
+        for s, a, b in (("a", 67.0, 81.0), ("b", 60.0, 90.0), ("c", 71.0, 83.0))
+    ]
+    (tmp_path / "x.md").write_text(
+        "\n".join(
+            f"| {line} |"
+            for line in ("S | RTE | MRPC | Avg", "-|-|-|-", *lines, "d | 50.0 [44.1, 57.2] | 80.0 [77.0, 85.1] | 68.0")
+        )
+    )
+    pages = read_all([tmp_path / "x.md"])
+    assert [(f.printed, f.recomputed) for f in audit(pages.sheets)] == [("68.0", "65.0")]
+    assert pages.unread == []
 
 
 def table(*lines):

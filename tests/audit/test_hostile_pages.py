@@ -8,8 +8,8 @@ import hostile_input
 import pytest
 
 from bench.audit.grid import LONGEST_CELL, GridCell
-from bench.audit.judge import findings_of
 from bench.audit.sheets import read_all
+from bench.audit.summary import findings_of
 from bench.errors import InputError
 
 TABLE = """

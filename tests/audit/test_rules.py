@@ -7,11 +7,11 @@ import pytest
 
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE, causes
-from bench.audit.judge import findings_of
 from bench.audit.printed import numbers_of
 from bench.audit.prose import prose
 from bench.audit.sheets import from_text, read_all
 from bench.audit.spreads import possible
+from bench.audit.summary import findings_of
 from bench.audit.text_claims import claims
 from bench.errors import InputError
 

@@ -85,6 +85,9 @@ def test_a_plan_says_how_many_students_share_a_teacher_pass(bench, tmp_path, tea
         planned = bench("plan", "--methods", ",".join(methods), "--tasks", "rte", "--seeds", seeds, "--data", glue_folder,
                         "--teacher", teacher_folder, "--results", tmp_path / "r")  # fmt: skip
         assert f"; {shared} share each teacher pass" in planned.stdout, planned.stderr
+        planned = bench("plan", "--methods", ",".join(methods), "--tasks", "rte", "--data", glue_folder,
+                        "--teacher", teacher_folder, "--results", tmp_path / "r", "--teacher-outputs", "fp16")  # fmt: skip
+        assert "share each teacher pass" not in planned.stdout, "they read its outputs from a file"
 
 
 @pytest.mark.slow

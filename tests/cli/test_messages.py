@@ -389,6 +389,8 @@ def test_a_paper_is_looked_for_before_its_records(bench, tmp_path):
     [
         (("--only", "students"), "--only students: choose teachers or pretraining"),
         (("--only", "teachers", "--experiment", "microbert.toml"), "--only and --experiment do not go together"),
+        (("--only", "teachers", "--methods", "kd", "--data", "nowhere"), "--only teachers trains no rows"),
+        (("--only", "teachers", "--methods", ",", "--data", "nowhere"), "--only teachers trains no rows"),
     ],
 )
 def test_a_part_of_a_run_that_there_is_not(bench, words, said):

@@ -17,8 +17,8 @@ from bench.errors import InputError
 RTE = GLUE["rte"]
 
 
-def parquet(tmp_path, **columns):
-    file = tmp_path / "rte" / "train-00000-of-00001.parquet"
+def parquet(tmp_path, name="train-00000-of-00001.parquet", **columns):
+    file = tmp_path / "rte" / name
     file.parent.mkdir(exist_ok=True)
     pandas.DataFrame(columns).to_parquet(file, index=False)
     return file
@@ -33,7 +33,8 @@ GOOD = {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [0, 1]}
         ({"sentence2": None}, "no column 'sentence2' for rte; it has: sentence1, label"),
         ({"label": None}, "no column 'label'"),
         ({"label": [0, -1]}, "row 1: label -1 marks a test split"),
-        ({"label": [0, 2]}, "row 1: label 2 of rte is outside 0..1"),
+        ({"label": [0, 2]}, "row 1: label 2 of rte should be a whole number from 0 to 1"),
+        ({"label": [0, 0.5]}, "row 1: label 0.5 of rte should be a whole number from 0 to 1"),
         ({"label": ["entailment", "maybe"]}, "row 1: the label of rte should be one of 0..1 or entailment"),
         ({"sentence1": ["a", None]}, "row 1: sentence1 should be text"),
         ({"idx": ["abc", "def"]}, "row 0: idx should be a whole number, found 'abc'"),
@@ -57,6 +58,28 @@ def test_a_file_that_is_no_parquet(tmp_path):
     file.write_text("nonsense")
     with pytest.raises(InputError, match="cannot be read as parquet"):
         read([file], RTE, True)
+
+
+def test_what_is_wrong_in_one_file_of_a_split_is_said_of_that_file_and_of_the_row_in_it(tmp_path):
+    sound = parquet(tmp_path, "train-00000-of-00002.parquet", **GOOD)
+    broken = parquet(tmp_path, "train-00001-of-00002.parquet", **{**GOOD, "label": [0, 7]})
+    with pytest.raises(InputError, match=r"train-00001-of-00002\.parquet, row 1: label 7"):
+        read([sound, broken], RTE, True)
+    broken.write_text("nonsense")
+    with pytest.raises(InputError, match=r"train-00001-of-00002\.parquet cannot be read as parquet"):
+        read([sound, broken], RTE, True)
+
+
+def test_the_files_of_a_split_are_read_one_after_the_other(tmp_path):
+    files = [
+        parquet(tmp_path, "train-00000-of-00002.parquet", **GOOD),
+        parquet(tmp_path, "train-00001-of-00002.parquet", sentence1=["e"], sentence2=["f"], label=[1]),
+    ]
+    split = read(files, RTE, True)
+    assert (split.first, split.second) == (["a", "b", "e"], ["c", "d", "f"])
+    assert (split.labels.tolist(), split.labels.dtype) == ([0, 1, 1], np.int64)
+    assert split.ids == [0, 1, 2]
+    assert read(files, RTE, False).labels is None
 
 
 def test_a_malformed_csv_names_the_row(tmp_path):
@@ -154,6 +177,8 @@ def test_a_task_of_ones_own(tmp_path):
         (('["a"]', '["a", "b", "c"]'), "one or two columns"),
         (('"t.csv"', '"x.csv"'), "there is no file"),
         (('["no", "yes"]', '["no"]'), "at least two classes"),
+        (('["no", "yes"]', '["no", "yes", "no"]'), "two classes have the same name"),
+        (('["a"]', '["a", "a"]'), "the same column twice"),
         (("name =", "name"), "is not TOML"),
     ],
 )

@@ -13,6 +13,7 @@ from transformers import BertForPreTraining
 import methods
 from bench.data.encoding import pieces
 from bench.data.masking import mask_tokens
+from bench.data.padding import pad_batch
 from bench.errors import CellError, InputError
 from bench.plan.spelling import parse_one
 from methods.api import Masking, Setup
@@ -72,10 +73,12 @@ def test_smoothing_hides_rare_tokens_more_often(text):
     assert chosen[3.0] < 0.9 * chosen[0.0]
 
 
-def test_a_tokenizer_without_mask_cannot_hide(teacher_folder):
+def test_only_text_is_masked_and_only_examples_of_a_task_are_filled(teacher_folder, text):
     data = tiny.encoded(teacher_folder, rows=4)
-    with pytest.raises(CellError, match=r"no \[MASK\]"):
+    with pytest.raises(CellError, match="only stages on text are masked"):
         mask_tokens(data.batch(range(4)), data, Masking(), 0, 0)
+    with pytest.raises(CellError, match="only stages on a task's examples are filled"):
+        pad_batch(text.batch(range(4)), text, 64)
 
 
 def test_the_head_is_tied_and_names_the_matrix_once():

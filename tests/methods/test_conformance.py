@@ -203,6 +203,20 @@ def test_what_lacks_half_the_contract_is_told_what():
         check_method(FineTune, ["beauty"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class SettingsForTestsThatItHasNot(FineTune):
+    tiny_settings: ClassVar = {"nosuch": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"), [(HalfAMethod, "it lacks version"), (SettingsForTestsThatItHasNot, "cannot be made")]
+)
+def test_what_keeps_every_check_from_running_is_told_like_a_check(kind, wrong):
+    told = []
+    assert check_method(kind, on_check=told.append) == told
+    assert wrong in told[0].found
+
+
 class NotDecorated(FineTune):
     warm: bool = False
 

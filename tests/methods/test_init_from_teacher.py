@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
 import tiny
 import torch
 from torch import nn
+from transformers import DistilBertConfig
 
 from methods.packed import forward
 from methods.taps import hidden
-from methods.truncation import collect_activations, init_from_teacher, regression
+from methods.truncation import collect_activations, fill_from_teacher, init_from_teacher, regression
 
 
 def test_nothing_is_lost_when_nothing_is_cut(teacher_folder):
@@ -45,3 +49,24 @@ def test_a_wider_student_is_left_alone(teacher_folder):
     batch = tiny.encoded(teacher_folder).batch(range(40))
     assert not init_from_teacher(teacher, student, nn.Linear(32, 24), collect_activations(teacher, batch))
     assert all(torch.equal(a, b) for a, b in zip(before, student.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("config", "width", "said"),
+    [
+        (tiny.config(), 24, "the cut-down teacher"),
+        (tiny.config(), 32, "random weights: the shape does not fit into the teacher's"),
+        (DistilBertConfig(), 24, "random weights: only a BERT can be truncated, and this teacher is a distilbert"),
+    ],
+    ids=["truncated", "too wide", "no BERT"],
+)
+def test_it_is_noted_why_a_start_is_random(teacher_folder, config, width, said):
+    notes = []
+    given = SimpleNamespace(
+        setup=SimpleNamespace(teacher=config),
+        teacher=lambda source: tiny.classifier(),
+        first=lambda source, tokens: tiny.encoded(teacher_folder).batch(range(40)),
+        note=notes.append,
+    )
+    fill_from_teacher(given, tiny.classifier(seed=2, hidden=width), nn.Linear(width, 24))
+    assert notes == [said]

@@ -8,11 +8,12 @@ import dataclasses
 import pytest
 import tiny
 import torch
-from transformers import BertConfig, MobileBertConfig, MobileBertForSequenceClassification
+from transformers import BertConfig, DistilBertConfig, MobileBertConfig, MobileBertForSequenceClassification
 
 import methods
 from methods import losses
 from methods.api import MethodError, Setup
+from methods.artefacts import TeacherWeights
 from methods.moebert import MoEBERT, NeuronImportance
 from methods.packed import forward
 from methods.pkd import PKD
@@ -64,6 +65,13 @@ def test_only_a_bert_can_be_cut():
     for name in ("pkd", "distilbert", "moebert"):
         with pytest.raises(MethodError, match="this teacher is a mobilebert"):
             methods.get(name)().requires(MobileBertConfig())
+
+
+@pytest.mark.parametrize("config", [BertConfig(), DistilBertConfig(), MobileBertConfig()], ids=lambda c: c.model_type)
+def test_weights_of_an_untuned_teacher_are_those_of_its_encoder(config):
+    with torch.device("meta"):
+        names = TeacherWeights(tuned=False).blank(config, 2)
+    assert all(name.startswith(f"{config.model_type}.") for name in names)
 
 
 def test_importance_is_that_of_each_example_alone(teacher_folder):

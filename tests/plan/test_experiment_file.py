@@ -87,8 +87,23 @@ def test_tables_and_tasks_are_chosen_by_name():
     assert [t.name for t in experiment.chosen(tasks="rte")] == ["accuracy", "reappearance", "loss comparison"]
     with pytest.raises(InputError, match="did you mean 'ablation'"):
         experiment.chosen("ablations")
-    with pytest.raises(InputError, match="they have"):
+    with pytest.raises(InputError, match="no task of these tables is called 'wnli'"):
         experiment.chosen(tasks="wnli")
+
+
+@pytest.mark.parametrize(
+    "tables, tasks, says",
+    [
+        ("", "rte,foo", "no task of these tables is called 'foo'; known: rte, mrpc"),
+        ("of rte", "rte,mrpc", "no task of these tables is called 'mrpc'; known: rte$"),
+    ],
+)
+def test_each_named_task_has_to_be_one_of_the_named_tables(tmp_path, tables, tasks, says):
+    file = "title = 'x'"
+    for task in ("rte", "mrpc"):
+        file += f"\n[[table]]\nname = 'of {task}'\nmethods = ['kd']\ntasks = ['{task}']"
+    with pytest.raises(InputError, match=says):
+        read_experiment(write(tmp_path, file)).chosen(tables, tasks)
 
 
 SETTINGS = """

@@ -18,7 +18,7 @@ from conftest import SHARED
 
 from bench.plan.build import build
 from bench.plan.from_record import spelling_of
-from bench.plan.request import OPTION_OF, Request
+from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, Request
 from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.freshness import other_version
 from bench.record.schema import Record
@@ -51,7 +51,7 @@ def typed(record: Record) -> Request:
     return Request(
         tasks=",".join(partner.task for partner in cell.together),
         recipe=cell.recipe["name"],
-        checkpoint=OPTION_OF[cell.selection.rule if cell.selection else ""],
+        checkpoint=CHECKPOINT_OPTION_OF_RULE[cell.selection.rule if cell.selection else ""],
         precision=cell.numeric.precision,
         threads=cell.numeric.threads,
         max_train_rows=cell.row_limit,

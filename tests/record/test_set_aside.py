@@ -258,7 +258,7 @@ def readers(root: Path) -> None:
             table(group)
         warnings(group), commands(group)
         provenance(group.records, group.freshness)
-    list(_all(groups(records), []))
+    list(_all(groups(records), [], store))
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=[pytest.mark.fuzz, pytest.mark.slow])])

@@ -16,7 +16,7 @@ from bench.record import task_facts
 from bench.record.cell import Search, Selection, Trial, record_key, train_key
 from bench.record.schema import load
 from bench.record.store import Store
-from bench.record.task_facts import Augmented, TaskFacts, data_facts, facts_of, lifted, row_as_typed
+from bench.record.task_facts import Augmented, TaskFacts, data_facts, facts_of, facts_of_older_record, row_as_typed
 from bench.report.groups import groups
 from bench.report.suspicions import faults_of
 from bench.run.recording import _check_shapes, empty, now
@@ -28,13 +28,13 @@ OWN = Task("mine", ("text",), ("low", "mid", "high"), ("macro_f1", "accuracy"), 
 
 @pytest.mark.parametrize("name", GLUE)
 def test_an_older_record_of_glue_gets_the_facts_of_its_table(name):
-    found, task = lifted((name,), {}), GLUE[name]
+    found, task = facts_of_older_record((name,), {}), GLUE[name]
     assert (found.labels, found.metrics, found.form) == (task.labels, task.metrics, task.form.name)
     assert found.unlabelled == (("ax",) if name == "mnli" else ())
 
 
 def test_an_older_record_of_ones_own_task_gets_its_metrics_alone():
-    found = lifted(("mine",), {"validation": {"macro_f1": 0.5, "accuracy": 0.6}})
+    found = facts_of_older_record(("mine",), {"validation": {"macro_f1": 0.5, "accuracy": 0.6}})
     assert found == TaskFacts(metrics=("macro_f1", "accuracy"))
     assert found.labels is None, "nobody knows their names"
 

@@ -122,7 +122,7 @@ def test_the_numbers_of_the_main_table_name_their_records():
 
 
 def test_a_line_with_too_few_cells_is_an_error():
-    with pytest.raises(ValueError, match="1 cells for 3 columns"):
+    with pytest.raises(ValueError, match="1 cells for the 2 columns behind the first"):
         Frame("T", (TableColumn("System"), TableColumn("a"), TableColumn("b")), (FrameLine("kd", (TableCell("1"),)),))
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import factories
+import numpy as np
 import pages
 import pytest
 
@@ -18,7 +19,8 @@ from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.stats.summary import summarise
+from bench.report.resampled import resample
+from bench.report.tables.retention import retentions
 
 REFERENCE = pages.ROOT / "results" / "reference"
 
@@ -61,24 +63,41 @@ def test_a_row_is_compared_with_its_own_teacher_alone(paper_store):
     assert math.isnan(lonely["teacher_score"])
 
 
+def test_a_row_is_compared_with_the_training_of_its_teacher_that_it_learned_from(paper_store):
+    """The current training of the teacher may be another one, with other weights and another score."""
+    shown = next(r for r in paper_store.records() if r.cell.method == TEACHER and r.cell.tasks == ("rte",))
+    arrays = {"logits.validation": np.eye(2)[[0, 0, 1, 1]], "labels.validation": np.array([0, 1, 1, 1])}
+    named = {"teacher": {"key": shown.cell.teacher.key, "weights": "b" * 64}}
+    again, answers = factories.consistent(shown.model_copy(update={"artefacts": named}), arrays)
+    pointer = paper_store.folder(shown.cell) / "current"
+    before = pointer.read_text()
+    paper_store.write(again, answers)
+    pointer.write_text(before)
+    for label, weights in (("pkd", "b" * 64), ("minilm", "c" * 64)):
+        student = factories.record(label, "rte", 0, 0.6)
+        artefacts = {"teacher": named["teacher"] | {"weights": weights}}
+        paper_store.write(with_keys(student.model_copy(update={"artefacts": artefacts})))
+    frame = package.load(paper_store.root).query("task == 'rte' and seed == 0").set_index("row")
+    assert frame.loc[["kd", "pkd"], "teacher_score"].round(6).tolist() == [70, 75]
+    assert frame.loc["pkd", "retention"] == pytest.approx(80)
+    assert math.isnan(frame.loc["minilm", "teacher_score"])
+
+
 @pytest.mark.slow
 def test_retention_is_that_of_the_reports(reference):
-    """On all committed records: a row's mean score over its teacher's, as the tables of reports have it."""
-    frame = reference.set_index("key")
+    """On all committed records: a row's mean score over its teacher's, as the tables with intervals have it."""
+    frame, store = reference.set_index("key"), Store(REFERENCE)
     compared = 0
-    for group in groups(Store(REFERENCE).records()):
-        for column in group.columns:
-            teacher = list(group.values(TEACHER, column).values())
-            for row in group.systems:
-                keys = [r.key for r in group.of(row, column.task) if r.status == "ok" and column.evaluation in r.scores]
-                if not teacher or not keys or row == TEACHER or teacher[0] <= 0:
-                    continue
-                lines = frame.loc[keys]
-                lines = lines[(lines["set"] == column.evaluation) & (lines["metric"] == column.metric)]
-                mean = summarise(list(group.values(row, column).values())).mean
-                assert lines["score"].mean() == pytest.approx(mean)
-                assert lines["retention"].mean() == pytest.approx(100 * mean / teacher[0]), (row, column)
-                compared += 1
+    for group in groups(store.records()):
+        table = retentions(group, resample(group, store))
+        columns = [column for column in group.columns if group.values(TEACHER, column)]
+        for line in table.lines if table else ():
+            for column, cell in zip(columns, line.cells[: len(columns)], strict=True):
+                if cell.value is not None:
+                    lines = frame.loc[[r.key for r in group.of(line.label, column.task)]]
+                    lines = lines[(lines["set"] == column.evaluation) & (lines["metric"] == column.metric)]
+                    assert lines["retention"].mean() == pytest.approx(cell.value), (line.label, column)
+                    compared += 1
     assert compared > 100
 
 

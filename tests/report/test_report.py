@@ -19,6 +19,7 @@ from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.plot.scatter import score_against_flops
 from bench.report.summary import summary
+from bench.report.tables.ablations import ablation
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost
 from bench.report.tables.gradient_shares import gradient_shares
@@ -78,6 +79,18 @@ def test_only_students_of_another_training_of_the_teacher_are_named_as_such():
         " kd learned from another training of the same teacher (same settings and seed, other weights). For this row,"
         in teachers_note("b" * 64)
     )
+
+
+@pytest.mark.parametrize("fewer", ["kd", "pkd"])
+def test_a_table_of_ablations_warns_if_any_of_its_full_rows_is_compared_over_unlike_seeds(fewer):
+    records = [factories.record(full, seed=seed) for full in ("kd", "pkd") for seed in (0, 1)]
+    for full in ("kd", "pkd"):
+        seeds = (0,) if full == fewer else (0, 1)
+        records += [factories.record(f"{full} w/o soft", seed=seed, ablation_of=full) for seed in seeds]
+    table = ablation(groups(records)[0])
+    assert table is not None
+    (note,) = table.notes
+    assert "uses all seeds of both rows, so its differences are not the same" in note
 
 
 def test_a_student_that_costs_more_than_its_teacher_claims_nothing():

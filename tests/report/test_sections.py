@@ -60,7 +60,7 @@ def numbers_of_linked(page: Path) -> dict[str, Counter[str]]:
     """Title -> the numbers of the tables that a Markdown page only links to: those that the HTML page prints."""
     whole, found = (page.parent / "report.html").read_text(), {}
     for title, stem in re.findall(
-        r"^\*\*(.*)\*\*\n(?:.*\n)*?All .* lines: \[tables/(.*)\.csv\]", page.read_text(), re.MULTILINE
+        r"^\*\*(.*)\*\*\n(?:(?!\*\*).*\n)*?All .* lines: \[tables/(.*)\.csv\]", page.read_text(), re.MULTILINE
     ):
         table = whole.split(f'<table id="table-{stem}">')[1].split("</table>")[0]
         cells = html.unescape(re.sub(r'<a class="mark".*?</a>|<[^>]+>', "", table))

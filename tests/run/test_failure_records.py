@@ -30,6 +30,9 @@ def _known_folders(monkeypatch, tmp_path):
         ("/scratch/alice/model.safetensors", "<elsewhere>/model.safetensors"),
         ("/scratch/tmp/alice/model.safetensors", "<elsewhere>/model.safetensors"),
         ("/tmpfiles/alice/model.safetensors", "<elsewhere>/model.safetensors"),
+        ("file:/scratch/alice/model.safetensors", "file:<elsewhere>/model.safetensors"),
+        ("file:///scratch/alice/model.safetensors", "file://<elsewhere>/model.safetensors"),
+        ("file:///home/somebody/notes/a.txt", "file://~/notes/a.txt"),
         (f"{ROOT}/bench/run/group.py", "bench/run/group.py"),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.record.cell import record_key, train_key
 from bench.record.schema import Failure, Record, load
-from bench.record.task_facts import lifted
+from bench.record.task_facts import facts_of_older_record
 from bench.stats.metrics import metric_of
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
@@ -56,7 +56,7 @@ def record(
             "key": record_key(cell),
             "train_key": train_key(cell),
             "cell": cell,
-            "task": lifted((task,), {}),
+            "task": facts_of_older_record((task,), {}),
             "status": "ok" if done else "failed",
             "scores": {
                 n: dict.fromkeys(METRICS.get(task, ("accuracy",)), score - 0.01 * i) for i, n in enumerate(names)

@@ -19,7 +19,7 @@ from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
-from bench.train.student_trainer import StudentTrainer, thinned
+from bench.train.student_trainer import GRADIENT_WITHIN, StudentTrainer, thinned
 from methods.api import Setup, Stage, Student, Term
 from methods.taps import LOGITS
 
@@ -90,12 +90,14 @@ def planted(fn, player: str = "main", **more) -> list[Stage]:
     return [Stage("planted", {"hard": hard, "bug": Term(fn, student=LOGITS, player=player, **more)})]
 
 
+def planted_trainer(stages, data) -> StudentTrainer:
+    scheduled = schedule_stages(stages, (), RECIPE, len(data))
+    return StudentTrainer("bad", Student(tiny.classifier()), RandomState(0, CPU), *scheduled, ComputeSettings())
+
+
 def run_planted(stages, teacher_folder):
     data = tiny.encoded(teacher_folder)
-    random = RandomState(0, CPU)
-    bad = StudentTrainer(
-        "bad", Student(tiny.classifier()), random, *schedule_stages(stages, (), RECIPE, len(data)), ComputeSettings()
-    )
+    bad = planted_trainer(stages, data)
     good = trainer("finetune", data)
     train_task([bad, good], data, None, LoopOptions(0, ComputeSettings(), RECIPE.batch_size))
     assert good.error is None, "the other cell should go on"
@@ -128,6 +130,39 @@ def test_planted_dead_term_is_named(teacher_folder, bug):
     error = run_planted(planted(bug), teacher_folder)
     assert isinstance(error, CellError)
     assert "the term bug never had a gradient" in str(error)
+
+
+def test_a_dead_term_stops_the_training_before_its_end(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    bad = planted_trainer(planted(lambda b, s, t, aux: s.logits.detach().mean()), data)
+    train_task([bad], data, None, LoopOptions(0, ComputeSettings(), RECIPE.batch_size))
+    assert bad.error is not None
+    assert bad.log.steps <= GRADIENT_WITHIN + 1 < bad.steps("counted")
+
+
+def test_steps_that_reach_no_parameter_do_not_count_against_a_term(teacher_folder):
+    """As of `theseus`, while the draws replace no module."""
+    data = tiny.encoded(teacher_folder)
+    calls = []
+
+    def drawn(batch, student, teacher, aux):
+        calls.append(1)
+        return (student.logits if len(calls) > GRADIENT_WITHIN + 2 else student.logits.detach()).square().mean()
+
+    one = planted_trainer([Stage("planted", {"drawn": Term(drawn, student=LOGITS)})], data)
+    train_task([one], data, None, LoopOptions(0, ComputeSettings(), RECIPE.batch_size))
+    assert one.error is None
+    assert one.log.steps == 15
+
+
+def test_a_weight_may_be_zero_at_the_beginning_of_a_stage(teacher_folder):
+    late = planted(lambda b, s, t, aux: s.logits.mean(), weight=lambda progress: float(progress > 0.8))
+    assert run_planted(late, teacher_folder) is None
+
+
+def test_a_term_that_never_reaches_a_parameter_is_named_at_the_end(teacher_folder):
+    alone = [Stage("planted", {"bug": Term(lambda b, s, t, aux: s.logits.detach().mean(), student=LOGITS)})]
+    assert "the term bug never had a gradient" in str(run_planted(alone, teacher_folder))
 
 
 def test_planted_undeclared_read_fails_that_cell_only(teacher_folder):

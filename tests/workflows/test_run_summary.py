@@ -161,6 +161,15 @@ def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(bench, tmp_path, 
     assert shorter["seconds"] == pytest.approx(body["seconds"] - 0.95 * parts["general start 2x12"], abs=1)
 
 
+def test_the_tip_states_the_part_of_the_work_also_where_several_jobs_do_it(bench, tmp_path, common, slow_machine):
+    """Starts of two rows are made at the same time: their seconds are no part of those from begin to end."""
+    file, rows = tmp_path / "plan.json", f"minilm:{tiny.SHAPE},minilmv2:{tiny.SHAPE}"
+    answer = bench("plan", "--methods", rows, *common[:-2], "--tasks", "rte", "--jobs", "2", "--json", file)
+    parts = {part["what"]: part["seconds"] for part in json.loads(file.read_text())["parts"]}
+    starts = sum(seconds for what, seconds in parts.items() if "teacher" not in what and "cell" not in what)
+    assert f"tip: pre-training on text takes {starts / sum(parts.values()):.0%} of the work" in answer.stdout
+
+
 def test_a_short_plan_says_no_more_than_it_needs(bench, tmp_path, common):
     lines, _ = planned(bench, tmp_path, common, "--corpus-tokens", "500")
     assert lines[-1].startswith("  estimate: ")

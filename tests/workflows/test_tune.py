@@ -18,6 +18,7 @@ from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, parse_one
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
+from bench.record.task_facts import outputs_suffix
 from bench.run import Outcome
 from bench.run.outcome import FailedCell
 from bench.workflows import tune
@@ -88,40 +89,45 @@ def test_a_pace_that_is_none_is_bad_input(spelling):
         parse_one(spelling)
 
 
-def trial_record(label, task, failed):
+def trial_record(label, task, failed, score):
     """The record of one trial, scored on examples that are held out."""
-    made = factories.record(label, task, score=None if failed else 0.5, failed="boom" if failed else None)
+    made = factories.record(label, task, score=None if failed else score, failed="boom" if failed else None)
     data = made.cell.data.model_copy(
         update={"evaluation": {"held-back": "0" * 64}, "rows": {"train": 36, "held-back": 4}}
     )
     cell = made.cell.model_copy(update={"data": data})
-    scores = {} if failed else {"held-back": {"accuracy": 0.5}}
+    scores = {} if failed else {"held-back": {"accuracy": score}}
     keys = {"key": record_key(cell), "train_key": train_key(cell)}
     return made.model_copy(update={"cell": cell, "scores": scores, **keys})
 
 
 @pytest.fixture
 def search(monkeypatch, tmp_path):
-    """``search(methods, tasks, failing)``: a search whose trainings are made up; its outcome and what was trained after it."""
+    """``search(methods, tasks, failing)``: a search whose trainings are made up; its outcome, and the tasks, rows and searches
+    that were trained after it."""
     trained = []
 
-    def made_up(methods, tasks, failing=()):
+    def made_up(methods, tasks, failing=(), best="", trials=2, **options):
         def run(request, progress, confirm):
             if not request.held_back:
-                trained.append((request.tasks, request.methods))
+                searches = [search.of for search in dict(request.searches).values()]
+                trained.append((request.tasks, request.methods, searches))
                 return Outcome(SimpleNamespace(cells=[]))
             store, cells, failures = Store(request.results), [], []
             for task in (task.name for task, _ in expand(request.tasks)):
                 for row in parse_methods(request.methods):
-                    record = trial_record(row.label, task, row.method.name in failing)
+                    label = row.label + outputs_suffix(request.teacher_outputs)
+                    score = 0.9 if row.spelling == best else 0.5
+                    record = trial_record(label, task, row.method.name in failing, score)
                     store.write(record)
-                    cells.append(SimpleNamespace(cell=record.cell))
+                    cells.append(SimpleNamespace(cell=record.cell, spelling=row.spelling))
                     failures += [FailedCell(task, row.label, 0, "boom")] if record.status == "failed" else []
             return Outcome(SimpleNamespace(cells=cells), failures=failures)
 
         monkeypatch.setattr(tune, "run", run)
-        request = Request(methods=methods, tasks=tasks, data="sample", teacher="embedded", results=tmp_path / "r")
-        return *tune.tune(request, 2), trained
+        place = {"data": "sample", "teacher": "embedded", "results": tmp_path / "r"}
+        request = Request(methods=methods, tasks=tasks, **place, **options)
+        return *tune.tune(request, trials), trained
 
     return made_up
 
@@ -130,16 +136,28 @@ def search(monkeypatch, tmp_path):
 def test_a_search_takes_each_task_once_however_it_is_typed(search, tasks):
     chosen, _, trained = search("kd", tasks)
     assert [found.task for found in chosen] == ["sst2", "rte"]
-    assert [task for task, _ in trained] == ["sst2", "rte"]
+    assert [task for task, *_ in trained] == ["sst2", "rte"]
 
 
 def test_a_row_whose_trials_all_failed_is_left_out_and_the_others_are_trained(search):
     chosen, outcome, trained = search("finetune,kd", "rte", failing=("finetune",))
     assert [found.search.of for found in chosen] == ["kd"]
-    assert trained == [("rte", "kd")]
+    assert trained == [("rte", "kd", ["kd"])]
     assert outcome.exit_code == CELLS_FAILED
     chosen, outcome, _ = search("finetune", "rte", failing=("finetune",))
     assert (chosen, outcome.exit_code) == ([], CELLS_FAILED)
+
+
+def test_trials_are_found_although_options_add_to_their_labels(search):
+    chosen, _, _ = search("kd", "rte", teacher_outputs="fp16")
+    assert [found.search.of for found in chosen] == ["kd"]
+
+
+def test_two_rows_with_the_same_best_trial_are_both_trained_and_reported(search):
+    shared = "kd:alpha=0.8:pace=0.3"
+    chosen, _, trained = search("kd,kd:alpha=0.8", "rte", best=shared, trials=6)
+    assert [found.row for found in chosen] == [shared, shared]
+    assert sorted(of for *_, searches in trained for of in searches) == ["kd", "kd:alpha=0.8"]
 
 
 @pytest.mark.slow

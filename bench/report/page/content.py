@@ -38,7 +38,7 @@ class PageCell:
     bold: bool
     verdict: str
     detail: int | None
-    """where the data of the page say more of it"""
+    """index of its entry in :attr:`Details.all`"""
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,19 @@ class PageTable:
 
 
 class Details:
-    """What a reader sees of a cell on a closer look: numbers are kept once, cells have their places."""
+    """What a reader sees of a cell on a closer look.
+
+    Attributes:
+        all: an entry for each cell that has more than its text; the cell keeps the index of its entry.
+        keys: of the records of these cells, each once.
+    """
 
     def __init__(self) -> None:
         self.all: list[dict[str, Any]] = []
         self.keys: dict[str, None] = {}
 
     def of(self, cell: TableCell) -> int | None:
-        """The place of a cell's details; None where it has only its text."""
+        """Add the entry of a cell; returns its index, or None where the cell has only its text."""
         if cell.value is None and not cell.keys:
             return None
         found = {"value": cell.value, "low": cell.low, "high": cell.high, "sd": cell.deviation, "n": cell.n}

@@ -27,11 +27,12 @@ def ablation(group: ReportGroup) -> Frame | None:
         differences("Ablations", group, full, [full, *(s for s in group.systems if full_of.get(s) == full)])
         for full in fulls
     ]
-    return (
-        replace(parts[0], lines=tuple(line for part in parts for line in part.lines), file="ablation")
-        if parts
-        else None
-    )
+    if not parts:
+        return None
+    # a note with the warning is longer than one without
+    notes = max((part.notes for part in parts), key=lambda notes: len(notes[0]))
+    lines = tuple(line for part in parts for line in part.lines)
+    return replace(parts[0], lines=lines, notes=notes, file="ablation")
 
 
 def differences(title: str, group: ReportGroup, full: str, labels: Sequence[str]) -> Frame:
@@ -42,13 +43,13 @@ def differences(title: str, group: ReportGroup, full: str, labels: Sequence[str]
         frame.TableColumn("mean difference"),
     )
     lines = tuple(_line(group, label, full) for label in labels)
-    return Frame(title, columns, lines, (_note(group, full, labels),))
+    return Frame(title, columns, lines, (_note(group, labels),))
 
 
-def _note(group: ReportGroup, full: str, labels: Sequence[str]) -> str:
+def _note(group: ReportGroup, labels: Sequence[str]) -> str:
     """What the brackets hold; and where the table of paired comparisons may disagree with them."""
     said = "In brackets: the difference to the full row, computed before rounding, over the seeds that both rows have."
-    seeds = [set(group.values(label, c)) for label in (full, *labels) for c in group.columns]
+    seeds = [set(group.values(label, c)) for label in labels for c in group.columns]
     if len({frozenset(own) for own in seeds if own}) == 1:
         return said
     return f"{said} The table of paired comparisons uses all seeds of both rows, so its differences are not the same."

@@ -23,11 +23,11 @@ from bench.stats.summary import summarise
 
 @table(RESULTS, place=10)
 def _frames(data: ReportData) -> Iterable[Frame]:
-    return [accuracy(data.group, only_complete=True, alike=best_means(data)), *incomplete(data.group)]
+    return [accuracy(data.group, only_complete=True, alike=as_good_as_best(data)), *incomplete(data.group)]
 
 
-def best_means(data: ReportData) -> set[str]:
-    """The students of the best mean: the highest, and all whose difference to it has an interval with 0.
+def as_good_as_best(data: ReportData) -> set[str]:
+    """The students whose mean difference to the highest mean has an interval with 0; without the highest itself.
 
     Only rows with all columns and seeds; none where no answers are stored.
     """

@@ -140,7 +140,7 @@ def _trained_starts(group: ReportGroup) -> list[str]:
 
 TRUNCATED = "the truncated teacher"
 AUGMENTED = "augmentation."
-"""How the names of artefacts begin that are augmented rows."""
+"""How the names of artefacts begin that are augmented examples."""
 
 
 def _preparatory(group: ReportGroup) -> list[str]:
@@ -162,9 +162,9 @@ def _preparatory(group: ReportGroup) -> list[str]:
 
 
 def _beyond(group: ReportGroup, record: Record) -> int:
-    """Examples that a training saw beyond its recipe's epochs; 0 where the number of its rows is not known.
+    """Examples that a training saw beyond its recipe's epochs; 0 where the number of its training examples is not known.
 
-    That is so where the group has no record of one of its tasks, and where augmentation made further rows.
+    That is so where the group has no record of one of its tasks, and where augmentation made further examples.
     """
     rows = {r.cell.tasks: r.cell.data.rows["train"] for r in group.records if r.train_key == record.train_key}
     augmented = any(name.startswith(AUGMENTED) for name in record.artefacts)

@@ -13,7 +13,7 @@ from bench.report.tables.parts import DASH
 from bench.stats.ratios import Ratio, enough_rounds_for, percentile
 
 DRIFT = 0.1
-"""A change of the times within a session that is named: above what rounds scatter by on an idle machine."""
+"""The share by which times may change during a session without a note: more than rounds vary by on an idle machine."""
 
 
 def latency_tables(record: SpeedRecord) -> list[Frame]:

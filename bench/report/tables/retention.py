@@ -71,7 +71,7 @@ class _Kept:
 
 
 def retentions(group: ReportGroup, answered: Mapping[ScoreColumn, Resampled], kept: float = KEPT) -> Frame | None:
-    """Reappearance with intervals, one cell a student and column; the mean of ratios and the ratio of means by name.
+    """Retention with intervals, one cell a student and column; behind them the mean of ratios and the ratio of means.
 
     ``kept`` is the share of the teacher's score that counts as kept. A student whose record names another teacher than
     the one in the table is refused, with the two hashes, unless the store has that teacher's answers to the same examples:
@@ -135,6 +135,8 @@ class _Student:
         if self._refused(column) or not cheaper(self.group, self.label):
             return None
         teacher, teacher_R = _teacher_seen(own, theirs[0], column, data)
+        if teacher <= 0:  # another training than the one in the table, which is looked at before
+            return None
         teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
         ratio_RS = data.stacked(own) / teacher_R[:, None]
         spread = over_seeds(ratio_RS, (ratio_RS,), rng_for(column, "ratio", self.label, TEACHER))

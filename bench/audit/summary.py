@@ -1,4 +1,4 @@
-"""What an audit says of its files, and the figures of many files: numbers read, causes found by kind."""
+"""What an audit found in its files, and counts for each file of a folder: numbers read, causes found by kind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def unread_lines(pages: Pages) -> str:
     return "\n".join(lines) or "every number was read"
 
 
-def judge(folder: Path) -> tuple[str, dict[str, Any]]:
+def audit_each(folder: Path) -> tuple[str, dict[str, Any]]:
     """Each file of a folder by itself: a table of what was read and found, and the same as a mapping.
 
     Raises:
@@ -60,14 +60,21 @@ def judge(folder: Path) -> tuple[str, dict[str, Any]]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
-    files = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in KINDS]
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix.lower() in KINDS]
     if not files:
         raise InputError(f"{folder}: no file that tables are read from ({', '.join(KINDS)})")
-    lines = [_judged(path) for path in files]
-    return _text(lines), {"files": lines, "formats": _by_format(lines), "checks": _by_check(lines)}
+    lines, unreadable = [], []
+    for path in files:
+        try:
+            lines.append(_audited(path))
+        except InputError as error:
+            unreadable.append(str(error))
+    text = "\n\n".join([_text(lines), *(f"cannot be read: {message}" for message in unreadable)])
+    body = {"files": lines, "formats": _by_format(lines), "checks": _by_check(lines), "unreadable": unreadable}
+    return text, body
 
 
-def _judged(path: Path) -> dict[str, Any]:
+def _audited(path: Path) -> dict[str, Any]:
     pages = pages_of([path])
     found = findings_of(pages)
     certain = [f for f in found if f.basis == ARITHMETIC]
