@@ -121,6 +121,10 @@ class _Jobs:
     def __init__(self, plan: Plan, nothing_is_made: bool) -> None:
         self.plan, self.nothing_is_made = plan, nothing_is_made
         self.jobs: dict[str, Job] = {}
+        self._teachers: dict[tuple[str, int], list[str]] = {}
+        """task and seed -> the job that fine-tunes this teacher: every row asks for it"""
+        self._in_cache: dict[str, bool] = {}
+        """key of an entry -> whether it is there: every row of a task asks for the same files"""
 
     def add_all(self, group_size: int | None) -> None:
         """Enter every job of the plan, in the order in which one process does them."""
@@ -138,7 +142,9 @@ class _Jobs:
             self.add_records_job(STUDENTS_JOB, [training], plan.tasks)
 
     def _is_there(self, slot: Slot) -> bool:
-        return not self.nothing_is_made and self.plan.is_there(slot)
+        if slot.key not in self._in_cache:
+            self._in_cache[slot.key] = not self.nothing_is_made and self.plan.is_there(slot)
+        return self._in_cache[slot.key]
 
     def add_records_job(self, kind: str, group: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
         """Enter the job that makes the records of these students, each with one cell for each task."""
@@ -181,8 +187,11 @@ class _Jobs:
     def _teacher(self, task: TaskPlan, seed: int, method: str) -> list[str]:
         if task.teacher.origin != "fine-tuned":
             return []
-        slot = task.teacher_slot(seed)
-        return self._make(slot, _job(slot, TEACHER_JOB, task.task.name, seed=seed, method=method))
+        name = task.task.name
+        if (name, seed) not in self._teachers:
+            slot = task.teacher_slot(seed)
+            self._teachers[name, seed] = self._make(slot, _job(slot, TEACHER_JOB, name, seed=seed, method=method))
+        return self._teachers[name, seed]
 
     def _outputs(self, task: TaskPlan, method: str) -> list[str]:
         """The teacher's outputs that are kept in a file."""

@@ -25,6 +25,7 @@ from bench.run import Outcome
 from bench.user_files import comma_separated
 from bench.workflows.run import run
 
+NOT_SEARCHED = "a student of several tasks is not searched for"
 PACES = (0.2, 0.3, 0.5, 1.0, 2.0, 3.0)
 """What every method's learning rate may be multiplied with."""
 
@@ -82,10 +83,14 @@ def tune(
         raise InputError("a search goes with --checkpoint last: the held-out examples choose the settings already")
     if len(request.seeds) > 1:
         raise InputError("--seeds: a search takes one seed; run the rows that it finds with more")
-    rows = parse_methods(request.methods)
-    for row in rows:
-        if multitask(row):
-            raise InputError(f"{row.spelling}: one student of several tasks is not searched for; leave it out")
+    rows = []
+    for row in parse_methods(request.methods):
+        if not multitask(row):
+            rows.append(row)
+        elif row.from_all:
+            progress.say(f"{row.spelling} is left out of `--methods all`: {NOT_SEARCHED}")
+        else:
+            raise InputError(f"{row.spelling}: {NOT_SEARCHED}; leave it out")
     asked = {task.name: part for part in comma_separated(request.tasks) for task, _ in expand(part)}
     tried = {row.spelling: trials_of(row, trials) for row in rows}
     everything = ",".join(dict.fromkeys(trial.spelling for found in tried.values() for trial in found))

@@ -57,6 +57,21 @@ def test_a_grid_too_small_for_the_trials_is_bad_input():
         trials_of(parse_one("finetune"), 7)
 
 
+def test_all_leaves_out_students_of_several_tasks_and_says_so(monkeypatch):
+    def is_asked(request, *_):
+        raise InputError(request.methods)
+
+    monkeypatch.setattr(tune, "run", is_asked)
+    said: list[str] = []
+    progress = SimpleNamespace(say=said.append)
+    with pytest.raises(InputError, match="^finetune,") as asked:
+        tune.tune(Request(methods="all", tasks="rte"), 2, progress)
+    assert "mtdnn" not in str(asked.value)
+    assert said == ["mtdnn is left out of `--methods all`: a student of several tasks is not searched for"]
+    with pytest.raises(InputError, match="^mtdnn: a student of several tasks"):
+        tune.tune(Request(methods="mtdnn", tasks="rte"), 2, progress)
+
+
 def test_every_grid_names_settings_and_values_that_the_method_takes():
     import methods
 
