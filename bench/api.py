@@ -67,8 +67,8 @@ def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:
     """Run the conformance checks on a method's class, or on a registered method by name; see ``bench check-method``.
 
     Raises:
-        KeyError: no such method or check.
-        InputError: the class is not written for today's contract.
+        KeyError: no such check.
+        InputError: no such method, or the class is not written for today's contract.
     """
     from bench.conformance.check_method import check_method as carry_out
     from bench.plan.plugins import method_class

@@ -77,7 +77,7 @@ class Slot:
     def forget(self) -> None:
         """Remove it, so that it is made again when it is next wanted."""
         with lock_of(self.folder.with_suffix(".lock")):
-            shutil.rmtree(self.folder, ignore_errors=True)
+            _remove(self.folder)
 
 
 _CHECKED: set[Path] = set()

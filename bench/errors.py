@@ -114,5 +114,5 @@ def unknown_row(row: str, known: Iterable[str], where: object) -> InputError:
     if len(known) <= LISTED:
         said.append(f"there are: {', '.join(known)}" if known else "the folder has no records")
     elif not near:
-        said.append(f"`bench report --results {where}` lists the {len(known)} rows there are")
+        said.append(f"the reports of `bench report --results {where}` have all {len(known)} rows")
     return InputError(f"no record of the row {row!r} in {where}; {' '.join(said)}")

@@ -58,7 +58,7 @@ def _folder_of_this_machine() -> Path:
 def new_folder() -> Path:
     """A new folder for what a run says; those of runs that were killed are removed.
 
-    It is one for temporary files where the cache cannot be written: `status` does not see that run.
+    If the cache cannot be written, it is a temporary folder, and `status` does not see that run.
     """
     root = _folder_of_this_machine()
     try:

@@ -1,10 +1,11 @@
 """Plain fine-tuning on the labels: the baseline of every distillation method.
 
 On the task there is no teacher. By default the encoder begins with the shared general start, which imitated the hidden
-states of the un-tuned teacher on text: so the row shows what the start alone gives, and it is not the field's row
-without any distillation. ``start=random`` is the same shape from random weights, without any teacher. BERT_TINY of Jiao
-et al. 2020, table 1, is pre-trained as BERT is, without a teacher, and then tuned:
-``pd:finetune=true:start=masked:-soft``, where the pre-training is on masked tokens alone, without next sentences.
+states of the un-tuned teacher on text: so the row shows what the start alone gives. Other papers' row without any
+distillation is another one: their small BERT has seen no teacher at all. ``start=random`` is the same shape from random
+weights, without any teacher. BERT_TINY of Jiao et al. 2020, table 1, is pre-trained as BERT is, without a teacher, and
+then tuned: ``pd:finetune=true:start=masked:-soft``, where the pre-training is on masked tokens alone, without next
+sentences.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class MaskedLanguageHead(nn.Module):
     """BERT's head over the vocabulary: a layer with gelu and LayerNorm, then the word embeddings as output matrix.
 
     The matrix is not a parameter of the head: it belongs to whoever embeds, and is named only once. Where the states are
-    wider than the embeddings, a matrix of the head's own makes up the difference (MobileBERT's code).
+    wider than the embeddings, a matrix of the head's own makes up the difference (MobileBERT's code). They cannot be narrower.
     """
 
     def __init__(self, words_VE: Tensor, width: int = 0) -> None:

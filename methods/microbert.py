@@ -1,7 +1,7 @@
 """MicroBERT, Zheng et al. 2024: rows of the accuracy, reappearance, loss-comparison and ablation tables.
 
 The equations of the paper are in no public copy, and no code was released. Stated in the text: a 4 x 312
-student; each student layer learns from the average of as many teacher layers as there are for each; feature alignment
+student; each student layer learns from the average of its share of the teacher layers (three of 12); feature alignment
 (FAL) on [CLS], mean and max pooling after mapping the widths, for the embedding and the encoder layers; a
 layer of prediction experts routed by task; soft and hard prediction loss; a discriminator that is trained
 first and then in turn with the student. What the text leaves open is a setting, with few exceptions; its default

@@ -80,7 +80,7 @@ def exits(*layers: int) -> Taps:
 def pooled(source: Source, *pools: Pool) -> Taps:
     """[B, W] of each pool over the states of a layer, or over the weighted sum of several layers' states.
 
-    Kept from a teacher, it takes as many times less memory than the states as a sequence has tokens.
+    Where a teacher's outputs are kept, this is one vector for each sequence; states are one for each token.
     """
     return frozenset(_pooled(source, pool) for pool in pools)
 

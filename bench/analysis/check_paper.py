@@ -44,7 +44,9 @@ class Checked:
 
 
 def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Checked]:
-    """Every number of the file's tables, with its verdict: ABSENT where its row or its column has no record.
+    """Every score and average of the file's tables, with its verdict: ABSENT where its row or its column has no record.
+
+    Parameters, FLOPs and speed-ups are not compared.
 
     A row spelled exactly as one of the records is that row. Else names are compared without punctuation; a name that fits
     several rows has no record, unless ``rows`` has it.
@@ -53,7 +55,7 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
         rows: ``Name in the paper=row of the records``, where the two are spelled differently.
 
     Raises:
-        InputError: no table, no records, a mapping to a row that is not there, or no row in common.
+        InputError: no table, no records, or a mapping to a row that is not there.
     """
     sheets = read(file)
     store = Store(results)
@@ -71,12 +73,7 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
 
     checked = [c for sheet in sheets for row in sheet.rows for c in _row(sheet, row, label_of(row.system), found)]
     stale = {r.key[:12] for group in found for r in group.records if store.freshness.of(r) == STALE}
-    checked = [replace(c, stale=bool(stale & set(c.records))) for c in checked]
-    if not any(c.verdict != ABSENT for c in checked):
-        raise InputError(
-            f"{file}: no row and column of it are in {results}; name rows with --row 'Name in the paper=row'"
-        )
-    return checked
+    return [replace(c, stale=bool(stale & set(c.records))) for c in checked]
 
 
 def _comparable(found: Sequence[ReportGroup]) -> list[ReportGroup]:
@@ -105,7 +102,7 @@ class Measured:
 
 
 def _row(sheet: Sheet, row: PrintedRow, label: str | None, found: Sequence[ReportGroup]) -> Iterator[Checked]:
-    """Every number of a row: the measured one that it is rounded from, or the nearest, or none."""
+    """Every score of a row: the measured one that it is rounded from, or the nearest, or none."""
     tasks = {plain_task(column) for column in row.cells if not is_average(column)}
     for column, cell in row.cells.items():
         candidates = []

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.data.tasks import GLUE
-from bench.errors import NothingMeasured, unknown
+from bench.data.tasks import check_known
+from bench.errors import NothingMeasured
 from bench.record.cell import TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
@@ -163,12 +163,10 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
             add_speed(group, latest(sessions, group.teacher))
             made.append(_choice(group, columns, budget, store))
     if not made:
-        known = sorted({task for record in store.records() for task in record.cell.tasks})
+        known = {task for record in store.records() for task in record.cell.tasks}
         if not known:
             raise NothingMeasured(nothing_in(store.root))
-        for task in tasks:
-            if task not in {*known, *GLUE}:
-                raise unknown(f"task in {results}", task, known)
+        check_known(tasks, known, results)
         wanted = f" with {', '.join(tasks)}" if tasks else ""
         raise NothingMeasured(f"no table of records{wanted} in {results}; `report` shows what there is")
     return made

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.data.tasks import GLUE
-from bench.errors import InputError, unknown, unknown_row
+from bench.data.tasks import check_known
+from bench.errors import InputError, unknown_row
 from bench.progress import Progress
 from bench.record.cell import Cell
 from bench.record.freshness import code_warnings
@@ -66,8 +66,8 @@ def compare(
     seeds: Sequence[int] = (),
     exact: bool = False,
 ) -> dict[str, list[Comparison]]:
-    """By data source, and by optimiser where that is not AdamW: one comparison for each evaluation set that both rows
-    have, and of their mean where there are several.
+    """By data source, by optimiser where that is not AdamW, and by teacher and recipe where there are several: one
+    comparison for each evaluation set that both rows have, and of their mean where there are several.
 
     A task that was trained on different numbers of rows has a line for each; the mean has the one with the most rows.
 
@@ -95,14 +95,15 @@ def compare(
         raise InputError(
             f"{rows[0]} and {rows[1]} have no task, data and teacher in common; compare rows of one report"
         )
+    names = _source_names([found[0][key][0].cell for key in shared])
     sources: dict[str, _Source] = {}
     with progress.task("resampling") as update:
-        for number, key in enumerate(shared, start=1):
+        for number, (key, source) in enumerate(zip(shared, names, strict=True), start=1):
             sides = found[0][key], found[1][key]
             record = sides[0][0]
             for name, metrics in record.scores.items():
                 line = compare_records(store, sides, name, next(iter(metrics)), exact)
-                sources.setdefault(_source_of(record.cell), _Source()).add(record.cell, name, line)
+                sources.setdefault(source, _Source()).add(record.cell, name, line)
             update(number, len(shared))
     return {name: source.answer() for name, source in sources.items()}
 
@@ -121,10 +122,7 @@ def _named(
     for row in (first, second):
         if row not in labels:
             raise unknown_row(row, labels, results)
-    known = {task for r in everything for task in r.cell.tasks}
-    for task in tasks:
-        if task not in {*known, *GLUE}:
-            raise unknown(f"task in {results}", task, sorted(known))
+    check_known(tasks, {task for r in everything for task in r.cell.tasks}, results)
     if first == second:
         raise InputError(f"compare needs two different rows; both are {first!r}")
     return first, second
@@ -152,15 +150,18 @@ def _by_question(records: Sequence[Record]) -> dict[tuple, list[Record]]:
     return found
 
 
-def _source_of(cell: Cell) -> str:
-    """The data source, with the optimiser where that is not AdamW."""
-    other = _optimizer(cell)
-    return cell.data.name if other == ADAMW else f"{cell.data.name}, optimizer {other}"
+def _source_names(cells: Sequence[Cell]) -> list[str]:
+    """The data source of each, with the optimiser where that is not AdamW, and teacher and recipe where there are several."""
+    optimizers = ["" if _optimizer(cell) == ADAMW else f", optimizer {_optimizer(cell)}" for cell in cells]
+    teachers = [f", teacher {cell.teacher.name}" for cell in cells]
+    recipes = [f", {cell.recipe['name']} recipe, {cell.recipe['epochs']:g} epochs" for cell in cells]
+    parts = [optimizers, *(each for each in (teachers, recipes) if len(set(each)) > 1)]
+    return [cell.data.name + "".join(added) for cell, *added in zip(cells, *parts, strict=True)]
 
 
 def title_of(source: str) -> str:
     """A data source of an answer as reports call it."""
-    name, found, rest = source.partition(", optimizer ")
+    name, found, rest = source.partition(", ")
     if name.startswith(SUITE):
         name += GENERATED
     return FROM_GLUE.sub("", name, count=1) + found + rest

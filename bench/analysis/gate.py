@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import numpy as np
 from pydantic import StringConstraints
 
-from bench.data.tasks import GLUE
+from bench.data.tasks import check_known
 from bench.errors import (
     CHECK_FAILED,
     INCONCLUSIVE,
@@ -129,7 +129,9 @@ def read_acceptances(path: Path) -> Sequence[Acceptance]:
 
 
 def accept(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) -> list[GateResult]:
-    """Regressions that were looked at become accepted; an acceptance without its regression is inconclusive: remove it."""
+    """Regressions that were looked at become accepted. If something is accepted, was compared and does not regress, that is
+    inconclusive: remove the acceptance.
+    """
     known = {(a.row, a.what): a for a in acceptances}
     made, used = [], set()
     for finding in findings:
@@ -138,7 +140,9 @@ def accept(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) ->
             used.add((found.row, found.what))
             finding = replace(finding, verdict=ACCEPTED, why=f"{finding.why}; accepted: {found.reason}")
         made.append(finding)
-    stale = [a for key, a in known.items() if key not in used]
+    # a row that was scored did not fail: an acceptance of its failure is stale too
+    compared = {(f.subject, what) for f in findings if f.verdict not in (MISSING, OTHER) for what in (f.what, "row")}
+    stale = [a for key, a in known.items() if key in compared - used]
     return made + [GateResult(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it") for a in stale]
 
 
@@ -157,7 +161,8 @@ def check(
 ) -> list[GateResult]:
     """Compare every baseline row (of the tasks and rows named, if any are) with what was measured on those seeds.
 
-    ``baseline`` is a folder of records, or the folder of one data set in it (then without speeds).
+    ``baseline`` is a folder of records, or the folder of one data set in it (then without speeds). A named row that
+    the baseline has on none of these tasks is *nothing measured*.
 
     Raises:
         InputError: the baseline has no record, or none of those named.
@@ -190,7 +195,9 @@ def check(
         findings += _row(group, news, seeds, Stores(old_store, new_store), limits)
     if sessions:
         findings += _speeds(sessions, list(speed_records(results, new_store.note)), rows, limits)
-    return findings
+    met = {old.cell.label for old in olds} | {finding.subject for finding in findings}
+    why = "the baseline has no finished record of it" + (f" on {', '.join(tasks)}" if tasks else "")
+    return findings + [GateResult(row, "row", MISSING, why) for row in dict.fromkeys(rows) if row not in met]
 
 
 def _check_names(tasks: Sequence[str], rows: Sequence[str], there: Sequence[Record], baseline: Path) -> None:
@@ -201,10 +208,7 @@ def _check_names(tasks: Sequence[str], rows: Sequence[str], there: Sequence[Reco
     for row in rows:
         if row not in labels:
             raise unknown_row(row, labels, baseline)
-    known = {task for record in there for task in record.cell.tasks}
-    for task in tasks:
-        if task not in {*known, *GLUE}:
-            raise unknown(f"task in {baseline}", task, sorted(known))
+    check_known(tasks, {task for record in there for task in record.cell.tasks}, baseline)
 
 
 def _rows(records: Iterable[Record]) -> list[list[Record]]:
@@ -371,9 +375,11 @@ def _speed(
     before = speed_up(old, system, conditions)
     found = [ratio for session in news if (ratio := speed_up(session, system, conditions))]
     if before is None or not found:
-        other = any(timing.system == system for session in news for timing in session.timings)
-        why = "timed under other conditions" if other else "not timed"
-        return GateResult(system, what, OTHER if other else MISSING, why)
+        timed = [timing.conditions for session in news for timing in session.timings if timing.system == system]
+        if conditions in timed:
+            return GateResult(system, what, MISSING, "a timing of it or of the teacher failed")
+        why = "timed under other conditions" if timed else "not timed"
+        return GateResult(system, what, OTHER if timed else MISSING, why)
     now, least = found[-1], before.median * (1 - allowed)
     text = f"{now.text()}, was {before.text()}; at least {least:.2f}x is required"
     if now.high < least:

@@ -289,7 +289,8 @@ def describe(text: str, origins: list[NumberOrigin], results: Path) -> str:
         lines.append(f"  {o.what}: {o.exact:.4f}{behind}")
     if len(origins) > SHOWN:
         lines.append(
-            f"  ... and {len(origins) - SHOWN} more; --json FILE has all of them, a number with more digits fewer"
+            f"  ... and {len(origins) - SHOWN} more. --json FILE has all of them; if you type more digits of the number, "
+            "fewer places fit"
         )
     key = next((o.records[0] for o in origins if o.records), None)
     if key is not None:

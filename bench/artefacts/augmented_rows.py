@@ -101,7 +101,7 @@ class TeacherCandidates:
     word. (The authors take the words among the 15 likeliest pieces, so they get fewer.) The whole sentence follows as the
     second segment, as the authors' code asks. A word of several pieces: its 15 nearest words by the cosine of the given
     word vectors (the authors': GloVe's), none where they lack it; without vectors, by that of the teacher's own embeddings.
-    A word that the vocabulary cannot spell is treated as one of several pieces.
+    A word that the vocabulary cannot spell is looked up in the word vectors too; without them it has no candidates.
     """
 
     def __init__(

@@ -54,6 +54,6 @@ def audit(sheets: Sequence[Sheet]) -> list[Finding]:
             certain.add(cell)
         elif cell in certain:
             continue
-        # without a recomputed number what distinguishes findings is the reason
-        once.setdefault((*cell, f.recomputed or f.why), f)
+        # two rows may have one name; without a recomputed number what distinguishes findings is the reason
+        once.setdefault((*cell, f.printed, f.recomputed or f.why), f)
     return list(once.values())

@@ -1,4 +1,4 @@
-"""How many numbers the tables of a file print, by a plain pass over its text that knows nothing of the reader.
+"""How many numbers the tables of a file print, by a plain pass over its text that knows nothing of the reader's tables.
 
 The reader is compared with it: what it lost is counted, and shown with ``--unread``. The pass cuts lines at ``|``, tabs, ``&``
 or ``<td>``, leaves the first cell of each line out, and counts a cell's numbers if nothing but signs and units is around them.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
+from bench.audit.latex import inputs
 from bench.audit.notebook import notebook_texts
 from bench.audit.table import Sheet
 
@@ -29,7 +30,7 @@ LEAST = 4
 
 @dataclass(frozen=True)
 class Seen:
-    """One number of a table and the line of the file where it is printed."""
+    """One number of a table and the line where it is printed, of the file with the files that it inputs in place."""
 
     line: int
     text: str
@@ -38,7 +39,7 @@ class Seen:
 
 def seen(path: Path) -> list[list[Seen]]:
     """The numbers of each table of a file that has at least four of them."""
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8-sig")
     kind = path.suffix.lower()
     if kind in (".csv", ".tsv"):
         lines = list(csv.reader(text.splitlines(), delimiter="\t" if kind == ".tsv" else ","))
@@ -46,7 +47,7 @@ def seen(path: Path) -> list[list[Seen]]:
     elif kind == ".ipynb":
         tables = [table for part in notebook_texts(text) for table in seen_in_text(part)]
     else:
-        tables = seen_in_text(_with_inputs(text, path) if kind == ".tex" else text)
+        tables = seen_in_text(inputs(text, path.parent) if kind == ".tex" else text)
     return [table for table in tables if len(table) >= LEAST]
 
 
@@ -69,18 +70,11 @@ def _of_values(lines: Sequence[Sequence[str]]) -> list[Seen]:
     return found
 
 
-def _with_inputs(text: str, path: Path) -> str:
-    for found in re.findall(r"^[^%\n]*\\input\{([^}]+)\}", text, re.MULTILINE):
-        other = path.parent / (found if found.endswith(".tex") else f"{found}.tex")
-        text += other.read_text(encoding="utf-8", errors="replace") if other.is_file() and other != path else ""
-    return text
-
-
 def seen_in_text(text: str) -> list[list[Seen]]:
     """The numbers of each run of lines that a container of tables cuts into cells."""
     tables: list[list[Seen]] = []
     for pattern, cut in (
-        (r"\\begin\{(tabular\w*\*?|longtable|tblr)\}.*?\\end\{\1\}", _latex),
+        (r"\\begin\{(\w*tabular\w*\*?|longtable|tblr)\}.*?\\end\{\1\}", _latex),
         (r"<table\b.*?</table>", _html),
     ):
         for found in reversed(list(re.finditer(pattern, text, re.DOTALL | re.IGNORECASE))):

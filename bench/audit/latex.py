@@ -92,9 +92,7 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
     Args:
         folder: where files that ``\\input`` names are looked for; None reads none.
     """
-    text = re.sub(r"(?<!\\)%.*", "", text)
-    text = inputs(text, folder) if folder is not None else text
-    text = without_definitions(text)
+    text = without_definitions(inputs(text, folder))
     grids, rest, end = [], [], 0
     for start, stop, body in environments(text):
         if start < end:
@@ -108,17 +106,19 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
     return grids, "".join([*rest, text[end:]])
 
 
-def inputs(text: str, folder: Path, depth: int = 3) -> str:
-    """The source with the files of the same folder that it inputs; a file that is not there stays a command."""
+def inputs(text: str, folder: Path | None, depth: int = 3) -> str:
+    """The source without comments, with the files of its folder that it inputs; a file that is not there stays a command."""
 
     def of(found: re.Match[str]) -> str:
+        if folder is None or depth == 0:
+            return found[0]
         name = found[1].strip()
         path = (folder / (name if name.endswith(".tex") else f"{name}.tex")).resolve()
-        if depth == 0 or not path.is_relative_to(folder.resolve()) or not path.is_file():
+        if not path.is_relative_to(folder.resolve()) or not path.is_file():
             return found[0]
-        return inputs(re.sub(r"(?<!\\)%.*", "", path.read_text(encoding="utf-8", errors="replace")), folder, depth - 1)
+        return inputs(path.read_text(encoding="utf-8", errors="replace"), folder, depth - 1)
 
-    return re.sub(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}", of, text)
+    return re.sub(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}", of, re.sub(r"(?<!\\)%.*", "", text))
 
 
 def without_definitions(text: str) -> str:
@@ -133,9 +133,10 @@ def without_definitions(text: str) -> str:
         # the line ends stay where the definition was, so that every row keeps its line of the file
         macros[found[1] or found[3]] = (int(found[2] or found[4] or 0), body.replace("\n", " "))
         text = text[: found.start()] + "\n" * text.count("\n", found.start(), end) + text[end:]
-    for name, (arguments, body) in macros.items():
-        if rf"\{name}" in body:
-            continue
+    # a macro may use one that is defined before it, or one that is defined after it
+    for name, (arguments, body) in [*reversed(macros.items()), *macros.items()]:
+        if re.search(rf"\\{name}(?![A-Za-z])", body):
+            continue  # it uses itself
         if arguments == 0:
             text = re.sub(rf"\\{name}(?![A-Za-z])(?:\s*\{{\}})?", body.replace("\\", r"\\"), text)
         elif arguments == 1:
@@ -251,19 +252,16 @@ def _without_empty(rows: list[list[Spanned]]) -> list[list[Spanned]]:
 
 def _split(text: str, mark: str) -> list[tuple[str, int]]:
     """Parts between marks that are outside braces, each with the place behind its mark."""
+    marks = (mark, r"\tabularnewline") if mark == r"\\" else (mark,)
     parts, depth, start, place = [], 0, 0, 0
     nested = 0
     while place < len(text):
         if text.startswith((r"\begin{", r"\end{"), place):
             nested += 1 if text.startswith(r"\begin{", place) else -1
-        if text.startswith(mark, place) and depth <= 0 and nested <= 0:
-            parts.append((text[start:place], place + len(mark)))
-            place += len(mark)
-            start = place
-            continue
-        if mark == r"\\" and depth <= 0 and nested <= 0 and text.startswith(r"\tabularnewline", place):
-            place += len(r"\tabularnewline")
-            parts.append((text[start : place - len(r"\tabularnewline")], place))
+        found = next((one for one in marks if text.startswith(one, place)), "")
+        if found and depth <= 0 and nested <= 0:
+            parts.append((text[start:place], place + len(found)))
+            place += len(found)
             start = place
             continue
         if text[place] == "\\":

@@ -36,7 +36,8 @@ def _sentences(cause: Sequence[Finding]) -> str:
     place = f"{first.where}"
     place += f", row {rows}" if rows else ""
     place += f", column {columns}" if columns else ""
-    said = f"{place}: the text prints {several([f.printed for f in cause], once=False)}."
+    prints = "the text says" if first.check == "claim" else "the table prints"
+    said = f"{place}: {prints} {several([f.printed for f in cause], once=False)}."
     follows = [f.recomputed for f in cause if f.recomputed]
     if follows:
         said += f" It should be {several(follows, once=False)}: {first.why}."

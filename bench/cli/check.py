@@ -101,7 +101,18 @@ def check(
     epilog="Example: python -m bench verify 7a8e8b41 --results results/reference --data sample --teacher embedded"
 )
 @with_request_options(
-    "data", "teacher", "results", "device", "corpus", "corpus_tokens", "offline", data="sample", teacher="embedded"
+    "tasks",
+    "data",
+    "teacher",
+    "results",
+    "device",
+    "corpus",
+    "corpus_tokens",
+    "word_vectors",
+    "offline",
+    tasks=None,
+    data="sample",
+    teacher="embedded",
 )
 def verify(
     given: dict[str, Any],
@@ -127,14 +138,18 @@ def verify(
 ) -> int:
     """Train the cell of a record again and compare the results.
 
+    Type the data, the teacher, the device, the corpus and its tokens, and the word vectors of the run. Type `--tasks` only for a
+    task of your own.
+
     The verdict is bitwise equal, equal within rounding, statistically equal (no significant difference), different (exit code
     1), or not comparable (exit code 5).
     """
     from bench.record.freshness import add_equivalents
     from bench.workflows.verify import verify as carry_out
 
-    results = given.pop("results")
-    answer = carry_out(key, results, request_from_options(**given), from_scratch=from_scratch)
+    results, typed = given.pop("results"), {"tasks"} - {name for name in given if given[name] is None}
+    request = request_from_options(**{name: value for name, value in given.items() if name != "tasks" or typed})
+    answer = carry_out(key, results, request, from_scratch=from_scratch, typed=typed)
     print(answer.describe())
     body = {"verdict": answer.verdict, "why": answer.why, "code": answer.code, "source": answer.source}
     write_json(json_file, body | {"from_cache": answer.from_cache, "made_again": answer.made_again})
@@ -238,14 +253,30 @@ def audit(
 
 
 def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
-    """Print how the numbers of some files compare with the records; the same as JSON, and whether one differs."""
+    """Print how the numbers of some files compare with the records; the same as JSON, and whether one differs.
+
+    Of several files, those without a table are left out: the audit has named them.
+
+    Raises:
+        InputError: the only file has no table, or no row and column of any file are in the records.
+    """
     from dataclasses import asdict
 
-    from bench.analysis.check_paper import DIFFERS, check_paper, describe
+    from bench.analysis.check_paper import ABSENT, DIFFERS, check_paper, describe
+    from bench.audit.sheets import NoTable
 
-    compared = []
+    found = []
     for file in files:
-        compared += (checked := check_paper(file, results, rows))
+        try:
+            found.append((file, check_paper(file, results, rows)))
+        except NoTable:
+            if len(files) == 1:
+                raise
+    compared = [one for _, checked in found for one in checked]
+    if all(one.verdict == ABSENT for one in compared):
+        named = ", ".join(map(str, files))
+        raise InputError(f"{named}: no row and column are in {results}; name rows with --row 'Name in the paper=row'")
+    for file, checked in found:
         print(f"\n{file} compared with the records in {results}:\n\n{describe(checked)}")
     return [asdict(one) for one in compared], any(one.verdict == DIFFERS for one in compared)
 

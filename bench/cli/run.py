@@ -47,7 +47,7 @@ def plan(
     table: TableNames = "",
     json_file: Json = None,
 ) -> None:
-    """Show what `run` would do: its cells, what they share, time, memory and disk. It starts nothing.
+    """Show what `run` would do: its cells, what they share, time and disk; memory, where several jobs run at the same time. It starts nothing.
 
     For an experiment it also shows the settings of each task.
     """

@@ -172,7 +172,8 @@ class Suite:
                     )
 
     def loss_falls(self) -> None:
-        """What the student minimises is smaller at the end of every stage than at its beginning; preparatory ones are not looked at."""
+        """What the student minimises is smaller at the end of every stage than at its beginning. Preparatory stages and those of one step
+        are not looked at."""
         curves = self.whole.log.terms
         for scheduled in self.whole.schedule["counted"]:
             total = np.zeros(len(next(iter(curves[scheduled.stage.name].values()))))
@@ -180,6 +181,8 @@ class Suite:
                 if term.player == "main":
                     weight = term.weight(0.5) if callable(term.weight) else term.weight
                     total += weight * np.array(curves[scheduled.stage.name][name])
+            if len(total) < 2:
+                continue
             part = max(1, len(total) // 4)
             first, last = total[:part].mean(), total[-part:].mean()
             if not last < first:
@@ -206,15 +209,22 @@ class Suite:
     def needs(self) -> None:
         """Each term finds what it reads when nothing but its own taps were computed."""
         bench = self.bench()
+        depth = bench.teacher.config.num_hidden_layers
         student, random = bench.build()
         batch = bench.data.batch(range(4))
         nothing = Out(batch.layout)
         with random.current():
             for stage in self.stages():
                 for name, term in stage.terms.items():
-                    ours = forward(student.model, batch, term.student) if term.student else nothing
-                    theirs = forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
+                    missing = sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth)
+                    if missing:
+                        raise Broken(
+                            f"{name} reads {', '.join(missing)}, but the teacher has {depth} layers; "
+                            "take their number from setup.teacher.num_hidden_layers"
+                        )
                     try:
+                        ours = forward(student.model, batch, term.student) if term.student else nothing
+                        theirs = forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
                         term.fn(batch, ours, theirs, student.aux)
                     except Exception as error:
                         raise Broken(f"{name}: {error}") from error

@@ -348,8 +348,9 @@ def _of_answers(comparisons: Sequence[BatchPair]) -> list[MixingFault]:
     for comparison in comparisons:
         gap, name = comparison.gap(comparison.one.said["student"], comparison.other.said["student"], scaled=False)
         if gap > TOLERANCE:
-            text = comparison.message.format(f"{gap:.1%}")
-            return [MixingFault(comparison.padding, f"the student's {name} of one sequence {text}")]
+            message = "changes by {} without other sequences" if comparison.scaled else comparison.message
+            text = message.format(f"{gap:.1%}")
+            return [MixingFault(comparison.padding, f"the student's {name} of one sequence: it {text}")]
     return []
 
 

@@ -280,7 +280,8 @@ def tokenizer_of(checkpoint: Checkpoint) -> Any:
 
 
 def reading_tokenizer(checkpoint: Checkpoint) -> Any:
-    """The same, loaded once a process: to read with, not to save, as it remembers the length it last cut to.
+    """The checkpoint's fast tokenizer, loaded once in a process. Only to tokenise: it keeps the last ``max_length`` as a setting,
+    which would be saved with it.
 
     Raises:
         InputError: the folder has none.

@@ -36,7 +36,7 @@ def read_corpus(files: Sequence[str]) -> Corpus:
     """Text files with one document a line, or parquet files with a ``text`` column.
 
     Raises:
-        InputError: a file that is missing, unreadable, empty or without that column.
+        InputError: a file that is missing, unreadable or without that column; or no text in any of them.
     """
     documents: list[str] = []
     for name in files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,6 +126,13 @@ def expand(names: str) -> list[tuple[Task, bool]]:
     if not chosen:
         raise InputError("no task was named; try --tasks glue")
     return list(chosen.values())
+
+
+def check_known(tasks: Sequence[str], recorded: Collection[str], results: Path) -> None:
+    """Raises InputError for a task that neither the records of this folder nor GLUE has."""
+    for task in tasks:
+        if task not in {*recorded, *GLUE}:
+            raise unknown(f"task in {results}", task, sorted(recorded))
 
 
 class TaskFile(TypedFile):

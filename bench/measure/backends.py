@@ -41,13 +41,14 @@ def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, t
             (dynamic quantization: the ranges of activations are found in every call).
 
     Raises:
-        InputError: an unknown backend, or one whose library is not installed.
+        InputError: an unknown backend. :func:`check_installed` finds missing libraries.
     """
     if backend not in BACKENDS:
         raise InputError(f"no backend is called {backend!r}; known: {', '.join(BACKENDS)}")
     own = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
     own.set_attn_implementation("sdpa" if backend in ("sdpa", "compile") else "eager")
-    whole: Any = LogitsOnly(own).eval()  # an export would set a model that trains, and its dropout, as it found it
+    # a new module is in training mode; torch.onnx.export would restore that mode at its end, for the dropout of `own` too
+    whole: Any = LogitsOnly(own).eval()
     if backend in (ONNX, INT8):
         return _onnx(whole, threads, backend == INT8)
     if backend == "compile":

@@ -18,7 +18,6 @@ class Parameters:
     Attributes:
         total: everything that is stored, tied tensors once.
         declared: the same with tied tensors once for each of their names.
-        trainable: of ``total``, what an optimiser may move.
         embedding: the embedding block with its LayerNorm (word, position, token type).
         pooler: what stands between the encoder and the classification layer.
         head: the classification layer.
@@ -27,7 +26,6 @@ class Parameters:
 
     total: int
     declared: int
-    trainable: int
     embedding: int
     pooler: int
     head: int
@@ -45,7 +43,7 @@ def count(model: nn.Module) -> Parameters:
     """
     seen: set[tuple[object, int]] = set()
     sums = {"embedding": 0, "encoder": 0, "pooler": 0, "head": 0}
-    declared = trainable = 0
+    declared = 0
     for name, parameter in model.named_parameters(remove_duplicate=False):
         declared += parameter.numel()
         # On the meta device every storage starts at 0, so identity of the object has to stand in for it.
@@ -54,10 +52,9 @@ def count(model: nn.Module) -> Parameters:
             continue
         seen.add(identity)
         sums[_part(name)] += parameter.numel()
-        trainable += parameter.numel() * parameter.requires_grad
     total = sum(sums.values())
     idle = sum(module.inactive_parameters for module in routed_modules(model))
-    return Parameters(total, declared, trainable, sums["embedding"], sums["pooler"], sums["head"], total - idle)
+    return Parameters(total, declared, sums["embedding"], sums["pooler"], sums["head"], total - idle)
 
 
 def _part(name: str) -> str:

@@ -253,7 +253,7 @@ def _meta_training(entry: ArtefactPlan) -> Training:
 GLUE_TOKENS = 34e6
 """Training tokens of the nine tasks: official row counts times BERT's mean tokens (mnli 40, qqp 31, qnli 50 ...)."""
 BERT_BASE, FOUR_BY_312 = 85e6, 4.6e6
-"""Weights of the encoder layers: a forward pass costs two FLOPs each and token."""
+"""Weights of the encoder layers: a forward pass costs two FLOPs for each weight and token."""
 
 
 def real_glue_seconds(request: Request, rows: int) -> float:

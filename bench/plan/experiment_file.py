@@ -1,7 +1,7 @@
 """Experiments as files: the rows and tasks of a paper's tables, in TOML, and the settings of its tasks.
 
 title = "A paper: the paper's settings"
-teacher = "bert-base-uncased"    # any option of `run`, as it is typed there
+teacher = "bert-base-uncased"    # also data, seeds = [0, 1], epochs, optimizer, max_train_rows and corpus_tokens: options of `run`
 recipe = "paper"                 # or common: then the title says so
 
 [[table]]
@@ -13,7 +13,7 @@ labels = { "pd:start=masked" = "BERT_TINY (4 x 312)" }    # what a row is called
 
 [[settings]]                     # of these rows on these tasks; of all where none is named; later ones override earlier ones
 source = "appendix B, table 7"   # where the numbers are printed; an entry without numbers says that none are known
-methods = ["microbert"]          # every row of a method by its name, or one row as it is typed above
+methods = ["microbert"]          # every row of a method by its name, or one row as it is typed above, without :ablate
 tasks = ["rte"]
 tables = ["ablation"]
 batch_size = 16                  # of the students; their teacher keeps its own
@@ -30,7 +30,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -159,14 +159,14 @@ class Experiment(TypedFile):
     title: str = Field(min_length=1)
     table: tuple[TableSpec, ...] = Field(min_length=1)
     settings: tuple[PaperSettings, ...] = ()
-    seeds: tuple[int, ...] | None = None
+    seeds: tuple[Annotated[int, Field(strict=True)], ...] | None = None
     data: str | None = None
     teacher: str | None = None
     recipe: Literal["common", "paper"] | None = None
-    epochs: float | None = None
+    epochs: float | None = Field(default=None, strict=True)
     optimizer: str | None = None
-    max_train_rows: int | None = None
-    corpus_tokens: int | None = None
+    max_train_rows: int | None = Field(default=None, strict=True)
+    corpus_tokens: int | None = Field(default=None, strict=True)
 
     def options(self) -> dict[str, object]:
         """What the file says besides its tables and their settings."""
@@ -204,11 +204,12 @@ class Experiment(TypedFile):
         """
         from bench.plan.student_cells import multitask
 
-        if not self.settings and not table.labels:
+        settings = [one for one in self.settings if not one.tables or table.name in one.tables]
+        if not settings and not table.labels:
             return [TableRequest(",".join(table.methods), ",".join(table.tasks))]
         rows, others = _rows_of(table)
         labels = _labels(table, [row for _, members in rows for row in members])
-        if not any(_concerns(one, table) for one in self.settings):
+        if not any(_concerns(one, table) for one in settings):
             return [TableRequest(",".join(table.methods), ",".join(table.tasks), labels=labels)]
         tokens = [(token, task.name) for text in table.tasks for token, task in _single(text)]
         # options of the request, tasks -> rows in the order of the table

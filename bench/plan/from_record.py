@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import methods
+from bench.errors import InputError
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, EXACT, NUMBERS, Request
 from bench.plan.spelling import PACE, defaults, spell
 from bench.record.cell import CHECKPOINT, TEACHER, Cell
@@ -32,9 +33,11 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
         typed: names of the request's fields that somebody typed.
 
     Raises:
-        InputError: the plan cannot be made.
+        InputError: the plan cannot be made, or the file of one's own task was not typed.
     """
     cell = record.cell
+    if cell.data.task_file and "tasks" not in typed:
+        raise InputError(f"{cell.tasks[0]} is a task of one's own: add --tasks FOLDER/{cell.data.task_file}")
     own = {name: value for name, value in _asked(cell).items() if name not in typed}
     if "methods" not in typed:
         own["methods"] = _row(cell)

@@ -5,7 +5,8 @@ weights and its optimiser's state. Gradients and activations are counted once, o
 take their steps one after another, and the loop frees the gradients after each step. Shapes come from models on the meta
 device; nothing is allocated.
 
-All functions state bytes of the whole process on a CPU. On an accelerator the tensors lie in its memory: it needs the
+:func:`group_bytes`, :func:`teacher_bytes` and :func:`artefact_bytes` state bytes of the whole process on a CPU; the private
+functions state a part of it. On an accelerator the tensors lie in its memory: it needs the
 stated bytes without :data:`BASE_BYTES`.
 """
 
@@ -112,7 +113,7 @@ def artefact_bytes(plan: Plan, entry: ArtefactPlan) -> int:
 
 
 def _student_of(row: MethodRow, task: TaskPlan, several: bool) -> Student:
-    """The student of one row as it is trained; one head where it has several tasks."""
+    """The student of one row with all that is trained with it; of several tasks it is counted with one head, as heads are small."""
     from bench.plan.untrained import meta_student
 
     return meta_student(row, task.checkpoint, several)

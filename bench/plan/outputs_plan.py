@@ -35,7 +35,8 @@ def in_order(taps: Taps) -> list[Tap]:
 
 
 def is_readable(stage: Stage) -> bool:
-    """Whether the teacher reads the examples of a stage as they are, without masking, filling or dropout."""
+    """Whether the teacher's outputs for this stage are the same in every epoch, so that they can be read from a file: nothing is
+    masked or filled with [PAD], and the teacher has no dropout."""
     return stage.masking is None and not stage.padding and not stage.teacher_dropout
 
 
@@ -85,7 +86,7 @@ class OutputsPlan:
 
 
 def readable_taps(stages: Sequence[Stage], dropped: Sequence[str]) -> Taps:
-    """What the terms of these stages read of a teacher that reads the examples as they are."""
+    """What the terms of these stages read of the teacher and can read from a file."""
     from bench.plan.scheduled_stages import kept_terms
 
     read: Taps = frozenset()
@@ -123,7 +124,7 @@ def outputs_of(plan: Plan, task: TaskPlan, limit_bytes: float) -> OutputsPlan | 
     if found.disk_bytes > limit_bytes:
         raise InputError(
             f"--teacher-outputs {found.number_format}: {task.task.name} needs about {found.disk_bytes / 1e9:.1f} GB, above "
-            f"--teacher-outputs-limit {limit_bytes / 1e9:g}; raise the limit, choose fewer rows or methods, or leave the "
-            f"option out"
+            f"--teacher-outputs-limit {limit_bytes / 1e9:g}; raise the limit, take fewer examples (--max-train-rows) or methods, or "
+            f"leave the option out"
         )
     return found

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SIZES = (MAX_GROUP_SIZE, MAX_GROUP_SIZE // 2, MAX_GROUP_SIZE // 4, 1)
 """How many students may train together."""
 SHORT_SECONDS = 60.0
-"""Plans that take less of one job are done in this process: others need some seconds to start."""
+"""A plan that one job does in less time is done in this process: further processes need some seconds to start."""
 SPLIT_BELOW = 0.98
 """Smaller groups are taken where they end in less than this part of the time. Chosen by hand: gains of one or two percent are
 below the error of the estimate, and each further group needs the teacher's passes again."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import methods
-from bench.errors import InputError, what_to_install
+from bench.errors import InputError, unknown, what_to_install
 from bench.record.python_modules import Module, read_module
 
 if TYPE_CHECKING:
@@ -65,10 +65,11 @@ def method_class(name: str) -> type[Method]:
     """The class of a registered method.
 
     Raises:
-        KeyError: no such method; the message offers the nearest name.
-        InputError: it cannot be imported, or it is not written for today's contract.
+        InputError: no such method, or it cannot be imported, or it is not written for today's contract.
     """
     reference = methods.reference(name)
+    if not reference:
+        raise unknown("method", name, methods.names())
     return _loaded(name, reference, lambda: methods.get(name))
 
 

@@ -197,8 +197,8 @@ def parse_numbers(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
     """
     found: dict[str, int] = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not value.strip().isdecimal() or len(value.strip()) > DIGITS:
+        name, equals, value = (word.strip() for word in text.partition("="))
+        if not equals or not value.isdecimal() or len(value) > DIGITS:
             raise InputError(f"--set {text}: give NAME=NUMBER, like batch_size=16")
         if name not in NUMBERS:
             raise unknown("number of the recipe", name, list(NUMBERS))

@@ -142,15 +142,20 @@ def _rows(text: str) -> list[MethodRow]:
 
 def parse_one(text: str) -> MethodRow:
     """One spelling without ``ablate``, of a registered method."""
-    name = text.split(":")[0]
+    name, *parts = text.split(":")
     if name == CHECKPOINT:
         raise InputError(
-            f"{text}: a finished model is scored by `run` alone; this verb takes methods that are trained here"
+            f"{text}: a finished model has no settings and no label, and only `run` and `plan` take it; "
+            "name a method that is trained here"
         )
+    if name == ALL:
+        raise InputError(f"{text}: all takes no settings and no :ablate; name the methods")
+    if "ablate" in parts:
+        raise InputError(f"{text}: ablate means several rows; name one row here, like {text.replace(':ablate', '')}")
     if name not in methods.names():
-        parts = re.split(r"[;\s]+", name)
-        if len(parts) > 1 and all(part in methods.names() for part in parts):
-            raise InputError(f"{name!r}: rows are separated by commas: {','.join(parts)}")
+        words = re.split(r"[;\s]+", name)
+        if len(words) > 1 and all(word in methods.names() for word in words):
+            raise InputError(f"{name!r}: rows are separated by commas: {','.join(words)}")
         if name in methods.refused():
             raise InputError(f"the method {name!r} cannot be used: {methods.refused()[name]}")
         raise unknown("method", name, [*methods.names(), ALL])

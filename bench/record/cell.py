@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bench.record.keys import SCHEMA, digest
 
 TEACHER = "teacher"
-"""The reserved name of the row that the others are compared with."""
+"""The reserved name of the row of the teacher itself, which is scored and not trained as a student."""
 CHECKPOINT = "checkpoint"
 """The reserved name of rows that are finished classifiers: ``checkpoint:FOLDER``."""
 
@@ -195,7 +195,7 @@ def training_identity(cell: Cell) -> dict[str, Any]:
 
 def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
     """What a record is of besides its training: operating point and evaluation sets; of a student of several tasks also
-    which one is scored."""
+    which one is scored; of a row whose settings were searched for also the search."""
     scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
     if cell.search is not None:
         scored["search"] = cell.search.model_dump()

@@ -213,9 +213,15 @@ class Closure:
         """Everything of a module that is used as a value, as by getattr: any of its names may be meant."""
         if not self._follows(module) or (found := read_module(module)) is None:
             return False
-        self._load(found)
-        for name in found.bindings:
-            self._follow(module, name)
+        if (module, "*") not in self._seen:  # modules may import each other
+            self._seen.add((module, "*"))
+            self._load(found)
+            for name in found.bindings:
+                self._follow(module, name)
+            for name in found.imports:
+                self._use(found, {}, (name,), as_maker=False)
+            for star in found.stars:
+                self._whole(star)
         return True
 
     def _take(self, module: Module, node: ast.AST, as_maker: bool = False) -> None:

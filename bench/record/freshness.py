@@ -82,7 +82,7 @@ def add_equivalents(root: Path, new: Sequence[EquivalentCode]) -> Path:
 
 @dataclass(frozen=True)
 class JudgedCode:
-    """One code that a record names, without what the thing was made from, compared with today's."""
+    """One code that a record names, without its ``parts``, compared with today's."""
 
     state: str
     today: str
@@ -116,7 +116,7 @@ class Freshness:
         return next((one for one in (STALE, UNKNOWN) if one in {*parts, self.judge(said).state}), CURRENT)
 
     def judge(self, said: Mapping[str, Any]) -> JudgedCode:
-        """Of one code that is named, without what the thing was made from."""
+        """Of one code that is named, without its ``parts``; :meth:`state_of_code` looks at those too."""
         seen: set[str] = set()
         passed: list[EquivalentCode] = []
         while True:

@@ -29,8 +29,10 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], list[LeftOut]]:
         return newest_of(records, lambda r: (r.cell.tasks, r.row))
     of_one_teacher, others = newest_of(students, lambda r: r.cell.tasks, SHARED)
     shown, older = newest_of(of_one_teacher, lambda r: (r.cell.tasks, r.row))
-    taught = {(r.cell.tasks, r.cell.teacher.key) for r in shown}
-    teachers = [r for r in records if r.cell.method == TEACHER and (r.cell.tasks, r.cell.teacher.key) in taught]
+    taught = {(r.cell.tasks, comparability_key(r.cell, SHARED)) for r in shown}
+    teachers = [
+        r for r in records if r.cell.method == TEACHER and (r.cell.tasks, comparability_key(r.cell, SHARED)) in taught
+    ]
     return [*shown, *teachers], [*others, *older]
 
 

@@ -67,9 +67,10 @@ class TrainCost(StrictModel):
     """what the same passes would have cost without sharing"""
     flops_own: float
     flops_teacher: float
+    """of the teacher's passes, as if this row had not shared them"""
     cpu_seconds: float | None = None
     """of the process that trained it, all its threads, with reading and scoring; students that trained together have their
-    parts of it by the wall seconds of their own steps"""
+    parts of it by the wall seconds of their own steps and of their parts of the teacher's passes"""
 
 
 Score = Annotated[float, Field(ge=-1, le=1)]

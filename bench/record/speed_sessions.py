@@ -33,7 +33,7 @@ class Conditions(StrictModel):
     threads: int
     batch: int
     length: str
-    """a number of tokens, or ``task NAME``: the lengths of that task's development set, padded to the batch's longest"""
+    """a number of tokens, or ``task NAME of DATA``: the lengths of that task's development set, padded to the batch's longest"""
 
 
 class Timing(StrictModel):

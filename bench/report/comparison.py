@@ -194,7 +194,8 @@ def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:
     """The minimum detectable difference in percent, from differences as they were drawn, or None where they do not say.
 
     Where two rows answer alike, drawing examples moves nothing. Shares of right answers still have the gap that McNemar's test could find at
-    best; other metrics have no such bound. Of one seed each no gap below that bound is found either, however little was drawn.
+    best; other metrics have no such bound. Where each row has one seed, the test is McNemar's, so the answer is never below that
+    gap, even if the drawn differences vary less.
     """
     constant = float(np.ptp(spread)) <= 1e-12
     least = None if constant else least_detectable(spread)

@@ -23,5 +23,5 @@ def names_in(path: Path) -> dict[str, str]:
         if not isinstance(name, str) or not name.strip() or len(name) > LONGEST:
             raise InputError(f"{said}: {row}: give a name of 1 to {LONGEST} characters, like {row!r} = 'Name'")
         if list(body.values()).count(name) > 1 or (name in body and name != row):
-            raise InputError(f"{said}: {name!r} is the name of two rows; give each its own")
+            raise InputError(f"{said}: {row}: another row has {name!r} as its name or label; give each its own")
     return body

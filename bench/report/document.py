@@ -13,6 +13,7 @@ from bench.report.render import to_markdown
 from bench.report.reproduce import commands
 from bench.report.sources import environment, made_again, provenance, warnings
 from bench.report.summary import summary
+from bench.report.tables.parts import counted
 from bench.report.tables.registry import ABLATIONS, COST, ENVIRONMENT, KEPT, PAIRED, PROVENANCE, RESULTS, RETENTION
 
 LONGEST_FOLDED = 60
@@ -98,6 +99,6 @@ def table_lines(table: Frame, notes: Footnotes, heading: str = "") -> list[str]:
     new = [f"[{i}] {escape.markdown(text)}  " for i, text in enumerate(notes.texts[before:], start=before + 1)]
     body += [*new, ""] if new else []
     if table.folded:
-        named = f"{escape.markdown(table.title)} ({len(table.printed_lines)} lines)"
+        named = f"{escape.markdown(table.title)} ({counted(len(table.printed_lines), 'line')})"
         body = [f"<details><summary>{named}</summary>", "", *body, "</details>", ""]
     return [*([heading, ""] if heading else []), *body]

@@ -192,13 +192,6 @@ class Frame:
             if line.only != "markdown"
         ]
 
-    @property
-    def footnotes(self) -> list[str]:
-        """The texts of its footnotes, in the order of their first use."""
-        notes = Footnotes()
-        number_all(self, notes)
-        return notes.texts
-
     def of(self, labels: Collection[str]) -> Frame:
         """The same table with the lines of these labels alone."""
         return replace(self, lines=tuple(line for line in self.lines if line.label in labels))

@@ -50,13 +50,18 @@ def load(results: Path | str, everything: bool = False) -> DataFrame:
     import pandas
 
     store = Store(Path(results))
-    records = [record for record in store.records() if record.status == "ok"]
+    there = list(store.records())
+    records = [record for record in there if record.status == "ok"]
     shown = {record.key for group in groups(records) for record in group.records}
     teachers = _teachers(records, store)
     lines = [line for r in records if everything or r.key in shown for line in _lines(r, r.key in shown, teachers)]
     if not lines:
-        raise NothingMeasured(nothing_in(Path(results)))
-    return pandas.DataFrame(lines).astype({"max_train_rows": "Int64", "parameters": "Int64", "flops": "Int64"})
+        unfinished = f"no cell in {results} has finished: all failed or were interrupted; run again with --retry-failed"
+        raise NothingMeasured(unfinished if there else nothing_in(Path(results)))
+    # without this, a column of which every value is missing has objects
+    numbers = dict.fromkeys(("max_train_rows", "parameters", "flops"), "Int64")
+    numbers |= dict.fromkeys(("teacher_score", "retention", "train_seconds"), "float64")
+    return pandas.DataFrame(lines).astype(numbers)
 
 
 def _lines(record: Record, newest: bool, teachers: Teachers) -> list[dict[str, Any]]:

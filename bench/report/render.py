@@ -158,7 +158,7 @@ def _bare(cell: TableCell) -> str:
 
 
 def _lines(name: str) -> str:
-    """A column's title with its metric, or the second half of its words, in a second line."""
+    """A column's title; in a second line its bracket, or what follows its first `` of ``."""
     first, bracket, rest = name.partition(" (")
     return f"{first}\n({rest}" if bracket else name.replace(" of ", " of\n", 1)
 

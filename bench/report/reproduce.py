@@ -163,13 +163,17 @@ def source_options_of(group: ReportGroup) -> list[str]:
 
 
 def verifying(group: ReportGroup) -> str:
-    """The command that trains one record of a group again; its key is left open. "" for tasks of one's own.
+    """The command that trains one record of a group again; its key is left open.
 
-    ``verify`` takes the task from the record, which does not have the file of one's own.
+    A record has neither the file of a task of one's own nor that of word vectors: both are typed.
     """
+    words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results]
     if is_own(group.slug):
-        return ""
-    words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results, *source_options_of(group)]
+        cells = [record.cell for record in group.records]
+        words += ["--tasks", ",".join(typed_task(group.slug, task, cells) for task in group.tasks)]
+    words += source_options_of(group)
+    if (augmented := group.facts.augmented) and augmented.vectors:
+        words += ["--word-vectors", augmented.vectors]
     return shlex.join([*words, *_any_text(group), "--device", group.device])
 
 

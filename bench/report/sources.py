@@ -93,8 +93,8 @@ def made_again(made: Sequence[str], group: ReportGroup) -> list[str]:
     lines = [f"- command: {escape.code(command)}" for command in made]
     if made:
         lines.append(
-            f"- with `--results {escape.markdown(group.results)}` a command finds these records and trains nothing; with another "
-            "folder it trains them again"
+            f"- with `--results {escape.markdown(group.results)}` a command finds these records and trains no finished cell "
+            "again; with another folder it trains all of them"
         )
     if named := named_files(made):
         lines.append(
@@ -122,7 +122,7 @@ def provenance(records: Sequence[Record], freshness: Freshness | None = None) ->
     )
     bases = sorted({r.cell.teacher.base[:12] for r in done})
     return [
-        f"- {len(done)} records; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
+        f"- {counted(len(done), 'record')}; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
         f"- commits of the code: {'; '.join(commits)}",
         *([f"- {unknown}"] if freshness is not None and (unknown := unknown_line(done, freshness)) else []),
         f"- teacher's base weights: sha256 {', '.join(bases)}",

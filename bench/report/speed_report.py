@@ -31,7 +31,7 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
         f"# Speed compared with {escape.markdown(session.teacher)}",
         "",
         "Teacher and students were timed in turns, so that each speed-up compares times of the same moment. It is the median over "
-        "rounds, with an interval by order statistics. The models have random weights: "
+        "rounds, with an interval by order statistics. All models except finished checkpoints have random weights: "
         "the speed of a model without early exit does not depend on them.",
         "",
     ]

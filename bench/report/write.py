@@ -69,7 +69,7 @@ def write_reports(store: Store, folder: Path, options: Options = Options()) -> l
     A record that cannot be read is set aside, and the reports say so.
 
     Raises:
-        NothingMeasured: the store has no record.
+        NothingMeasured: the store has neither a record nor a session of timing.
         InputError: a row that a name is given for does not exist.
     """
     written = [one.path for one in write_groups(store, folder, None, options)]

@@ -1,6 +1,6 @@
 """Carry out a plan: what is missing is made, job by job, in this process or in several; one record a cell.
 
-What fails becomes a failed record and the rest goes on; an interrupted run goes on with the next one.
+What fails becomes a failed record and the rest goes on. After an interruption the next run does what is missing.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class MemoryProgress(FileProgress):
     """The progress of a worker on another machine: kept in memory until it is asked for."""
 
     def told(self) -> dict[str, Any]:
-        """What a status file would have; nothing before the first job, while the worker plans."""
+        """What a status file would have; nothing before the first job."""
         if "job" not in self._body:
             return {}
         return {**self._body, "said": list(self._body.get("said", ()))}

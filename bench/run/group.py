@@ -281,7 +281,8 @@ def _how_trained(trainer: StudentTrainer) -> dict[str, Any]:
 
 
 def _count_passes(trainer: StudentTrainer, made: Made) -> None:
-    """Put the one pass over the rows in the place of the steps whose outputs were read, so that its cost is what was computed."""
+    """Correct the teacher's tokens in a student's log: the teacher did not run in steps that read its file, but once over all
+    rows to write the file."""
     taught = [scheduled for series in trainer.schedule.values() for scheduled in series if scheduled.teacher]
     steps = sum(scheduled.steps for scheduled in taught)
     answered = sum(scheduled.steps for scheduled in taught if not is_readable(scheduled.stage)) / max(1, steps)

@@ -35,7 +35,8 @@ class Form(Protocol):
     shape: ClassVar[tuple[int, ...]]
     """of one label and one prediction; () for a single number"""
     loss: ClassVar[str]
-    """the loss on labels, a name in torch.nn.functional; ``methods.losses.hard`` computes it"""
+    """the loss on labels, by its name in torch.nn.functional. It only documents: ``methods.losses.hard`` does not read it, and a
+    test checks that both agree"""
 
     def outputs(self, names: Sequence[str]) -> int:
         """How many numbers a model gives for each example (for a span: for each token), from the names of the labels."""

@@ -112,7 +112,11 @@ def _in_format(tensor: Tensor, number_format: str) -> np.ndarray:
     with np.errstate(over="ignore"):
         found: np.ndarray = tensor.float().cpu().numpy().astype(FORMATS[number_format])
     if not np.isfinite(found).all():
-        raise CellError(f"the teacher answers numbers that {number_format} cannot hold; keep its outputs in fp32")
+        raise CellError(
+            f"the teacher answers numbers that {number_format} cannot hold; keep its outputs in fp32"
+            if torch.isfinite(tensor).all()
+            else "the teacher answers values that are not numbers"
+        )
     return found
 
 

@@ -205,7 +205,9 @@ class TrainingStates:
                 if state.is_kept:
                     state.write(trainer, self._done(trainer, number))
         except (OSError, SafetensorError) as error:  # a full disk must not end a training that could go on
-            self._say(f"  its state could not be kept ({error}); if it breaks off it begins anew")
+            self._say(
+                f"  its state could not be kept ({error}); if it breaks off it goes on from the last one that was kept"
+            )
         self._kept = self._interval.clock()
         if self._every:
             self._every = max(self._every, WORTH * (self._kept - begun))

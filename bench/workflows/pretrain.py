@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PretrainedArtefact:
-    """One artefact: what it is, which rows use it, where it began and how its terms went."""
+    """One artefact: what it is, which rows use it, whether the cache had it, and what is known of how it was made."""
 
     title: str
     key: str

@@ -1,7 +1,8 @@
 """Upkeep of a folder of records and of the cache: what they hold, what is broken, and what nothing needs any more. No torch.
 
-``verify`` reads everything. ``repair`` writes the pointers that are missing and puts broken files out of the way, beside where
-they were, as ``NAME.broken``. ``gc`` names what nothing needs. Nothing is removed unless a person asks for it.
+``store verify`` reads everything. ``store repair`` writes the pointers that are missing and puts broken files out of the
+way: each is renamed to ``NAME.broken`` in its folder. ``store gc`` names what nothing needs. Nothing is removed unless a
+person asks for it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -83,7 +83,12 @@ def find_record(key: str, results: Path) -> Record:
 
 
 def verify(
-    key: str, results: Path, request: Request, progress: Progress | None = None, from_scratch: bool = False
+    key: str,
+    results: Path,
+    request: Request,
+    progress: Progress | None = None,
+    from_scratch: bool = False,
+    typed: Collection[str] = (),
 ) -> Verification:
     """Train the record's cell anew in a folder of its own, and compare weights, answers and losses.
 
@@ -92,6 +97,7 @@ def verify(
     alone: nothing less says that the two codes compute the same.
 
     Args:
+        typed: names of the request's fields that somebody typed although a record has them: ``tasks``, for a task of one's own.
         from_scratch: take nothing from the cache: teacher, starts and all else are made again. The cache stays as it is.
 
     Raises:
@@ -101,7 +107,7 @@ def verify(
 
     record, freshness = find_record(key, results), Store(results).freshness
     with tempfile.TemporaryDirectory() as folder:
-        asked = request_from_record(record, request)
+        asked = request_from_record(record, request, typed)
         again = replace(asked, results=Path(folder), reports=Path(folder) / "reports", yes=True, rerun=True)
         plan = build(again)
         planned = [
@@ -132,8 +138,8 @@ def verify(
 def _taken_and_made(
     plan: Plan, record: Record, freshness: Freshness, from_scratch: bool
 ) -> tuple[list[Slot], list[Slot]]:
-    """What is taken from the cache, and what is made: what is not there, the teacher that is to be verified, what other
-    code made, and all of it from scratch."""
+    """What is taken from the cache, and what is made: what is not there and what other code made; everything for a
+    teacher's own record, or with ``from_scratch``."""
     slots = wanted(plan)
     anew = {slot.key for slot in stale_slots(plan, freshness)}
     if from_scratch or record.cell.method == TEACHER:
@@ -166,7 +172,8 @@ def _commit(code: Mapping[str, Any]) -> str:
 
 
 def _judged_by_code(found: Verification, first: Record, second: Record, freshness: Freshness) -> Verification:
-    """The verdict, with what the code of the record has to say in it."""
+    """The verdict, corrected where other code than today's made the record: then only equal bits count, and all else is
+    not comparable. Equal bits join the two codes."""
     code = freshness.of(first)
     if code == UNKNOWN:
         return replace(found, code=code, why=f"{found.why} The record does not name the code that made it.")

@@ -181,11 +181,12 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     )
     if impossible := _no_row_today(record, typed):
         return replace(known, verdict=impossible, not_compared=("every field of the key",))
-    _refuse_unanswerable(record, typed)
+    if record.cell.method == TEACHER and "methods" in typed:
+        raise InputError("--methods does not go with a teacher's record: it has no row")
     asked = replace(request_from_record(record, request, typed), results=results)
     if "augment_times" in typed and not asked.augment:
         raise InputError("--augment-times goes with --augment masked or --augment rules")
-    plan = build(asked)
+    plan = build(asked, estimated=False)
     planned, cell, not_compared = _in_its_place(record, plan, typed)
     found = tuple(
         (one, inputs_of(one, record, cell, planned, plan, store))
@@ -242,15 +243,6 @@ def _no_row_today(record: Record, typed: Collection[str]) -> str:
     return ""
 
 
-def _refuse_unanswerable(record: Record, typed: Collection[str]) -> None:
-    """Raises InputError: the file of one's own task was not typed, or --methods was, for a teacher's record, which has no row."""
-    cell = record.cell
-    if cell.data.task_file and "tasks" not in typed:
-        raise InputError(f"{cell.tasks[0]} is a task of one's own: add --tasks FOLDER/{cell.data.task_file}")
-    if cell.method == TEACHER and "methods" in typed:
-        raise InputError("--methods does not go with a teacher's record: it has no row")
-
-
 def _in_its_place(record: Record, plan: Plan, typed: Collection[str]) -> tuple[Planned, Cell, list[str]]:
     """The planned cell of the record's row, task and seed, and what of it cannot be compared.
 
@@ -305,7 +297,8 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
     by_tune = "; `tune` finds what a search chose, `run` does not" if only_tune else ""
     if differs:
         return f"a run has another cell in its place: {record_key(cell, record.point)[:SHORT]}{by_tune}", True
-    if data_facts(record.cell.data.slug).held_back:
+    is_trial = data_facts(record.cell.data.slug).held_back
+    if is_trial and not planned.is_todo:
         return "`tune` finds this trial; `run` scores no examples that are held out", False
     if record.cell.method == CHECKPOINT and planned.cell.method == TEACHER:
         return (
@@ -315,7 +308,7 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
     if not planned.is_todo:
         what = "a run finds this record"
         return (what if record.status == "ok" else f"{what}, which {state(planned)}"), False
-    return f"a run makes it again: {_why_todo(planned)}", True
+    return f"{'`tune` makes this trial' if is_trial else 'a run makes it'} again: {_why_todo(planned)}", True
 
 
 def _why_todo(planned: Planned) -> str:

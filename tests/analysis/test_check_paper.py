@@ -118,6 +118,20 @@ def test_a_paper_of_other_rows_is_bad_input(bench, place):
     assert bench("audit", file, "--results", root).returncode == 2
 
 
+def test_several_files_are_compared_where_one_has_no_table_and_one_no_row_of_the_records(bench, place, tmp_path):
+    root, file = place
+    text, other = tmp_path / "text.md", tmp_path / "other.tex"
+    text.write_text("TinyBERT is 3x smaller.")
+    other.write_text(LATEX.replace("microbert", "somebody"))
+    answer = bench("audit", file, text, other, "--results", root, "--json", tmp_path / "p.json")
+    assert answer.returncode == 1, answer.stderr
+    verdicts = [c["verdict"] for c in json.loads((tmp_path / "p.json").read_text())["compared"]]
+    assert sorted(set(verdicts)) == ["as measured", "differs", "no record"]
+    assert verdicts.count("no record") == 10
+    assert bench("audit", text, other, "--results", root).returncode == 2
+    assert "no table of numbers" in bench("check-paper", text, "--results", root).stderr
+
+
 def test_a_row_with_settings_can_be_named(bench, tmp_path):
     store = Store(tmp_path / "r")
     for label in ("teacher", "kd:alpha=1"):

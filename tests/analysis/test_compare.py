@@ -88,7 +88,7 @@ def test_a_misspelt_row_gets_the_nearest_name_and_no_long_list(store):
     with pytest.raises(InputError, match="did you mean 'microbert'") as raised:
         compare(store.root, "microbart", "kd")
     assert "temperature" not in str(raised.value)
-    with pytest.raises(InputError, match=r"`bench report --results .*` lists the 43 rows") as raised:
+    with pytest.raises(InputError, match=r"the reports of `bench report --results .*` have all 43 rows") as raised:
         compare(store.root, "zzz", "kd")
     assert "temperature" not in str(raised.value)
 
@@ -223,6 +223,34 @@ def test_a_mean_over_columns_of_other_seeds_names_none(store):
     ]
 
 
+def changed(record, **parts):
+    """The record with changes to these parts of its cell."""
+    updates = {
+        name: {**part, **update}
+        if isinstance(part := getattr(record.cell, name), dict)
+        else part.model_copy(update=update)
+        for name, update in parts.items()
+    }
+    return record.model_copy(update={"cell": record.cell.model_copy(update=updates)})
+
+
+def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store):
+    (alone,) = compare(store.root, "microbert", "kd").values()
+    name = next(store.records()).cell.teacher.name
+    records = [(r, store.predictions(r)) for r in store.records() if r.row != "tinybert"]
+    for record, arrays in records:
+        store.write(*factories.consistent(changed(record, teacher={"name": "another", "key": "2" * 64}), arrays))
+    found = compare(store.root, "microbert", "kd")
+    data = records[0][0].cell.data.name
+    assert sorted(found) == sorted([f"{data}, teacher {name}", f"{data}, teacher another"])
+    assert found[f"{data}, teacher {name}"] == alone
+    for record, arrays in records:
+        store.write(*factories.consistent(changed(record, recipe={"epochs": 7.0}), arrays))
+    found = compare(store.root, "microbert", "kd")
+    assert len(found) == 3
+    assert found[f"{data}, teacher {name}, common recipe, 7 epochs"] == alone
+
+
 @pytest.mark.parametrize(
     ("source", "title"),
     [
@@ -230,6 +258,7 @@ def test_a_mean_over_columns_of_other_seeds_names_none(store):
         ("GLUE files from the folder glue, optimizer lamb", "GLUE files, optimizer lamb"),
         ("GLUE files from the folder glue-mine", "GLUE files from the folder glue-mine"),
         ("sample suite v1", "sample suite v1, generated, not GLUE"),
+        ("sample suite v1, teacher mine", "sample suite v1, generated, not GLUE, teacher mine"),
     ],
 )
 def test_a_data_source_is_called_as_in_reports(source, title):

@@ -18,8 +18,11 @@ from bench.analysis.gate import (
     PASSED,
     REGRESSED,
     UNCLEAR,
+    Acceptance,
     GateLimits,
+    GateResult,
     _chance,
+    accept,
     budgets_of,
     check,
     junit,
@@ -29,7 +32,7 @@ from bench.analysis.gate import (
 )
 from bench.errors import InputError
 from bench.record.schema import Record
-from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
+from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records, write_speed
 from bench.record.store import Store
 from bench.stats.paired import Pairs, seed_half_width
 from bench.stats.ratios import ratio
@@ -197,7 +200,19 @@ def test_speed_that_was_not_or_otherwise_timed(tmp_path):
 def test_only_the_speed_ups_of_the_rows_named_are_compared(tmp_path):
     base, now = session(tmp_path / "a", 2.0), session(tmp_path / "b", 1.5)
     assert [found.subject for found in check(base, now, rows=["kd"])] == ["kd"]
-    assert check(base, now, rows=["tinybert"]) == []
+    assert [(found.subject, found.verdict) for found in check(base, now, rows=["tinybert"])] == [("tinybert", MISSING)]
+
+
+@pytest.mark.parametrize("system", ["teacher", "kd"])
+def test_a_timing_that_failed_is_not_measured_and_not_called_one_under_other_conditions(tmp_path, system):
+    base, now = session(tmp_path / "a", 2.0), session(tmp_path / "b", 2.0)
+    (record,) = speed_records(now)
+    failed = {"status": "failed", "seconds": []}
+    timings = [t.model_copy(update=failed) if t.system == system else t for t in record.timings]
+    write_speed(tmp_path / "c", record.model_copy(update={"timings": timings}))
+    (found,) = check(base, tmp_path / "c")
+    assert found.verdict == MISSING
+    assert "failed" in found.why
 
 
 def test_the_worst_verdict_counts():
@@ -307,6 +322,27 @@ def test_a_regression_that_was_looked_at_is_accepted_and_a_stale_acceptance_is_s
     assert bench("check", "--baseline", base, "--results", base, "--accept", tmp_path / "none.toml").returncode == 2
 
 
+@pytest.mark.parametrize(
+    "findings",
+    [
+        [GateResult("rte kd", "validation accuracy", PASSED, "")],
+        [GateResult("cola kd", "row", MISSING, "")],
+        [GateResult("cola kd", "validation matthews", OTHER, "")],
+    ],
+)
+def test_an_acceptance_of_what_was_not_compared_has_no_effect(findings):
+    known = [Acceptance(row="cola kd", what="validation matthews", reason="issue 12")]
+    assert accept(findings, known) == findings
+
+
+def test_an_accepted_failure_is_stale_where_the_row_has_a_score():
+    findings = [GateResult("cola kd", "validation matthews", PASSED, "")]
+    *same, stale = accept(findings, [Acceptance(row="cola kd", what="row", reason="issue 12")])
+    assert same == findings
+    assert stale.verdict == UNCLEAR
+    assert "remove it" in stale.why
+
+
 def test_seed_interval_is_students():
     assert seed_half_width([80.0], 3) is None
     # t of 2 degrees of freedom 4.303; sd 1; two means of three
@@ -331,3 +367,15 @@ def test_a_row_or_task_that_the_baseline_has_not_is_bad_input(tmp_path):
         check(base, base, rows=["kdd"])
     with pytest.raises(InputError, match="did you mean 'rte'"):
         check(base, base, tasks=["rtee"])
+
+
+def test_the_gate_does_not_pass_if_a_named_row_was_not_compared(tmp_path):
+    """The teacher, which is always compared, passed in its place."""
+    base = store(tmp_path / "a", SEEDS)
+    for row, task in (("teacher", "rte"), ("pkd", "sst2")):
+        Store(base).write(*with_predictions(factories.record(row, task, 0), 0.9, 0, "w"))
+    found = check(base, base, tasks=["rte"], rows=["pkd"])
+    assert overall(found) == MISSING
+    assert [(f.subject, f.what) for f in found if f.verdict == MISSING] == [("pkd", "row")]
+    assert overall(check(base, base, tasks=["rte"], rows=["kd", "pkd"])) == MISSING
+    assert overall(check(base, base, tasks=["rte", "sst2"], rows=["kd", "pkd"])) == PASSED

@@ -234,6 +234,10 @@ def test_what_stands_in_for_the_cache_is_replaced_and_the_original_stays(tmp_pat
         assert (slot.folder / cache.WEIGHTS).read_bytes() == b"weights"
     assert original.read_bytes() == b"others"
     assert len(said) == 1
+    with cache.isolated_cache([slot], tmp_path / "forgetful"):
+        slot.forget()
+        assert not slot.is_made
+    assert original.read_bytes() == b"others"
 
 
 # an artefact of a third party

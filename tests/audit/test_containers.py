@@ -92,6 +92,36 @@ def test_files_that_latex_inputs_are_read_from_its_own_folder_alone(tmp_path):
     assert numbers(sheets) == table.numbers
 
 
+def test_all_tables_that_latex_inputs_include_and_nests_are_counted(tmp_path):
+    table = spanned(1)
+    (tmp_path / "table.tex").write_text(latex(table).replace("{tabular}", "{NiceTabular}"))
+    (tmp_path / "part.tex").write_text(r"\input{table}")
+    (tmp_path / "main.tex").write_text("%\\input{table}\n\\include{part}\n")
+    pages = read_all([tmp_path / "main.tex"])
+    assert pages.unread == []
+    assert pages.reading == f"read {len(table.numbers)} of {len(table.numbers)} numbers in 1 table"
+
+
+@pytest.mark.parametrize("name", ["aligned.txt", "simple.rst"])
+def test_numbers_that_the_plain_pass_does_not_see_are_still_said_to_be_read(tmp_path, name):
+    table = spanned(3)
+    (tmp_path / name).write_text(CONTAINERS[name](table))
+    assert read_all([tmp_path / name]).reading == (
+        f"read 0 of 0 numbers in 0 tables, and {len(table.numbers)} more that were not counted"
+    )
+
+
+def test_values_behind_a_byte_order_mark_are_read_as_without_one(tmp_path):
+    text = "source,table,system,task,value,params_m\n" + "".join(
+        f"p,T,BERT,{task},{value},109\n" for task, value in (("rte", 66.4), ("mrpc", 88.9), ("cola", 51.2))
+    )
+    (tmp_path / "plain.csv").write_text(text)
+    (tmp_path / "excel.csv").write_text(text, encoding="utf-8-sig")
+    plain, excel = (read_all([tmp_path / name]) for name in ("plain.csv", "excel.csv"))
+    assert excel.sheets == plain.sheets
+    assert excel.reading == plain.reading == "read 4 of 4 numbers in 1 table"
+
+
 @pytest.mark.parametrize(
     ("cell", "found"),
     [
@@ -232,6 +262,20 @@ def test_a_row_below_a_macro_of_several_lines_has_its_line_of_the_file(macro):
     table = r"\begin{tabular}{lc}", r"S & A \\", r"\us & \best{1.5} \\", r"b & 2.5 \\", r"\end{tabular}"
     (sheet,) = from_text("\n".join([macro, *table]), "x.tex")
     assert [row.line for row in sheet.rows] == [macro.count("\n") + 4, macro.count("\n") + 5]
+
+
+@pytest.mark.parametrize(
+    ("macros", "row"),
+    [
+        (r"\newcommand{\tb}{TinyBERT}\newcommand{\ours}{\tb-six}", "TinyBERT-six"),
+        (r"\newcommand{\ours}{\tb-six}\newcommand{\tb}{TinyBERT}", "TinyBERT-six"),
+        (r"\newcommand{\m}{\mathrm{MicroBERT}}\newcommand{\ours}{\m}", "MicroBERT"),
+        (r"\newcommand{\ours}{\ours}", "ours"),
+    ],
+)
+def test_a_macro_may_use_another_one_or_begin_like_a_command_of_its_body(macros, row):
+    (sheet,) = from_text(macros + r"\begin{tabular}{lc} S & A \\ \ours & 1.5 \\ b & 2.5 \\ \end{tabular}", "x.tex")
+    assert [one.system for one in sheet.rows] == [row, "b"]
 
 
 def test_an_environment_that_never_ends_loses_itself_alone():

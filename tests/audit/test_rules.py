@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bench.audit.checks import audit
-from bench.audit.findings import ARITHMETIC, INFERENCE, causes
+from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, causes
 from bench.audit.printed import numbers_of
 from bench.audit.prose import prose
 from bench.audit.sheets import from_text, read_all
@@ -320,13 +322,30 @@ def test_arithmetic_is_first_and_one_cause_is_one_line(bench, tmp_path):
     assert answer.stdout.count("is truncated") == 1
     assert "inference" not in answer.stdout
     said = (tmp_path / "said.md").read_text()
-    assert "the text prints" in said
+    assert "the table prints" in said
     assert "It should be" in said
     assert bench("audit", tmp_path / "x.md", "--only", "guess").returncode == 2
     judged = bench("audit", "--judge", tmp_path, "--json", tmp_path / "j.json")
     assert judged.returncode == 0
     assert "| truncation" in judged.stdout
     assert bench("audit").returncode == 2
+
+
+def test_a_claim_is_said_by_the_text_and_a_cell_printed_by_the_table():
+    cell = Finding(
+        where="x.md",
+        row="A",
+        column="Avg",
+        printed="75.7",
+        recomputed="78.7",
+        basis=ARITHMETIC,
+        check="average",
+        why="the mean",
+        changes="a digit",
+    )
+    said = prose([cell, replace(cell, row="", column="", check="claim", printed="3x smaller")], "read 4 of 4")
+    assert 'column "Avg": the table prints 75.7.' in said
+    assert "x.md: the text says 3x smaller." in said
 
 
 def test_a_text_without_findings_says_how_much_was_checked(tmp_path):
@@ -352,6 +371,15 @@ def test_real_counts_of_three_seeds_are_always_possible(seed):
 
 def test_an_accuracy_above_100_ends_no_audit():
     audit(page("Scores\nmodel | CoLA acc | CoLA mcc\nA | 843 | 60.1\nB | 80.3 | 50.1"))
+
+
+def test_two_rows_of_one_name_with_one_right_average_are_two_findings():
+    table = (
+        "Scores\nm | RTE | MRPC | SST-2 | Avg\nA | 60.0 | 80.0 | 90.0 | 76.7\nB | 61.0 | 80.0 | 90.0 | 77.0\n"
+        "C | 62.0 | 80.0 | 90.0 | 77.3\nD | 63.0 | 80.0 | 90.0 | 77.7\n"
+        "BERT | 62.0 | 82.0 | 92.0 | 75.7\nBERT | 63.0 | 81.0 | 92.0 | 75.1"
+    )
+    assert [(f.printed, f.recomputed) for f in audit(page(table))] == [("75.7", "78.7"), ("75.1", "78.7")]
 
 
 @pytest.mark.parametrize("again", ["66.4 | - | 93.5 | 80.0", "70.0 | 88.9 | 93.5 | 84.1"])

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -277,6 +278,23 @@ def test_a_finished_classifier_is_timed_with_its_weights(tmp_path, teacher_folde
     record, _ = speed.measure(request)
     own = record.timings[-1]
     assert own.status == "failed" or own.changed > 0
+
+
+def test_a_finished_regression_has_no_predicted_classes_to_compare():
+    """Of one logit the class is always the first: no backend could ever be seen to change one."""
+    systems = {"checkpoint:stsb": tiny.classifier(num_labels=1), "checkpoint:rte": tiny.classifier()}
+    load = replace(LOAD, has_examples=True)
+    regression, classes = time_in_turns(systems, load, under("sdpa"), 6)
+    assert regression.status == "ok"
+    assert (regression.changed, regression.compared) == (None, None)
+    assert (classes.changed, classes.compared) == (0, 2)
+
+
+def test_the_largest_difference_of_logits_is_printed_as_a_number_and_not_as_a_bound_below_it():
+    timing = Timing(system="kd", conditions=under("sdpa"), seconds=[0.01] * 6, largest_difference=1.49e-7)
+    (table,) = latency_tables(SpeedRecord(teacher="t", timings=[timing], started="a", finished="b"))
+    (note,) = table.notes
+    assert note == "The largest difference between logits and those of eager attention in fp32 is 1.5e-07."
 
 
 @pytest.mark.parametrize("name, says", [("nowhere", "config.json"), ("other", "another vocabulary")])

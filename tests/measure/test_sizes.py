@@ -109,19 +109,16 @@ def test_a_count_rounded_to_any_digit_is_recognised_and_another_is_not(count, de
     assert rule_of(off, {"ours": count}, 1e6) == ("ours", count, False)
 
 
-def test_the_ledger_tells_shared_frozen_and_tied_apart():
+def test_tied_layers_are_declared_twice_and_counted_once():
     model = BertForSequenceClassification(config(2, 24, 4))
     whole = count(model)
-    assert whole.declared == whole.total == whole.trainable == whole.active
+    assert whole.declared == whole.total == whole.active
     assert whole.pooler == 24 * 24 + 24
     assert whole.head == 2 * 24 + 2
     model.bert.encoder.layer[1] = model.bert.encoder.layer[0]
-    for parameter in model.bert.embeddings.parameters():
-        parameter.requires_grad = False
     tied = count(model)
     assert tied.declared == whole.total
     assert tied.total < whole.total
-    assert tied.trainable == tied.total - tied.embedding
 
 
 @pytest.mark.parametrize("length", [128, 512])

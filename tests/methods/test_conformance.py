@@ -298,6 +298,21 @@ class ChoiceThatIsRefused(FineTune):
             raise MethodError("never")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReadsALayerThatSmallTeachersLack(KD):
+    terms: ClassVar[tuple[str, ...]] = ("hard", "soft", "top")
+
+    def stages(self, setup):
+        top = Term(lambda b, student, teacher, aux: student.logits.square().mean(), 0.1, LOGITS, taps.hidden(12))
+        return with_terms(super().stages(setup), top=top)
+
+
+@pytest.mark.slow
+def test_a_term_that_reads_a_layer_which_the_teacher_lacks_is_named():
+    found = found_by(ReadsALayerThatSmallTeachersLack, "needs")["needs"]
+    assert found.startswith("top reads hidden 12, but the teacher has 4 layers")
+
+
 def found_by(kind, *checks, **settings):
     """What the named checks find, by their names."""
     return {done.name: done.found for done in check_method(kind, checks, settings=settings) if not done.passed}

@@ -72,6 +72,9 @@ def write(folder: Path, text: str) -> Path:
             "title = 'x'\nteachers='y'\n[[table]]\nname='a'\nmethods=['kd']\ntasks=['rte']",
             "no key is called 'teachers'; did you mean 'teacher'",
         ),
+        ("title = 'x'\nepochs='3'\n[[table]]\nname='a'\nmethods=['kd']\ntasks=['rte']", "epochs: .*valid number"),
+        ("title = 'x'\nmax_train_rows=true\n[[table]]\nname='a'\nmethods=['kd']\ntasks=['rte']", "max_train_rows: "),
+        ("title = 'x'\nseeds=[0, '1']\n[[table]]\nname='a'\nmethods=['kd']\ntasks=['rte']", "seeds.1: "),
         ("title = ", "is not TOML"),
     ],
 )
@@ -189,6 +192,14 @@ def test_one_request_for_each_setting_and_every_row_on_every_task_once(tmp_path)
         ("distil.schedule", "constant"),
         ("distil.weight_decay", 0.0),
     )
+
+
+def test_settings_of_one_table_leave_another_one_its_all(tmp_path):
+    text = SETTINGS + "[[table]]\nname = 'b'\nmethods = ['all']\ntasks = ['rte']\n"
+    text = text.replace("[[settings]]\n", '[[settings]]\ntables = ["a"]\n')
+    experiment = read_experiment(write(tmp_path, text))
+    (part,) = experiment.requests_of(experiment.table[1])
+    assert part.methods == "all"
 
 
 def test_a_file_without_settings_asks_for_what_it_names(tmp_path):

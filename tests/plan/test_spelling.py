@@ -79,12 +79,18 @@ def test_settings_stay_in_ablation_rows():
         ("microbert:attention=yes", "true or false"),
         ("microbert:discriminator_input=features:projection=teacher", "projection=student"),
         ("finetune:ablate", "no ablation rows"),
+        ("all:ablate", "all takes no settings and no :ablate"),
         ("", "no method was named"),
     ],
 )
 def test_mistakes(text, message):
     with pytest.raises(InputError, match=message):
         parse_methods(text)
+
+
+def test_an_ablation_in_the_place_of_one_row_is_told_so():
+    with pytest.raises(InputError, match=r"ablate means several rows; name one row here, like microbert$"):
+        parse_one("microbert:ablate")
 
 
 def test_all_leaves_out_what_the_teacher_does_not_suit_and_a_name_does_not():

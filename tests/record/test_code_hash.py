@@ -62,6 +62,10 @@ class Mine(Base):
         return ["read this"]
 ''',
     "losses.py": '''
+from .more import by_sum
+from .most import *
+
+
 def mean(a, b):
     """Mean over everything."""
     return (a - b).square().mean()
@@ -84,6 +88,8 @@ def factor():
 ''',
     "base.py": "class Base:\n    tiny_settings = {'layers': 1}\n\n    def build(self):\n        return self.layers * 2\n",
     "late.py": "import torch\n\ndef shift(x):\n    return x + 1\n\nREGISTER = {}\nREGISTER.setdefault('shift', shift)\n",
+    "more.py": "from . import losses\n\n\ndef by_sum(a):\n    return a.sum()\n",
+    "most.py": "def by_size(a):\n    return a.abs()\n",
     "elsewhere.py": "class Hint:\n    size = 1\n",
 }
 
@@ -112,6 +118,8 @@ def hashed(folder: Path, monkeypatch: pytest.MonkeyPatch, edits: dict[str, tuple
         {"losses.py": (".square().mean()", ".square().sum()")},
         {"losses.py": ("return 3", "return 4")},
         {"losses.py": ("a.max()", "a.min()")},
+        {"more.py": ("a.sum()", "a.mean()")},
+        {"most.py": ("a.abs()", "a.square()")},
         {"losses.py": (".abs()", ".exp()")},
         {"mine.py": ("WEIGHT = 2.0", "WEIGHT = 2.5")},
         {"mine.py": ("layers: int = 4", "layers: int = 5")},

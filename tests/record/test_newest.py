@@ -98,6 +98,15 @@ def test_a_column_has_one_teacher():
     assert line.endswith("teacher's training")
 
 
+def test_a_teachers_score_on_an_older_development_set_is_not_shown():
+    """A teacher's key is made from its training examples: it does not change with the development set."""
+    old = [trained("teacher", score=0.8), trained("kd", score=0.6)]
+    data = old[0].cell.data.model_copy(update={"evaluation": {"validation": "1" * 64}})
+    new = [trained("teacher", score=0.5, data=data), trained("kd", score=0.4, data=data)]
+    (group,) = groups([*old, *new])
+    assert {r.key for r in group.records} == {r.key for r in new}
+
+
 def test_what_is_left_out_is_said_in_the_report_and_can_be_traced(tmp_path):
     store = Store(tmp_path / "r")
     labels = np.arange(40) % 2

@@ -137,6 +137,20 @@ def test_it_needs_no_torch_and_importing_the_package_loads_nothing():
     assert done.stdout == "[] False\n"
 
 
+def test_columns_of_numbers_are_numbers_even_where_all_of_them_are_missing(tmp_path: Path):
+    """As in a folder without the teacher's record: its score is NaN in every line."""
+    Store(tmp_path).write(with_keys(factories.record("kd").model_copy(update={"train": None})))
+    frame = package.load(tmp_path)
+    for column in ("teacher_score", "retention", "train_seconds"):
+        assert math.isnan(frame[column].round(1).item())
+
+
+def test_a_folder_whose_cells_all_failed_is_not_called_broken(tmp_path: Path):
+    Store(tmp_path).write(factories.record("kd", score=None, failed="out of memory"))
+    with pytest.raises(NothingMeasured, match=r"no cell .* has finished.*--retry-failed"):
+        package.load(tmp_path)
+
+
 def test_a_folder_without_records_is_said(tmp_path: Path):
     with pytest.raises(NothingMeasured, match=str(tmp_path)):
         package.load(tmp_path)

@@ -16,8 +16,10 @@ from bench.errors import NothingMeasured
 from bench.record.cell import Partner, record_key, train_key
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.frame import Footnotes
 from bench.report.groups import groups
 from bench.report.plot.scatter import score_against_flops
+from bench.report.render import to_markdown
 from bench.report.summary import summary
 from bench.report.tables.ablations import ablation
 from bench.report.tables.accuracy import accuracy
@@ -98,7 +100,7 @@ def test_a_student_that_costs_more_than_its_teacher_claims_nothing():
     table = reappearance(groups(records)[0])
     assert table is not None
     assert table.rows[-1][1:] == ["–", "–"]
-    assert "at least as many FLOPs" in table.footnotes[0]
+    assert "at least as many FLOPs" in table.lines[-1].footnotes[0].text
 
 
 def test_a_student_whose_sequences_leave_early_is_judged_by_what_they_cost():
@@ -116,7 +118,9 @@ def test_every_gap_has_its_reason():
         factories.record("kd", "cola", score=None, failed="out of memory"),
         factories.record("x", "cola"),
     ]
-    assert accuracy(groups(records)[0]).footnotes == [
+    notes = Footnotes()
+    to_markdown(accuracy(groups(records)[0]), notes)
+    assert notes.texts == [
         "kd on cola, seed 0: failed: out of memory",
         "not run: there is no record of this row on this task",
     ]
@@ -137,6 +141,24 @@ def test_the_summary_names_all_students_whose_mean_is_printed_highest():
         said
         == "Of the students with all results, kd and tinybert have the highest mean score: 70.0 (teacher 90.0, finetune 50.0)."
     )
+
+
+def test_a_report_of_failed_cells_alone_has_no_empty_table(tmp_path):
+    store = Store(tmp_path / "r")
+    store.write(factories.record("kd", score=None, failed="out of memory"))
+    (path,) = write_reports(store, tmp_path / "p")
+    assert "Sizes" not in path.read_text()
+    assert not (path.parent / "tables" / "sizes.csv").exists()
+
+
+def test_one_record_and_one_line_are_not_said_to_be_several(tmp_path):
+    store = Store(tmp_path / "r")
+    store.write(factories.record("kd"))
+    (path,) = write_reports(store, tmp_path / "p")
+    text = path.read_text()
+    assert "- 1 record; keys" in text
+    assert "(1 line)" in text
+    assert "(1 line)" in (path.parent / "report.html").read_text()
 
 
 def test_an_empty_store_is_an_error(tmp_path):
@@ -163,6 +185,21 @@ def test_a_term_that_never_matters_is_named():
     loud = [quiet[0], quiet[1].model_copy(update=shares(0.02))]
     (group,) = groups([*loud, factories.record("teacher", "rte", score=0.8)])
     assert len(gradient_shares(group).notes) == 1
+
+
+def test_shares_of_a_stage_of_two_steps_are_not_printed_under_those_of_other_stages():
+    """Its second step is after half of the stage, and not after a quarter."""
+
+    def with_shares(label, task, *soft):
+        shares = {"distil": {"soft": list(soft), "hard": [1 - share for share in soft]}}
+        return factories.record(label, task, score=0.7).model_copy(update={"gradient_shares": shares})
+
+    (group,) = groups([with_shares("kd", "rte", 0.6, 0.6, 0.6, 0.6), with_shares("pkd", "rte", 0.5, 0.6)])
+    lines = {(row[0], row[2]): row[3:] for row in gradient_shares(group).rows}
+    assert lines["kd", "soft"] == ["60.0 %"] * 4
+    assert lines["pkd", "soft"] == ["–"] * 4
+    (group,) = groups([with_shares("kd", "rte", 0.6, 0.6, 0.6, 0.6), with_shares("kd", "mrpc", 0.5, 0.6)])
+    assert gradient_shares(group).rows[0][3:] == ["–"] * 4
 
 
 @pytest.mark.parametrize(

@@ -229,10 +229,14 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
     assert done.returncode == 0, done.stderr
     (report,) = Path("p").glob("*/*/README.md")
     (command,) = re.findall(r"- command: `python -m bench (.*)`", report.read_text())
-    assert "bench verify" not in report.read_text()  # it has no option for the file
     again = bench(*shlex.split(command), "--reports", "p")
     assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
     (record,) = [r for r in Store(Path("r")).records() if r.cell.method != TEACHER]
+    (verifying,) = re.findall(r"`python -m bench (verify KEY [^`]*)`", report.read_text())
+    verified = bench(*shlex.split(verifying.replace("KEY", record.key[:10])))
+    assert verified.stdout.startswith("bitwise equal"), (verifying, verified.stderr)
+    without = bench("verify", record.key[:10], "--results", "r", "--teacher", teacher_folder)
+    assert (without.returncode, "add --tasks FOLDER/my file.toml" in without.stderr) == (2, True), without.stderr
     older = record.cell.data.model_copy(update={"task_file": ""})
     assert record_key(record.cell.model_copy(update={"data": older})) == record.key
     (group,) = groups([record.model_copy(update={"cell": record.cell.model_copy(update={"data": older})})])

@@ -33,6 +33,8 @@ def _known_folders(monkeypatch, tmp_path):
         ("file:/scratch/alice/model.safetensors", "file:<elsewhere>/model.safetensors"),
         ("file:///scratch/alice/model.safetensors", "file://<elsewhere>/model.safetensors"),
         ("file:///home/somebody/notes/a.txt", "file://~/notes/a.txt"),
+        ("error:/scratch/alice/x.py", "error:<elsewhere>/x.py"),
+        ("PATHS=/scratch/alice/lib:/scratch/bob/lib:/home/somebody/lib", "PATHS=<elsewhere>/lib:<elsewhere>/lib:~/lib"),
         (f"{ROOT}/bench/run/group.py", "bench/run/group.py"),
     ],
 )
@@ -42,13 +44,13 @@ def test_folders_of_this_machine_are_not_shown(path, shown):
 
 @pytest.mark.usefixtures("_known_folders")
 def test_a_folder_behind_a_flag_of_a_compiler_is_not_shown():
-    said = "gcc '-I/home/somebody/venv/include' -L/home/somebody/lib"
-    assert redact_paths(said) == "gcc '-I~/venv/include' -L~/lib"
+    said = "gcc '-I/home/somebody/venv/include' -L/home/somebody/lib -L/scratch/alice/lib"
+    assert redact_paths(said) == "gcc '-I~/venv/include' -L~/lib -L<elsewhere>/lib"
 
 
 @pytest.mark.usefixtures("_known_folders")
 @pytest.mark.parametrize("folder", ["/", "/tmp"])
 def test_web_addresses_stay(monkeypatch, folder):
     monkeypatch.chdir(folder)
-    said = "https://huggingface.co/docs and https://a.b/tmp/x cannot be reached"
+    said = "https://huggingface.co/docs and https://a.b/tmp/x and http://h:80/tmp/x cannot be reached"
     assert redact_paths(said) == said

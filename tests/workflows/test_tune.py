@@ -64,11 +64,11 @@ def test_all_leaves_out_students_of_several_tasks_and_says_so(monkeypatch):
     monkeypatch.setattr(tune, "run", is_asked)
     said: list[str] = []
     progress = SimpleNamespace(say=said.append)
-    with pytest.raises(InputError, match="^finetune,") as asked:
+    with pytest.raises(InputError, match=r"^finetune,") as asked:
         tune.tune(Request(methods="all", tasks="rte"), 2, progress)
     assert "mtdnn" not in str(asked.value)
     assert said == ["mtdnn is left out of `--methods all`: a student of several tasks is not searched for"]
-    with pytest.raises(InputError, match="^mtdnn: a student of several tasks"):
+    with pytest.raises(InputError, match=r"^mtdnn: a student of several tasks"):
         tune.tune(Request(methods="mtdnn", tasks="rte"), 2, progress)
 
 

@@ -310,6 +310,14 @@ def test_a_record_without_a_result(asked, status):
     assert answer.exit_code == 1
 
 
+@pytest.mark.parametrize("status", ["ok", "interrupted"])
+def test_tune_makes_a_trial_again_that_has_no_result(asked, status):
+    record = keep(asked.results, cell_of(build(replace(asked, held_back=True))), status=status)
+    answer = ask(record, asked)
+    assert answer.again == (status == "interrupted")
+    assert answer.verdict.startswith("`tune` makes this trial again" if answer.again else "`tune` finds this trial")
+
+
 # --- the code
 
 

@@ -25,7 +25,8 @@ def _frames(data: ReportData) -> Iterable[Frame | None]:
 def gradient_shares(group: ReportGroup) -> Frame | None:
     """How much of the gradient each term gives, by stage; terms that never matter are named."""
     measured = {label: _shares(group, label) for label in group.systems}
-    steps = max((len(_means(runs)) for of_row in measured.values() for runs in of_row.values()), default=0)
+    runs_of_all = [runs for of_row in measured.values() for runs in of_row.values()]
+    steps = max((len(shares) for runs in runs_of_all for shares in runs), default=0)
     lines = [
         _line(group, label, place, _means(runs), steps)
         for label, of_row in measured.items()
@@ -65,9 +66,10 @@ def _means(runs: list[list[float]]) -> list[float]:
 
 
 def _line(group: ReportGroup, label: str, place: tuple[str, str], points: list[float], steps: int) -> FrameLine:
+    """Dashes where a training had fewer measured steps than the columns: they are at other parts of its stage."""
     cells = [TableCell(f"{100 * point:.1f} %", value=100 * point) for point in points]
     return line_of(
-        group, label, [*map(TableCell, place), *cells, *(TableCell(DASH) for _ in range(steps - len(points)))]
+        group, label, [*map(TableCell, place), *(cells if len(cells) == steps else [TableCell(DASH)] * steps)]
     )
 
 

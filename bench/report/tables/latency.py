@@ -42,7 +42,8 @@ def _timings(record: SpeedRecord, conditions: Conditions) -> Frame:
     lines = [_line(timing, shares, speed_up(record, timing.system, conditions), with_energy) for timing in timings]
     notes = [f"{t.system}: not measured: {t.error}." for t in timings if t.status == "failed"]
     gaps = [t.largest_difference for t in timings if t.largest_difference is not None]
-    notes += [f"Logits within {max(gaps):.1g} of eager attention in fp32."] if gaps else []
+    if gaps:
+        notes.append(f"The largest difference between logits and those of eager attention in fp32 is {max(gaps):.2g}.")
     notes += [_changed(t) for t in timings if t.changed is not None]
     notes += [_drift(t) for t in timings if abs(drift(t.seconds)) > DRIFT]
     return Frame(described(conditions), columns, tuple(lines), tuple(notes), file=_file(conditions))

@@ -200,7 +200,6 @@ def _least(lines: Collection[Comparison]) -> TableCell:
 
 TESTS = {
     "McNemar, mid-p": "McNemar's test (mid-p) for shares of right answers",
-    "McNemar, exact": "McNemar's test (exact) for shares of right answers",
     "permutation": "a permutation test",
 }
 """How a note names the tests of two rows with one seed each."""

@@ -22,11 +22,10 @@ def record_keys(group: ReportGroup) -> Frame | None:
     lines = [line_of(group, label, [_cell(group, label, c) for c in group.columns]) for label in group.systems]
     if not lines:
         return None
-    again = verifying(group)
     note = (
         f"One key for each seed. `python -m bench show KEY --results {group.results}` prints a record, "
-        f"`python -m bench trace NUMBER --results {group.results}` finds a number's records"
-        + (f", `{again}` trains the cell of a record again and says how close the results are." if again else ".")
+        f"`python -m bench trace NUMBER --results {group.results}` finds a number's records, "
+        f"`{verifying(group)}` trains the cell of a record again and says how close the results are."
     )
     columns = (frame.TableColumn("System"), *(frame.TableColumn(c.title) for c in group.columns))
     return Frame("Records of each number", columns, tuple(lines), (note,), file="records", folded=True)

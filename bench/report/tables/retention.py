@@ -135,7 +135,8 @@ class _Student:
         if self._refused(column) or not cheaper(self.group, self.label):
             return None
         teacher, teacher_R = _teacher_seen(own, theirs[0], column, data)
-        if teacher <= 0:  # another training than the one in the table, which is looked at before
+        # `sound_teacher` checked the teacher of the table; this may be another training of it
+        if teacher <= 0:
             return None
         teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
         ratio_RS = data.stacked(own) / teacher_R[:, None]

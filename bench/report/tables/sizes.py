@@ -16,8 +16,9 @@ CLASSIFIER_SHARE = 0.01
 
 
 @table(COST, place=80)
-def _frames(data: ReportData) -> Iterable[Frame]:
-    return [sizes_of(data.group)]
+def _frames(data: ReportData) -> Iterable[Frame | None]:
+    made = sizes_of(data.group)
+    return [made if made.lines else None]
 
 
 @dataclass(frozen=True)
