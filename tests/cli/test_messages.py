@@ -358,11 +358,11 @@ def test_reports_that_cannot_be_written_are_found_before_anything_starts(bench, 
         ),
         (
             ["profile", "--methods", "checkpoint:some/folder"],
-            "checkpoint:some/folder: a finished model is scored by `run` alone",
+            "checkpoint:some/folder: a finished model has no settings and no label",
         ),
         (
             ["tune", "--methods", "checkpoint:x", "--tasks", "rte", "--data", "sample"],
-            "a finished model is scored by `run` alone",
+            "a finished model has no settings and no label",
         ),
         (["speed", "--methods", "kd", "--teacher", "embedded", "--backends", "sdpaa"], "did you mean 'sdpa'?"),
         (["speed", "--methods", "kd", "--task", "glue", "--lengths", "task"], "--task glue: name one task"),
