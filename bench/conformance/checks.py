@@ -17,11 +17,19 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
-from torch import nn
 from transformers import AutoModelForSequenceClassification, BertConfig
 
 from bench.conformance.mixing import MixingFault, findings
-from bench.conformance.tiny_bench import EXAMPLES, RECIPE, TASK, Bench, Broken, tiny_teacher_config
+from bench.conformance.tiny_bench import (
+    EXAMPLES,
+    RECIPE,
+    TASK,
+    Bench,
+    Broken,
+    learned_weights,
+    other_student,
+    tiny_teacher_config,
+)
 from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
@@ -33,7 +41,6 @@ from bench.train.loop import train_task
 from bench.train.shared_stages import begin_alike
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import SaveInterval, TrainingStates
-from methods import get
 from methods.api import Method, MethodError, Out, Setup, Stage
 from methods.artefacts import Artefact, sources
 from methods.families import cost
@@ -190,7 +197,7 @@ class Suite:
 
     def terms_have_an_effect(self) -> None:
         """Dropping a term changes what is learned."""
-        whole = self._learned(self.whole)
+        whole = learned_weights(self.whole)
         names = {name for stages in self.whole.schedule.values() for stage in stages for name in stage.terms}
         for name in sorted(names):
             try:
@@ -199,12 +206,8 @@ class Suite:
                 if "every term that trains the student was dropped" in str(error):
                     continue  # the only term: that it is live was seen by the loss that falls
                 raise
-            if self._learned(without) == whole:
+            if learned_weights(without) == whole:
                 raise Broken(f"dropping {name} changes nothing: it adds nothing")
-
-    @staticmethod
-    def _learned(trainer: StudentTrainer) -> str:
-        return weights_hash(nn.ModuleDict({"model": trainer.student.model, "aux": trainer.student.aux}))
 
     def needs(self) -> None:
         """Each term finds what it reads when nothing but its own taps were computed."""
@@ -216,10 +219,9 @@ class Suite:
         with random.current():
             for stage in self.stages():
                 for name, term in stage.terms.items():
-                    missing = sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth)
-                    if missing:
+                    if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):
                         raise Broken(
-                            f"{name} reads {', '.join(missing)}, but the teacher has {depth} layers; "
+                            f"{name} reads {', '.join(beyond)}, but the teacher has {depth} layers; "
                             "take their number from setup.teacher.num_hidden_layers"
                         )
                     try:
@@ -258,7 +260,7 @@ class Suite:
     def seeded(self) -> None:
         """The same seed begins and ends with the same weights, another one begins (or else ends) with others."""
         bench = self.bench()
-        if self._learned(bench.trained(seed=0)) != self._learned(self.whole):
+        if learned_weights(bench.trained(seed=0)) != learned_weights(self.whole):
             raise Broken("two trainings with the same seed differ: something draws outside of torch's generator")
         beginnings = [weights_hash(bench.build(seed)[0].model) for seed in (0, 0, 1)]
         if beginnings[0] != beginnings[1]:
@@ -266,7 +268,7 @@ class Suite:
         if not self.method.same_init_across_seeds:
             if beginnings[0] == beginnings[2]:
                 raise Broken("students of two seeds begin alike: the seed decides nothing")
-        elif self._learned(bench.trained(seed=1)) == self._learned(self.whole):
+        elif learned_weights(bench.trained(seed=1)) == learned_weights(self.whole):
             raise Broken("trainings of two seeds end alike: the seed decides nothing")
 
     def shares_stages(self) -> None:
@@ -331,7 +333,7 @@ class Suite:
             train_task([again], bench.data, bench.teacher, replace(bench.options, states=second))
         if before or not after:
             raise Broken(f"its state could not be saved and resumed: {'; '.join(before) or 'nothing was written'}")
-        if self._learned(again) != self._learned(self.whole) or again.log.terms != self.whole.log.terms:
+        if learned_weights(again) != learned_weights(self.whole) or again.log.terms != self.whole.log.terms:
             raise Broken(
                 f"resumed at step {middle} it ends with other weights or losses than in one go: it keeps something between "
                 f"steps that is neither a parameter nor a persistent buffer"
@@ -408,9 +410,9 @@ class Suite:
         bench = self.bench()
         beside, together = other.trainer(), bench.trainer()
         train_task([together, beside], bench.data, bench.teacher, bench.options)
-        if self._learned(together) != self._learned(self.whole):
+        if learned_weights(together) != learned_weights(self.whole):
             raise Broken("trained beside another student it ends with other weights: the two share some state")
-        if self._learned(beside) != alone:
+        if learned_weights(beside) != alone:
             raise Broken("another student trained beside it ends with other weights: it changes what others see")
 
     def cost(self) -> None:
@@ -424,18 +426,6 @@ class Suite:
                 model.set_attn_implementation(kernel)  # type: ignore[operator]
             if not math.isclose(traced, closed, rel_tol=0.01):
                 raise Broken(f"fvcore counts {traced:,} MACs at length 32, the closed form {closed:,}")
-
-
-@functools.cache
-def other_student(threads: int) -> tuple[Bench, str]:
-    """A plain student that others are trained with, and what it learns alone: once for all methods of a process.
-
-    Args:
-        threads: of torch now; with another number its bits would be others.
-    """
-    kind: Any = get("finetune")
-    bench = Bench(kind(**{**kind.tiny_settings, "start": "random"}), 2)
-    return bench, Suite._learned(bench.trained())
 
 
 CHECKS: Mapping[str, Callable[[Suite], None]] = {

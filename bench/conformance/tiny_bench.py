@@ -19,11 +19,13 @@ from bench.artefacts.inputs import made as make_artefact
 from bench.conformance.mixing import Scene
 from bench.data.encoding import Encoded, MaskingVocabulary
 from bench.errors import CellError
+from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import first_stages, schedule_stages
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
+from methods import get
 from methods.api import Setup, Stage, Student
 from methods.artefacts import Artefact, Source, artefact_name, is_of_task, sources
 from methods.packed import forward
@@ -216,6 +218,23 @@ class Bench:
     def logits(self, model: nn.Module) -> Tensor:
         with torch.no_grad():
             return forward(model.eval(), self.data.batch(range(8)), LOGITS).logits
+
+
+def learned_weights(trainer: StudentTrainer) -> str:
+    """A hash of everything that a training moved: the student and what learned with it."""
+    return weights_hash(nn.ModuleDict({"model": trainer.student.model, "aux": trainer.student.aux}))
+
+
+@functools.cache
+def other_student(threads: int) -> tuple[Bench, str]:
+    """A plain student that others are trained with, and what it learns alone: once for all methods of a process.
+
+    Args:
+        threads: of torch now; with another number its bits would be others.
+    """
+    kind: Any = get("finetune")
+    bench = Bench(kind(**{**kind.tiny_settings, "start": "random"}), 2)
+    return bench, learned_weights(bench.trained())
 
 
 class _TinyInputs:
