@@ -99,7 +99,7 @@ def disk_message(error: OSError) -> str:
 
 
 LISTED = 8
-"""Names that an error lists; of more it names the nearest, and says where all of them are."""
+"""Names that an error lists. Of more it names the nearest, or says where all of them are if none is near."""
 
 
 def unknown_row(row: str, known: Iterable[str], where: object) -> InputError:

@@ -125,7 +125,7 @@ class MobileBERT(Method):
             return (dropout, f"fine-tuned with weights {shares}; the paper fine-tunes on the labels alone (alpha=0)")
         if self.fits(setup.teacher):
             return ()
-        losses_left = "soft and hard labels" if self.alpha else "labels"
+        losses_left = {0.0: "labels", 1.0: "soft labels"}.get(self.alpha, "soft and hard labels")
         return (
             f"no IB-BERT (MobileBERT's own teacher), so no feature-map and attention transfer. Random start, {losses_left} only",
         )

@@ -266,7 +266,7 @@ def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
     Raises:
         EmptyAttention: the model uses another attention kernel, or a layer kept no scores.
         TypeError: an architecture that ``methods/families.py`` does not know.
-        KeyError: a state of a layer that the model does not have.
+        KeyError: a state of a layer that the model does not have. Scores and vectors of such a layer are missing in the answer.
         UndeclaredNeed: the model has no such thing to read.
     """
     own = packed_model(classifier)

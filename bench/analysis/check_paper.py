@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
-from bench.audit.names import is_average, plain_name, plain_task
+from bench.audit.names import is_average, is_score, plain_name, plain_task
 from bench.audit.printed import PrintedNumber
 from bench.audit.sheets import Sheet, read
 from bench.audit.table import PrintedRow
@@ -103,7 +103,9 @@ class Measured:
 
 def _row(sheet: Sheet, row: PrintedRow, label: str | None, found: Sequence[ReportGroup]) -> Iterator[Checked]:
     """Every score of a row: the measured one that it is rounded from, or the nearest, or none."""
-    tasks = {plain_task(column) for column in row.cells if not is_average(column)}
+    tasks = {
+        plain_task(column) for column in row.cells if is_score(column)
+    }  # a mean is over these, not over layers or seeds
     for column, cell in row.cells.items():
         candidates = []
         if label is not None:

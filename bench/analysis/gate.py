@@ -174,7 +174,7 @@ def check(
         return (
             record.status == "ok"
             and (not tasks or bool(set(tasks) & set(cell.tasks)))
-            and (not rows or cell.label in rows or cell.method == TEACHER)
+            and (not rows or cell.method == TEACHER or not {cell.label, record.row}.isdisjoint(rows))
         )
 
     old_store, new_store = Store(root), Store(results)
@@ -195,7 +195,7 @@ def check(
         findings += _row(group, news, seeds, Stores(old_store, new_store), limits)
     if sessions:
         findings += _speeds(sessions, list(speed_records(results, new_store.note)), rows, limits)
-    met = {old.cell.label for old in olds} | {finding.subject for finding in findings}
+    met = {name for old in olds for name in (old.cell.label, old.row)} | {finding.subject for finding in findings}
     why = "the baseline has no finished record of it" + (f" on {', '.join(tasks)}" if tasks else "")
     return findings + [GateResult(row, "row", MISSING, why) for row in dict.fromkeys(rows) if row not in met]
 
@@ -204,10 +204,10 @@ def _check_names(tasks: Sequence[str], rows: Sequence[str], there: Sequence[Reco
     """Raises InputError for a row that the baseline has not, or a task that nobody has: they would be left out without a word."""
     if not there:
         return
-    labels = {record.cell.label for record in there}
+    known = {name for record in there for name in (record.cell.label, record.row)}
     for row in rows:
-        if row not in labels:
-            raise unknown_row(row, labels, baseline)
+        if row not in known:
+            raise unknown_row(row, known, baseline)
     check_known(tasks, {task for record in there for task in record.cell.tasks}, baseline)
 
 

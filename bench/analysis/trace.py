@@ -1,8 +1,9 @@
 """Where a printed number comes from: the numbers of reports that round to it, and their records.
 
 Scores, means, ratios, differences of any two rows of a table, sizes, what training cost, latencies, and speed-ups with
-their intervals. Other intervals and p-values are not searched: they would have to be drawn anew. Nor are standard
-deviations, energy, gradient shares, CPU times and the numbers in notes below tables.
+their intervals. Other intervals and p-values are not searched: they would have to be drawn anew. Nor are minimum detectable
+differences, standard deviations, energy, gradient shares, CPU times, hyper-parameters, numbers of papers and the numbers in
+notes below tables.
 """
 
 from __future__ import annotations
@@ -216,10 +217,14 @@ def _costs(group: ReportGroup, label: str, where: str) -> Iterator[NumberOrigin]
             yield NumberOrigin(what, share, _keys(done))
 
 
+SHARED_SEEDS = "over the seeds that both have"
+
+
 def _differences(group: ReportGroup) -> Iterator[NumberOrigin]:
     """Of any two rows, column by column and on the mean of the columns."""
     for one, other in combinations(group.systems, 2):
         both = [c for c in group.columns if (one, c) in group.summaries and (other, c) in group.summaries]
+        shared_gaps, unequal = [], False
         for column in both:
             where = _where(group, group.row_limit(column.task))
             values = group.values(one, column), group.values(other, column)
@@ -227,15 +232,21 @@ def _differences(group: ReportGroup) -> Iterator[NumberOrigin]:
             keys = _keys([*group.of(one, column.task), *group.of(other, column.task)])
             yield from _difference(one, other, column.title, gap, keys, where)
             shared = sorted(set(values[0]) & set(values[1]))
-            if shared and len(shared) < max(map(len, values)):
-                gap = summarise([values[0][seed] - values[1][seed] for seed in shared]).mean
-                what = f"{column.title}, over the seeds that both have"
-                yield from _difference(one, other, what, gap, keys, where)
+            if not shared:
+                continue
+            shared_gaps.append(summarise([values[0][seed] - values[1][seed] for seed in shared]).mean)
+            if len(shared) < max(map(len, values)):
+                unequal = True
+                what = f"{column.title}, {SHARED_SEEDS}"
+                yield from _difference(one, other, what, shared_gaps[-1], keys, where)
         if len(both) == len(group.columns) > 1:
             where = _where(group, group.max_train_rows)
             gap = summarise(group.means(one)).mean - summarise(group.means(other)).mean
             keys = _keys([*group.of(one), *group.of(other)])
             yield from _difference(one, other, f"mean of {len(both)} columns", gap, keys, where)
+            if unequal and len(shared_gaps) == len(both):
+                what = f"mean of {len(both)} columns, {SHARED_SEEDS}"
+                yield from _difference(one, other, what, summarise(shared_gaps).mean, keys, where)
 
 
 def _difference(
@@ -281,7 +292,8 @@ def describe(text: str, origins: list[NumberOrigin], results: Path) -> str:
     if not origins:
         return (
             f"{text}: no number of the reports of {results} rounds to it. Not searched: intervals (except of speed-ups), "
-            "p-values, standard deviations, energy, gradient shares, CPU times and the numbers in notes below tables"
+            "p-values, minimum detectable differences, standard deviations, energy, gradient shares, CPU times, "
+            "hyper-parameters, numbers of papers, and the numbers in notes below tables"
         )
     lines = [f"{text}: {counted(len(origins), 'place')} in {results}"]
     for o in origins[:SHOWN]:

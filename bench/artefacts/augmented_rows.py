@@ -203,7 +203,7 @@ class TeacherCandidates:
             states = forward(self._model, batch, taps.hidden(self._last_layer)).hidden(self._last_layer)
             logits = self._head(states[torch.tensor(places, device=device)]).float()
         # twice as many as are wanted: ends of words and the word itself fall away
-        return logits.topk(2 * CANDIDATES, -1).indices.cpu().tolist()  # type: ignore[no-any-return]
+        return logits[:, : len(self._pieces)].topk(2 * CANDIDATES, -1).indices.cpu().tolist()  # type: ignore[no-any-return]
 
 
 def _nearest(

@@ -62,7 +62,7 @@ class DerivedCell:
 
 @dataclass(frozen=True)
 class Habit:
-    """How a table makes its derived cells: all, or all but one of a kind, are the printed scores' to the digit.
+    """How a table makes its derived cells: all of a kind, or all but one, have exactly the digits that the printed scores give.
 
     Attributes:
         cuts: cells are cut off where they would be rounded up.
@@ -74,7 +74,7 @@ class Habit:
 
 
 def habit(cells: Sequence[DerivedCell]) -> Habit | None:
-    """The habit that cells of one kind show; None where two of them or more follow neither."""
+    """The habit that cells of one kind show; None where two cells or more are neither rounded from the printed scores nor cut."""
     shown = []
     for cuts in (False, True):
         conforming = [made for made in cells if (made.is_cut if cuts else made.is_rounded)]

@@ -188,10 +188,15 @@ def audit(
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(help="Also compare the printed numbers with the records in this folder.", show_default=False),
+        typer.Option(help="Also compare the printed scores with the records in this folder.", show_default=False),
     ] = None,
     row: RowOfPaper = None,
-    only: Annotated[str, typer.Option(help="Show only the findings of one kind: arithmetic or inference.")] = "",
+    only: Annotated[
+        str,
+        typer.Option(
+            help="Show only one kind of findings: arithmetic (they follow from the printed numbers) or inference (guesses)."
+        ),
+    ] = "",
     unread: Annotated[
         bool, typer.Option("--unread", help="Also list the numbers in tables that were not read.")
     ] = False,
@@ -206,7 +211,7 @@ def audit(
     ] = None,
     json_file: Json = None,
 ) -> int:
-    """Find numbers that do not add up in printed tables. With --results, also find those that differ from the records.
+    """Find numbers that do not add up in printed tables. With --results, also find scores that differ from the records.
 
     Exit code 1 if there are any.
     """

@@ -134,6 +134,9 @@ def _part_of_run(part: str, given: dict[str, Any], typed: Collection[str], exper
         raise InputError(
             f"--only {PRETRAINING} runs in this process: leave out --executor, or type `run` without --only"
         )
+    if idle := [name for name in ("rerun", "retry_failed", "save_students", "latex") if name in typed]:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
+        raise InputError(f"--only {PRETRAINING} trains no rows: leave out {options}")
     _pretraining(given)
     return OK
 

@@ -228,6 +228,8 @@ class Suite:
                         ours = forward(student.model, batch, term.student) if term.student else nothing
                         theirs = forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
                         term.fn(batch, ours, theirs, student.aux)
+                    except KeyError as error:
+                        raise Broken(f"{name}: the student has no layer {error}; take it from the settings") from error
                     except Exception as error:
                         raise Broken(f"{name}: {error}") from error
 

@@ -206,8 +206,8 @@ class Bench:
         if first is not None:
             trainer.schedule = first_stages(trainer.schedule, first)
         train_task([trainer], self.data, self.teacher, LoopOptions(seed, self.numerics, RECIPE.batch_size))
-        if trainer.error is not None:
-            raise Broken(str(trainer.error)) from trainer.error
+        if (error := trainer.error) is not None:
+            raise Broken(str(error) if isinstance(error, CellError) else f"{type(error).__name__}: {error}") from error
         return trainer
 
     def deployed(self, trainer: StudentTrainer) -> Mapping[str, nn.Module]:

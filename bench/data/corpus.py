@@ -54,7 +54,7 @@ def read_corpus(files: Sequence[str]) -> Corpus:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return [line.strip() for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
     except UnicodeDecodeError as error:
         raise InputError(f"--corpus {path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
     except OSError as error:

@@ -60,7 +60,7 @@ def export(tasks: str, data: str, offline: bool, out: Path) -> int:
         columns: dict[str, Any] = {task.columns[0]: list(split.first)}
         if split.second is not None:
             columns[task.columns[1]] = list(split.second)
-        columns["label"] = [-1] * len(split) if split.labels is None else split.labels
+        columns[task.label_column] = [-1] * len(split) if split.labels is None else split.labels
         columns["idx"] = list(split.ids)
         file = out / config / f"{name}-00000-of-00001.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)

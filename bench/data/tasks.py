@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,6 +159,10 @@ class TaskFile(TypedFile):
     def _is_free(cls, name: str) -> str:
         if not name.replace("_", "").replace("-", "").isalnum():
             raise ValueError(f"{name!r} should be letters, digits, - and _")
+        if part := re.search(r"-(held-back|half-dev|(masked|rules)-augmented-\d.*)$", name):
+            raise ValueError(
+                f"{name!r}: names of records end with {part[0]!r} for what was done with the data; choose another end"
+            )
         if name in GLUE or name in GROUPS:
             raise ValueError(f"the name {name!r} belongs to GLUE; choose another")
         return name

@@ -1,8 +1,9 @@
 """The optimisers that a recipe can name: one entry each. Torch is imported only where one is built.
 
 What all of them share is the loop's: it clips the gradient's norm, and sets the learning rate of each group before each step
-(the recipe's rate x its schedule x the group's ``factor``). Weight decay is AdamW's, apart from the gradient (Loshchilov &
-Hutter 2019): p <- p - rate * decay * p. LAMB's alone is a part of its step and is scaled with it (bench/optimizers/lamb.py).
+(the recipe's rate x its schedule x the stage's ``lr_scale`` x the group's ``factor``). Weight decay is AdamW's, apart from the
+gradient (Loshchilov & Hutter 2019): p <- p - rate * decay * p. LAMB's alone is a part of its step and is scaled with it
+(bench/optimizers/lamb.py).
 How to add an optimiser: docs/optimizers.md.
 """
 

@@ -336,6 +336,8 @@ def _named(
 
 
 def _concerns(settings: PaperSettings, table: TableSpec) -> bool:
+    if settings.tables and table.name not in settings.tables:
+        return False  # before its rows are asked for: they may be `all`
     rows = [row for _, members in _rows_of(table)[0] for row in members]
     return any(settings.is_for(table.name, row, task) for row in rows for task in table.task_names)
 

@@ -144,8 +144,9 @@ def outdated(reference: str) -> list[str]:
 
 def _definition(module: str, name: str) -> tuple[Module, ast.ClassDef] | None:
     """The class, and the file in which it is defined and not only imported."""
-    file = read_module(module)
-    while file is not None and name in file.imports:
+    file, seen = read_module(module), set[tuple[str, str]]()
+    while file is not None and name in file.imports and (module, name) not in seen:
+        seen.add((module, name))  # two modules may import it from each other: importing them says more
         module, name = file.imports[name]
         file = read_module(module)
     own = [s for s in (file.bindings.get(name, ()) if file else ()) if isinstance(s, ast.ClassDef)]
@@ -156,7 +157,7 @@ def _knows_a_base(file: Module, own: ast.ClassDef) -> bool:
     """Whether a base comes from ``methods``, or from a file that only importing can judge."""
     for base in own.bases:
         name = base.id if isinstance(base, ast.Name) else ""
-        above = [s for s in file.bindings.get(name, ()) if isinstance(s, ast.ClassDef)]
+        above = [s for s in file.bindings.get(name, ()) if isinstance(s, ast.ClassDef) and s.lineno < own.lineno]
         if not above or _knows_a_base(file, above[-1]):
             return True
     return False

@@ -100,7 +100,8 @@ def parse_methods(text: str) -> list[MethodRow]:
     for part in comma_separated(text):
         for name in methods.TABLE if part == ALL else [part]:
             for row in _rows(name):
-                rows.setdefault(row.spelling, replace(row, from_all=part == ALL))
+                from_all = part == ALL and (row.spelling not in rows or rows[row.spelling].from_all)
+                rows[row.spelling] = replace(rows.get(row.spelling, row), from_all=from_all)
     if not rows:
         raise InputError(f"no method was named; try --methods {','.join(list(methods.names())[:2])}")
     return list(rows.values())

@@ -148,7 +148,7 @@ class Cell(Frozen):
     selection: Selection | None = None
     """how the scored epoch was chosen; None for the last"""
     search: Search | None = None
-    """the search that chose the settings; None without one. It is a part of the record's key, not of the training's key"""
+    """the search that chose the settings; None without one. It is a part of ``key``, not of ``train_key``"""
     teacher_outputs: str = ""
     """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the teacher's forward pass ran in
     every step"""

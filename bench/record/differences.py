@@ -93,14 +93,14 @@ def identity(cell: Cell, point: str = "") -> dict[str, Any]:
     )  # a key leaves the device out where it is the CPU
 
 
-def _flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flat(values: Mapping[str, Any], top: bool = True) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
-        if name == "together":
+        if top and name == "together":  # below it is a setting of a method
             yield name, [partner["task"] for partner in value]
             for partner in value:
                 yield from ((f"{name}.{partner['task']}.{k}", v) for k, v in partner.items() if k != "task")
-        elif isinstance(value, dict) and name != "search":  # one search is one thing
-            yield from ((f"{name}.{inner}", found) for inner, found in _flat(value))
+        elif isinstance(value, dict) and not (top and name == "search"):  # one search is one thing
+            yield from ((f"{name}.{inner}", found) for inner, found in _flat(value, top=False))
         else:
             yield name, value
 

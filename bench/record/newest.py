@@ -33,7 +33,10 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], list[LeftOut]]:
     teachers = [
         r for r in records if r.cell.method == TEACHER and (r.cell.tasks, comparability_key(r.cell, SHARED)) in taught
     ]
-    return [*shown, *teachers], [*others, *older]
+    with_students = {r.cell.tasks for r in shown}
+    alone = [r for r in records if r.cell.method == TEACHER and r.cell.tasks not in with_students]
+    of_tasks_alone, older_alone = newest_of(alone, lambda r: (r.cell.tasks, r.row))
+    return [*shown, *teachers, *of_tasks_alone], [*others, *older, *older_alone]
 
 
 def newest_of(
@@ -58,7 +61,7 @@ def newest_of(
 
 
 def left_out_lines(left: Iterable[LeftOut]) -> list[str]:
-    """For a reader: rows, tasks, seeds and keys of what is not shown; trainings without a score are not missed."""
+    """For a reader: rows, tasks, seeds and keys of what is not shown. Trainings without a score are not listed."""
     by_row: dict[tuple[str, str, str], list[Record]] = {}
     for one in left:
         if one.record.status == "ok":

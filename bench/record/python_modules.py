@@ -73,7 +73,8 @@ def imported_names(
 
 
 def bound_names(statement: ast.stmt) -> Iterator[str]:
-    """Names that a statement of the top level binds, those below a try or an if too; no targets of `for` and `with`."""
+    """Names that a statement of the top level binds, those below a try or an if too; no targets of `for` and `with`, and none
+    of comprehensions, which end with them."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
         return
@@ -82,8 +83,11 @@ def bound_names(statement: ast.stmt) -> Iterator[str]:
     for block in inner:
         for below in block:
             yield from bound_names(below)
-    for node in ast.walk(statement) if not any(inner) else ():
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+    found = list(ast.walk(statement)) if not any(inner) else []
+    targets = [node.target for node in found if isinstance(node, ast.comprehension)]
+    passing = {id(node) for target in targets for node in ast.walk(target)}
+    for node in found:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in passing:
             yield node.id
 
 

@@ -69,8 +69,8 @@ class TrainCost(StrictModel):
     flops_teacher: float
     """of the teacher's passes, as if this row had not shared them"""
     cpu_seconds: float | None = None
-    """of the process that trained it, all its threads, with reading and scoring; students that trained together have their
-    parts of it by the wall seconds of their own steps and of their parts of the teacher's passes"""
+    """of the process that trained it, all its threads, with reading and scoring. It is divided among students that trained
+    together, in proportion to the wall seconds of each: its own steps, and its share of the teacher's passes"""
 
 
 Score = Annotated[float, Field(ge=-1, le=1)]

@@ -43,7 +43,7 @@ class Timing(StrictModel):
     conditions: Conditions
     status: Literal["ok", "failed"] = "ok"
     warmup: int = 0
-    """calls until two windows of five agreed"""
+    """calls before the first timing, until the medians of two successive windows of five calls agreed"""
     seconds: list[Seconds] = Field(default_factory=list)
     """of each round; round i of every system ran right after round i of the one before"""
     joules: list[Joules] = Field(default_factory=list)

@@ -105,7 +105,7 @@ class DataFacts:
 def data_facts(slug: str) -> DataFacts:
     """The facts behind the short name of a data source: records have the name and no fields for its parts.
 
-    A folder of GLUE files whose own name ends like one of these parts is taken for it.
+    A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of one's own cannot have such a name.
     """
     plain, found = AUGMENTED.sub("", slug), AUGMENTED.search(slug)
     whole = plain.removesuffix(HALF_DEV)  # the plan adds it after HELD_BACK

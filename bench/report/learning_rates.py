@@ -101,4 +101,10 @@ def _choice(group: ReportGroup, of_students: bool) -> str:
             f"suite's development sets of mrpc and cola, and kept. Pre-training on text has {ON_TEXT}, chosen by the loss of the "
             "general start on the suite's sentences."
         )
-    return " ".join([*said, "No rate was tuned on real GLUE, or for one row or task (reports/LOG.md)."])
+    other = "rate"
+    if searched := sorted({record.row for record in group.records if record.cell.search is not None}):
+        other = "other rate"
+        said.append(
+            f"For {', '.join(searched)} `tune` searched the rate, with other settings, on held-out training examples of each task."
+        )
+    return " ".join([*said, f"No {other} was tuned on real GLUE, or for one row or task (reports/LOG.md)."])

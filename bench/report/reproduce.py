@@ -83,7 +83,7 @@ def _in_order(group: ReportGroup) -> Sequence[Record]:
 def _begins(record: Record) -> tuple[str, ...]:
     cell = record.cell
     if cell.search is not None:
-        return "tune", "--trials", str(len(cell.search.trials))
+        return "tune", "--trials", str(len(cell.search.trials)), *_computing_options(cell)
     if cell.selection is not None:
         return "run", "--checkpoint", CHECKPOINT_OPTION_OF_RULE[cell.selection.rule], *_computing_options(cell)
     return "run", *_computing_options(cell)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.errors import NothingMeasured, unknown_row
+from bench.errors import InputError, NothingMeasured, unknown_row
 from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER, Cell, record_key
 from bench.record.schema import Record
@@ -70,7 +70,7 @@ def write_reports(store: Store, folder: Path, options: Options = Options()) -> l
 
     Raises:
         NothingMeasured: the store has neither a record nor a session of timing.
-        InputError: a row that a name is given for does not exist.
+        InputError: a row that a name is given for does not exist, or the name is another row's.
     """
     written = [one.path for one in write_groups(store, folder, None, options)]
     written += [write_speed_report(session, folder, options.latex) for session in speed_records(store.root, store.note)]
@@ -101,11 +101,14 @@ def write_groups(
 
 
 def _check_names(names: Mapping[str, str], records: Sequence[Record], root: Path) -> None:
-    """Refuse a name for a row that there is not: it is misspelt, and the right row would keep its own name."""
-    rows = {record.row for record in records}
-    for row in names:
-        if row not in rows:
-            raise unknown_row(row, rows, root)
+    """Refuse a name for a row that there is not (it is misspelt, and the right row would keep its own name), or that is another
+    row's."""
+    called = {record.row: record.called for record in records}
+    for row, name in names.items():
+        if row not in called:
+            raise unknown_row(row, called, root)
+        if any(name in (other, said) for other, said in called.items() if other != row and other not in names):
+            raise InputError(f"--names: {row}: another row has {name!r} as its name or label; give each its own")
 
 
 def nothing_in(root: Path) -> str:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.5
 """How often what the workers say is looked at."""
 MAX_WORKER_DEATHS = 2
-"""After so many deaths of its worker a job is divided into single students, and each is tried once more."""
+"""After so many deaths of its worker a job of several students is divided, and each student is tried once more; another job is
+given up."""
 MAX_FAILED_STARTS = 2
 """After so many workers that ended before they began a job, the run ends with a message: none can start here."""
 
@@ -270,7 +271,7 @@ class JobSchedule:
     def _give_up(self, running: JobInFlight) -> None:
         failure = Failure(
             type="ProcessEnded",
-            message=f"the process that did this was ended {MAX_WORKER_DEATHS} times; where memory is short, fewer --jobs need less",
+            message="the process that did this was ended several times; where memory is short, fewer --jobs need less",
             traceback="",
         )
         if running.job.students:

@@ -5,7 +5,6 @@ One thread does the jobs. Others answer what may be asked meanwhile: how far it 
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +31,6 @@ class Flag:
 class Settled:
     """What a worker says when it has begun."""
 
-    node: str
     shares_cache: bool
 
 
@@ -51,7 +49,7 @@ class RayWorker:
         Raises:
             InputError: it cannot work here.
         """
-        return Settled(platform.node(), enter_run_folder(self._start))
+        return Settled(enter_run_folder(self._start))
 
     def lacking(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Which things this node's cache does not have.

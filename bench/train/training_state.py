@@ -62,7 +62,7 @@ class StudentState:
 
     @property
     def left_by_other_code(self) -> bool:
-        """Whether this training broke off in other code than today's, and not in today's."""
+        """Whether there is a state of this training that another version of the code saved, and none of today's."""
         return not self.file.is_file() and any(self.file.parent.glob(f"{self.training}-*.safetensors"))
 
     def done(self) -> StepsDone:
@@ -170,7 +170,9 @@ class TrainingStates:
         for name in dict.fromkeys(
             t.label for t, s in zip(trainers, self.students, strict=False) if s.left_by_other_code
         ):
-            self._say(f"  {name}: other code than this broke off in this training; its state is not used")
+            self._say(
+                f"  {name}: this training was interrupted under another version of the code; the state saved then is not used"
+            )
         found = [state.done() for state in self.students]
         number = _number(found, self._preparation)
         if not number or found != [self._done(trainer, number) for trainer in trainers]:

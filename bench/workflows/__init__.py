@@ -1,1 +1,1 @@
-"""Verbs of several steps: each file plans, runs, reports or compares, in that order, for one command."""
+"""The commands that combine several layers, mostly one in a file; run_summary.py is a part of run.py, why_inputs.py of why.py."""

@@ -82,6 +82,9 @@ def test_an_average_is_compared_with_a_mean_of_the_same_tasks_alone(tmp_path):
     file = tmp_path / "paper.md"
     file.write_text("| System | RTE | CoLA | Avg |\n|---|---|---|---|\n| kd | 61.0 | 75.0 | 68.0 |\n")
     assert [c.verdict for c in check_paper(file, tmp_path / "r")] == ["as measured"] * 3
+    file.write_text("| System | Layers | RTE | CoLA | Avg |\n|---|---|---|---|---|\n| kd | 4 | 61.0 | 75.0 | 68.0 |\n")
+    found = {c.column: c.verdict for c in check_paper(file, tmp_path / "r")}
+    assert (found["RTE"], found["CoLA"], found["Avg"]) == ("as measured",) * 3
     file.write_text("| System | RTE | Avg |\n|---|---|---|\n| kd | 61.0 | 68.0 |\n")
     assert [c.verdict for c in check_paper(file, tmp_path / "r")] == ["as measured", "no record"]
 

@@ -31,6 +31,7 @@ from bench.analysis.gate import (
     verdict,
 )
 from bench.errors import InputError
+from bench.record.cell import record_key
 from bench.record.schema import Record
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records, write_speed
 from bench.record.store import Store
@@ -379,3 +380,15 @@ def test_the_gate_does_not_pass_if_a_named_row_was_not_compared(tmp_path):
     assert [(f.subject, f.what) for f in found if f.verdict == MISSING] == [("pkd", "row")]
     assert overall(check(base, base, tasks=["rte"], rows=["kd", "pkd"])) == MISSING
     assert overall(check(base, base, tasks=["rte", "sst2"], rows=["kd", "pkd"])) == PASSED
+
+
+def test_a_row_may_be_named_with_its_operating_point(tmp_path):
+    point = "at speed=0.5"
+    records = [factories.record("fastbert", "rte", seed) for seed in SEEDS]
+    records = [r.model_copy(update={"point": point, "key": record_key(r.cell, point)}) for r in records]
+    for record in records:
+        Store(tmp_path / "a").write(*with_predictions(record, 0.8, record.cell.seed, "w"))
+    (name,) = {record.row for record in records}
+    assert name != "fastbert"
+    assert overall(check(tmp_path / "a", tmp_path / "a", rows=[name])) == PASSED
+    assert overall(check(tmp_path / "a", tmp_path / "a", rows=["fastbert"])) == PASSED

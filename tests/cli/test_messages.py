@@ -388,6 +388,7 @@ def test_a_paper_is_looked_for_before_its_records(bench, tmp_path):
     ("words", "said"),
     [
         (("--only", "students"), "--only students: choose teachers or pretraining"),
+        (("--only", "pretraining", "--rerun"), "--only pretraining trains no rows: leave out --rerun"),
         (("--only", "teachers", "--experiment", "microbert.toml"), "--only and --experiment do not go together"),
         (("--only", "teachers", "--methods", "kd", "--data", "nowhere"), "--only teachers trains no rows"),
         (("--only", "teachers", "--methods", ",", "--data", "nowhere"), "--only teachers trains no rows"),

@@ -136,6 +136,26 @@ def test_a_long_sentence_is_cut_to_what_the_teacher_can_read(tmp_path):
     assert sorted(found) == list(range(14)), "a sentence, its copy and three special tokens are 31 tokens"
 
 
+def test_a_vocabulary_that_is_longer_than_the_tokenizers_gives_words_of_the_tokenizer(tmp_path):
+    """Some checkpoints fill their matrix up to a multiple of 64."""
+    from transformers import BertForPreTraining
+
+    from bench.artefacts.augmented_rows import TeacherCandidates
+    from bench.artefacts.inputs import in_checkpoint
+    from bench.cache import WEIGHTS
+    from bench.data.checkpoints import find
+    from bench.train.numerics import ComputeSettings
+    from methods.masked import TeacherHead
+
+    folder, config = tiny.save_teacher(tmp_path / "pretrained"), tiny.config()
+    config.vocab_size = 64
+    BertForPreTraining(config).save_pretrained(folder)
+    checkpoint = find(str(folder))
+    head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
+    (found,) = TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None)([["cat", "dog"]])
+    assert sorted(found) == [0, 1]
+
+
 def test_nearest_words_are_by_cosine():
     from bench.artefacts.augmented_rows import _nearest
 

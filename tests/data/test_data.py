@@ -9,6 +9,7 @@ import tiny
 
 from bench.data.corpus import read_corpus
 from bench.data.encoding import batches_of_epoch, encode, pieces
+from bench.data.inspect import export
 from bench.data.sources import Folder, hub_folder, source_for
 from bench.data.table_files import Split, read
 from bench.data.tasks import GLUE, expand, from_toml
@@ -168,11 +169,22 @@ def test_a_task_of_ones_own(tmp_path):
     assert split.labels.tolist() == [1, 0]
 
 
+def test_an_export_has_the_columns_of_the_task(tmp_path):
+    file = own_task(tmp_path, TOML.replace('["a"]', '["label"]') + 'label = "target"\n')
+    for name in ("t.csv", "v.csv"):
+        (tmp_path / name).write_text("label,target\nthe cat runs,yes\nthe dog sleeps,no\n")
+    assert export(str(file), "sample", True, tmp_path / "out") == 2
+    written = pandas.read_parquet(next((tmp_path / "out").glob("*/train-*.parquet")))
+    assert written["label"].tolist() == ["the cat runs", "the dog sleeps"]
+    assert written["target"].tolist() == [1, 0]
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
         (("name", "nam"), "did you mean 'name'"),
         (('"mine"', '"rte"'), "belongs to GLUE"),
+        (('"mine"', '"mine-held-back"'), "choose another end"),
         (('"accuracy"', '"spearman"'), "does not fit"),
         (('["a"]', '["a", "b", "c"]'), "one or two columns"),
         (('"t.csv"', '"x.csv"'), "there is no file"),
@@ -220,6 +232,12 @@ def test_an_epoch_visits_every_example_once():
 def test_a_tokenizer_that_knows_no_word_is_an_error(teacher_folder):
     with pytest.raises(InputError, match="are \\[UNK\\]"):
         encode(tiny.tokenizer(teacher_folder), Split(["xyz qqq zzz"], None, np.array([0]), [0]), 16)
+
+
+def test_a_document_is_a_line_whatever_else_divides_pages(tmp_path):
+    text = tmp_path / "book.txt"
+    text.write_bytes("one \f page\u2028 of it\r\nsecond\n".encode())
+    assert len(read_corpus([str(text)]).documents) == 2
 
 
 def test_corpus_files(tmp_path, teacher_folder):

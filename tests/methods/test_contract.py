@@ -66,6 +66,16 @@ def test_each_old_member_of_a_class_that_has_the_base_is_found(tmp_path, monkeyp
     assert outdated(f"new_{member}:TeacherLogits") == [], "a setting may have this name"
 
 
+def test_classes_that_lead_back_to_themselves_are_read_to_an_end(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "one_of_two.py").write_text("from two_of_two import Mine\n")
+    (tmp_path / "two_of_two.py").write_text("from one_of_two import Mine\n")
+    assert outdated("one_of_two:Mine") == []
+    text = "from methods.api import Method\nclass Mine(Method): ...\nclass Mine(Mine):\n    prepare = None\n"
+    (tmp_path / "mine_twice.py").write_text(text)
+    assert outdated("mine_twice:Mine") == ["prepare -> requires"]
+
+
 def test_a_class_without_the_base_and_without_old_words_is_told_so(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "bare.py").write_text("class Bare:\n    name = 'bare'\n")

@@ -200,6 +200,7 @@ def test_settings_of_one_table_leave_another_one_its_all(tmp_path):
     experiment = read_experiment(write(tmp_path, text))
     (part,) = experiment.requests_of(experiment.table[1])
     assert part.methods == "all"
+    assert len(experiment.settings_lines([experiment.table[1]])) == 0
 
 
 def test_a_file_without_settings_asks_for_what_it_names(tmp_path):

@@ -54,6 +54,8 @@ def test_all_is_every_method_that_ships():
 
     assert [row.spelling for row in parse_methods("all")] == list(TABLE)
     assert len(parse_methods("all,kd:alpha=0.3,kd")) == len(TABLE) + 1
+    for text in ("all,kd", "kd,all"):
+        assert [row.spelling for row in parse_methods(text) if not row.from_all] == ["kd"], "it was named too"
 
 
 def test_settings_stay_in_ablation_rows():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import methods
 from bench.record import code_hash
 from bench.record.code_closure import HASHED_MODULES, Closure
 from bench.record.code_hash import KINDS, code_of, student_code
-from bench.record.python_modules import file_of_module
+from bench.record.python_modules import Module, file_of_module
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = itertools.count()
@@ -294,3 +295,9 @@ def test_the_version_is_read_without_importing_the_method() -> None:
     }
     assert code_hash.version_of("teacher") is None
     assert code_hash.version_of("nobody/method") is None
+
+
+def test_a_registration_in_a_comprehension_runs_when_the_module_is_loaded():
+    found = Module("m").read(ast.parse("ALL = [n for n in NAMES]\n[register(name) for name in ALL]\n").body)
+    assert list(found.bindings) == ["ALL"]
+    assert len(found.effects) == 1

@@ -107,6 +107,12 @@ def test_a_teachers_score_on_an_older_development_set_is_not_shown():
     assert {r.key for r in group.records} == {r.key for r in new}
 
 
+def test_a_teacher_of_a_task_without_students_is_shown():
+    records = [trained("teacher"), trained("kd"), factories.record("teacher", task="mrpc")]
+    shown = [record for group in groups(records) for record in group.records]
+    assert {record.key for record in shown} == {record.key for record in records}
+
+
 def test_what_is_left_out_is_said_in_the_report_and_can_be_traced(tmp_path):
     store = Store(tmp_path / "r")
     labels = np.arange(40) % 2

@@ -53,6 +53,8 @@ def test_rows_have_the_names_of_a_paper(bench, tmp_path):
     refused = bench(*words)
     assert refused.returncode == 2
     assert "did you mean 'kd'?" in refused.stderr
+    names.write_text('kd = "finetune"\n')
+    assert "another row has 'finetune' as its name or label" in bench(*words).stderr
     for wrong in ("kd = 3", 'kd = ""', "kd = [", "[kd]"):
         names.write_text(wrong)
         answer = bench(*words)

@@ -17,7 +17,7 @@ from bench.audit.checks import audit
 from bench.audit.sheets import read_all
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
-from bench.record.cell import record_key, train_key
+from bench.record.cell import Search, Trial, record_key, train_key
 from bench.record.recipe import Recipe
 from bench.record.store import Store
 from bench.report.groups import groups
@@ -127,6 +127,15 @@ def test_every_report_has_the_rates_of_its_rows_and_how_they_were_chosen():
     assert "No rate was tuned on real GLUE" in line
     (sample,) = groups([factories.record("kd", data="sample-v1")])
     assert "the sample suite, this report's own data" in rates_line(sample)
+
+
+def test_a_row_that_a_search_found_is_named_as_one_whose_rate_was_searched():
+    search = Search(of="kd", metric="accuracy", held_back="1" * 64, trials=(Trial(row="kd", score=0.5),))
+    found = row("kd:pace=2")
+    found = found.model_copy(update={"cell": found.cell.model_copy(update={"search": search})})
+    line = rates_line(groups([found, row("finetune")])[0])
+    assert "For kd:pace=2 `tune` searched the rate" in line
+    assert "No other rate was tuned on real GLUE" in line
 
 
 def test_by_the_papers_recipe_each_stage_has_its_own_rate():

@@ -1,4 +1,5 @@
-"""The metrics: one value each, with all that the product needs of it. A file of this folder that defines one adds it. No torch.
+"""The metrics: one :class:`Metric` for each, which holds all that the program has to know of it. A file of this folder that
+defines one adds it. No torch.
 
 How to add a metric: docs/metrics.md.
 """
