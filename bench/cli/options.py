@@ -108,7 +108,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 help=f"Optimiser of the students: {', '.join(OPTIMIZERS)}. The learning rates of the common recipe were chosen with "
-                "the first one; pace= in a row multiplies them. The papers' recipes have their own.",
+                "the first one; pace= in a row multiplies them. It goes with the common recipe only: a paper's recipe names its own optimisers.",
                 show_default="adamw",
             ),
         ],
@@ -156,7 +156,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             float | None,
             typer.Option(
                 help="Passes over the training examples, summed over all stages of a method, without preparatory ones. "
-                "The papers' recipes have their own.",
+                "It goes with the common recipe only: a paper's recipe has its own number of epochs.",
                 show_default="3",
             ),
         ],
