@@ -103,9 +103,8 @@ class Measured:
 
 def _row(sheet: Sheet, row: PrintedRow, label: str | None, found: Sequence[ReportGroup]) -> Iterator[Checked]:
     """Every score of a row: the measured one that it is rounded from, or the nearest, or none."""
-    tasks = {
-        plain_task(column) for column in row.cells if is_score(column)
-    }  # a mean is over these, not over layers or seeds
+    # a mean is over these, and not over columns like layers or seeds
+    tasks = {plain_task(column) for column in row.cells if is_score(column)}
     for column, cell in row.cells.items():
         candidates = []
         if label is not None:

@@ -147,9 +147,11 @@ def verify(
     from bench.record.freshness import add_equivalents
     from bench.workflows.verify import verify as carry_out
 
-    results, typed = given.pop("results"), {"tasks"} - {name for name in given if given[name] is None}
-    request = request_from_options(**{name: value for name, value in given.items() if name != "tasks" or typed})
-    answer = carry_out(key, results, request, from_scratch=from_scratch, typed=typed)
+    results = given.pop("results")
+    typed = {"tasks"} if given["tasks"] is not None else set()
+    if not typed:
+        del given["tasks"]  # the record names them
+    answer = carry_out(key, results, request_from_options(**given), from_scratch=from_scratch, typed=typed)
     print(answer.describe())
     body = {"verdict": answer.verdict, "why": answer.why, "code": answer.code, "source": answer.source}
     write_json(json_file, body | {"from_cache": answer.from_cache, "made_again": answer.made_again})

@@ -117,7 +117,8 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     assert "cat" not in found[0][1]
 
 
-def test_a_long_sentence_is_cut_to_what_the_teacher_can_read(tmp_path):
+def candidates_of(folder, sentences, **changes):
+    """What a pre-trained teacher of such a configuration offers for each word."""
     from transformers import BertForPreTraining
 
     from bench.artefacts.augmented_rows import TeacherCandidates
@@ -127,32 +128,22 @@ def test_a_long_sentence_is_cut_to_what_the_teacher_can_read(tmp_path):
     from bench.train.numerics import ComputeSettings
     from methods.masked import TeacherHead
 
-    folder, config = tiny.save_teacher(tmp_path / "pretrained"), tiny.config()
-    config.max_position_embeddings = 32
-    BertForPreTraining(config).save_pretrained(folder)
+    config = tiny.config()
+    config.update(changes)
+    BertForPreTraining(config).save_pretrained(tiny.save_teacher(folder))
     checkpoint = find(str(folder))
     head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
-    (found,) = TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None)([["cat"] * 30])
+    return TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None)(sentences)
+
+
+def test_a_long_sentence_is_cut_to_what_the_teacher_can_read(tmp_path):
+    (found,) = candidates_of(tmp_path / "short", [["cat"] * 30], max_position_embeddings=32)
     assert sorted(found) == list(range(14)), "a sentence, its copy and three special tokens are 31 tokens"
 
 
 def test_a_vocabulary_that_is_longer_than_the_tokenizers_gives_words_of_the_tokenizer(tmp_path):
     """Some checkpoints fill their matrix up to a multiple of 64."""
-    from transformers import BertForPreTraining
-
-    from bench.artefacts.augmented_rows import TeacherCandidates
-    from bench.artefacts.inputs import in_checkpoint
-    from bench.cache import WEIGHTS
-    from bench.data.checkpoints import find
-    from bench.train.numerics import ComputeSettings
-    from methods.masked import TeacherHead
-
-    folder, config = tiny.save_teacher(tmp_path / "pretrained"), tiny.config()
-    config.vocab_size = 64
-    BertForPreTraining(config).save_pretrained(folder)
-    checkpoint = find(str(folder))
-    head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
-    (found,) = TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None)([["cat", "dog"]])
+    (found,) = candidates_of(tmp_path / "padded", [["cat", "dog"]], vocab_size=64)
     assert sorted(found) == [0, 1]
 
 
