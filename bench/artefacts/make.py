@@ -152,7 +152,10 @@ class _Inputs:
 
     def teacher(self, source: Source) -> nn.Module:
         if source.kind == "base":
-            return base_model(self._checkpoint, self.entry.setup({}).num_labels)  # type: ignore[no-any-return]
+            # a head that came with the checkpoint stays as it is, also where no task says how many labels there are
+            checkpoint = self._checkpoint
+            labels = checkpoint.config.num_labels if checkpoint.finetuned else self.entry.setup({}).num_labels
+            return base_model(checkpoint, labels)  # type: ignore[no-any-return]
         if source not in self._teachers:
             self._teachers[source] = self._task.tuned(source.seed)
         model, self.parts[self._label(source)] = self._teachers[source]

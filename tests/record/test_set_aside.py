@@ -16,6 +16,7 @@ import tiny
 
 from bench import api
 from bench.errors import InputError
+from bench.record import answers
 from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, notes_sent_to
 from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
@@ -27,6 +28,7 @@ from bench.report.tables.cost import cost
 from bench.report.tables.gradient_shares import gradient_shares
 from bench.report.tables.provenance import record_keys
 from bench.report.tables.sizes import sizes_of
+from bench.train.prediction import score
 
 REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
 RTE = REFERENCE / "folder-glue" / "rte"
@@ -454,3 +456,17 @@ def test_reading_a_file_of_ones_own_asks_nobody(tmp_path):
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=REFERENCE.parents[1], check=False
     )
     assert (done.stdout.strip(), "asked" in done.stderr) == ("1", False), done.stderr
+
+
+def test_nearly_equal_answers_keep_the_score_that_was_computed_of_them():
+    """float32 and float64 correlate them differently; the record would be set aside, and its cell trained for ever."""
+    draw = np.random.default_rng(0)
+    logits = (0.0016 + 6e-9 * draw.normal(size=(40, 1))).astype(np.float32)
+    labels = draw.normal(size=40).astype(np.float32)
+    record = factories.record().model_copy(
+        update={"scores": {"validation": score(logits, labels, ["spearman", "pearson"])}}
+    )
+    arrays = {"logits.validation": logits, "labels.validation": labels, "examples.validation": np.arange(40)}
+    assert not answers.fault(record, arrays)
+    labels[0] += 1
+    assert answers.fault(record, arrays)

@@ -1,0 +1,71 @@
+"""A classifier that somebody has tuned, as the teacher of every method from every start, whatever its number of labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pandas
+import pytest
+import tiny
+from transformers import BertForSequenceClassification
+
+import methods
+from bench import api
+from bench.errors import OK
+from bench.plan.spelling import settings_of
+from bench.progress import Progress
+from bench.run import carry_out
+
+MORE = {"mtdnn": ":members=1"}
+"""What a method has to be told beside the start and a small shape: one teacher that comes tuned is no ensemble."""
+
+
+def rows_of(name: str) -> list[str]:
+    """A method in a small shape, once for each start that it has."""
+    kind = methods.get(name)
+    settings = settings_of(kind)
+    small = kind.tiny_settings or ({"layers": 2} if "layers" in settings else {})
+    row = name + "".join(f":{setting}={value}" for setting, value in small.items()) + MORE.get(name, "")
+    return [f"{row}:start={start}" for start in get_args(settings["start"])] if "start" in settings else [row]
+
+
+def task_of(labels: int, folder: Path) -> str:
+    """One of GLUE for one, two and three labels; a file of its own for five."""
+    if labels < 4:
+        task = ("stsb", "rte", "mnli")[labels - 1]
+        tiny.write_glue(folder, (task,))
+        return task
+    sentences = [f"the {animal} {verb}" for animal in ("cat", "dog", "bird", "fish") for verb in tiny.WORDS]
+    rows = pandas.DataFrame({"sentence": sentences[:40], "label": [f"l{row % labels}" for row in range(40)]})
+    rows.to_csv(folder / "rows.csv", index=False)
+    (folder / "five.toml").write_text(
+        'name = "five"\ntrain = "rows.csv"\nvalidation = "rows.csv"\ntext = ["sentence"]\nmetrics = ["accuracy"]\n'
+        f"labels = {[f'l{label}' for label in range(labels)]}\n"
+    )
+    return str(folder / "five.toml")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [1, 2, 3, 5])
+def test_every_method_from_every_start_learns_from_a_tuned_classifier(labels, tmp_path):
+    teacher = tiny.save_teacher(tmp_path / "teacher", BertForSequenceClassification, labels, layers=4)
+    (tmp_path / "corpus.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
+    rows = [row for name in methods.TABLE for row in rows_of(name)]
+    request = api.Request(
+        methods=",".join(rows),
+        tasks=task_of(labels, tmp_path),
+        data=str(tmp_path),
+        teacher=str(teacher),
+        results=tmp_path / "results",
+        reports=tmp_path / "reports",
+        corpus=(str(tmp_path / "corpus.txt"),),
+        corpus_tokens=300,
+        epochs=1.0,
+        augment="masked",  # reads the teacher too: its words come from its encoder
+        augment_times=1,
+    )
+    plan = api.plan(request)
+    assert {cell.method for cell in (planned.cell for planned in plan.todo)} == {*methods.TABLE, "teacher"}
+    assert carry_out(plan, Progress()).exit_code == OK  # a run without its report, which takes longer than the training
+    assert not api.plan(request).todo
