@@ -275,14 +275,12 @@ def trace(
     json_file: Json = None,
 ) -> int:
     """Find the records behind a printed number. Exit code 1 if no number of the records rounds to it."""
-    from dataclasses import asdict
-
     from bench.analysis.trace import describe
     from bench.analysis.trace import trace as carry_out
 
     origins = carry_out(number, results)
     print(describe(number, origins, results))
-    write_json(json_file, [asdict(origin) for origin in origins])
+    write_json(json_file, origins)
     return OK if origins else CHECK_FAILED
 
 

@@ -250,7 +250,7 @@ def test_a_run_trains_again_what_it_must_and_says_why(tmp_path, teacher_folder, 
 
 def readers(root: Path) -> None:
     """What reports and `trace` read of records, without resampling."""
-    from bench.analysis.trace import _all
+    from bench.analysis.trace import origins_of
 
     store = Store(root)
     records = list(store.records())
@@ -260,7 +260,8 @@ def readers(root: Path) -> None:
             table(group)
         warnings(group), commands(group)
         provenance(group.records, group.freshness)
-    list(_all(groups(records), [], store))
+    for group in groups(records):
+        list(origins_of(group, store))
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=[pytest.mark.fuzz, pytest.mark.slow])])
