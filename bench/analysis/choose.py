@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,46 +18,22 @@ from bench.report import frame
 from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, drawn_differences, p_in_words
 from bench.report.frame import Frame, TableCell
 from bench.report.groups import ReportGroup, ScoreColumn, groups
-from bench.report.resampled import Resampled, finished, resample
+from bench.report.resampled import finished, resample
 from bench.report.sources import warnings
 from bench.report.speed import latest
-from bench.report.suspicions import Faults, faults_of, seeds_in_words
+from bench.report.suspicions import faults_of, seeds_in_words
 from bench.report.tables.parts import DASH, counted, line_of
 from bench.report.write import add_speed, nothing_in
 from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
 from bench.stats.power import LEVEL
 
-
-@dataclass(frozen=True)
-class Budget:
-    """The most that a model may cost; None: as much as it likes."""
-
-    parameters: float | None = None
-    """millions"""
-    flops: float | None = None
-    """G, of one sequence of 128 tokens"""
-    latency: float | None = None
-    """ms, median, under the conditions of the speed session"""
-
-    def exceeded(self, candidate: Candidate) -> str:
-        """What a row costs too much of; "" where it fits."""
-        for name, unit, most in (
-            ("parameters", "M parameters", self.parameters),
-            ("flops", "G FLOPs", self.flops),
-            ("latency", "ms", self.latency),
-        ):
-            cost = getattr(candidate, name)
-            if most is not None and cost is None:
-                return "not timed" if name == "latency" else f"{name} not measured"
-            if most is not None and cost > most:
-                return f"{cost:.2f} {unit}"
-        return ""
+COSTS = {"parameters": "M parameters", "flops": "G FLOPs", "latency": "ms"}
+"""What a budget limits -> its unit. FLOPs of one sequence of 128 tokens; the median latency under a session's main conditions."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A row with all the columns; costs as in :class:`Budget`, of its dearest task; scores in percent."""
+class Candidate(NamedTuple):
+    """A row with all the columns; costs as in :data:`COSTS`, of its dearest task; scores in percent."""
 
     label: str
     parameters: float | None
@@ -96,6 +73,17 @@ class Choice:
 
     def table(self) -> Frame:
         """The candidates, best first, with their costs and their differences to the best."""
+        lines = []
+        for c in self.candidates:
+            costs = [TableCell(DASH) if n is None else TableCell(f"{n:.2f}", n) for n in c[1:4]]
+            rest, gap = [TableCell(""), TableCell(""), TableCell("best")], c.score - self.candidates[0].score
+            if c is not self.candidates[0]:
+                rest = [
+                    TableCell(f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", gap, c.low, c.high),
+                    TableCell(p_in_words(c.adjusted), c.adjusted),
+                    TableCell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
+                ]
+            lines.append(line_of(self.group, c.label, [*costs, TableCell(f"{c.score:.1f}", c.score), *rest]))
         titles = [
             "System",
             "Params (M)",
@@ -104,27 +92,7 @@ class Choice:
             f"mean of {counted(len(self.columns), 'column')}",
         ]
         titles += ["difference to the best", "p, Holm", "verdict"]
-        lines = [line_of(self.group, c.label, self._cells(c)) for c in self.candidates]
         return Frame("Choice", tuple(map(frame.TableColumn, titles)), tuple(lines))
-
-    def _cells(self, c: Candidate) -> list[TableCell]:
-        costs = [
-            TableCell(DASH) if cost is None else TableCell(f"{cost:.2f}", cost)
-            for cost in (c.parameters, c.flops, c.latency)
-        ]
-        score = TableCell(f"{c.score:.1f}", c.score)
-        best = self.candidates[0]
-        if c is best:
-            return [*costs, score, TableCell(""), TableCell(""), TableCell("best")]
-        gap = c.score - best.score
-        difference = TableCell(f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", gap, c.low, c.high)
-        return [
-            *costs,
-            score,
-            difference,
-            TableCell(p_in_words(c.adjusted), c.adjusted),
-            TableCell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
-        ]
 
     def said(self) -> list[str]:
         """The answer in words."""
@@ -133,23 +101,25 @@ class Choice:
             return [*lines, "No row fits."]
         best, cheapest, called = self.candidates[0], self.as_good[0], self.group.called
         lines += [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f})."]
-        if cheapest.label != best.label:
-            lines.append(
-                f"The cheapest row that is not significantly different from it: {called(cheapest.label)} ({cheapest.score:.1f})."
-            )
+        too = ", too" if cheapest.label != best.label else ""
+        if too:
+            row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
+            lines.append(f"The cheapest row that is not significantly different from it: {row}.")
         others = [called(c.label) for c in self.as_good if c.label not in (best.label, cheapest.label)]
         if others:
-            too = ", too" if cheapest.label != best.label else ""
             lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
         if len(self.candidates) > 1:
-            lines.append(
+            lines += [
                 "The best row was chosen on the examples that it is scored on, so its score is a little too high."
-            )
+            ]
         return lines
 
 
-def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Choice]:
+def choose(results: Path, budget: Mapping[str, float | None], tasks: Sequence[str] = ()) -> list[Choice]:
     """A choice for each table of the records that has all the tasks (none: whatever it has).
+
+    Args:
+        budget: the most that a row may cost, by the names of :data:`COSTS`; without one, or None: as much as it likes.
 
     Raises:
         InputError: there is no such task: neither in the records nor in GLUE.
@@ -172,7 +142,9 @@ def choose(results: Path, budget: Budget, tasks: Sequence[str] = ()) -> list[Cho
     return made
 
 
-def _choice(group: ReportGroup, columns: Sequence[ScoreColumn], budget: Budget, store: Store) -> Choice:
+def _choice(
+    group: ReportGroup, columns: Sequence[ScoreColumn], budget: Mapping[str, float | None], store: Store
+) -> Choice:
     fitting: list[Candidate] = []
     left_out: dict[str, str] = {}
     faults = faults_of(group, store)
@@ -190,12 +162,26 @@ def _choice(group: ReportGroup, columns: Sequence[ScoreColumn], budget: Budget, 
             group.latencies.get(label),
             float(np.mean([group.summaries[label, c].mean for c in columns])),
         )
+        reasons = []
+        for (name, unit), cost in zip(COSTS.items(), candidate[1:4], strict=True):
+            most = budget.get(name)
+            if most is not None and (cost is None or cost > most):
+                lacking = "not timed" if name == "latency" else f"{name} not measured"
+                reasons.append(lacking if cost is None else f"{cost:.2f} {unit}")
         mute = [c.name for c in columns if not all(map(store.has_predictions, finished(group, label, c)))]
-        if reason := budget.exceeded(candidate):
-            left_out[label] = reason
+        if reasons:
+            left_out[label] = reasons[0]
         elif mute:
             left_out[label] = f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
-        elif wrong := [text for c in columns for text in _disqualified(group, label, c, faults)]:
+        # one seed with constant or permuted answers is enough; a low score counts where the row's mean is no better than one
+        # answer to every example: by chance a seed of a sound row may be below it
+        elif wrong := [
+            f"{c.name}: {what}, {seeds_in_words(of_seeds)}"
+            for c in columns
+            for what, of_seeds in faults.get((label, c), {}).items()
+            if group.summaries[label, c].mean
+            <= 100 * next((s.baseline for s in of_seeds.values() if s.baseline is not None), np.inf)
+        ]:
             left_out[label] = "; ".join(wrong)
         else:
             fitting.append(candidate)
@@ -203,50 +189,32 @@ def _choice(group: ReportGroup, columns: Sequence[ScoreColumn], budget: Budget, 
     return Choice(group, columns, _compared_with_best(group, columns, fitting, store), left_out)
 
 
-def _disqualified(group: ReportGroup, label: str, column: ScoreColumn, faults: Faults) -> list[str]:
-    """Why the answers of a row are no candidate's: ``rte: predicts entailment for all 277 examples, seeds 0 and 2``.
-
-    One seed with constant or permuted answers is enough. A low score counts where the row's mean is no better than one answer to
-    every example: by chance a seed of a sound row may be below it.
-    """
-    said = []
-    mean = np.mean(list(group.values(label, column).values()))
-    for what, found in faults.get((label, column), {}).items():
-        baselines = [suspicion.baseline for suspicion in found.values() if suspicion.baseline is not None]
-        if not baselines or mean <= 100 * baselines[0]:
-            said.append(f"{column.name}: {what}, {seeds_in_words(found)}")
-    return said
-
-
 def _compared_with_best(
     group: ReportGroup, columns: Sequence[ScoreColumn], fitting: Sequence[Candidate], store: Store
 ) -> list[Candidate]:
-    """The candidates with their intervals and tests against the first of them."""
+    """The candidates with their intervals and tests against the first of them.
+
+    Raises:
+        NothingMeasured: two rows of a column were scored on other examples.
+    """
     if len(fitting) < 2:
         return list(fitting)
-    names = {c.label for c in fitting}
-    tasks = {c.task for c in columns}
+    names, tasks = {c.label for c in fitting}, {c.task for c in columns}
     part = replace(group, records=[r for r in group.records if r.row in names and tasks & set(r.cell.tasks)])
-    answered = resample(part, store)
-    found: list[np.ndarray] = []
+    answered, gaps = resample(part, store), []
     for other in fitting[1:]:
-        drawn = [_difference(part, other.label, fitting[0].label, column, answered) for column in columns]
-        found.append(np.mean(drawn, axis=0))
-    adjusted = holm([bootstrap_p(drawn) for drawn in found])
-    judged = [
-        replace(c, low=interval(drawn)[0], high=interval(drawn)[1], adjusted=p)
-        for c, drawn, p in zip(fitting[1:], found, adjusted, strict=True)
-    ]
-    return [fitting[0], *judged]
-
-
-def _difference(
-    group: ReportGroup, label: str, best: str, column: ScoreColumn, answered: Mapping[ScoreColumn, Resampled]
-) -> np.ndarray:
-    sides = finished(group, label, column), finished(group, best, column)
-    data = answered.get(column)
-    for side, name in zip(sides, (label, best), strict=True):
-        if data is None or not data.has(side):
-            raise NothingMeasured(f"{name} on {column.name}: scored on other examples; run it again with --rerun")
-    assert data is not None
-    return drawn_differences(data, sides)
+        drawn = []
+        for column in columns:
+            sides = finished(part, other.label, column), finished(part, fitting[0].label, column)
+            data = answered.get(column)
+            for side in sides:
+                if data is None or not data.has(side):
+                    raise NothingMeasured(
+                        f"{side[0].row} on {column.name}: scored on other examples; run it again with --rerun"
+                    )
+            assert data is not None
+            drawn.append(drawn_differences(data, sides))
+        gaps.append(np.mean(drawn, axis=0))
+    bounds, adjusted = map(interval, gaps), holm([bootstrap_p(drawn) for drawn in gaps])
+    judged = zip(fitting[1:], bounds, adjusted, strict=True)
+    return [fitting[0], *(c._replace(low=low, high=high, adjusted=p) for c, (low, high), p in judged)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,29 +35,6 @@ SUITE = "sample suite "
 """Begins the name of the sample suite."""
 
 
-@dataclass
-class _Source:
-    """The comparisons of one data source."""
-
-    lines: list[Comparison] = field(default_factory=list)
-    columns: dict[tuple[object, ...], tuple[int, Comparison, np.ndarray]] = field(default_factory=dict)
-    """task and evaluation set -> training rows, comparison, resampled differences"""
-
-    def add(self, cell: Cell, evaluation: str, found: tuple[Comparison, np.ndarray]) -> None:
-        """Add a comparison. If a task was trained on several numbers of rows, the mean has the one with the most."""
-        self.lines.append(found[0])
-        column, size = (cell.tasks, evaluation), cell.data.rows["train"]
-        best = self.columns.get(column)
-        if best is None or size > best[0]:
-            self.columns[column] = (size, *found)
-
-    def answer(self) -> list[Comparison]:
-        """The comparisons with Holm's adjustment, and their mean, which is not adjusted, where there are several."""
-        whole = list(self.columns.values())
-        mean = [of_mean([line for _, line, _ in whole], [drawn for _, _, drawn in whole])] if len(whole) > 1 else []
-        return [*adjusted(self.lines), *(replace(line, adjusted=line.p) for line in mean)]
-
-
 def compare(
     results: Path,
     first: str,
@@ -81,31 +58,60 @@ def compare(
     store, progress = Store(results), Progress()
     everything = list(store.records())
     rows = _named(everything, (first, second), tasks, results)
-    of_rows = _with_answers(store, [r for r in everything if r.row in rows and r.status == "ok"], progress)
+    of_rows = [r for r in everything if r.row in rows and r.status == "ok"]
+    for r in [r for r in of_rows if not store.has_predictions(r)]:
+        place = f"{r.row} on {'+'.join(r.cell.tasks)}, seed {r.cell.seed} ({r.key[:12]})"
+        progress.say(f"left out: {place}: its answers are not stored; run it again with --rerun")
+        of_rows.remove(r)
     met = [r for r in of_rows if (not tasks or r.cell.tasks[0] in tasks) and (not seeds or r.cell.seed in seeds)]
     kept, left = newest_of(met, lambda r: (r.row, _question(r)))
     for text in (*left_out_lines(left), *code_warnings(kept, store.freshness)):
         progress.say(text)
-    found = [_by_question([record for record in kept if record.row == row]) for row in rows]
+    found: list[dict[tuple, list[Record]]] = [{}, {}]
     for row, questions in zip(rows, found, strict=True):
+        for record in sorted((r for r in kept if r.row == row), key=lambda r: r.cell.seed):
+            questions.setdefault(_question(record), []).append(record)
         if not questions:
-            raise _none_finished(row, of_rows, results)
+            has: dict[str, list[int]] = {}
+            for task, seed in sorted({(r.cell.tasks[0], r.cell.seed) for r in of_rows if r.row == row}):
+                has.setdefault(task, []).append(seed)
+            there = "; ".join(f"{task}, seed {' '.join(map(str, seeds))}" for task, seeds in has.items()) or "none"
+            raise InputError(
+                f"no finished record of the row {row!r} in {results} on these tasks and seeds; it has: {there}"
+            )
     shared = sorted(found[0].keys() & found[1].keys(), key=str)
     if not shared:
         raise InputError(
             f"{rows[0]} and {rows[1]} have no task, data and teacher in common; compare rows of one report"
         )
-    names = _source_names([found[0][key][0].cell for key in shared])
-    sources: dict[str, _Source] = {}
+    return _by_source(store, [(found[0][key], found[1][key]) for key in shared], exact, progress)
+
+
+def _by_source(
+    store: Store, questions: Sequence[Sides], exact: bool, progress: Progress
+) -> dict[str, list[Comparison]]:
+    """Data source -> the comparisons with Holm's adjustment, and their mean, which is not adjusted, where there are several."""
+    names = _source_names([first[0].cell for first, _ in questions])
+    lines: dict[str, list[Comparison]] = {}
+    columns: dict[str, dict[tuple[object, ...], tuple[int, Comparison, np.ndarray]]] = {}
     with progress.task("resampling") as update:
-        for number, (key, source) in enumerate(zip(shared, names, strict=True), start=1):
-            sides = found[0][key], found[1][key]
-            record = sides[0][0]
-            for name, metrics in record.scores.items():
-                line = compare_records(store, sides, name, next(iter(metrics)), exact)
-                sources.setdefault(source, _Source()).add(record.cell, name, line)
-            update(number, len(shared))
-    return {name: source.answer() for name, source in sources.items()}
+        for number, (sides, source) in enumerate(zip(questions, names, strict=True), start=1):
+            cell, scores = sides[0][0].cell, sides[0][0].scores
+            for evaluation, metrics in scores.items():
+                line, drawn = compare_records(store, sides, evaluation, next(iter(metrics)), exact)
+                lines.setdefault(source, []).append(line)
+                # if a task was trained on several numbers of rows, the mean has the one with the most
+                column, size = (cell.tasks, evaluation), cell.data.rows["train"]
+                if size > columns.setdefault(source, {}).get(column, (-1,))[0]:
+                    columns[source][column] = (size, line, drawn)
+            update(number, len(questions))
+    answer = {}
+    for source, of_source in lines.items():
+        answer[source] = list(adjusted(of_source))
+        if len(whole := list(columns[source].values())) > 1:
+            mean = of_mean([line for _, line, _ in whole], [drawn for _, _, drawn in whole])
+            answer[source].append(replace(mean, adjusted=mean.p))  # one test, so nothing to adjust
+    return answer
 
 
 def _named(
@@ -128,28 +134,6 @@ def _named(
     return first, second
 
 
-def _with_answers(store: Store, records: Sequence[Record], progress: Progress) -> list[Record]:
-    """Those whose answers are stored; the others are named."""
-    there = []
-    for record in records:
-        if store.has_predictions(record):
-            there.append(record)
-            continue
-        progress.say(
-            f"left out: {record.row} on {'+'.join(record.cell.tasks)}, seed {record.cell.seed} ({record.key[:12]}): "
-            f"its answers are not stored; run it again with --rerun"
-        )
-    return there
-
-
-def _by_question(records: Sequence[Record]) -> dict[tuple, list[Record]]:
-    """The records of one row by what another row's have to share with them, in the order of seeds."""
-    found: dict[tuple, list[Record]] = {}
-    for record in sorted(records, key=lambda r: r.cell.seed):
-        found.setdefault(_question(record), []).append(record)
-    return found
-
-
 def _source_names(cells: Sequence[Cell]) -> list[str]:
     """The data source of each, with the optimiser where that is not AdamW, and teacher and recipe where there are several."""
     optimizers = ["" if _optimizer(cell) == ADAMW else f", optimizer {_optimizer(cell)}" for cell in cells]
@@ -165,18 +149,6 @@ def title_of(source: str) -> str:
     if name.startswith(SUITE):
         name += GENERATED
     return FROM_GLUE.sub("", name, count=1) + found + rest
-
-
-def _none_finished(row: str, of_rows: Sequence[Record], results: Path) -> InputError:
-    """The error for a row without a record on the tasks and seeds that were asked for, with what it has."""
-    has: dict[str, set[int]] = {}
-    for record in of_rows:
-        if record.row == row:
-            has.setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
-    there = "; ".join(f"{task}, seed {' '.join(map(str, sorted(seeds)))}" for task, seeds in sorted(has.items()))
-    return InputError(
-        f"no finished record of the row {row!r} in {results} on these tasks and seeds; it has: {there or 'none'}"
-    )
 
 
 def _question(record: Record) -> tuple:
@@ -216,12 +188,6 @@ def compare_records(
     return compared(data, sides, title, exact)
 
 
-def _seeds(line: Comparison) -> str:
-    """The first's, and after a stroke the second's where they are others."""
-    sides = dict.fromkeys(", ".join(map(str, seeds)) for seeds in (line.seeds, line.second_seeds))
-    return " / ".join(sides) or "each its own"
-
-
 def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
     """Markdown."""
     rows = [
@@ -229,7 +195,9 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             line.task,
             line.metric,
             f"{line.examples:,}",
-            _seeds(line),
+            # the first's, and after a stroke the second's where they are others
+            " / ".join(dict.fromkeys(", ".join(map(str, s)) for s in (line.seeds, line.second_seeds)))
+            or "each its own",
             f"{line.first:.1f}",
             f"{line.second:.1f}",
             f"{line.difference:+.1f}",

@@ -124,7 +124,13 @@ def _differences(group: ReportGroup) -> Iterator[Origin]:
 
 
 def _origin(what: str, exact: float, keys: Iterable[str], kind: str = PLAIN) -> Origin:
-    return {"what": what, "exact": exact, "records": tuple(dict.fromkeys(key[:12] for key in keys)), "kind": kind, "session": ""}
+    return {
+        "what": what,
+        "exact": exact,
+        "records": tuple(dict.fromkeys(key[:12] for key in keys)),
+        "kind": kind,
+        "session": "",
+    }
 
 
 def _kind(text: str) -> str:

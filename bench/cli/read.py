@@ -185,18 +185,16 @@ def choose(
     It also names all rows that are not significantly different from the best one. If one of them is cheaper, it says which
     row is the cheapest. Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term) do.
     """
-    from dataclasses import asdict
-
-    from bench.analysis.choose import Budget
     from bench.analysis.choose import choose as carry_out
     from bench.report.render import to_markdown
     from bench.user_files import comma_separated
 
+    budget = {"parameters": max_params, "flops": max_flops, "latency": max_latency}
     for name, value in (("params", max_params), ("flops", max_flops), ("latency", max_latency)):
         if value is not None and not value > 0:
             raise InputError(f"--max-{name} {value:g}: should be above 0")
     named = comma_separated(tasks)
-    choices = carry_out(results, Budget(max_params, max_flops, max_latency), named)
+    choices = carry_out(results, budget, named)
     for choice in choices:
         print(f"{choice.group.title}\n")
         if choice.candidates:
@@ -213,7 +211,7 @@ def choose(
             {
                 "table": choice.group.title,
                 "columns": [column.title for column in choice.columns],
-                "candidates": [{**asdict(c), "verdict": c.verdict} for c in choice.candidates],
+                "candidates": [{**c._asdict(), "verdict": c.verdict} for c in choice.candidates],
                 "cheapest_as_good": choice.as_good[0].label if choice.as_good else None,
                 "left_out": choice.left_out,
             }

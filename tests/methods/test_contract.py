@@ -101,7 +101,6 @@ CONTRACT = {"methods/api.py"}
 OTHER_THINGS = {
     ("bench/analysis/gate.py", "getattr(old.sizes, name)"): "columns of a record",
     ("bench/analysis/gate.py", "getattr(new.sizes, name)"): "columns of a record",
-    ("bench/analysis/choose.py", "getattr(candidate, name)"): "columns of a table",
     ("bench/cli/app.py", "getattr(error, 'format_message', None)"): "an error of the command line library",
     ("bench/measure/machine.py", "hasattr(os, 'sched_getaffinity')"): "a function that some systems lack",
     ("bench/measure/memory.py", "getattr(import_module(module), name)"): "a function by its name in a module",

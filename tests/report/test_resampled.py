@@ -13,7 +13,7 @@ import random_answers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.analysis.choose import Budget, choose
+from bench.analysis.choose import choose
 from bench.analysis.compare import compare, table
 from bench.record.store import Store
 from bench.report.comparison import MEAN, NO_LEAST, compared, comparison_notes, drawn_differences
@@ -180,7 +180,7 @@ def test_compare_and_the_report_print_the_same_interval_of_the_committed_records
 
 def test_choose_prints_the_interval_of_compare():
     (choice,) = (
-        c for c in choose(REFERENCE, Budget(flops=1.6), TASKS) if c.group.max_train_rows == 20_000
+        c for c in choose(REFERENCE, {"flops": 1.6}, TASKS) if c.group.max_train_rows == 20_000
     )  # fmt: skip
     best = choice.candidates[0].label
     rows = {row[0]: row[5] for row in choice.table().rows}
