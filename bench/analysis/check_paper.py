@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.audit.names import is_average, is_score, plain_name, plain_task
-from bench.audit.printed import PrintedNumber
 from bench.audit.sheets import Sheet, read
 from bench.audit.table import PrintedRow
 from bench.errors import InputError, unknown_row
 from bench.record.freshness import STALE, WHAT_TO_DO
+from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup, groups
 from bench.report.render import github
+from bench.report.resampled import finished
 from bench.stats.metrics import named_in
 from bench.stats.summary import summarise
 
 SAME, DIFFERS, ABSENT = "as measured", "differs", "no record"
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(NamedTuple):
     """One number of the paper."""
 
     where: str
@@ -59,26 +59,23 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     """
     sheets = read(file)
     store = Store(results)
-    found = _comparable(groups(store.records()))
-    if not found:
+    tables = groups(store.records())
+    if not tables:
         raise InputError(f"no records in {results}")
-    known = {label for group in found for label in group.systems}
+    # real examples where there are any: a paper's number never agrees with generated sample data by chance
+    tables = [group for group in tables if group.facts.source != SAMPLE] or tables
+    known = {label for group in tables for label in group.systems}
     named = dict(_mapping(text, known, results) for text in rows)
     often = Counter(map(plain_name, known))
     by_name = {name: label for label in known if often[name := plain_name(label)] == 1}
-
-    def label_of(name: str) -> str | None:
-        plain = plain_name(name)
-        return named.get(plain, name if name in known else by_name.get(plain))
-
-    checked = [c for sheet in sheets for row in sheet.rows for c in _row(sheet, row, label_of(row.system), found)]
-    stale = {r.key[:12] for group in found for r in group.records if store.freshness.of(r) == STALE}
-    return [replace(c, stale=bool(stale & set(c.records))) for c in checked]
-
-
-def _comparable(found: Sequence[ReportGroup]) -> list[ReportGroup]:
-    """Those on real examples where there are any: a paper's number never agrees with generated sample data by chance."""
-    return [group for group in found if group.facts.source != SAMPLE] or list(found)
+    stale = {r.key[:12] for group in tables for r in group.records if store.freshness.of(r) == STALE}
+    checked = []
+    for sheet in sheets:
+        for row in sheet.rows:
+            plain = plain_name(row.system)
+            label = named.get(plain, row.system if row.system in known else by_name.get(plain))
+            checked += [c._replace(stale=bool(stale & set(c.records))) for c in _row(sheet, row, label, tables)]
+    return checked
 
 
 def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str]:
@@ -92,59 +89,47 @@ def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str
     raise unknown_row(halves[0][1], known, results)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What some records give for one cell of a paper."""
-
-    value: float
-    keys: tuple[str, ...]
-    data: str
-
-
-def _row(sheet: Sheet, row: PrintedRow, label: str | None, found: Sequence[ReportGroup]) -> Iterator[Checked]:
+def _row(sheet: Sheet, row: PrintedRow, label: str | None, tables: Sequence[ReportGroup]) -> Iterator[Checked]:
     """Every score of a row: the measured one that it is rounded from, or the nearest, or none."""
     # a mean is over these, and not over columns like layers or seeds
     tasks = {plain_task(column) for column in row.cells if is_score(column)}
     for column, cell in row.cells.items():
-        candidates = []
-        if label is not None:
-            candidates = list(_means(found, label, tasks) if is_average(column) else _measured(found, label, column))
+        measured = _means(tables, label, tasks) if is_average(column) else _scores(tables, label, column)
+        candidates = list(measured) if label is not None else []
         if not candidates:
             yield Checked(sheet.where, row.system, column, cell.text, "", ABSENT)
             continue
-        fitting = next((c for c in candidates if cell.is_rounded(Decimal(repr(round(c.value, 9))))), None)
-        one = fitting or min(candidates, key=lambda c: abs(Decimal(repr(c.value)) - cell.value))
-        verdict = SAME if fitting else DIFFERS
-        yield Checked(sheet.where, row.system, column, cell.text, _at(one.value, cell), verdict, one.keys, one.data)
+        fitting = next((c for c in candidates if cell.is_rounded(Decimal(repr(round(c[0], 9))))), None)
+        value, records, data = fitting or min(candidates, key=lambda c: abs(Decimal(repr(c[0])) - cell.value))
+        text, keys = f"{value:.{cell.places}f}", tuple(r.key[:12] for r in records)
+        yield Checked(sheet.where, row.system, column, cell.text, text, SAME if fitting else DIFFERS, keys, data)
 
 
-def _at(value: float, cell: PrintedNumber) -> str:
-    return f"{value:.{cell.places}f}"
+Measured = tuple[float, Sequence[Record], str]
+"""What some records give for one cell of a paper, the records, and the examples that they are of."""
 
 
-def _measured(found: Sequence[ReportGroup], label: str, column: str) -> Iterator[Measured]:
+def _scores(tables: Sequence[ReportGroup], label: str | None, column: str) -> Iterator[Measured]:
     """What the records may have printed in a column of this name: any metric of the task that the name does not exclude."""
-    wanted = plain_task(column)
-    said = named_in(column)
-    for group in found:
+    wanted, metric_named = plain_task(column), named_in(column)
+    for group in tables:
         for place in group.columns:
-            if wanted not in (plain_task(place.title), plain_task(place.task)):
+            if label is None or wanted not in (plain_task(place.title), plain_task(place.task)):
                 continue
-            done = [r for r in group.of(label, place.task) if r.status == "ok" and place.evaluation in r.scores]
+            done = finished(group, label, place)
             for metric in dict.fromkeys(m for r in done for m in r.scores[place.evaluation]):
-                if said in ("", metric):
+                if metric_named in ("", metric):
                     mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
-                    yield Measured(mean, tuple(r.key[:12] for r in done), group.described_data)
+                    yield mean, done, group.described_data
 
 
-def _means(found: Sequence[ReportGroup], label: str, tasks: Collection[str]) -> Iterator[Measured]:
+def _means(tables: Sequence[ReportGroup], label: str | None, tasks: Collection[str]) -> Iterator[Measured]:
     """The means of the groups that have just these tasks: a mean of other tasks says nothing about the printed one."""
-    for group in found:
+    for group in tables:
         is_of_these = all({plain_task(c.title), plain_task(c.task)} & set(tasks) for c in group.columns)
-        means = group.means(label)
-        if is_of_these and len(means) == len(group.columns) == len(tasks) > 1:
-            keys = tuple(r.key[:12] for r in group.of(label))
-            yield Measured(summarise(means).mean, keys, group.described_data)
+        means = group.means(label) if label is not None else []
+        if label is not None and is_of_these and len(means) == len(group.columns) == len(tasks) > 1:
+            yield summarise(means).mean, group.of(label), group.described_data
 
 
 def describe(checked: Sequence[Checked]) -> str:
@@ -156,7 +141,8 @@ def describe(checked: Sequence[Checked]) -> str:
         if c.verdict != SAME
     ]
     header = ["where", "row", "column", "printed", "measured", "data", "verdict"]
-    shown = github(rows, header, "left") + "\n\n" if rows else ""
-    stale = sum(c.stale for c in checked)
-    said = f"\n{stale} of them against records that other code than this made. {WHAT_TO_DO}." if stale else ""
-    return shown + ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT)) + said
+    text = f"{github(rows, header, 'left')}\n\n" if rows else ""
+    text += ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT))
+    if stale := sum(c.stale for c in checked):
+        text += f"\n{stale} of them against records that other code than this made. {WHAT_TO_DO}."
+    return text

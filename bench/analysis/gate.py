@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -56,8 +55,7 @@ EXIT_CODES = {
 WORST_FIRST = (REGRESSED, OTHER, MISSING, UNCLEAR, ACCEPTED, PASSED)
 
 
-@dataclass(frozen=True)
-class GateResult:
+class GateResult(NamedTuple):
     """One comparison: what was compared, how it ended, and why."""
 
     subject: str
@@ -66,21 +64,18 @@ class GateResult:
     why: str
 
 
-@dataclass(frozen=True)
-class GateLimits:
+class GateLimits(NamedTuple):
     """How much may be lost: points of a score, of some metrics other ones, and a share of a speed-up."""
 
     points: float = 2.0
     speed: float = 0.1
-    budgets: Mapping[str, float] = field(default_factory=dict)
+    budgets: Mapping[str, float] = {}
     """metric -> points, where it is not ``points``"""
     level: float = 0.002
     """chance that a whole run without any change is called regressed because of the examples that happen to be there"""
 
-    def of(self, metric: str) -> float:
-        return self.budgets.get(metric, self.points)
 
-
+LIMITS = GateLimits()
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -138,7 +133,7 @@ def accept(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) ->
         found = known.get((finding.subject, finding.what))
         if found is not None and finding.verdict == REGRESSED:
             used.add((found.row, found.what))
-            finding = replace(finding, verdict=ACCEPTED, why=f"{finding.why}; accepted: {found.reason}")
+            finding = finding._replace(verdict=ACCEPTED, why=f"{finding.why}; accepted: {found.reason}")
         made.append(finding)
     # a row that was scored did not fail: an acceptance of its failure is stale too
     compared = {(f.subject, what) for f in findings if f.verdict not in (MISSING, OTHER) for what in (f.what, "row")}
@@ -157,7 +152,7 @@ def check(
     tasks: Sequence[str] = (),
     rows: Sequence[str] = (),
     seeds: Sequence[int] = (),
-    limits: GateLimits = GateLimits(),
+    limits: GateLimits = LIMITS,
 ) -> list[GateResult]:
     """Compare every baseline row (of the tasks and rows named, if any are) with what was measured on those seeds.
 
@@ -179,7 +174,12 @@ def check(
 
     old_store, new_store = Store(root), Store(results)
     there = [r for r in old_store.records() if data in (None, slug(r.cell.data.slug))]
-    _check_names(tasks, rows, there, baseline)
+    if there:  # a row or task that nobody has would be left out without a word
+        known = {name for record in there for name in (record.cell.label, record.row)}
+        for row in rows:
+            if row not in known:
+                raise unknown_row(row, known, baseline)
+        check_known(tasks, {task for record in there for task in record.cell.tasks}, baseline)
     olds = [record for record in there if wanted(record)]
     sessions = list(speed_records(root, old_store.note)) if data is None else []
     if not olds and not sessions:
@@ -190,25 +190,14 @@ def check(
     findings: list[GateResult] = []
     compared = sum(len(group[0].scores) for group in _rows(olds))
     # Bonferroni: the level is that of the whole run
-    limits = replace(limits, level=limits.level / max(1, compared))
+    limits = limits._replace(level=limits.level / max(1, compared))
     for group in _rows(olds):
-        findings += _row(group, news, seeds, Stores(old_store, new_store), limits)
+        findings += _row(group, news, seeds, (old_store, new_store), limits)
     if sessions:
         findings += _speeds(sessions, list(speed_records(results, new_store.note)), rows, limits)
     met = {name for old in olds for name in (old.cell.label, old.row)} | {finding.subject for finding in findings}
     why = "the baseline has no finished record of it" + (f" on {', '.join(tasks)}" if tasks else "")
     return findings + [GateResult(row, "row", MISSING, why) for row in dict.fromkeys(rows) if row not in met]
-
-
-def _check_names(tasks: Sequence[str], rows: Sequence[str], there: Sequence[Record], baseline: Path) -> None:
-    """Raises InputError for a row that the baseline has not, or a task that nobody has: they would be left out without a word."""
-    if not there:
-        return
-    known = {name for record in there for name in (record.cell.label, record.row)}
-    for row in rows:
-        if row not in known:
-            raise unknown_row(row, known, baseline)
-    check_known(tasks, {task for record in there for task in record.cell.tasks}, baseline)
 
 
 def _rows(records: Iterable[Record]) -> list[list[Record]]:
@@ -221,16 +210,8 @@ def _rows(records: Iterable[Record]) -> list[list[Record]]:
     return [sorted(found[place], key=lambda r: r.cell.seed) for place in sorted(found, key=str)]
 
 
-@dataclass(frozen=True)
-class Stores:
-    """The records of the baseline, and those that were measured now."""
-
-    old: Store
-    new: Store
-
-
 def _row(
-    olds: list[Record], news: list[Record], seeds: Sequence[int], stores: Stores, limits: GateLimits
+    olds: list[Record], news: list[Record], seeds: Sequence[int], stores: tuple[Store, Store], limits: GateLimits
 ) -> list[GateResult]:
     """One row on one task. All seeds of the baseline tell its noise, also where only some are compared."""
     first = olds[0]
@@ -239,37 +220,30 @@ def _row(
     asked = [old for old in olds if not seeds or old.cell.seed in seeds or old.cell.method == TEACHER]
     pairs = [(old, same[old.key]) for old in asked if old.key in same]
     if not pairs:
-        return [_no_pair(subject, first, news)]
-    unusable = [_unusable(subject, new, stores) for _, new in pairs]
-    findings = [why for why in unusable if why is not None]
-    usable = [pair for pair, why in zip(pairs, unusable, strict=True) if why is None]
+        place = (first.cell.tasks, first.cell.label, first.point)
+        near = next((r for r in news if (r.cell.tasks, r.cell.label, r.point) == place), None)
+        if near is None:
+            return [GateResult(subject, "row", MISSING, "no record; run the baseline's command")]
+        if others := differing_parts(first.cell, near.cell):
+            return [GateResult(subject, "row", OTHER, f"measured with other {others}")]
+        return [GateResult(subject, "row", MISSING, "no seed in common; run the baseline's command")]
+    findings, usable = [], []
+    for old, new in pairs:
+        seed = f"seed {new.cell.seed}"
+        if new.status != "ok":
+            why = f"{seed} {new.status}" + (f": {new.error.message}" if new.error else "")
+            findings.append(GateResult(subject, "row", REGRESSED, why))
+        elif stores[1].freshness.of(new) == STALE:
+            why = f"{seed}: made by other code than this, which it says nothing of. {WHAT_TO_DO}"
+            findings.append(GateResult(subject, "row", MISSING, why))
+        else:
+            usable.append((old, new))
     if usable:
-        row = _RowBeforeAndNow(subject, olds, usable, stores)
         findings.append(_size(subject, *usable[0]))
-        findings += [_score(row, name, next(iter(scores)), limits) for name, scores in first.scores.items()]
+        for evaluation, scores in first.scores.items():
+            verdict_and_why = _score(olds, usable, stores, evaluation, next(iter(scores)), limits)
+            findings.append(GateResult(subject, f"{evaluation} {next(iter(scores))}", *verdict_and_why))
     return findings
-
-
-def _no_pair(subject: str, old: Record, news: Sequence[Record]) -> GateResult:
-    """Why there is nothing to compare with a row of the baseline."""
-    place = (old.cell.tasks, old.cell.label, old.point)
-    near = next((r for r in news if (r.cell.tasks, r.cell.label, r.point) == place), None)
-    if near is None:
-        return GateResult(subject, "row", MISSING, "no record; run the baseline's command")
-    if others := differing_parts(old.cell, near.cell):
-        return GateResult(subject, "row", OTHER, f"measured with other {others}")
-    return GateResult(subject, "row", MISSING, "no seed in common; run the baseline's command")
-
-
-def _unusable(subject: str, new: Record, stores: Stores) -> GateResult | None:
-    """Why a new record is not compared: it has no score, or other code made it; None where it is."""
-    if new.status != "ok":
-        why = f"seed {new.cell.seed} {new.status}" + (f": {new.error.message}" if new.error else "")
-        return GateResult(subject, "row", REGRESSED, why)
-    if stores.new.freshness.of(new) == STALE:
-        why = f"seed {new.cell.seed}: made by other code than this, which it says nothing of. {WHAT_TO_DO}"
-        return GateResult(subject, "row", MISSING, why)
-    return None
 
 
 def _size(subject: str, old: Record, new: Record) -> GateResult:
@@ -284,29 +258,28 @@ def _size(subject: str, old: Record, new: Record) -> GateResult:
     )
 
 
-@dataclass(frozen=True)
-class _RowBeforeAndNow:
-    """One row on one task, before and now."""
+def _score(
+    olds: list[Record],
+    pairs: list[tuple[Record, Record]],
+    stores: tuple[Store, Store],
+    evaluation: str,
+    metric: str,
+    limits: GateLimits,
+) -> tuple[str, str]:
+    """Whether one score of a row is as good as before, and why.
 
-    subject: str
-    olds: list[Record]
-    """all seeds of the baseline"""
-    pairs: list[tuple[Record, Record]]
-    """those that are compared: before and now"""
-    stores: Stores
-
-
-def _score(row: _RowBeforeAndNow, evaluation: str, metric: str, limits: GateLimits) -> GateResult:
-    """One score of a row: whether it is as good as before."""
-    subject, olds, pairs, what = row.subject, row.olds, row.pairs, f"{evaluation} {metric}"
+    Args:
+        olds: all seeds of the baseline.
+        pairs: those that are compared, before and now.
+    """
     if all(old.weights == new.weights and old.scores == new.scores for old, new in pairs):
-        return GateResult(subject, what, PASSED, f"identical weights ({len(pairs)} seeds)")
+        return PASSED, f"identical weights ({len(pairs)} seeds)"
     before = [old.scores[evaluation][metric] for old, _ in pairs]
     after = [new.scores[evaluation][metric] for _, new in pairs]
     difference = 100 * float(np.mean(after) - np.mean(before))
-    arrays = [(row.stores.old.predictions(old), row.stores.new.predictions(new)) for old, new in pairs]
+    arrays = [(stores[0].predictions(old), stores[1].predictions(new)) for old, new in pairs]
     if any((a[f"examples.{evaluation}"] != b[f"examples.{evaluation}"]).any() for a, b in arrays):
-        return GateResult(subject, what, OTHER, "the two were scored on other examples")
+        return OTHER, "the two were scored on other examples"
     predicted = metric_of(metric).form.predicted
     answered = Pairs(
         [predicted(b[f"logits.{evaluation}"]) for _, b in arrays],
@@ -319,7 +292,7 @@ def _score(row: _RowBeforeAndNow, evaluation: str, metric: str, limits: GateLimi
     half = math.hypot(of_examples, of_seeds or 0.0)
     text = f"{100 * np.mean(after):.1f}, was {100 * np.mean(before):.1f}: {difference:+.1f} ± {half:.1f} points"
     text += "" if of_seeds is not None else " (one seed: its noise is not in the interval)"
-    return GateResult(subject, what, verdict(difference, half, limits.of(metric), p <= limits.level), text)
+    return verdict(difference, half, limits.budgets.get(metric, limits.points), p <= limits.level), text
 
 
 def _chance(answered: Pairs, difference: float) -> tuple[float, float]:

@@ -37,8 +37,7 @@ def power_analysis(
     Raises:
         InputError: no or two test sets, an unknown task, shares that cannot be.
     """
-    _check(task, examples)
-    _check_shares(gap, disagreement, seeds, spread)
+    _check(task, examples, gap, disagreement, seeds, spread)
     n = examples or development_examples(task)
     found: dict[str, Any] = {
         "task": task,
@@ -71,36 +70,28 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _check(task: str, examples: int | None) -> None:
-    """Raises InputError: no or two test sets, a task that is not known, or one without right answers."""
-    if bool(task) == (examples is not None):
-        raise InputError("give --tasks NAME, or --examples NUMBER for a test set of your own")
+def _check(
+    task: str, examples: int | None, gap: float | None, disagreement: float, seeds: int, spread: float | None
+) -> None:
+    """Raises InputError: no or two test sets, an unknown task, shares that cannot be, or seeds without their spread."""
     if task and task not in GLUE:
         raise unknown("task", task, list(GLUE))
-    if task and not any(metric_of(name).right for name in GLUE[task].metrics):
-        raise InputError(
-            f"{task} is a {GLUE[task].form.task}: there is no share of right answers; `bench compare` has its intervals"
-        )
-    if examples is not None and examples < 1:
-        raise InputError(f"--examples {examples}: should be at least 1")
-
-
-def _check_shares(gap: float | None, disagreement: float, seeds: int, spread: float | None) -> None:
-    """Raises InputError: shares that cannot be, or seeds without their spread."""
-    if not 0 < disagreement <= 100:
-        raise InputError(f"--disagreement {disagreement:g}: should lie between 0 and 100 percent")
-    if gap is not None and not 0 < gap <= disagreement:
-        raise InputError(
-            f"--gap {gap:g}: should be above 0 and at most the disagreement, {disagreement:g}: systems that differ on so "
-            f"many examples cannot be further apart"
-        )
-    if seeds < 1 or (spread is not None and not 0 < spread <= 100):
-        raise InputError("--seeds should be at least 1, --spread above 0 and at most 100 points")
-    if (seeds > 1) != (spread is not None):
-        raise InputError(
-            "--seeds of two or more and --spread go together: the points by which one system's score scatters over its seeds, "
-            "the number after ± in a report; one seed says nothing of it"
-        )
+    regression = bool(task) and not any(metric_of(name).right for name in GLUE[task].metrics)
+    refusals = {
+        "give --tasks NAME, or --examples NUMBER for a test set of your own": bool(task) == (examples is not None),
+        f"{task} has no share of right answers; `bench compare` has its intervals": regression,
+        f"--examples {examples}: should be at least 1": examples is not None and examples < 1,
+        f"--disagreement {disagreement:g}: should lie between 0 and 100 percent": not 0 < disagreement <= 100,
+        f"--gap {gap}: should be above 0 and at most the disagreement, {disagreement:g}: systems that differ on so many examples "
+        "cannot be further apart": gap is not None and not 0 < gap <= disagreement,
+        "--seeds should be at least 1, --spread above 0 and at most 100 points": seeds < 1
+        or (spread is not None and not 0 < spread <= 100),
+        "--seeds of two or more and --spread go together: the points by which one system's score scatters over its seeds, the "
+        "number after ± in a report; one seed says nothing of it": (seeds > 1) != (spread is not None),
+    }
+    for why, is_wrong in refusals.items():
+        if is_wrong:
+            raise InputError(why)
 
 
 def describe(answer: dict[str, Any]) -> str:

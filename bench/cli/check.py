@@ -70,8 +70,6 @@ def check(
 
     Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 nothing measured, 5 not comparable.
     """
-    from dataclasses import asdict
-
     from bench.analysis.gate import EXIT_CODES, GateLimits, budgets_of, junit, overall, read_acceptances, summary
     from bench.analysis.gate import accept as accept_known
     from bench.analysis.gate import check as check_against_baseline
@@ -93,7 +91,7 @@ def check(
         write_atomically(summary_file, summary(findings).encode())
     if junit_file is not None:
         write_atomically(junit_file, junit(findings))
-    write_json(json_file, {"verdict": overall(findings), "findings": [asdict(finding) for finding in findings]})
+    write_json(json_file, {"verdict": overall(findings), "findings": [finding._asdict() for finding in findings]})
     return EXIT_CODES[overall(findings)]
 
 
@@ -267,8 +265,6 @@ def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tupl
     Raises:
         InputError: the only file has no table, or no row and column of any file are in the records.
     """
-    from dataclasses import asdict
-
     from bench.analysis.check_paper import ABSENT, DIFFERS, check_paper, describe
     from bench.audit.sheets import NoTable
 
@@ -285,7 +281,7 @@ def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tupl
         raise InputError(f"{named}: no row and column are in {results}; name rows with --row 'Name in the paper=row'")
     for file, checked in found:
         print(f"\n{file} compared with the records in {results}:\n\n{describe(checked)}")
-    return [asdict(one) for one in compared], any(one.verdict == DIFFERS for one in compared)
+    return [one._asdict() for one in compared], any(one.verdict == DIFFERS for one in compared)
 
 
 @app.command("check-paper", hidden=True, epilog="Example: python -m bench audit paper.tex --results results/reference")

@@ -271,7 +271,7 @@ def replay(rng, gap, examples=408, disagreement=0.1):
     difference = 100 * (first - second) / examples
     half, p = _chance(Pairs([new], [old], labels, "accuracy"), difference)
     limits = GateLimits()
-    return verdict(difference, half, limits.of("accuracy"), p <= limits.level)
+    return verdict(difference, half, limits.points, p <= limits.level)
 
 
 @pytest.mark.slow
