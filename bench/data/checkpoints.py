@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -257,17 +258,19 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
     """
     if config.num_labels != task.num_labels:
         raise InputError(f"{asked}: it has {config.num_labels} labels, {task.name} has {task.num_labels}")
+    # names of other code bases have capitals and blanks elsewhere
     theirs = [str(config.id2label[i]).lower().replace(" ", "_") for i in range(config.num_labels)]
-    if task.regression or all(name.startswith("label_") for name in theirs):
+    ours = [label.lower().replace(" ", "_") for label in task.labels]
+    if task.regression or theirs == ours or all(name.startswith("label_") for name in theirs):
         return
-    ours = list(task.labels)
-    if theirs != ours:
-        same = sorted(theirs) == sorted(ours)
-        what = "the same label names in another order" if same else "other label names"
-        raise InputError(
-            f"{asked}: {what}: {theirs} where {task.name} has {ours}; "
-            + ("reorder the rows of its classifier" if same else "is it a classifier of this task?")
-        )
+    if sorted(theirs) != sorted(ours):
+        what, next_move = "other label names", "is it a classifier of this task?"
+    else:
+        what, next_move = "the same label names in another order", "reorder the rows of its classifier"
+        if task.file:
+            labels = json.dumps([task.labels[ours.index(name)] for name in theirs], ensure_ascii=False)
+            next_move = f"write labels = {labels} in {task.file} (if your files have codes for labels, {next_move})"
+    raise InputError(f"{asked}: {what}: {theirs} where {task.name} has {list(task.labels)}; {next_move}")
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> Any:

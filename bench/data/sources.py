@@ -198,7 +198,7 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
         InputError: no such folder.
     """
     if task.files:
-        return OwnFiles(f"own files ({task.name})", f"own-{task.name}")
+        return OwnFiles("own files", f"own-{task.name}")
     if data == "sample":
         return Sample()
     if data == "hub":

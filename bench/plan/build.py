@@ -18,7 +18,7 @@ from bench.plan.executor_options import is_elsewhere
 from bench.plan.jobs import MAX_GROUP_SIZE
 from bench.plan.other_threads import thread_notes
 from bench.plan.outputs_plan import outputs_of
-from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
+from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, brings_all_data, resolve_auto
 from bench.plan.rows import CheckpointRow, Row, TeacherRow
 from bench.plan.spelling import GivenCheckpoint, MethodRow, drop_incompatible, parse_rows, typed_order
 from bench.plan.stage_keys import next_to_each_other
@@ -262,7 +262,8 @@ def without_auto(request: Request) -> Request:
     accelerator = request.device != "cpu" and torch.accelerator.is_available()
     resolved = resolve_auto(request, accelerator, accelerator and not request.offline and _hub_answers())
     # how long the real thing takes is known of BERT-base on all of GLUE alone
-    if resolved.notes == request.notes or request.data not in (AUTO, HUB) or request.teacher not in (AUTO, HUB_TEACHER):
+    of_glue = request.data in (AUTO, HUB) and request.teacher in (AUTO, HUB_TEACHER) and not brings_all_data(request)
+    if resolved.notes == request.notes or not of_glue:
         return resolved
     from bench.plan.estimate import real_glue_seconds
     from bench.progress import duration

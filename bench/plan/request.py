@@ -14,6 +14,7 @@ from bench.optimizers import OPTIMIZERS
 from bench.plan.executor_options import PROCESSES, check_executor
 from bench.record.cell import Search
 from bench.record.recipe import ADAMW, Recipe
+from bench.user_files import comma_separated
 
 EPOCH_RULES = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 """What --checkpoint takes -> the rule of selection in a cell."""
@@ -214,20 +215,24 @@ def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Requ
     Raises:
         InputError: under CI (the variable CI is set), where one types what one means.
     """
+    real = accelerator and hub_answers
+    if request.data == AUTO and brings_all_data(
+        request
+    ):  # the choice decides the default corpus, and nobody asked for it
+        request = replace(request, data=HUB if real else SAMPLE)
     options = {"data": (request.data, HUB, SAMPLE), "teacher": (request.teacher, HUB_TEACHER, EMBEDDED)}
-    chosen = {name: given for name, given in options.items() if given[0] == AUTO}
-    if not chosen:
+    values = {name: there if real else here for name, (given, there, here) in options.items() if given == AUTO}
+    if not values:
         return request
     if os.environ.get("CI"):
         raise InputError("under CI --data and --teacher are typed, not chosen: add --data sample --teacher embedded")
-    real = accelerator and hub_answers
-    values: dict[str, Any] = {name: there if real else here for name, (_, there, here) in chosen.items()}
-    return replace(
-        request,
-        data=values.get("data", request.data),
-        teacher=values.get("teacher", request.teacher),
-        notes=request.notes if real else (*request.notes, _auto_note(request, values, accelerator)),
-    )
+    notes = request.notes if real else (*request.notes, _auto_note(request, values, accelerator))
+    return replace(request, **values, notes=notes)  # type: ignore[arg-type]
+
+
+def brings_all_data(request: Request) -> bool:
+    """Whether every task is a file of one's own, which names its examples: --data is of no interest then."""
+    return all(name.endswith(".toml") for name in comma_separated(request.tasks))
 
 
 def _auto_note(request: Request, values: Mapping[str, str], accelerator: bool) -> str:
@@ -238,8 +243,12 @@ def _auto_note(request: Request, values: Mapping[str, str], accelerator: bool) -
         why = "there is no accelerator"
     else:
         why = "--offline was typed" if request.offline else "the hub does not answer"
-    given = {"data": request.data, "teacher": request.teacher}
-    typed = [f"{name} {value} was typed" for name, value in given.items() if name not in values]
+    given = {} if brings_all_data(request) else {"data": request.data}
+    typed = [
+        f"{name} {value} was typed"
+        for name, value in {**given, "teacher": request.teacher}.items()
+        if name not in values
+    ]
     chosen = " and ".join(f"{name} {value}" for name, value in values.items())
     real = {"data": HUB, "teacher": HUB_TEACHER}
     words = " ".join(f"--{name} {real[name]}" for name in values)
