@@ -36,9 +36,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.fixture(autouse=True)
 def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Every test sees a cache of its own and is not under CI unless it says so."""
+    """Every test sees a cache of its own, is not under CI and pre-trains on generated sentences, unless it says else."""
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr("bench.plan.request.PUBLIC_TEXT", "sample")
     monkeypatch.setattr("bench.measure.busy_cores.busy_cores", lambda: 0.0)  # other tests run at the same time
     torch.set_num_threads(2)
 

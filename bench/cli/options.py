@@ -164,11 +164,12 @@ REQUEST: dict[str, tuple[Any, Any]] = {
     ),
     "corpus": (
         Annotated[
-            list[Path] | None,
+            list[str] | None,
             typer.Option(
                 metavar="FILE",
-                help="Text for pre-training, without labels: one document a line, or parquet with a text column. "
-                "Repeat the option for more files.",
+                help="Text for pre-training, without labels: a file with one document a line; parquet with a text column; "
+                "hub:NAME or hub:NAME/CONFIG, a data set on the hub; or sample (generated sentences). Repeat the option for more files.",
+                show_default="sample with sample data, else hub:Salesforce/wikitext/wikitext-103-raw-v1",
             ),
         ],
         None,
@@ -178,7 +179,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
             int | None,
             typer.Option(
                 help="How many tokens of the corpus the pre-training on text reads; a shorter corpus is repeated.",
-                show_default="4,000,000 with --corpus, else 200,000",
+                show_default="4,000,000; 200,000 with generated sentences",
             ),
         ],
         None,

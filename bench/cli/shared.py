@@ -31,7 +31,7 @@ def request_from_options(**given: Any) -> Any:
         given["slurm"] = parse_slurm(given["slurm"])
     if "seeds" in given:
         given["seeds"] = parse_seeds(given["seeds"])
-    given["corpus"] = tuple(str(path) for path in given.get("corpus") or ())
+    given["corpus"] = tuple(given.get("corpus") or ())
     return Request(**given)
 
 

@@ -1,15 +1,22 @@
-"""Unlabelled text for the general start: the sample suite's sentences, or a user's files."""
+"""Unlabelled text for the general start: a user's files, a data set of the hub, or the sample suite's sentences."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.data import sample_suite
+from bench.data.hub import downloaded
 from bench.errors import InputError
 from bench.user_files import is_file
+
+HUB_TEXT = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?:@([\w./-]+))?")
+"""``hub:NAME``, ``hub:NAME/CONFIG``, and either with ``@REVISION``."""
+CHARACTERS_A_TOKEN = 8
+"""So many characters of a data set are read for each token that is wanted: English has four or five."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +26,7 @@ class Corpus:
     name: str
     documents: Sequence[str]
     files: tuple[str, ...] = ()
-    """names of the files it was read from; none for the sample suite's sentences"""
+    """names of the files it was read from, those of the hub with their revision; none for the sample suite's sentences"""
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -28,31 +35,70 @@ class Corpus:
         return digest.hexdigest()
 
 
-def sample_corpus() -> Corpus:
-    return Corpus(f"sentences of the sample suite {sample_suite.VERSION}", sample_suite.corpus())
+def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Corpus:
+    """Text files with one document a line, parquet files with a ``text`` column, data sets of the hub, or the sample suite's sentences.
 
-
-def read_corpus(files: Sequence[str]) -> Corpus:
-    """Text files with one document a line, or parquet files with a ``text`` column.
+    Args:
+        asked: files and names ``hub:NAME/CONFIG@REVISION``; none for the sample suite's sentences.
+        tokens: how many will be read of it. Files are read as a whole, since their content identifies what is made from them; of a data set
+            about so much is read, and no more is downloaded than the files that hold it.
 
     Raises:
-        InputError: a file that is missing, unreadable or without that column; or no text in any of them.
+        InputError: a file that is missing, unreadable or without that column; a data set that the hub does not give; or no text.
     """
+    if not asked:
+        return Corpus(f"sentences of the sample suite {sample_suite.VERSION}", sample_suite.corpus())
     documents: list[str] = []
-    for name in files:
-        path = Path(name).expanduser()
-        if not is_file(path):
-            raise InputError(
-                f"--corpus {name}: no such file; give text with one document a line, or parquet with a text column"
-            )
-        documents += _parquet(path) if path.suffix == ".parquet" else _lines(path)
+    names: list[str] = []
+    for name in asked:
+        if name.startswith("hub:"):
+            read, name = _from_hub(name, tokens, offline)
+        else:
+            read, name = _from_file(name), Path(name).name
+        documents += read
+        names.append(name)
     if not documents:
-        raise InputError(f"--corpus {', '.join(files)}: no text in it")
-    names = tuple(Path(name).name for name in files)
-    return Corpus(", ".join(names), documents, names)
+        raise InputError(f"--corpus {', '.join(asked)}: no text in it")
+    return Corpus(", ".join(names), documents, tuple(names))
 
 
-def _lines(path: Path) -> list[str]:
+def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
+    """The first documents of a data set's training split, and its name with the revision that was read."""
+    parts = HUB_TEXT.fullmatch(asked)
+    if parts is None:
+        raise InputError(
+            f"--corpus {asked}: name a data set like hub:Salesforce/wikitext/wikitext-103-raw-v1, that is hub:NAME/CONFIG"
+        )
+    name, config, revision = parts.groups()
+    refused = f"the pre-training reads the text {asked.partition('@')[0]}, which the hub did not give"
+    instead = "name a text with --corpus FILE, or type --corpus sample for generated sentences"
+    documents: list[str] = []
+    wanted, shard, shards, commit = CHARACTERS_A_TOKEN * tokens, 0, 1, ""
+    while wanted > 0 and shard < shards:
+        folders = [f"{config}/"] if config else ["", "data/"]
+        patterns = [f"{folder}train-{shard:05}-of-*.parquet" for folder in folders]
+        root = downloaded(name, patterns, offline, refused, instead, "dataset", commit or revision)
+        file = next((file for pattern in patterns for file in sorted(root.glob(pattern))), None)
+        if file is None:
+            where = "what was downloaded before" if offline else "it"
+            raise InputError(f"{refused} ({where} has no file {patterns[0]}); {instead}")
+        for document in _parquet(file):
+            documents.append(document)
+            wanted -= len(document)
+            if wanted <= 0:
+                break
+        shard, shards, commit = shard + 1, int(file.stem.rpartition("-")[2]), root.name
+    return documents, f"{asked.partition('@')[0]}@{commit}"
+
+
+def _from_file(name: str) -> list[str]:
+    path = Path(name).expanduser()
+    if not is_file(path):
+        raise InputError(
+            f"--corpus {name}: no such file; give text with one document a line, parquet with a text column, or hub:NAME/CONFIG"
+        )
+    if path.suffix == ".parquet":
+        return list(_parquet(path))
     try:
         return [line.strip() for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
     except UnicodeDecodeError as error:
@@ -61,20 +107,24 @@ def _lines(path: Path) -> list[str]:
         raise InputError(f"--corpus {path}: {error.strerror}; name a file that can be read") from None
 
 
-def _parquet(path: Path) -> list[str]:
+def _parquet(path: Path) -> Iterator[str]:
+    """The column ``text``, without empty ones, as far as somebody reads."""
     import pyarrow
     import pyarrow.parquet
 
+    row = 0
     try:
-        table = pyarrow.parquet.ParquetFile(path)
-        names = table.schema_arrow.names
-        if names.count("text") != 1:
-            what = "several columns" if "text" in names else "no column"
-            raise InputError(f"--corpus {path}: {what} 'text'; it has: {', '.join(names)}")
-        found = table.read(columns=["text"])["text"].to_pylist()
+        with pyarrow.parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if names.count("text") != 1:
+                what = "several columns" if "text" in names else "no column"
+                raise InputError(f"--corpus {path}: {what} 'text'; it has: {', '.join(names)}")
+            for batch in file.iter_batches(columns=["text"]):
+                for text in batch["text"].to_pylist():
+                    if text is not None and not isinstance(text, str):
+                        raise InputError(f"--corpus {path}, row {row}: text should be text, found {repr(text)[:80]}")
+                    if text:
+                        yield text
+                    row += 1
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise InputError(f"--corpus {path}: not a parquet file ({error})") from None
-    for row, text in enumerate(found):
-        if text is not None and not isinstance(text, str):
-            raise InputError(f"--corpus {path}, row {row}: text should be text, found {repr(text)[:80]}")
-    return [text for text in found if text]

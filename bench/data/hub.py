@@ -26,7 +26,13 @@ BROKEN_OFF = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "Proto
 
 
 def downloaded(
-    name: str, patterns: Sequence[str], offline: bool, said: str, instead: str, kind: str | None = None
+    name: str,
+    patterns: Sequence[str],
+    offline: bool,
+    said: str,
+    instead: str,
+    kind: str | None = None,
+    revision: str | None = None,
 ) -> Path:
     """The folder of a repository's files. What may pass by itself is tried three times.
 
@@ -36,13 +42,14 @@ def downloaded(
         said: how the message of an error begins.
         instead: how it ends: what to type in the place of it.
         kind: ``dataset``; a model if None.
+        revision: a commit or a branch; the newest if None. The folder is called like the commit.
 
     Raises:
         InputError: the hub did not give it, or it was never downloaded.
     """
     for wait in (*WAITS, None):
         try:
-            return _asked(name, patterns, offline, kind)
+            return _asked(name, patterns, offline, kind, revision)
         except Exception as error:  # of the hub's library, of its network library and of the system
             if wait is None or offline or not _may_pass(error):
                 raise InputError(f"{said} ({_why(error, offline)}); {instead}") from None
@@ -50,7 +57,7 @@ def downloaded(
     raise AssertionError("the last try returns or raises")
 
 
-def _asked(name: str, patterns: Sequence[str], offline: bool, kind: str | None) -> Path:
+def _asked(name: str, patterns: Sequence[str], offline: bool, kind: str | None, revision: str | None) -> Path:
     from huggingface_hub import get_session, snapshot_download
 
     if not offline:
@@ -58,7 +65,11 @@ def _asked(name: str, patterns: Sequence[str], offline: bool, kind: str | None) 
         hooks = session.event_hooks
         if _limit not in hooks["request"]:
             session.event_hooks = {**hooks, "request": [*hooks["request"], _limit]}
-    return Path(snapshot_download(name, repo_type=kind, allow_patterns=list(patterns), local_files_only=offline))
+    return Path(
+        snapshot_download(
+            name, repo_type=kind, revision=revision, allow_patterns=list(patterns), local_files_only=offline
+        )
+    )
 
 
 def _limit(request: Any) -> None:

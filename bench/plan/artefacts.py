@@ -239,16 +239,20 @@ class ArtefactPlans:
     @cached_property
     def corpus(self) -> Corpus:
         """The text of the request."""
-        from bench.data.corpus import read_corpus, sample_corpus
+        from bench.data.corpus import read_corpus
 
-        return read_corpus(self.request.corpus) if self.request.corpus else sample_corpus()
+        return read_corpus(self.request.texts, self.budget, self.request.offline)
+
+    @property
+    def budget(self) -> int:
+        """Tokens of that text that are read."""
+        return self.request.corpus_tokens or (DEFAULT_CORPUS_BUDGET if self.request.texts else DEFAULT_SAMPLE_BUDGET)
 
     def _text(self, artefact: Artefact, stages: Collection[Stage], checkpoint: Checkpoint) -> Text:
         """Where no stage says anything of its paper's recipe, there is one artefact for both recipes."""
         recipe = replace(START, max_length=min(START.max_length, checkpoint.config.max_position_embeddings))
-        budget = self.request.corpus_tokens or (DEFAULT_CORPUS_BUDGET if self.request.corpus else DEFAULT_SAMPLE_BUDGET)
         said = self.request.recipe == PAPER and any(without_epochs(stage.paper) for stage in stages)
-        return Text(self.corpus, budget, _paper_recipe(recipe, artefact, stages) if said else recipe)
+        return Text(self.corpus, self.budget, _paper_recipe(recipe, artefact, stages) if said else recipe)
 
     def _input(self, what: Artefact | Source, of: Artefact, context: ArtefactContext) -> Input:
         from methods.artefacts import Source

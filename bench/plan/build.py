@@ -141,6 +141,7 @@ def build(request: Request, estimated: bool = True) -> Plan:
     rows, given = parse_rows(request.methods) if request.methods else ([], [])  # none: teachers only
     wanted = expand(request.tasks)
     request = without_auto(request)
+    request = replace(request, corpus=request.texts or (SAMPLE,))
     notes = list(request.notes)
     numeric = numeric_of(request)
     tasks, absent = plan_tasks(request, wanted, numeric)

@@ -213,7 +213,7 @@ def artefact_work(plan: Plan, entry: ArtefactPlan) -> PlannedWork:
     flops, weights = 0.0, 0
     if entry.text is not None:
         training, teacher = training_of(entry), teacher_cost(entry.checkpoint)
-        length = MEAN_PIECE_TOKENS if plan.request.corpus else MEAN_SAMPLE_PIECE_TOKENS
+        length = MEAN_PIECE_TOKENS if plan.request.texts else MEAN_SAMPLE_PIECE_TOKENS
         if training is not None:
             examples = entry.text.budget / length
             flops += forward_flops(teacher, examples, length) + 3 * forward_flops(training.cost, examples, length)

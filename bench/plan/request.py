@@ -30,6 +30,8 @@ DIGITS = 9
 """Of a whole number that somebody types, at most."""
 AUTO, EMBEDDED, HUB, SAMPLE = "auto", "embedded", "hub", "sample"
 HUB_TEACHER = "bert-base-uncased"
+PUBLIC_TEXT = "hub:Salesforce/wikitext/wikitext-103-raw-v1"
+"""What pre-training reads where the data are real and nobody names a text."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Request:
     max_train_rows: int | None = None
     epochs: float | None = None
     corpus: tuple[str, ...] = ()
+    """text for pre-training: files, or names of the hub like :data:`PUBLIC_TEXT`; ``sample`` alone for generated sentences; nothing for
+    what goes with the data"""
     corpus_tokens: int | None = None
     threads: int = 2
     jobs: int = 1
@@ -98,6 +102,12 @@ class Request:
         if not self.augment:
             return None
         return Augmentation(self.augment, self.augment_times, vectors=self.word_vectors)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What pre-training reads, as :func:`bench.data.corpus.read_corpus` takes it; nothing for generated sentences."""
+        asked = self.corpus or ((SAMPLE,) if self.data in (SAMPLE, AUTO) else (PUBLIC_TEXT,))
+        return () if asked == (SAMPLE,) else asked
 
     def checked(self) -> Request:
         """This request itself.

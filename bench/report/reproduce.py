@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.plan.commands import is_own, source_options, typed_task
-from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
+from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, HUB, NUMBERS, SAMPLE
 from bench.plan.spelling import as_typed
 from bench.record.cell import TEACHER, Cell
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.record.task_facts import row_as_typed
+from bench.record.task_facts import data_facts, row_as_typed
 from bench.report.groups import ReportGroup
 
 
@@ -183,7 +183,11 @@ def named_files(made: Iterable[str]) -> list[str]:
     for command in made:
         words = shlex.split(command)
         for option, value in pairwise(words):
-            if option in ("--data", "--corpus", "--word-vectors") and value not in ("hub", SAMPLE):
+            if (
+                option in ("--data", "--corpus", "--word-vectors")
+                and value not in (HUB, SAMPLE)
+                and not value.startswith("hub:")
+            ):
                 named.append(value)
             if option == "--tasks":
                 named += [part for part in value.split(",") if part.endswith(".toml")]
@@ -228,7 +232,7 @@ def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
     """Key of a start made from text -> the options for that text, where one of the records says it."""
     return {
         artefact.get("key", ""): (
-            *(word for file in artefact["text"]["files"] for word in ("--corpus", file)),
+            *(word for file in artefact["text"]["files"] or _generated(record) for word in ("--corpus", file)),
             "--corpus-tokens",
             str(artefact["text"]["tokens"]),
         )
@@ -236,6 +240,11 @@ def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
         for artefact in record.artefacts.values()
         if "text" in artefact
     }
+
+
+def _generated(record: Record) -> tuple[str, ...]:
+    """How the generated sentences are typed that a record's start read: with sample data they need no word."""
+    return () if data_facts(record.cell.data.slug).source == SAMPLE else (SAMPLE,)
 
 
 def _text(record: Record, known: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def plan_pretraining(request: Request) -> tuple[ArtefactPlans, dict[str, tuple[s
         InputError: an unknown row, teacher or corpus, or rows that ask for nothing made from text.
     """
     wanted = parse_methods(request.methods)  # before a teacher is looked for: what was typed wrongly is named first
-    if request.teacher == AUTO:
+    if request.teacher == AUTO or not request.corpus:  # the data decide which text is read
         request = without_auto(request)
     checkpoint = find(request.teacher, None, request.offline)
     context = ArtefactContext(checkpoint, hash_of_tokenizer(checkpoint), numeric_of(request))

@@ -196,7 +196,7 @@ def test_word_vectors(count, tmp_path):
 def test_corpora_of_text(count, tmp_path):
     file = tmp_path / "corpus.txt"
     sound = "a document of some words\nan other ü\n\n".encode() * 3
-    hostile_input.assault(file, lambda: read_corpus([str(file)]).fingerprint(), [sound], count)
+    hostile_input.assault(file, lambda: read_corpus([str(file)], 1).fingerprint(), [sound], count)
 
 
 def parquet(columns: dict[str, object]) -> bytes:
@@ -214,7 +214,7 @@ def test_corpora_of_parquet(count, tmp_path):
         parquet({"text": [["a"], ["b"]]}),
         parquet({"x": ["a"]}),
     ]
-    hostile_input.assault(file, lambda: read_corpus([str(file)]).fingerprint(), sound, count)
+    hostile_input.assault(file, lambda: read_corpus([str(file)], 1).fingerprint(), sound, count)
 
 
 ROWS = {"s": ["fine words", 'bad, "words"'], "label": [1, 0], "idx": [0, 1]}

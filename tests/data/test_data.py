@@ -237,14 +237,14 @@ def test_a_tokenizer_that_knows_no_word_is_an_error(teacher_folder):
 def test_a_document_is_a_line_whatever_else_divides_pages(tmp_path):
     text = tmp_path / "book.txt"
     text.write_bytes("one \f page\u2028 of it\r\nsecond\n".encode())
-    assert len(read_corpus([str(text)]).documents) == 2
+    assert len(read_corpus([str(text)], 1).documents) == 2
 
 
 def test_corpus_files(tmp_path, teacher_folder):
     text, table = tmp_path / "c.txt", tmp_path / "c.parquet"
     text.write_text("the cat runs in the house\n\nthe dog sleeps on the tree\n")
     pandas.DataFrame({"text": ["a bird sings in the tree ."]}).to_parquet(table)
-    corpus = read_corpus([str(text), str(table)])
+    corpus = read_corpus([str(text), str(table)], 1)
     assert len(corpus.documents) == 3
     made = pieces(tiny.tokenizer(teacher_folder), corpus.documents * 20, 16, budget=100)
     assert 100 <= made.total_tokens < 120
@@ -265,13 +265,13 @@ def test_bad_corpora(tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message):
-        read_corpus([str(tmp_path / name)])
+        read_corpus([str(tmp_path / name)], 1)
 
 
 def test_a_corpus_table_without_text(tmp_path):
     pandas.DataFrame({"body": ["x"]}).to_parquet(tmp_path / "c.parquet")
     with pytest.raises(InputError, match="no column 'text'; it has: body"):
-        read_corpus([str(tmp_path / "c.parquet")])
+        read_corpus([str(tmp_path / "c.parquet")], 1)
 
 
 def test_bytes_that_parquet_calls_a_text_are_refused(tmp_path):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pandas
 import pytest
+import tiny
 from local_hub import BREAKS, COMMIT, CUTS_FILES, NAME, STALLS, STALLS_IN_FILE, served
 
 from bench.data import checkpoints
+from bench.data.corpus import read_corpus
 from bench.data.hub import WAITS, downloaded
 from bench.errors import InputError
+from bench.plan.request import Request
+from bench.record.store import Store
 
 
 @pytest.fixture
@@ -92,3 +97,95 @@ def test_nobody_there_is_one_line_too(hub, monkeypatch):
         asked(offline=True)
     with pytest.raises(InputError, match="no name of a repository"):
         downloaded("a/b/c", ["*"], False, "--teacher a/b/c", "use another")
+
+
+TEXT = "hub:Salesforce/wikitext/wikitext-103-raw-v1"
+PART = "the cat runs in the house and the old bird sings"
+
+
+@pytest.fixture
+def text_hub(tmp_path, monkeypatch):
+    """A hub with a data set of two files, for runs on real data that name no text."""
+    monkeypatch.setattr("bench.plan.request.PUBLIC_TEXT", TEXT)
+    folder = tmp_path / "text" / "wikitext-103-raw-v1"
+    folder.mkdir(parents=True)
+    for shard in range(2):
+        texts = ["", f" = {shard} = \n", *[PART] * 200]
+        pandas.DataFrame({"text": texts}).to_parquet(folder / f"train-{shard:05}-of-00002.parquet", index=False)
+    with served(tmp_path / "text", tmp_path / "hub cache", monkeypatch) as made:
+        yield made
+
+
+def read_files(hub) -> set[str]:
+    return {
+        question.rpartition("/")[2]
+        for question in hub.questions
+        if question.startswith("GET") and "parquet" in question
+    }
+
+
+def test_only_as_much_of_a_data_set_is_read_as_the_budget_needs(text_hub):
+    corpus = read_corpus([TEXT], 100)
+    assert (corpus.files, read_files(text_hub)) == ((f"{TEXT}@{COMMIT}",), {"train-00000-of-00002.parquet"})
+    assert 800 <= sum(map(len, corpus.documents)) < 800 + len(PART)
+    with pytest.raises(InputError, match=r"the hub did not give .*--corpus FILE"):
+        read_corpus([TEXT], 10**6, offline=True)
+    whole = read_corpus([TEXT], 10**6)
+    assert len(whole.documents) == 402
+    assert read_corpus([f"{TEXT}@{COMMIT}"], 10**6, offline=True).fingerprint() == whole.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [("hub:wikitext", "hub:NAME/CONFIG"), (f"{TEXT[:-2]}v2", "has no file wikitext-103-raw-v2/train")],
+)
+def test_a_data_set_that_is_not_there_is_one_line(text_hub, asked, says):
+    with pytest.raises(InputError, match=says):
+        read_corpus([asked], 10)
+
+
+def test_real_data_pre_train_on_a_public_text_unless_another_is_named(
+    bench, text_hub, teacher_folder, glue_folder, tmp_path
+):
+    """They took generated sentences, so that the first run on real data compared with nothing."""
+    common = [
+        "--methods",
+        f"kd:{tiny.SHAPE}",
+        "--tasks",
+        "rte",
+        "--data",
+        glue_folder,
+        "--teacher",
+        teacher_folder,
+        "--epochs",
+        1,
+    ]
+    common += ["--results", tmp_path / "r", "--threads", 1]
+    asked = bench("plan", *common, "--offline")
+    assert (asked.returncode, len(asked.stderr.splitlines())) == (2, 1)
+    assert "--corpus FILE" in asked.stderr
+    assert bench("plan", *common, "--offline", "--corpus", "sample").returncode == 0
+    more = ["--corpus-tokens", 300, "--reports", tmp_path / "p", "--jobs", 1]
+    done = bench("run", *common, *more)
+    assert done.returncode == 0, done.stderr
+    (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "kd")
+    (text,) = (made["text"] for made in record.artefacts.values() if "text" in made)
+    assert text == {"files": [f"{TEXT}@{COMMIT}"], "tokens": 300}
+    said = "".join(page.read_text() for page in (tmp_path / "p").rglob("README.md"))
+    assert f"--corpus {TEXT}@{COMMIT} --corpus-tokens 300" in said
+    assert "2 there" in bench("plan", *common, "--corpus-tokens", 300, "--offline").stdout
+    assert "to do" in bench("plan", *common, "--corpus-tokens", 300, "--corpus", "sample").stdout
+
+
+@pytest.mark.parametrize(
+    ("request_", "texts"),
+    [
+        (Request(), ()),
+        (Request(data="sample"), ()),
+        (Request(data="hub"), (TEXT,)),
+        (Request(data="hub", corpus=("sample",)), ()),
+        (Request(data="sample", corpus=(TEXT,)), (TEXT,)),
+    ],
+)
+def test_generated_sentences_go_with_sample_data_and_are_named_elsewhere(text_hub, request_, texts):
+    assert request_.texts == texts

@@ -194,11 +194,12 @@ def test_commands_say_where_their_records_are(tmp_path, monkeypatch):
     assert str(tmp_path) not in again.read_text()
 
 
-def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(tmp_path):
+@pytest.mark.parametrize(("files", "typed"), [(["reviews.txt"], "reviews.txt"), ([], "sample")])
+def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(tmp_path, files, typed):
     """A table of old records alone asks for the corpus too, where any record of the folder knows it."""
     start = {"key": "d" * 64, "train": {"steps": 1, "tokens": 1, "seconds_own": 1.0}}
     old = factories.record("kd").model_copy(update={"artefacts": {"general_start": start}})
-    text = {"text": {"files": ["reviews.txt"], "tokens": 300}}
+    text = {"text": {"files": files, "tokens": 300}}
     new = factories.record("kd", "mnli", precision="bf16").model_copy(
         update={"artefacts": {"general_start": start | text}}
     )
@@ -209,7 +210,7 @@ def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(tmp
     set_record_source(together, store)
     assert "--corpus" not in commands(alone)[0]
     for command in (commands(together)[0], verifying(together), experiment_command(together, Path("e.toml"), "", "")):
-        assert "--corpus reviews.txt --corpus-tokens 300" in command
+        assert f"--corpus {typed} --corpus-tokens 300" in command
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A hub on this machine, for tests: it serves one tiny model, or misbehaves in a way that is asked for."""
+"""A hub on this machine, for tests: it serves one tiny model or data set, or misbehaves in a way that is asked for."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ class LocalHub(ThreadingHTTPServer):
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
+    def files(self) -> list[str]:
+        return sorted(str(file.relative_to(self.folder)) for file in self.folder.rglob("*") if file.is_file())
+
     def bad_now(self) -> str:
         """How this question is answered badly; "" for well."""
         return "" if self.sound_after is not None and len(self.questions) > self.sound_after else self.behaviour
@@ -72,15 +75,15 @@ class _Handler(BaseHTTPRequestHandler):
         elif bad.isdecimal():
             self._answer(b'{"error": "no"}', int(bad))
         elif "/resolve/" in self.path:
-            self._file(hub.folder / self.path.rpartition("/")[2], bad)
+            self._file(hub.folder / self.path.partition("/resolve/")[2].partition("/")[2], bad)
         elif "/tree/" in self.path:
             files = [
-                {"type": "file", "oid": oid(one.name), "size": one.stat().st_size, "path": one.name}
-                for one in sorted(hub.folder.iterdir())
+                {"type": "file", "oid": oid(name), "size": (hub.folder / name).stat().st_size, "path": name}
+                for name in hub.files()
             ]
             self._answer(json.dumps(files).encode())
         else:
-            names = [{"rfilename": one.name} for one in sorted(hub.folder.iterdir())]
+            names = [{"rfilename": name} for name in hub.files()]
             body = {"_id": "1", "id": NAME, "modelId": NAME, "sha": COMMIT, "private": False, "siblings": names}
             self._answer(json.dumps(body).encode())
 
