@@ -161,8 +161,8 @@ def test_rows_whose_starts_had_other_texts_have_commands_of_their_own():
     (group,) = groups([*records, factories.record("plain")])
     found = commands(group)
     assert sorted(re.findall(r"--corpus \S+|--corpus-tokens \d+", " ".join(found))) == [
-        *("--corpus a.txt", "--corpus b.txt", "--corpus c.txt"),
-        *["--corpus-tokens 300"] * 3,  # also of the sample suite's sentences, which no file has
+        *("--corpus a.txt", "--corpus b.txt", "--corpus c.txt", "--corpus sample"),
+        *["--corpus-tokens 300"] * 3,
     ]
     assert sum("plain" in words_of(command.replace("--corpus c.txt ", ""))["--methods"] for command in found) == 1
     assert named_files(found) == ["tiny-glue", "a.txt", "b.txt", "c.txt"]
