@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.files import TEMPORARY, lock_of, sha256_of
 from bench.folders import users_cache
-from bench.record.code_hash import Code, is_given
+from bench.record.code import is_given, named_code
 
 WEIGHTS = "model.safetensors"
 MADE = "made.json"
@@ -46,12 +46,13 @@ def isolated_cache(slots: Iterable[Slot], folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of one thing in the cache, and the code that would make it now."""
+    """The place of one thing in the cache, and what would make it now."""
 
     kind: str
     """the folder of such things"""
     key: str
-    code: Code
+    code: tuple[str, ...]
+    """the modules that make it, for :mod:`bench.record.code`"""
     title: str
     """for people"""
 
@@ -132,7 +133,7 @@ def keep(
                 folder.mkdir()
                 said = write(folder)
                 used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
-                made = {"key": slot.key, "code": replace(slot.code, parts=used).as_dict(), **said}
+                made = {"key": slot.key, "code": named_code(slot.code, used), **said}
                 (folder / MADE).write_text(json.dumps(made, indent=1), encoding="utf-8")
                 os.replace(folder, final)
             _CHECKED.add(final.resolve() / file)

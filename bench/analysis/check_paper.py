@@ -12,7 +12,7 @@ from bench.audit.names import is_average, is_score, plain_name, plain_task
 from bench.audit.sheets import Sheet, read
 from bench.audit.table import PrintedRow
 from bench.errors import InputError, unknown_row
-from bench.record.freshness import STALE, WHAT_TO_DO
+from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
@@ -68,7 +68,7 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     named = dict(_mapping(text, known, results) for text in rows)
     often = Counter(map(plain_name, known))
     by_name = {name: label for label in known if often[name := plain_name(label)] == 1}
-    stale = {r.key[:12] for group in tables for r in group.records if store.freshness.of(r) == STALE}
+    stale = {r.key[:12] for group in tables for r in group.records if state_of_record(r) == STALE}
     checked = []
     for sheet in sheets:
         for row in sheet.rows:

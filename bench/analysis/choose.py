@@ -127,7 +127,7 @@ def choose(results: Path, budget: Mapping[str, float | None], tasks: Sequence[st
     """
     store = Store(results)
     sessions, made = list(speed_records(store.root, store.note)), []
-    for group in groups(store.records(), store.freshness):
+    for group in groups(store.records()):
         columns = [c for c in group.columns if not tasks or c.task in tasks]
         if columns and set(tasks) <= {c.task for c in columns}:
             add_speed(group, latest(sessions, group.teacher))

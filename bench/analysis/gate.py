@@ -30,8 +30,8 @@ from bench.errors import (
 )
 from bench.files import slug
 from bench.record.cell import TEACHER
+from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.comparability import comparability_key, differing_parts
-from bench.record.freshness import STALE, WHAT_TO_DO
 from bench.record.schema import Record
 from bench.record.speed_sessions import Conditions, SpeedRecord, speed_records
 from bench.record.store import Store
@@ -233,7 +233,7 @@ def _row(
         if new.status != "ok":
             why = f"{seed} {new.status}" + (f": {new.error.message}" if new.error else "")
             findings.append(GateResult(subject, "row", REGRESSED, why))
-        elif stores[1].freshness.of(new) == STALE:
+        elif state_of_record(new) == STALE:
             why = f"{seed}: made by other code than this, which it says nothing of. {WHAT_TO_DO}"
             findings.append(GateResult(subject, "row", MISSING, why))
         else:

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.audit.printed import printed
 from bench.errors import InputError
-from bench.record.freshness import STALE
+from bench.record.code import STALE, state_of_record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.frame import Frame
@@ -64,7 +64,7 @@ def trace(text: str, results: Path) -> list[Origin]:
         found = fitting(
             o for group, of_group in drawn for table in of_group for o in _cells(table, _where(group), group)
         )
-    stale = {record.key[:12] for record in records if store.freshness.of(record) == STALE}
+    stale = {record.key[:12] for record in records if state_of_record(record) == STALE}
     for origin in found:
         origin["what"] += " (made by other code than this)" if stale & set(origin["records"]) else ""
     return found

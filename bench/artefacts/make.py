@@ -21,6 +21,7 @@ from bench.data.encoding import Encoded, pieces
 from bench.plan.artefacts import ArtefactPlan, ArtefactPlans
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
+from bench.record.code import digest_of
 from bench.record.recipe import Recipe
 from bench.train.numerics import ComputeSettings
 from bench.train.training_state import TrainingStates
@@ -189,7 +190,7 @@ class _Inputs:
         self._training_states = TrainingStates(
             [["start", slot.key, weights]],
             progress.say,
-            code=(slot.code.hash,),
+            code=(digest_of(slot.code),),
             is_stopping=progress.is_stopping,
         )
         return self._training_states

@@ -15,6 +15,7 @@ from bench.data.checkpoints import tokenizer_of
 from bench.data.encoding import Encoded, encode
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
+from bench.record.code import digest_of
 from bench.train.best_epoch import SelectionExamples
 from bench.train.numerics import ComputeSettings
 from bench.train.training_state import TrainingStates
@@ -103,7 +104,10 @@ class TaskData:
         another = f", seed {seed}" if seed else ""
         slot = plan.teacher_slot(seed)
         training_states = TrainingStates(
-            [["teacher", slot.key]], self.progress.say, code=(slot.code.hash,), is_stopping=self.progress.is_stopping
+            [["teacher", slot.key]],
+            self.progress.say,
+            code=(digest_of(slot.code),),
+            is_stopping=self.progress.is_stopping,
         )
         with self.progress.task(f"{self.name}: teacher {plan.teacher.name}{another}") as update:
             work = Work(self.numerics, update, self.progress.say, training_states)

@@ -14,7 +14,7 @@ from bench.cli.options import (
     with_request_options,
 )
 from bench.cli.program import app, store
-from bench.cli.shared import asking, request_from_options, write_json
+from bench.cli.shared import request_from_options, write_json
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.record.set_aside import notes_sent_to
 
@@ -115,15 +115,6 @@ def check(
 def verify(
     given: dict[str, Any],
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
-    join: Annotated[
-        bool,
-        typer.Option(
-            "--join",
-            help="Write into equivalent-code.json, in the folder of the records, that today's code and the code that made the record "
-            "are equivalent. This needs a record that another version of the code made, and equal bits. Review that file. "
-            "Without this option, the command asks at a terminal.",
-        ),
-    ] = False,
     from_scratch: Annotated[
         bool,
         typer.Option(
@@ -142,7 +133,6 @@ def verify(
     The verdict is bitwise equal, equal within rounding, statistically equal (no significant difference), different (exit code
     1), or not comparable (exit code 5).
     """
-    from bench.record.freshness import add_equivalents
     from bench.workflows.verify import verify as carry_out
 
     results = given.pop("results")
@@ -153,15 +143,6 @@ def verify(
     print(answer.describe())
     body = {"verdict": answer.verdict, "why": answer.why, "code": answer.code, "source": answer.source}
     write_json(json_file, body | {"from_cache": answer.from_cache, "made_again": answer.made_again})
-    if answer.equivalent:
-        ask = asking()
-        if join or (ask is not None and ask("Write that the two codes are equivalent, for review?")):
-            print(f"written, for review: {add_equivalents(results, answer.equivalent)}")
-        else:
-            again = f"python -m bench verify {key} --join --results {results}"
-            print(
-                f"`{again}`, with the other options that you typed, writes that the two codes are equivalent, for review"
-            )
     return answer.exit_code
 
 

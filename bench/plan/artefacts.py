@@ -15,14 +15,13 @@ from bench.errors import InputError
 from bench.optimizers import refusal
 from bench.plan.request import FAST, Request
 from bench.record.cell import NumericIdentity
-from bench.record.code_hash import FAST_LINEAR, Code, class_code
+from bench.record.code import ARTEFACT
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import (
     PAPER,
     PAPER_START,
     START,
     Recipe,
-    optimizers_of,
     optimizers_of_stages,
     without_epochs,
 )
@@ -95,17 +94,11 @@ class ArtefactPlan:
         """Whether it has a place in the cache; else it is a view of its one input."""
         return self.artefact.is_kept
 
-    @cached_property
-    def code(self) -> Code:
-        if self.text is None or not self.stages:
-            return class_code("artefact", self.artefact)
-        kernels = FAST_LINEAR if self.kernels else ()
-        return class_code("trained artefact", self.artefact, optimizers_of(self.text.recipe.as_dict()), kernels)
-
     @property
     def slot(self) -> Slot:
         """Its place in the cache."""
-        return Slot("starts" if self.task is None else "computed", self.key, self.code, self.title)
+        made_by = (*ARTEFACT, type(self.artefact).__module__)
+        return Slot("starts" if self.task is None else "computed", self.key, made_by, self.title)
 
     @property
     def title(self) -> str:

@@ -26,7 +26,7 @@ from bench.plan.stale import stale_slots, warnings
 from bench.plan.student_cells import asks_ensemble, drop_untrainable, multitask, student_cells
 from bench.plan.tasks import TEACHER_VERSION, TaskPlan, augment, mean_tokens, plan_tasks
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity, record_key, train_key
-from bench.record.freshness import STALE
+from bench.record.code import STALE, state_of_record
 from bench.record.keys import digest
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -177,8 +177,8 @@ def build(request: Request, estimated: bool = True) -> Plan:
     if request.kernels == FAST:
         _check_kernels(numeric)
     plan.notes += [*_made_anew(plan, store), *thread_notes(plan, store)]
-    plan.stale = stale_slots(plan, store.freshness)
-    plan.code_warnings = warnings(plan, store.freshness)
+    plan.stale = stale_slots(plan)
+    plan.code_warnings = warnings(plan)
     if estimated:
         _add_estimate(plan)
     return plan
@@ -356,6 +356,6 @@ def _made_anew(plan: Plan, store: Store) -> list[str]:
 def _planned(cell: Cell, row: Row, request: Request, store: Store) -> Planned:
     record = store.find(cell)
     done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
-    code_state = store.freshness.of(record) if record is not None and record.status == "ok" else ""
+    code_state = state_of_record(record) if record is not None and record.status == "ok" else ""
     again = request.rerun or (request.rerun_stale and code_state == STALE)
     return Planned(cell, row, record, again or not done, code_state)

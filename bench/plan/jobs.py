@@ -14,7 +14,7 @@ from bench.cache import Slot
 from bench.plan.artefacts import ArtefactPlan, asked_by
 from bench.plan.rows import CheckpointRow, TeacherRow
 from bench.plan.spelling import MethodRow
-from bench.record.code_hash import code_of, training_code
+from bench.record.code import digest_of, student_modules
 from bench.record.keys import digest
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class _Jobs:
 
 def _job(slot: Slot, kind: str, task: str = "", seed: int = 0, needs: Sequence[str] = (), method: str = "") -> Job:
     """The job that makes one entry of the cache."""
-    return Job(slot.key, slot.title, kind, task, seed, made_from=tuple(needs), method=method, code=slot.code.hash)
+    return Job(slot.key, slot.title, kind, task, seed, made_from=tuple(needs), method=method, code=digest_of(slot.code))
 
 
 def slot_of(plan: Plan, job: Job) -> Slot | None:
@@ -251,6 +251,4 @@ def slot_of(plan: Plan, job: Job) -> Slot | None:
 
 def code_of_student(cells: Sequence[Planned]) -> str:
     """A hash of the code that answers the cells of one student, or of a model that is only scored."""
-    cell, scoring = cells[0].cell, code_of("scoring").hash
-    trained = training_code(cell).hash if isinstance(cells[0].row, MethodRow) else scoring
-    return digest([trained, scoring]) if trained and scoring else ""
+    return digest_of(student_modules(cells[0].cell.method) if isinstance(cells[0].row, MethodRow) else ())

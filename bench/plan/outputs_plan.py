@@ -13,7 +13,6 @@ from bench.errors import InputError
 from bench.plan.extents import lengths_of, training_rows
 from bench.plan.request import OUTPUT_FORMATS
 from bench.plan.spelling import MethodRow
-from bench.record.code_hash import code_of
 from bench.record.keys import SCHEMA, digest
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class OutputsPlan:
                 "numeric": task.numeric.identity(),
             }
         )
-        return Slot("teacher-outputs", key, code_of(KIND), f"outputs of the teacher of {task.task.name}")
+        return Slot("teacher-outputs", key, (), f"outputs of the teacher of {task.task.name}")
 
     @property
     def disk_bytes(self) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bench.plan.estimate import needs_live_teacher
 from bench.plan.jobs import ARTEFACT_JOB, jobs_of
 from bench.progress import duration
-from bench.record.freshness import STALE
+from bench.record.code import STALE
 from bench.record.recipe import ADAMW
 
 if TYPE_CHECKING:

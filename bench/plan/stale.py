@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bench.cache import Slot
 from bench.plan.jobs import jobs_of, slot_of
-from bench.record.freshness import STALE, WHAT_TO_DO, Freshness, code_warnings
+from bench.record.code import STALE, WHAT_TO_DO, code_warnings, state_of
 
 if TYPE_CHECKING:
     from bench.plan.build import Plan
@@ -18,13 +18,13 @@ def wanted(plan: Plan) -> list[Slot]:
     return [slot for slot in slots if slot is not None]
 
 
-def stale_slots(plan: Plan, freshness: Freshness) -> list[Slot]:
+def stale_slots(plan: Plan) -> list[Slot]:
     """What the plan would take from the cache although other code made it."""
-    return [slot for slot in wanted(plan) if slot.is_made and freshness.state_of_code(slot.made().get("code")) == STALE]
+    return [slot for slot in wanted(plan) if slot.is_made and state_of(slot.made().get("code")) == STALE]
 
 
-def warnings(plan: Plan, freshness: Freshness) -> list[str]:
+def warnings(plan: Plan) -> list[str]:
     """For a reader of the plan: what is stale, and how many records were made by code that is not known here."""
     records = [planned.record for planned in plan.cells if planned.record is not None and not planned.is_todo]
     in_cache = [f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}." for slot in plan.stale]
-    return [*in_cache, *code_warnings(records, freshness)]
+    return [*in_cache, *code_warnings(records)]

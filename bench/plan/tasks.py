@@ -18,7 +18,7 @@ from bench.record.cell import (
     NumericIdentity,
     TeacherIdentity,
 )
-from bench.record.code_hash import code_of
+from bench.record.code import AUGMENTATION, TEACHER
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
 
@@ -75,12 +75,12 @@ class TaskPlan:
         """Where the teacher tuned with this seed is kept; 0 is the one that students share."""
         key = _teacher_key(self.checkpoint, self.task, self.unaugmented_data, self.teacher_recipe, self.numeric, seed)
         title = f"teacher of {self.task.name}" + (f", seed {seed}" if seed else "")
-        return Slot("teachers", key, code_of("teacher"), title)
+        return Slot("teachers", key, TEACHER, title)
 
     @property
     def augmentation_slot(self) -> Slot:
         """Where the augmented rows are kept."""
-        return Slot("augmented", self.data.train, code_of("augmentation"), f"augmented rows of {self.task.name}")
+        return Slot("augmented", self.data.train, AUGMENTATION, f"augmented rows of {self.task.name}")
 
 
 def plan_tasks(

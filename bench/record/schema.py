@@ -233,11 +233,11 @@ class _Recipe(BaseModel):
 
 
 class NamedCode(BaseModel):
-    """What readers need of a code that a record names. :meth:`bench.record.code_hash.Code.as_dict` writes it."""
+    """What readers need of a code that a record names. :func:`bench.record.code.named_code` writes it."""
 
-    hash: str
-    kind: str
-    of: list[str]
+    digest: str = ""
+    """"" in records of before, which name a ``hash`` that nothing computes any more"""
+    of: list[str] = Field(default_factory=list)
     parts: dict[str, NamedCode | None] = Field(default_factory=dict)
 
 

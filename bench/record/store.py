@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ from bench.errors import LISTED, InputError, nearest
 from bench.files import lock_of, slug, write_atomically
 from bench.record import answers
 from bench.record.cell import Cell, record_key
-from bench.record.freshness import Freshness
 from bench.record.schema import Record, load, not_finite
 from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, notify
 
@@ -55,11 +53,6 @@ class Store:
         self._read: dict[Path, tuple[Stamp, Record | None]] = {}
         self._not_current: dict[Path, tuple[Attempt, Path]] = {}
         """folder of a cell -> an attempt that was written although the file ``current`` could not be"""
-
-    @cached_property
-    def freshness(self) -> Freshness:
-        """Judges which of the records today's code made."""
-        return Freshness(self.root, self.note)
 
     def note(self, note: Note) -> None:
         """Remember what is not used as it is, and tell whoever listens."""

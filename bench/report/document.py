@@ -65,7 +65,7 @@ def environment_section(group: ReportGroup, tables: Sequence[str]) -> list[str]:
 
 def provenance_section(group: ReportGroup, tables: Sequence[str], made: Sequence[str]) -> list[str]:
     """Records, code and examples, the commands that make the records again, and the tables that say more."""
-    listed = [*map(escape.markdown, provenance(group.records, group.freshness)), *made_again(made, group)]
+    listed = [*map(escape.markdown, provenance(group.records)), *made_again(made, group)]
     return section(PROVENANCE, [*listed, "", *tables])
 
 

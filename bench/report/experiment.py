@@ -117,7 +117,7 @@ def _groups(records: Sequence[Record], store: Store, merged: bool) -> list[Repor
     Args:
         merged: whether those that differ in the augmentation of their data alone are one.
     """
-    found = groups(records, store.freshness)
+    found = groups(records)
     if not merged:
         return found
     alike: dict[tuple[object, ...], list[ReportGroup]] = {}

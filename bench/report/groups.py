@@ -9,7 +9,6 @@ from functools import cached_property
 
 from bench.data.tasks import GLUE
 from bench.record.cell import TEACHER
-from bench.record.freshness import Freshness
 from bench.record.keys import canonical
 from bench.record.newest import LeftOut, newest
 from bench.record.recipe import ADAMW
@@ -86,8 +85,6 @@ class ReportGroup:
     """records under the name of a newer training"""
     aside: Sequence[str] = ()
     """files of the folder of records that are not used as they are, a line each"""
-    freshness: Freshness | None = None
-    """judges whether today's code made the records; None where nobody asks"""
     results: str = "results/runs"
     """the folder of its records, as commands name it"""
     texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -217,7 +214,7 @@ class ReportGroup:
         return label != TEACHER and 0 < len(self.values(label, column)) < self._most_seeds[column]
 
 
-def groups(records: Iterable[Record], freshness: Freshness | None = None) -> list[ReportGroup]:
+def groups(records: Iterable[Record]) -> list[ReportGroup]:
     """Records sorted into tables. Those of different data, teachers, recipes, optimisers or precisions never meet in one.
 
     A table with a limit of training examples also has the records that its systems have without a limit, on tasks with no more
@@ -251,7 +248,6 @@ def groups(records: Iterable[Record], freshness: Freshness | None = None) -> lis
     made = [g for g in made if not any(keys[id(g)] < keys[id(other)] for other in made)]
     for group in made:
         group.records, group.left_out = newest(group.records)
-        group.freshness = freshness
     return made
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench.data.checkpoints import EMBEDDED_SHA256
 from bench.record.cell import TEACHER
-from bench.record.freshness import Freshness, stale_lines, unknown_line
+from bench.record.code import stale_lines, unknown_line
 from bench.record.newest import left_out_lines
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
@@ -36,8 +36,7 @@ def warnings(group: ReportGroup) -> list[str]:
         ]
     lines += [line for text in group.aside for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
     lines += [line for text in left_out_lines(group.left_out) for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
-    if group.freshness is not None:
-        lines += [line for text in stale_lines(group.records, group.freshness) for line in (f"**{text}**", "")]
+    lines += [line for text in stale_lines(group.records) for line in (f"**{text}**", "")]
     return lines
 
 
@@ -109,7 +108,7 @@ def made_again(made: Sequence[str], group: ReportGroup) -> list[str]:
     return lines
 
 
-def provenance(records: Sequence[Record], freshness: Freshness | None = None) -> list[str]:
+def provenance(records: Sequence[Record]) -> list[str]:
     """Keys, code, base weights and examples of these records."""
     done = [r for r in records if r.status == "ok"]
     if not done:
@@ -124,7 +123,7 @@ def provenance(records: Sequence[Record], freshness: Freshness | None = None) ->
     return [
         f"- {counted(len(done), 'record')}; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
         f"- commits of the code: {'; '.join(commits)}",
-        *([f"- {unknown}"] if freshness is not None and (unknown := unknown_line(done, freshness)) else []),
+        *([f"- {unknown}"] if (unknown := unknown_line(done)) else []),
         f"- teacher's base weights: sha256 {', '.join(bases)}",
         f"- examples: {'; '.join(rows)}",
     ]

@@ -87,7 +87,7 @@ def write_groups(
     touched = None if cells is None else {record_key(cell) for cell in cells}
     _check_names(options.names, records, store.root)
     written = []
-    for group in groups(records, store.freshness):
+    for group in groups(records):
         if touched is None or any(
             r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
         ):
@@ -170,7 +170,7 @@ def write_pictures(data: ReportData, own: Path, latex: bool) -> list[ReportPictu
 
 def paper_of(group: ReportGroup, records: Sequence[Record], place: Path) -> Paper:
     """What a table of this group needs in a paper, where the rest of the report is missing."""
-    sources = [line.removeprefix("- ") for line in provenance(records, group.freshness)]
+    sources = [line.removeprefix("- ") for line in provenance(records)]
     return Paper(
         group.title,
         [line for line in warnings(group) if line],

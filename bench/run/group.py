@@ -21,7 +21,7 @@ from bench.plan.spelling import MethodRow
 from bench.plan.stage_keys import stage_keys
 from bench.plan.tasks import setup_of
 from bench.record.cell import train_key
-from bench.record.code_hash import training_code
+from bench.record.code import digest_of, student_modules
 from bench.record.recipe import Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import several_tasks_note
@@ -156,7 +156,7 @@ class Group:
         training_states = TrainingStates(
             trainings,
             progress.say,
-            code=[training_code(cell).hash for cell in cells],
+            code=[digest_of(student_modules(cell.method)) for cell in cells],
             is_stopping=progress.is_stopping,
         )
         if self.from_scratch:

@@ -25,6 +25,7 @@ from bench.plan.jobs import (
 from bench.plan.rows import CheckpointRow
 from bench.plan.tasks import TaskPlan
 from bench.progress import Progress
+from bench.record.code import digest_of
 from bench.run.failure_records import failure_of
 from bench.run.group import Group, checked
 from bench.run.interrupts import end_if_interrupted
@@ -65,7 +66,7 @@ class JobRunner:
         slot = slot_of(self.plan, job)
         if not job.students and slot is None:
             raise InputError(f"{job.title}: this process plans another one; did its data or teacher change meanwhile?")
-        if (slot is not None and slot.code.hash != job.code) or any(
+        if (slot is not None and digest_of(slot.code) != job.code) or any(
             one.code != code_of_student([self._cells[key] for key in one.cells]) for one in job.students
         ):
             raise InputError(f"{job.title}: the code was edited since this run began; start it again")

@@ -18,8 +18,7 @@ from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key, train_key
-from bench.record.code_hash import Code, scoring_code, training_code
-from bench.record.freshness import COMPUTED_BY
+from bench.record.code import COMPUTED_BY, metric_modules, named_code, student_modules
 from bench.record.schema import Failure, Record, TrainCost
 from bench.record.task_facts import TaskFacts, facts_of
 from bench.run.training_faults import faults_of_answers, faults_of_training
@@ -77,7 +76,7 @@ def scored(cell: Cell, deployed: Deployed, task_data: TaskData, started: str) ->
         faults=tuple(_faults(cell, deployed.log, arrays, scores, task_data)),
         train=deployed.cost(),
         weights=weights_hash(model),
-        code={**_code(cell), COMPUTED_BY: _computed_by(cell, task_data.plan.task.metrics).as_dict()},
+        code={**_code(cell), COMPUTED_BY: _computed_by(cell, task_data.plan.task.metrics)},
         env=environment(str(task_data.numerics.device)),
         started=started,
         finished=now(),
@@ -160,10 +159,9 @@ def _code(cell: Cell) -> dict[str, Any]:
     return found
 
 
-def _computed_by(cell: Cell, metrics: Sequence[str]) -> Code:
-    if cell.method in (TEACHER, CHECKPOINT):  # how a teacher was tuned is said of the artefact
-        return scoring_code(metrics)
-    return training_code(cell, metrics)
+def _computed_by(cell: Cell, metrics: Sequence[str]) -> dict[str, Any]:
+    is_given = cell.method in (TEACHER, CHECKPOINT)  # how a teacher was tuned is said of the artefact
+    return named_code(metric_modules(metrics) if is_given else student_modules(cell.method, metrics))
 
 
 def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Record:

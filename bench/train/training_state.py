@@ -23,7 +23,6 @@ from torch import Tensor
 from bench.cache import cache_root
 from bench.folders import STATES
 from bench.plan.scheduled_stages import COUNTED, PREPARATION
-from bench.record.code_hash import code_of
 from bench.record.keys import digest
 from bench.train.student_trainer import StudentTrainer
 
@@ -147,7 +146,7 @@ class TrainingStates:
 
     def _state(self, identity: Any, code: str) -> StudentState:
         training = digest([identity, torch.__version__, torch.get_num_threads()])[:24]
-        whole = digest([code, code_of("training state").hash])
+        whole = digest(code)
         return StudentState(self._folder / f"{training}-{whole[:12]}.safetensors", training, whole, code != "")
 
     def of(self, numbers: Sequence[int]) -> TrainingStates:

@@ -15,7 +15,7 @@ from bench.plan.build import numeric_of, without_auto
 from bench.plan.request import AUTO, Request
 from bench.plan.spelling import drop_incompatible, parse_methods
 from bench.progress import Progress
-from bench.record.freshness import STALE, WHAT_TO_DO, Freshness
+from bench.record.code import STALE, WHAT_TO_DO, state_of
 from bench.train.numerics import ComputeSettings
 
 if TYPE_CHECKING:
@@ -111,9 +111,8 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Pretrai
 
 def _renew(slots: Sequence[Slot], request: Request, progress: Progress) -> None:
     """Say what in the cache other code made; remove it where that was asked for."""
-    freshness = Freshness(request.results)
     for slot in slots:
-        if slot.is_made and freshness.state_of_code(slot.made().get("code")) == STALE:
+        if slot.is_made and state_of(slot.made().get("code")) == STALE:
             progress.say(f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}.")
             if request.rerun_stale:
                 slot.forget()

@@ -134,7 +134,6 @@ def _records(results: Path, survey: Survey) -> None:
                 survey.found.append(Found(RESULTS, NO_ANSWERS, file, why))
     for _ in speed_records(results, store.note):
         survey.add("sessions of timing", 0)
-    _ = store.freshness  # reads equivalent-code.json, and notes what is wrong with it
     kinds = {SET_ASIDE: BROKEN, ADOPTED: UNPOINTED, WITHOUT_ANSWERS: NO_ANSWERS}
     survey.found += [Found(RESULTS, kinds[one.kind], one.path, one.why, size_of(one.path)) for one in store.notes]
 

@@ -20,8 +20,8 @@ from bench.plan.request import Request
 from bench.plan.stale import stale_slots, wanted
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT, TEACHER, record_key
+from bench.record.code import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, stale_parts, state_of_record
 from bench.record.differences import differences
-from bench.record.freshness import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, EquivalentCode, Freshness, codes_of
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.form import SCORE
@@ -44,8 +44,6 @@ class Verification:
     why: str
     code: str = ""
     """whether today's code is the one that made the record: current, stale or unknown; "" where it was not run again"""
-    equivalent: tuple[EquivalentCode, ...] = ()
-    """what the retraining shows of codes that differ and gave the same bits"""
     from_cache: tuple[str, ...] = ()
     """what the second run took from the cache: teacher, starts and other things that it was trained from"""
     made_again: tuple[str, ...] = ()
@@ -105,7 +103,7 @@ def verify(
     """
     from bench.workflows.run import run
 
-    record, freshness = find_record(key, results), Store(results).freshness
+    record = find_record(key, results)
     with tempfile.TemporaryDirectory() as folder:
         asked = request_from_record(record, request, typed)
         again = replace(asked, results=Path(folder), reports=Path(folder) / "reports", yes=True, rerun=True)
@@ -117,7 +115,7 @@ def verify(
         if record_key(cell, record.point) != record.key:
             differing = ", ".join(one.what for one in differences(record.cell, cell, record.point))
             return Verification(OTHER, f"what was typed gives another cell: {differing}")
-        taken, made = _taken_and_made(plan, record, freshness, from_scratch)
+        taken, made = _taken_and_made(plan, record, from_scratch)
         apart = from_scratch or any(slot.is_made for slot in made)  # else what is made now may stay in the cache
         with isolated_cache(taken, Path(folder) / "cache") if apart else nullcontext():
             run(again, progress)
@@ -126,7 +124,7 @@ def verify(
         if second is None or second.status != "ok":
             why = second.error.message if second is not None and second.error else "it left no record"
             return Verification(DIFFERENT, f"the second run failed: {why}")
-        found = _judged_by_code(_compare(record, second, Store(results), store), record, second, freshness)
+        found = _judged_by_code(_compare(record, second, Store(results), store), record)
         return replace(
             found,
             from_cache=tuple(slot.title for slot in taken),
@@ -135,13 +133,11 @@ def verify(
         )
 
 
-def _taken_and_made(
-    plan: Plan, record: Record, freshness: Freshness, from_scratch: bool
-) -> tuple[list[Slot], list[Slot]]:
+def _taken_and_made(plan: Plan, record: Record, from_scratch: bool) -> tuple[list[Slot], list[Slot]]:
     """What is taken from the cache, and what is made: what is not there and what other code made; everything for a
     teacher's own record, or with ``from_scratch``."""
     slots = wanted(plan)
-    anew = {slot.key for slot in stale_slots(plan, freshness)}
+    anew = {slot.key for slot in stale_slots(plan)}
     if from_scratch or record.cell.method == TEACHER:
         anew |= {slot.key for slot in slots}
     taken = [slot for slot in slots if slot.is_made and slot.key not in anew]
@@ -171,45 +167,19 @@ def _commit(code: Mapping[str, Any]) -> str:
     return name + (" with local changes" if code.get("dirty") else "")
 
 
-def _judged_by_code(found: Verification, first: Record, second: Record, freshness: Freshness) -> Verification:
+def _judged_by_code(found: Verification, first: Record) -> Verification:
     """The verdict, corrected where other code than today's made the record: then only equal bits count, and all else is
-    not comparable. Equal bits join the two codes."""
-    code = freshness.of(first)
+    not comparable."""
+    code = state_of_record(first)
     if code == UNKNOWN:
         return replace(found, code=code, why=f"{found.why} The record does not name the code that made it.")
     if code != STALE:
         return replace(found, code=code)
-    made = f"made by other code than this ({', '.join(freshness.stale_parts(first))})"
+    made = f"made by other code than this ({', '.join(stale_parts(first))})"
     if found.verdict == BITWISE:
-        return replace(found, code=code, why=f"{found.why}; {made}", equivalent=_equivalents(first, second, freshness))
+        return replace(found, code=code, why=f"{found.why}; {made}")
     why = f"{made}; trained by this code it is {found.verdict}: {found.why} To replace it: {WHAT_TO_DO}."
     return Verification(OTHER, why, code)
-
-
-def _equivalents(first: Record, second: Record, freshness: Freshness) -> tuple[EquivalentCode, ...]:
-    """Each code behind the record that differs from today's, joined with it; both gave the same bits."""
-    before, after = codes_of(first), codes_of(second)
-    found: dict[str, EquivalentCode] = {}
-
-    def visit(old: Any, new: Any) -> None:
-        if old and new and old["hash"] != new["hash"] and freshness.state_of_code(old) == STALE:
-            found[old["hash"]] = EquivalentCode(
-                old=old["hash"],
-                new={name: new[name] for name in ("kind", "of", "hash")},
-                record=first.key,
-                weights=str(first.weights),
-                commit=second.code.get("commit"),
-                libraries=f"torch {second.env.get('torch')}, transformers {second.env.get('transformers')}",
-                when=second.finished,
-            )
-        for name, part in ((old or {}).get("parts") or {}).items():
-            visit(part, ((new or {}).get("parts") or {}).get(name))
-
-    for name, old in before.items():
-        made, again = (r.artefacts.get(name, {}).get("weights") for r in (first, second))
-        if made == again:
-            visit(old, after.get(name))
-    return tuple(found.values())
 
 
 def _compare(first: Record, second: Record, store: Store, again: Store) -> Verification:

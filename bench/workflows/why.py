@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import methods
 from bench.errors import CHECK_FAILED, OK, InputError
@@ -15,56 +15,29 @@ from bench.plan.request import EXACT, Request
 from bench.plan.show import state
 from bench.plan.spelling import parse_rows
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key
-from bench.record.code_hash import KINDS, code_of
+from bench.record.code import STALE, codes_of, digest_of, other_version, state_of, state_of_record
 from bench.record.differences import DifferingField, differences
-from bench.record.freshness import (
-    EQUIVALENT,
-    STALE,
-    UNKNOWN,
-    EquivalentCode,
-    Freshness,
-    codes_of,
-    in_words,
-    other_version,
-)
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts
 from bench.workflows.why_inputs import SHORT, ComparedInputs, inputs_of, shown
 
 
-@dataclass(frozen=True)
-class CodePart:
+class CodePart(NamedTuple):
     """One code behind a record."""
 
     name: str
     """training, teacher, general start ...; after a / what that was made from"""
     state: str
-    kind: str = ""
-    covers: tuple[str, ...] = ()
-    """the definitions that its hash follows"""
-    recorded: str = ""
-    """hash in the record"""
-    today: str = ""
-    """hash of the same definitions today; "" where one of them is not found"""
-    lost: tuple[str, ...] = ()
-    """definitions that are not found"""
-    joined: tuple[EquivalentCode, ...] = ()
-    """those of equivalent-code.json that lead from the record's hash towards today's"""
+    record: str
+    """digest in the record; "" where it names none"""
+    today: str
+    """digest of the same files today; "" where one of them is not found"""
 
-    def describe(self) -> list[str]:
-        if not self.recorded:
-            return [f"{self.name}: {self.state}: the record does not name this code"]
-        today = self.today[:SHORT] or f"none, because there is no {', '.join(self.lost)}"
-        lines = [f"{self.name}: {self.state}: hash {self.recorded[:SHORT]} in the record, today's is {today}"]
-        lines += [
-            f"  {EQUIVALENT} joins {one.old[:SHORT]} with {str(one.new['hash'])[:SHORT]}: record {one.record[:SHORT]} showed it"
-            for one in self.joined
-        ]
-        if self.state == STALE:
-            lines += [f"  no entry of {EQUIVALENT} leads from it to today's"] if self.today else []
-            lines.append(f"  the hash covers the kind {self.kind}: {', '.join(self.covers)}, and what these use")
-        return lines
+    def describe(self) -> str:
+        if not self.record:
+            return f"{self.name}: {self.state}: the record names no digest of this code"
+        return f"{self.name}: {self.state}: digest {self.record[:SHORT]} in the record, today's is {self.today[:SHORT] or 'none'}"
 
 
 @dataclass(frozen=True)
@@ -100,7 +73,7 @@ class Why:
             f"code: {self.code}",
         ]
         lines += [f"  {self.version}"] if self.version else []
-        lines += [f"  {line}" for part in self.parts for line in part.describe()]
+        lines += [f"  {part.describe()}" for part in self.parts]
         commit = self.record.code.get("commit")
         if self.code == STALE and commit:
             changes = " (with local changes)" if self.record.code.get("dirty") else ""
@@ -128,18 +101,7 @@ class Why:
             "status": self.record.status,
             "code": self.code,
             "version": self.version,
-            "code_parts": [
-                {
-                    "name": part.name,
-                    "state": part.state,
-                    "kind": part.kind,
-                    "covers": part.covers,
-                    "record": part.recorded,
-                    "today": part.today,
-                    "joined": [entry.model_dump() for entry in part.joined],
-                }
-                for part in self.parts
-            ],
+            "code_parts": [part._asdict() for part in self.parts],
             "verdict": self.verdict,
             "again": self.again,
             "planned_key": self.key,
@@ -173,9 +135,9 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     record = store.one(key)
     known = Why(
         record,
-        store.freshness.of(record),
+        state_of_record(record),
         _version_note(record),
-        tuple(code_parts(record, store.freshness)),
+        tuple(code_parts(record)),
         verdict="",
         again=True,
     )
@@ -209,24 +171,18 @@ def _version_note(record: Record) -> str:
     return f"another version of the method: {found}" if found else ""
 
 
-def code_parts(record: Record, freshness: Freshness) -> Iterator[CodePart]:
-    """Every code behind a record, judged: its training, what was prepared for it, and what that was made from."""
+def code_parts(record: Record) -> Iterator[CodePart]:
+    """Every code behind a record: of its training, of what was prepared for it, and of what that was made from."""
 
-    def below(name: str, said: Mapping[str, Any] | None) -> Iterator[CodePart]:
-        if not said or not said.get("hash"):
-            yield CodePart(name, UNKNOWN)
-            return
-        judged = freshness.judge(said)
-        last = judged.equivalents[-1].new if judged.equivalents else said
-        kind, of = last["kind"], tuple(last["of"])
-        lost = () if judged.today else tuple(one for one in of if not code_of(kind, (one,)).hash) or (f"kind {kind}",)
-        covers = (*KINDS.get(kind, ()), *of)
-        yield CodePart(name, judged.state, kind, covers, said["hash"], judged.today, lost, judged.equivalents)
-        for inner, part in (said.get("parts") or {}).items():
-            yield from below(f"{name} / {in_words(inner)}", part)
+    def below(name: str, code: Mapping[str, Any] | None) -> Iterator[CodePart]:
+        recorded = (code or {}).get("digest", "")
+        of = tuple(code["of"]) if code and recorded else ()
+        yield CodePart(name, state_of(code and {**code, "parts": {}}), recorded, digest_of(of) if recorded else "")
+        for inner, part in ((code or {}).get("parts") or {}).items():
+            yield from below(f"{name} / {inner.replace('_', ' ')}", part)
 
-    for name, said in codes_of(record).items():
-        yield from below(in_words(name), said)
+    for name, code in codes_of(record).items():
+        yield from below(name.replace("_", " "), code)
 
 
 def _no_row_today(record: Record, typed: Collection[str]) -> str:

@@ -23,7 +23,6 @@ from bench.conformance.check_method import check_method
 from bench.data import checkpoints
 from bench.plan.build import build
 from bench.plan.request import Request
-from bench.record.code_hash import Code, code_of
 from bench.record.store import Store
 from methods.artefacts import BASE, TRAIN, Artefact
 from methods.finetune import FineTune
@@ -179,7 +178,7 @@ def test_a_damaged_thing_of_the_cache_is_made_again_and_that_is_said(bench, word
     assert first.returncode == 0, first.stderr
     assert "is damaged" not in first.stderr
     files = {kind: min((cache.cache_root() / kind).glob("*/model.safetensors")) for kind in ("starts", "computed")}
-    files["teachers"] = Slot("teachers", of_teacher(tmp_path / "first"), Code(""), "").folder / "model.safetensors"
+    files["teachers"] = Slot("teachers", of_teacher(tmp_path / "first"), (), "").folder / "model.safetensors"
     before = {kind: hashlib.sha256(file.read_bytes()).hexdigest() for kind, file in files.items()}
     for file in files.values():
         damage(file)
@@ -202,7 +201,7 @@ def test_a_file_of_the_cache_is_hashed_once_a_process(tmp_path, monkeypatch):
     hashed = []
     digest = hashlib.file_digest
     monkeypatch.setattr(hashlib, "file_digest", lambda stream, name: hashed.append(stream.name) or digest(stream, name))
-    slot = Slot("starts", "a" * 64, Code("artefact", hash="b"), "thing")
+    slot = Slot("starts", "a" * 64, (), "thing")
 
     def write(folder):
         (folder / cache.WEIGHTS).write_bytes(b"weights")
@@ -218,7 +217,7 @@ def test_a_file_of_the_cache_is_hashed_once_a_process(tmp_path, monkeypatch):
 
 
 def test_what_stands_in_for_the_cache_is_replaced_and_the_original_stays(tmp_path, monkeypatch):
-    slot = Slot("starts", "a" * 64, Code("artefact", hash="b"), "thing")
+    slot = Slot("starts", "a" * 64, (), "thing")
     said = []
 
     def write(folder):
@@ -396,55 +395,3 @@ def test_workers_make_artefacts_of_a_third_party(words, tmp_path):
         weights[jobs] = weights_in(tmp_path / jobs)
     assert weights["1"] == weights["2"]
     assert len(weights["1"]) == 5
-
-
-THING = """
-from methods.artefacts import Artefact
-
-
-def scale(x):
-    return x * 2
-
-
-class Means(Artefact):
-    name = "means"
-
-    def make(self, given):
-        return {"mean": scale(given["x"])}
-
-    def blank(self, teacher, num_labels):
-        return {"mean": 1}
-
-
-class Finer(Means):
-    def inputs(self, teacher):
-        return (1,)
-
-
-class Method:
-    def requires(self, teacher):
-        return (Finer(),)
-"""
-
-
-@pytest.mark.parametrize(
-    ("edit", "moved"),
-    [
-        (("x * 2", "x * 3"), {"Means", "Finer"}),
-        (('given["x"]', 'given["y"]'), {"Means", "Finer"}),
-        (('{"mean": 1}', '{"mean": 2}'), set()),
-        (('name = "means"', 'name = "mean"'), {"Method"}),
-        (("return (1,)", "return (2,)"), {"Finer", "Method"}),
-    ],
-    ids=lambda one: one[0] if isinstance(one, tuple) else "",
-)
-def test_how_an_artefact_is_made_is_hashed_where_it_is_made(tmp_path, monkeypatch, edit, moved):
-    """Not with the method that asks for it; what only counts it is hashed nowhere."""
-    monkeypatch.syspath_prepend(tmp_path)
-    found = []
-    for number, text in enumerate((THING, THING.replace(*edit))):
-        package = f"thing{tmp_path.name.replace('-', '_')}{number}"
-        (tmp_path / f"{package}.py").write_text(text)
-        found.append({name: code_of("artefact", (f"{package}:{name}",)).hash for name in ("Means", "Finer", "Method")})
-    assert all(found[0].values())
-    assert {name for name in found[0] if found[0][name] != found[1][name]} == moved

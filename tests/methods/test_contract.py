@@ -110,10 +110,6 @@ OTHER_THINGS = {
         "getattr(importlib.import_module(module), attribute)",
     ): "a class by its name in a module",
     ("bench/record/recipe.py", "getattr(self, part.name)"): "fields of a recipe",
-    (
-        "bench/record/code_closure.py",
-        "getattr(node, name, None)",
-    ): "fields of a syntax node, which versions of Python differ in",
     ("bench/record/python_modules.py", "getattr(statement, part, [])"): "blocks of a syntax node",
     (
         "bench/run/executors.py",

@@ -17,20 +17,8 @@ import tiny
 import methods
 from bench import api
 from bench.analysis.gate import MISSING, REGRESSED, check
-from bench.errors import InputError
 from bench.record.cell import record_key, train_key
-from bench.record.freshness import (
-    CURRENT,
-    EQUIVALENT,
-    STALE,
-    UNKNOWN,
-    EquivalentCode,
-    Freshness,
-    add_equivalents,
-    read_equivalents,
-    stale_lines,
-    unknown_line,
-)
+from bench.record.code import CURRENT, STALE, UNKNOWN, named_code, stale_lines, state_of, state_of_record, unknown_line
 from bench.record.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,7 +83,7 @@ def alter(root: Path, row: str, change: Callable[[dict], None]) -> str:
 
 
 def by_other_code(body: dict) -> None:
-    body["code"]["computed_by"]["hash"] = "0" * 64
+    body["code"]["computed_by"]["digest"] = "0" * 64
 
 
 def without_code(body: dict) -> None:
@@ -103,7 +91,7 @@ def without_code(body: dict) -> None:
 
 
 def by_a_stale_start(body: dict) -> None:
-    body["artefacts"]["general_start"]["code"]["hash"] = "0" * 64
+    body["artefacts"]["general_start"]["code"]["digest"] = "0" * 64
 
 
 def states(bench, words: tuple, tmp_path: Path) -> dict[str, tuple[str, str]]:
@@ -118,11 +106,10 @@ def states(bench, words: tuple, tmp_path: Path) -> dict[str, tuple[str, str]]:
 def test_new_records_and_what_is_cached_name_their_code(small_run, tmp_path):
     root, _ = small_run
     for record in Store(root).records():
-        assert Freshness(root).of(record) == CURRENT
-        assert len(record.code["computed_by"]["hash"]) == 64
-        assert all(len(made["code"]["hash"]) == 64 for made in record.artefacts.values())
+        assert state_of_record(record) == CURRENT
     made = [json.loads(file.read_text()) for file in Path(os.environ["BERT_BENCH_CACHE"]).rglob("made.json")]
-    assert {body["code"]["kind"] for body in made} == {"teacher", "trained artefact"}
+    assert [state_of(body["code"]) for body in made] == [CURRENT] * len(made)
+    assert made
 
 
 @pytest.mark.parametrize("change", [by_other_code, by_a_stale_start])
@@ -130,7 +117,6 @@ def test_new_records_and_what_is_cached_name_their_code(small_run, tmp_path):
 def test_every_verb_says_what_other_code_made_and_nothing_is_trained(bench, small_run, tmp_path, change):
     root, words = small_run
     key = alter(root, "tinybert", change)
-    part = "training" if change is by_other_code else "general start"
     assert states(bench, words, tmp_path) == {
         "teacher": ("there", CURRENT),
         "tinybert": ("there", STALE),
@@ -139,9 +125,9 @@ def test_every_verb_says_what_other_code_made_and_nothing_is_trained(bench, smal
     again = bench("run", *words)
     assert again.returncode == 0
     assert "nothing to do" in again.stderr
-    assert f"1 record was {SAID} ({part}): tinybert:" in again.stderr
+    assert f"1 of 3 records was {SAID}" in again.stderr
     (report,) = (tmp_path / "reports").glob("*/*/README.md")
-    assert f"**1 record was {SAID} ({part}): tinybert:" in report.read_text()
+    assert f"**1 of 3 records was {SAID}" in report.read_text()
     labels = {r.cell.method: r.row for r in Store(root).records()}
     compared = bench("compare", labels["tinybert"], labels["kd"], "--results", root)
     assert SAID in compared.stderr
@@ -174,7 +160,7 @@ def test_a_stale_start_in_the_cache_is_used_and_said_and_made_again_on_demand(be
     _, words = small_run
     (file,) = (Path(os.environ["BERT_BENCH_CACHE"]) / "starts").glob("*/made.json")
     body = json.loads(file.read_text())
-    body["code"]["hash"] = "0" * 64
+    body["code"]["digest"] = "0" * 64
     file.write_text(json.dumps(body))
     more = (*words[:1], f"{ROWS},finetune:{tiny.SHAPE}", *words[2:])
     used = bench("run", *more)
@@ -184,7 +170,7 @@ def test_a_stale_start_in_the_cache_is_used_and_said_and_made_again_on_demand(be
     assert states(bench, more, tmp_path)["finetune"] == ("there", STALE)
     renewed = bench("run", *more, "--rerun-stale")
     assert renewed.returncode == 0
-    assert json.loads(file.read_text())["code"]["hash"] != "0" * 64
+    assert json.loads(file.read_text())["code"]["digest"] != "0" * 64
     assert states(bench, more, tmp_path)["finetune"] == ("there", CURRENT)
 
 
@@ -193,15 +179,13 @@ def test_a_record_of_an_older_version_is_stale_whether_or_not_it_names_its_code(
     old, new, teacher = (
         next(r for r in store.records() if r.cell.label == label) for label in ("old", "new", "teacher")
     )
-    assert store.freshness.of(old) == STALE
-    assert store.freshness.of(new) == UNKNOWN
-    assert store.freshness.of(teacher) == UNKNOWN
+    assert state_of_record(old) == STALE
+    assert state_of_record(new) == UNKNOWN
+    assert state_of_record(teacher) == UNKNOWN
     today = methods.get("distilbert").version
-    (line,) = stale_lines(store.records(), store.freshness)
-    assert (
-        f"1 record was made by another version of the method (version {today - 1}, today's is {today}): old on rte"
-        in line
-    )
+    (line,) = stale_lines(store.records())
+    assert line.startswith("1 of 3 records was made by another version of the method")
+    assert f"version {today - 1}, today's is {today}" in line
 
 
 @pytest.fixture
@@ -220,12 +204,23 @@ def store_of_versions(tmp_path) -> Store:
     return store
 
 
-def test_code_of_a_package_that_is_not_installed_is_said_to_be_unknown_and_not_to_be_missing(tmp_path):
-    record = factories.record("kd")
-    code = {"computed_by": {"kind": "student", "of": ["gone_package:Mine"], "hash": "z"}}
-    line = unknown_line([record.model_copy(update={"code": code, "artefacts": {}})], Freshness(tmp_path))
-    assert line.startswith("1 of 1 records was made by code that is not known here: ")
-    assert "its package is not installed" in line
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        (None, UNKNOWN),
+        ({"kind": "student", "of": ["methods.kd:KD"], "hash": "z"}, UNKNOWN),  # as records of before name it
+        ({"of": ["gone_package"], "digest": "z"}, UNKNOWN),
+        ({"of": ["methods.gone"], "digest": "z"}, STALE),
+        ({"of": ["methods.kd"], "digest": "z"}, STALE),
+        (named_code(["methods.kd"]), CURRENT),
+        (named_code(["methods.kd"], {"teacher": None}), UNKNOWN),
+        (named_code(["methods.kd"], {"teacher": {"of": [], "digest": "z"}}), STALE),
+    ],
+)
+def test_a_code_is_as_old_as_its_oldest_part(code, state):
+    assert state_of(code) == state
+    line = unknown_line([factories.record("kd").model_copy(update={"code": {"computed_by": code}, "artefacts": {}})])
+    assert line.startswith("1 of 1 records was made by code that is not known here: ") == (state == UNKNOWN)
 
 
 def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_run, tmp_path):
@@ -242,47 +237,25 @@ def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_ru
     assert {file: file.read_bytes() for file in root.rglob("*.json")} == files, "no hash is written into an old record"
 
 
+@pytest.mark.parametrize(
+    ("weights", "verdict", "exit_code"), [(None, "bitwise equal", 0), ("1" * 64, "not comparable", 5)]
+)
 @pytest.mark.slow
-def test_verify_of_a_stale_record_offers_to_join_equal_bits(bench, small_run, tmp_path):
-    root, words = small_run
-    key = alter(root, "tinybert", by_other_code)
-    typed = (*words[4:8], "--results", root, "--corpus", tmp_path / "corpus.txt", "--corpus-tokens", 300)
-    offered = bench("verify", key[:10], *typed)
-    assert offered.returncode == 0, offered.stderr
-    assert offered.stdout.startswith("bitwise equal")
-    assert SAID in offered.stdout
-    assert f"bench verify {key[:10]} --join" in offered.stdout
-    assert not (root / EQUIVALENT).exists()
-    joined = bench("verify", key[:10], *typed, "--join")
-    assert "written, for review" in joined.stdout
-    (entry,) = read_equivalents(root)
-    assert (entry.old, entry.record) == ("0" * 64, key)
-    assert states(bench, words, tmp_path)["tinybert"] == ("there", CURRENT)
-
-
-def test_verify_of_a_stale_record_with_other_bits_is_no_verification(bench, small_run, tmp_path):
+def test_a_record_of_other_code_is_verified_by_equal_bits_alone(
+    bench, small_run, tmp_path, weights, verdict, exit_code
+):
     root, words = small_run
 
     def other(body: dict) -> None:
         by_other_code(body)
-        body["weights"] = "1" * 64
+        body["weights"] = weights or body["weights"]
 
     key = alter(root, "tinybert", other)
-    answer = bench(
-        "verify",
-        key[:10],
-        *words[4:8],
-        "--results",
-        root,
-        "--corpus",
-        tmp_path / "corpus.txt",
-        "--corpus-tokens",
-        300,
-        "--join",
-    )
-    assert answer.returncode == 5
-    assert answer.stdout.startswith(f"not comparable: {SAID} (training)")
-    assert not (root / EQUIVALENT).exists()
+    text = ("--corpus", tmp_path / "corpus.txt", "--corpus-tokens", 300)
+    answer = bench("verify", key[:10], *words[4:8], "--results", root, *text)
+    assert answer.returncode == exit_code, answer.stderr
+    assert answer.stdout.startswith(verdict)
+    assert f"{SAID} (training)" in answer.stdout
 
 
 @pytest.mark.slow
@@ -302,33 +275,6 @@ def test_a_teacher_is_verified_by_tuning_it_again(bench, small_run):
     alter(root, "teacher", spoilt)
     assert not bench("verify", record.key[:10], *typed).stdout.startswith("bitwise equal")
     assert weights.read_bytes() == before
-
-
-@pytest.mark.parametrize("entries", [[{}], [dict.fromkeys(EquivalentCode.model_fields, "") | {"new": {}}]])
-def test_the_file_of_equivalent_codes_is_read_with_care(tmp_path, entries):
-    """It stops no command; and nothing is added to a file that cannot be read."""
-    (tmp_path / EQUIVALENT).write_text(json.dumps(entries))
-    store = Store(tmp_path)
-    assert store.freshness.state_of_code(None) == UNKNOWN
-    assert "cannot be read" in store.notes[0].sentence(tmp_path)
-    with pytest.raises(InputError, match="cannot be read"):
-        add_equivalents(tmp_path, [])
-
-
-def test_equivalent_codes_are_a_chain_without_a_circle(small_run, tmp_path):
-    root, _ = small_run
-    record = next(r for r in Store(root).records() if r.cell.method == "kd")
-    today = record.code["computed_by"]
-    entry = {"record": "r", "weights": "w", "commit": None, "libraries": "", "when": ""}
-    chain = [("a", "b"), ("b", today["hash"]), ("x", "y"), ("y", "x")]
-    add_equivalents(tmp_path, [EquivalentCode(old=old, new={**today, "hash": new}, **entry) for old, new in chain])
-    judge = Freshness(tmp_path)
-    assert judge.state_of_code({**today, "hash": "a"}) == CURRENT
-    assert judge.state_of_code({**today, "hash": "x"}) == STALE
-    assert judge.state_of_code({**today, "parts": {"teacher": {**today, "hash": "x"}}}) == STALE
-    assert judge.state_of_code({**today, "parts": {"teacher": None}}) == UNKNOWN
-    assert judge.state_of_code({"kind": "student", "of": ["gone_package:Mine"], "hash": "z"}) == UNKNOWN
-    assert judge.state_of_code({"kind": "student", "of": ["methods.gone:Mine"], "hash": "z"}) == STALE
 
 
 class House:
@@ -376,8 +322,7 @@ def test_an_edited_loss_is_seen_and_an_edited_comment_is_not(tmp_path, glue_fold
     assert SAID not in house("plan").stdout
     house.edit("methods/tinybert.py", "return losses.hidden_mse", "return 7 * losses.hidden_mse")
     plan = house("plan")
-    assert f"1 record was {SAID} (training): tinybert:" in plan.stdout
-    assert "kd:" not in plan.stdout.split(SAID)[-1]
+    assert f"1 of 3 records was {SAID}" in plan.stdout  # tinybert, and not kd or the teacher
     again = house(*run)
     assert "nothing to do" in again.stderr
     assert SAID in again.stderr

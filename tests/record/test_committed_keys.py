@@ -20,7 +20,7 @@ from bench.plan.build import build
 from bench.plan.from_record import spelling_of
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, Request
 from bench.record.cell import TEACHER, record_key, train_key
-from bench.record.freshness import other_version
+from bench.record.code import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
 

@@ -254,12 +254,12 @@ def readers(root: Path) -> None:
 
     store = Store(root)
     records = list(store.records())
-    for group in groups(records, store.freshness):
+    for group in groups(records):
         set_record_source(group, store, records)
         for table in (accuracy, record_keys, cost, gradient_shares, sizes_of):
             table(group)
         warnings(group), commands(group)
-        provenance(group.records, group.freshness)
+        provenance(group.records)
     for group in groups(records):
         list(origins_of(group, store))
 

@@ -17,7 +17,7 @@ from conftest import SHARED
 
 from bench.plan.commands import scoring_again
 from bench.record.cell import TEACHER, record_key
-from bench.record.freshness import other_version
+from bench.record.code import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.experiment import AskedExperiment, Section, TableEntry, write_experiment
@@ -62,7 +62,7 @@ def planned(bench, tmp_path: Path, words: list[str]) -> dict[str, str]:
 
 def of_reference(real: bool) -> list[ReportGroup]:
     store = Store(REFERENCE)
-    found = [g for g in groups(store.records(), store.freshness) if g.slug.startswith("folder-") == real]
+    found = [g for g in groups(store.records()) if g.slug.startswith("folder-") == real]
     for group in found:
         set_record_source(group, store)
     assert found

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.record.freshness import EQUIVALENT
-
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "results" / "reference" / "sample-v1"
 RESULTS = "results"
@@ -44,7 +42,6 @@ def answer(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def place(tmp_path: Path) -> Path:
     """A folder with the committed records of the sample suite's rte, and a printed table."""
     shutil.copytree(REFERENCE / "rte", tmp_path / RESULTS / REFERENCE.name / "rte")
-    shutil.copy(REFERENCE.parent / EQUIVALENT, tmp_path / RESULTS)
     (tmp_path / "table.csv").write_text("system,rte\nmicrobert,60.0\n")
     return tmp_path
 

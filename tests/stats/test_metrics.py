@@ -24,8 +24,6 @@ from bench.analysis.gate import budgets_of
 from bench.analysis.power import power_analysis
 from bench.data.tasks import GLUE, from_toml
 from bench.errors import InputError
-from bench.record.code_closure import MOVED
-from bench.record.code_hash import code_of, scoring_code
 from bench.report.comparison import compared
 from bench.report.groups import ScoreColumn
 from bench.report.resampled import Resampled, rng_for
@@ -94,22 +92,6 @@ def test_the_share_of_right_answers_is_the_score(metric):
     right = metric.right(predicted, labels)
     assert right.shape == (50,)
     assert metric.score(predicted, labels) == pytest.approx(right.mean())
-
-
-@EVERY_METRIC
-def test_the_code_of_a_metric_is_found_and_is_its_own(metric):
-    assert code_of("scoring", (metric.code,)).hash
-    assert scoring_code((metric.name,)).of == (metric.code,)
-    others = [code_of("scoring", (other.code,)).hash for other in METRICS.values() if other is not metric]
-    assert code_of("scoring", (metric.code,)).hash not in others
-
-
-@pytest.mark.parametrize("name", ["accuracy", "f1", "macro_f1", "weighted_f1", "matthews", "pearson", "spearman"])
-def test_older_records_name_the_same_code_by_another_name(name):
-    """Committed records say FORMULAS[accuracy]; it is where the table says, and its hash is the same."""
-    older = f"bench.stats.metrics:FORMULAS[{name}]"
-    assert MOVED[older] == METRICS[name].code
-    assert code_of("scoring", (older,)).hash == scoring_code((name,)).hash
 
 
 def test_names_and_ranges_that_cannot_be_printed_are_refused():

@@ -29,7 +29,6 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.show import describe
 from bench.plan.spelling import parse_one
 from bench.record.cell import record_key, train_key
-from bench.record.code_hash import code_of, student_code
 from bench.record.keys import canonical, digest
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.store import Store
@@ -360,14 +359,6 @@ def test_a_stage_on_text_with_an_unknown_optimiser_is_bad_input(plan_of, monkeyp
         InputError, match="triple loss, stage triple loss: there is no optimizer nadam; choose one of adamw"
     ):
         plan_of("distilbert:layers=2:pretraining=masked", recipe="paper")
-
-
-def test_a_code_hash_covers_the_optimisers_that_are_used():
-    assert student_code("kd", ()).hash != student_code("kd", (), optimizers=("sgd",)).hash
-    assert student_code("kd", (), optimizers=("sgd",)).of[-1] == "bench.optimizers:OPTIMIZERS[sgd]"
-    for name in NAMES:
-        assert code_of("computed", (f"bench.optimizers:OPTIMIZERS[{name}]",)).hash, name
-    assert code_of("computed", ("bench.optimizers:OPTIMIZERS[nothing]",)).hash == ""
 
 
 # records of two optimisers

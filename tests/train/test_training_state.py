@@ -20,7 +20,6 @@ from small_runs import requests
 
 from bench import api
 from bench.progress import Progress
-from bench.record.code_hash import Code
 from bench.train import training_state
 from bench.train.training_state import SaveInterval, TrainingStates
 from bench.workflows.run import run
@@ -105,7 +104,7 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
         run(request_(), BreaksOff("finetune", 5))
     left = kept_states()
     assert len(left) == 3
-    monkeypatch.setattr(training_state, "code_of", lambda kind: Code(kind, hash="edited"))
+    monkeypatch.setattr("bench.run.group.digest_of", lambda modules: "edited")
     api.run(request_("edited"))
     said = capfd.readouterr().err
     assert "resumes" not in said

@@ -19,9 +19,8 @@ from bench.errors import InputError
 from bench.plan.build import Plan, build
 from bench.plan.request import Request
 from bench.record.cell import Cell, Partner, Search, Selection, Trial, record_key, train_key
-from bench.record.code_hash import student_code
+from bench.record.code import CURRENT, STALE, UNKNOWN, digest_of, named_code, student_modules
 from bench.record.differences import differences, identity
-from bench.record.freshness import CURRENT, EQUIVALENT, STALE, UNKNOWN
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.workflows.why import Why, why
@@ -52,7 +51,7 @@ def asked(glue_folder: Path, teacher_folder: Path, tmp_path: Path) -> Request:
 
 def keep(results: Path, cell: Cell, **fields: Any) -> Record:
     """A finished record of a cell, made by today's code."""
-    code = {"computed_by": student_code(cell.method, ("accuracy",)).as_dict()}
+    code = {"computed_by": named_code(student_modules(cell.method, ("accuracy",)))}
     keys = {"key": record_key(cell), "train_key": train_key(cell)}
     record = factories.record().model_copy(update={"cell": cell, "code": code, "artefacts": {}, **keys, **fields})
     Store(results).write(record)
@@ -321,79 +320,31 @@ def test_tune_makes_a_trial_again_that_has_no_result(asked, status):
 # --- the code
 
 
-def stale(cell: Cell) -> dict[str, Any]:
-    return {
-        "computed_by": {**student_code(cell.method, ("accuracy",)).as_dict(), "hash": "0" * 64},
-        "commit": "ab" * 20,
-    }
-
-
-def test_a_stale_hash_is_shown_with_todays_and_what_it_covers(asked):
+def test_a_stale_digest_is_shown_with_todays(asked):
     cell = cell_of(build(asked))
-    record = keep(asked.results, cell, code=stale(cell))
+    modules = student_modules(cell.method, ("accuracy",))
+    code = {"computed_by": {**named_code(modules), "digest": "0" * 64}, "commit": "ab" * 20}
+    record = keep(asked.results, cell, code=code)
     answer = ask(record, asked)
     assert (answer.code, answer.again, answer.exit_code) == (STALE, False, 1)
-    (part,) = answer.parts
-    today = student_code("kd", ("accuracy",))
-    assert (part.name, part.state, part.kind, part.recorded, part.today) == (
-        "training",
-        STALE,
-        "student",
-        "0" * 64,
-        today.hash,
-    )
-    assert {"methods.kd:KD", "bench.train.loop:train_tasks"} <= set(part.covers)
-    said = answer.describe()
-    assert f"no entry of {EQUIVALENT} leads from it to today's" in said
-    assert "git diff abababababab -- bench methods" in said
+    assert answer.parts == (("training", STALE, "0" * 64, digest_of(modules)),)
+    assert "git diff abababababab -- bench methods" in answer.describe()
     again = ask(record, asked, rerun_stale=True)
     assert again.again
     assert "--rerun-stale was typed" in again.verdict
 
 
-def test_a_joined_hash_is_current_and_names_its_entry(asked):
+def test_every_code_behind_a_record_is_judged_and_one_of_before_is_unknown(asked):
     cell = cell_of(build(asked))
-    record = keep(asked.results, cell, code=stale(cell))
-    new = student_code("kd", ("accuracy",)).as_dict()
-    entry = {
-        "old": "0" * 64,
-        "new": new,
-        "record": "c" * 64,
-        "weights": "1" * 64,
-        "commit": None,
-        "libraries": "",
-        "when": "",
-    }
-    (asked.results / EQUIVALENT).write_text(json.dumps([entry]))
-    answer = ask(record, asked)
-    assert (answer.code, answer.exit_code) == (CURRENT, 0)
-    assert [one.record for one in answer.parts[0].joined] == ["c" * 64]
-    assert f"joins {'0' * 12} with {new['hash'][:12]}: record {'c' * 12} showed it" in answer.describe()
-
-
-def test_code_that_no_record_names_is_unknown_by_part(asked):
-    cell = cell_of(build(asked))
-    made_of = {
-        "teacher": {
-            "key": cell.teacher.key,
-            "weights": "1" * 64,
-            "code": {"kind": "teacher", "of": [], "hash": "9" * 64},
-        }
-    }
-    answer = ask(keep(asked.results, cell, code={}, artefacts=made_of), asked)
-    assert [(part.name, part.state) for part in answer.parts] == [("training", UNKNOWN), ("teacher", STALE)]
-    assert "training: unknown: the record does not name this code" in answer.describe()
-
-
-def test_what_a_part_was_made_from_is_a_part(asked):
-    cell = cell_of(build(asked))
-    teacher = {"kind": "teacher", "of": [], "hash": "9" * 64}
-    lost = {"kind": "computed", "of": ["methods.kd:Gone"], "hash": "8" * 64, "parts": {"teacher": teacher}}
+    before = {"kind": "teacher", "of": [], "hash": "9" * 64}
+    lost = {"of": ["methods.gone"], "digest": "8" * 64, "parts": {"teacher": before}}
     made_of = {"vocabulary": {"key": "1" * 64, "weights": "2" * 64, "code": lost}}
-    answer = ask(keep(asked.results, cell, artefacts=made_of), asked)
-    assert [part.name for part in answer.parts] == ["training", "vocabulary", "vocabulary / teacher"]
-    assert answer.parts[1].lost == ("methods.kd:Gone",)
-    assert "today's is none, because there is no methods.kd:Gone" in answer.describe()
+    answer = ask(keep(asked.results, cell, code={}, artefacts=made_of), asked)
+    assert [part[:2] for part in answer.parts] == [
+        ("training", UNKNOWN),
+        ("vocabulary", STALE),
+        ("vocabulary / teacher", UNKNOWN),
+    ]
 
 
 # --- every kind of record

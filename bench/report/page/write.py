@@ -50,7 +50,7 @@ def page(data: ReportData) -> str:
             sections=[(title, [table for table in tables if table.section == title]) for title in SECTIONS],
             environment=[flat(line) for line in environment(group)],
             environment_title=ENVIRONMENT,
-            provenance=[flat(line.removeprefix("- ")) for line in provenance(group.records, group.freshness)],
+            provenance=[flat(line.removeprefix("- ")) for line in provenance(group.records)],
             provenance_title=PROVENANCE,
             results_title=RESULTS,
             paired_title=PAIRED,

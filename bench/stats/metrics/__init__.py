@@ -60,11 +60,6 @@ class Metric:
         return self.resampled_by or Repeated(self.score)
 
     @property
-    def code(self) -> str:
-        """Where its score is defined, as :mod:`bench.record.code_hash` names definitions."""
-        return f"{self.score.__module__}:{self.name.upper()}.score"
-
-    @property
     def is_signed(self) -> bool:
         """Whether it is a correlation, with 0 for answers that know nothing."""
         return self.low < 0

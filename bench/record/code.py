@@ -1,0 +1,281 @@
+"""Which code computes a result, and whether today's code is the same: one digest over the files that compute it. No torch.
+
+A result names modules: the file of its method, of its metrics, of what makes a teacher ... Their files count, and so do those of
+:data:`HARNESS` and all files of ``methods/`` (or of the third party's package) that any of these import. Nothing is imported: files
+are parsed. Comments, docstrings and imports for types alone are left out; every other change of a file is other code. So a refactoring
+makes results "made by other code", which says no more than that.
+
+Records and caches of before (``hash`` in the place of ``digest``) name no such digest: their code is unknown.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import methods
+
+if TYPE_CHECKING:
+    from bench.record.schema import Record
+
+HARNESS = (
+    "bench.data.encoding",
+    "bench.data.masking",
+    "bench.data.padding",
+    "bench.optimizers",
+    "bench.plan.scheduled_stages",
+    "bench.plan.stage_keys",
+    "bench.record.recipe",
+    "bench.stats.form",
+    "bench.train",
+)
+"""What trains and answers, whatever is trained: modules, and packages with all their files."""
+STUDENT = ("bench.run.group",)
+TEACHER = ("bench.artefacts.teachers",)
+ARTEFACT = ("bench.artefacts.inputs", "methods.fast_kernels")
+AUGMENTATION = ("bench.artefacts.augmented_rows", "bench.data.augmentation", "bench.data.word_vectors")
+"""What makes each of them besides."""
+CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
+COMPUTED_BY = "computed_by"
+"""Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
+WHAT_TO_DO = "`run --rerun-stale` trains again what other code made; where results should change, raise `version`"
+
+
+def student_modules(method: str, metrics: Sequence[str] = ()) -> tuple[str, ...]:
+    """What a student of a registered method is trained by; scored by too, where its metrics are named."""
+    return (*STUDENT, methods.reference(method).partition(":")[0], *metric_modules(metrics))
+
+
+def metric_modules(metrics: Sequence[str]) -> tuple[str, ...]:
+    """What the scores of any model are computed by."""
+    from bench.stats.metrics import metric_of
+
+    return tuple(sorted({metric_of(name).score.__module__ for name in metrics}))
+
+
+def named_code(modules: Sequence[str], parts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Today's code as records and caches keep it.
+
+    Args:
+        parts: what the result was made from -> the code that made that; None where that is not known.
+    """
+    body: dict[str, Any] = {"of": list(modules), "digest": digest_of(tuple(modules))}
+    return body | ({"parts": dict(parts)} if parts else {})
+
+
+@cache
+def digest_of(modules: tuple[str, ...]) -> str:
+    """sha256 of today's files; "" where one of these modules cannot be found or read.
+
+    Each file is read once in a process: the code that was loaded is what counts, even if a file is edited later.
+    """
+    try:
+        texts = files_of(modules)
+    except (LookupError, SyntaxError, ValueError, OSError, RecursionError):
+        return ""
+    return hashlib.sha256("\n".join(texts[module] for module in sorted(texts)).encode()).hexdigest()
+
+
+def files_of(modules: Iterable[str]) -> dict[str, str]:
+    """Every module that counts for these, with its text.
+
+    Raises:
+        LookupError: one of them is not there; SyntaxError and others: it cannot be read.
+    """
+    waiting, texts = [*_harness(), *modules], dict[str, str]()
+    own = {"methods"} | {module.split(".")[0] for module in modules} - {"bench"}
+    while waiting:
+        module = waiting.pop()
+        if module not in texts:
+            texts[module], imported = _parsed(module)
+            # methods/__init__.py is the table of all methods: a further one changes no result of another
+            waiting += [name for name in imported if name.split(".")[0] in own and name != "methods"]
+    return texts
+
+
+@cache
+def _harness() -> tuple[str, ...]:
+    names = []
+    for module in HARNESS:
+        file = _file(module)
+        inner = sorted(file.parent.glob("*.py")) if file is not None and file.name == "__init__.py" else []
+        names += [module, *(f"{module}.{path.stem}" for path in inner if path != file)]
+    return tuple(names)
+
+
+@cache
+def _file(module: str) -> Path | None:
+    """Where a module lies, without importing it or its package."""
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or not rest:
+        origin = spec.origin if spec is not None else None
+        return Path(origin) if origin and origin.endswith(".py") else None
+    places = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
+    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
+    return next(filter(Path.is_file, files), None)
+
+
+class _Computing(ast.NodeTransformer):
+    """Leaves out what computes nothing: docstrings, and imports for types alone."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    """Raises LookupError: there is no such file; SyntaxError and others: it is not Python."""
+    file = _file(module)
+    if file is None:
+        raise LookupError(module)
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def _parsed(module: str) -> tuple[str, tuple[str, ...]]:
+    """The file of a module as text that all versions of Python write alike, and the modules that it imports."""
+    tree = _Computing().visit(_tree(module))
+    return ast.unparse(tree), tuple(_imported(tree, module))
+
+
+def _imported(tree: ast.AST, module: str) -> Iterator[str]:
+    file = _file(module)
+    package = module if file is not None and file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if _file(alias.name) is not None)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            for (
+                alias
+            ) in node.names:  # `from package import module` reads the module, else what the package itself binds
+                inner = f"{origin}.{alias.name}"
+                if (name := inner if _file(inner) is not None else origin) and _file(name) is not None:
+                    yield name
+
+
+@cache
+def version_of(method: str) -> int | None:
+    """The version that a registered method's class states in its file; None where it cannot be found or read."""
+    module, _, name = methods.reference(method).partition(":")
+    try:
+        return _stated_version(module, name) if name else None
+    except (LookupError, SyntaxError, ValueError, OSError, RecursionError):  # a third party's file may hold anything
+        return None
+
+
+def _stated_version(module: str, name: str) -> int | None:
+    """``version`` in the body of a class, or of the first of its bases that has one."""
+    for node in _tree(module).body:
+        if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
+            original = next(alias.name for alias in node.names if (alias.asname or alias.name) == name)
+            return next(
+                (_stated_version(origin, original) for origin in _imported(ast.Module([node], []), module)), None
+            )
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            for line in node.body:
+                if isinstance(line, ast.Assign | ast.AnnAssign) and isinstance(line.value, ast.Constant):
+                    targets = line.targets if isinstance(line, ast.Assign) else [line.target]
+                    if any(isinstance(target, ast.Name) and target.id == "version" for target in targets):
+                        return line.value.value  # type: ignore[return-value]
+            of_bases = (_stated_version(module, base.id) for base in node.bases if isinstance(base, ast.Name))
+            return next((version for version in of_bases if version is not None), None)
+    return None
+
+
+# --- judging
+
+
+def is_given(made: Mapping[str, Any]) -> bool:
+    """Whether something came from outside as it is, so that no code of ours made it: its key is the hash of its content."""
+    return made.get("key") == made.get("weights")
+
+
+def codes_of(record: Record) -> dict[str, Mapping[str, Any] | None]:
+    """What a record is made by: its training, and what was prepared for it. None where the code is not named."""
+    prepared = {name: made.get("code") for name, made in record.artefacts.items() if not is_given(made)}
+    return {"training": record.code.get(COMPUTED_BY), **prepared}
+
+
+def state_of(code: Mapping[str, Any] | None) -> str:
+    """Of one code as a record or a cache names it, and of its parts: current, stale or unknown."""
+    if not code or not code.get("digest"):
+        return UNKNOWN
+    today = digest_of(tuple(code["of"]))
+    elsewhere = any(module.split(".")[0] not in ("bench", "methods") for module in code["of"])
+    here = CURRENT if today == code["digest"] else UNKNOWN if not today and elsewhere else STALE
+    return _worst([here, *map(state_of, code.get("parts", {}).values())])
+
+
+def state_of_record(record: Record) -> str:
+    """Stale if the version of its method or one of its codes is another one; unknown if a code is not named."""
+    return _worst([STALE if other_version(record) else CURRENT, *map(state_of, codes_of(record).values())])
+
+
+def _worst(states: Iterable[str]) -> str:
+    states = set(states)
+    return next((state for state in (STALE, UNKNOWN) if state in states), CURRENT)
+
+
+def stale_parts(record: Record) -> list[str]:
+    """What of a record was made by other code, in words."""
+    parts = [name.replace("_", " ") for name, code in codes_of(record).items() if state_of(code) == STALE]
+    return [*filter(None, [other_version(record)]), *parts]
+
+
+def other_version(record: Record) -> str:
+    """Which version of its method trained a record, where today's is another one; "" where it is the same or not known."""
+    made, today = record.cell.version, version_of(record.cell.method)
+    return "" if today in (None, made) else f"version {made}, today's is {today}"
+
+
+def stale_lines(records: Iterable[Record]) -> list[str]:
+    """For a reader: how many finished records other code or another version of their method made; a line each."""
+    done = [record for record in records if record.status == "ok"]
+    older = [record for record in done if other_version(record)]
+    other = sum(not other_version(record) and state_of_record(record) == STALE for record in done)
+    lines = []
+    if older:
+        rows = ", ".join(sorted({f"{record.row} ({other_version(record)})" for record in older}))
+        lines.append(
+            f"{len(older)} of {len(done)} records {_were(len(older))} made by another version of the method: {rows}. The `run` "
+            f"that made {'them' if len(older) > 1 else 'it'} trains today's version."
+        )
+    if other:
+        lines.append(f"{other} of {len(done)} records {_were(other)} made by other code than this. {WHAT_TO_DO}.")
+    return lines
+
+
+def unknown_line(records: Iterable[Record]) -> str:
+    """One line on the finished records whose code cannot be compared with today's; "" where there are none."""
+    done = [record for record in records if record.status == "ok"]
+    count = sum(state_of_record(record) == UNKNOWN for record in done)
+    if not count:
+        return ""
+    return (
+        f"{count} of {len(done)} records {_were(count)} made by code that is not known here: no digest of it was kept, or its "
+        f"package is not installed. Nobody checked that today's code gives the same results."
+    )
+
+
+def code_warnings(records: Sequence[Record]) -> list[str]:
+    """All that a reader of these records should know of the code that made them."""
+    return [*stale_lines(records), *filter(None, [unknown_line(records)])]
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"

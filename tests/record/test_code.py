@@ -1,0 +1,141 @@
+"""Which code computes a result: what moves its digest, what does not, and that no file that runs is missing."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+
+import methods
+from bench.plan.build import build
+from bench.plan.jobs import jobs_of
+from bench.plan.request import Request
+from bench.record.code import digest_of, files_of, student_modules, version_of
+
+ROOT = Path(__file__).resolve().parents[2]
+NUMBER = itertools.count()
+PACKAGE = {
+    "__init__.py": "from .mine import Mine\n",
+    "mine.py": '''
+"""A method."""
+from typing import TYPE_CHECKING
+
+import torch
+
+from . import losses
+from .base import Base
+
+if TYPE_CHECKING:
+    from .hints import Hint
+
+
+class Mine(Base):
+    """What it does."""
+
+    def loss(self, ours: "Hint", theirs):
+        from .late import shift
+
+        return losses.mean(shift(ours), theirs)
+''',
+    "losses.py": 'def mean(a, b):\n    """Over everything."""\n    return (a - b).mean()  # a remark\n',
+    "base.py": "class Base:\n    version = 3\n",
+    "late.py": "def shift(x):\n    return x + 1\n",
+    "hints.py": "class Hint:\n    size = 1\n",
+    "unused.py": "def nothing():\n    return 1\n",
+}
+
+
+def digest_after(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str = "", old: str = "", new: str = "") -> str:
+    """The digest of the package's method after an edit; each package has a name of its own."""
+    name = f"shrink{next(NUMBER)}"
+    (folder / name).mkdir()
+    for part, text in PACKAGE.items():
+        assert part != file or old in text
+        (folder / name / part).write_text(text.replace(old, new) if part == file else text)
+    monkeypatch.syspath_prepend(folder)
+    digest = digest_of((f"{name}.mine",))
+    assert digest
+    assert digest == digest_of((f"{name}.mine",))
+    assert name not in sys.modules, "it was imported"
+    return digest
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "moves"),
+    [
+        ("mine.py", "losses.mean(", "losses.mean(2 * ", True),
+        ("losses.py", ".mean()", ".sum()", True),
+        ("base.py", "3", "4", True),
+        ("late.py", "x + 1", "x + 2", True),
+        ("mine.py", '"""What it does."""', '"""Another text."""', False),
+        ("losses.py", "# a remark", "# another", False),
+        ("losses.py", "(a - b).mean()", "(a - b).mean(\n    )", False),
+        ("hints.py", "1", "2", False),
+        ("unused.py", "1", "2", False),
+    ],
+)
+def test_an_edit_moves_the_digest_of_what_is_computed_by_it(tmp_path, monkeypatch, file, old, new, moves):
+    assert (digest_after(tmp_path, monkeypatch, file, old, new) != digest_after(tmp_path, monkeypatch)) == moves
+
+
+def test_a_method_counts_for_itself_alone_and_what_is_not_there_has_no_digest():
+    digests = {name: digest_of(student_modules(name, ("f1", "accuracy"))) for name in methods.TABLE}
+    assert all(digests.values())
+    assert len(set(digests.values())) == len({methods.reference(name).partition(":")[0] for name in digests})
+    assert digest_of(student_modules("kd", ("f1",))) != digest_of(student_modules("kd", ("pearson",)))
+    assert digest_of(("methods.gone",)) == ""
+
+
+def test_everything_that_a_plan_makes_has_a_digest(glue_folder, teacher_folder, tmp_path):
+    asked = Request(
+        methods=f"tinybert:{tiny.SHAPE},moebert,bilstm",
+        tasks="rte",
+        data=str(glue_folder),
+        teacher=str(teacher_folder),
+        augment="masked",
+        teacher_outputs="fp32",
+        results=tmp_path,
+    )
+    jobs = jobs_of(build(asked))
+    assert {job.kind for job in jobs} == {
+        "teacher",
+        "augmentation",
+        "artefact",
+        "teacher outputs",
+        "scores",
+        "students",
+    }
+    assert all(job.code or all(student.code for student in job.students) for job in jobs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", methods.TABLE)
+def test_every_file_that_runs_in_a_training_counts(name):
+    from bench.conformance.tiny_bench import Bench
+
+    kind = methods.get(name)
+    small = Bench(kind(**getattr(kind, "tiny_settings", {})), 2)
+    assert small.setup.artefacts is not None  # what is prepared has a code of its own
+    ran: set[str] = set()
+    outer = sys.getprofile()
+    sys.setprofile(lambda frame, event, argument: ran.add(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        small.logits(next(iter(small.deployed(small.trained()).values())))
+    finally:
+        sys.setprofile(outer)
+    inside = [Path(file).relative_to(ROOT) for file in ran if file.startswith((f"{ROOT}/bench", f"{ROOT}/methods"))]
+    modules = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in inside}
+    computing = {name for name in modules if not name.startswith(("bench.conformance", "bench.errors"))}
+    assert "bench.train.loop" in computing
+    assert computing - set(files_of(student_modules(name))) <= {"methods"}
+
+
+def test_the_version_is_read_without_importing_the_method():
+    assert {name: version_of(name) for name in methods.TABLE} == {
+        name: methods.get(name).version for name in methods.TABLE
+    }
+    assert version_of("teacher") is None
+    assert version_of("nobody/method") is None
