@@ -18,8 +18,7 @@ FLOAT = 4
 KEPT_SCORES = 3
 """Tensors of attention scores that a layer keeps for its backward pass: softmax, dropout's mask, their product."""
 PASSING_SCORES = 4
-"""Tensors of attention scores that a layer holds at most in a forward pass alone. Chosen by hand; tests/memory_of_jobs.py
-compares the sums with measured peaks."""
+"""Tensors of attention scores that a layer holds at most in a forward pass alone. Chosen by hand."""
 BACKWARD_COPIES_OF_LAYER = 2
 """How often the backward pass holds the tensors of the layer that it is at: values and their gradients."""
 

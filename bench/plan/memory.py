@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 BASE_BYTES = 456_000_000
 """A process with torch, transformers, datasets and the others that has trained and scored a student of two layers and width
-12: the peak of its proportional set size, measured alone on Linux with torch 2.13 (tests/memory_of_jobs.py --base)."""
+12: the peak of its proportional set size, measured alone on Linux with torch 2.13."""
 
 
 def group_bytes(plan: Plan, task: TaskPlan, group: Sequence[Planned]) -> int:

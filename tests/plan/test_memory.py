@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
-import memory_of_jobs
 import pytest
 import tiny
 from hypothesis import given
@@ -149,17 +147,6 @@ def test_every_method_has_a_statement(planned):
         assert artefact_bytes(plan, entry) > BASE_BYTES
     assert plan.multitask_trainings()
     assert len(plan.artefacts.kept) > 2
-
-
-@pytest.mark.slow
-@pytest.mark.memory
-@pytest.mark.skipif(sys.platform != "linux", reason="the proportional set size is Linux's")
-def test_measured_memory_is_near_what_is_stated(embedded, tmp_path):
-    measured = memory_of_jobs.measure(tmp_path)
-    assert len(measured) == 4
-    for one in measured:
-        assert one.peak <= 1.2 * one.stated, one
-        assert one.stated <= 1.5 * one.peak, one
 
 
 def test_a_distilbert_teacher_is_planned_for_rows_that_would_truncate_a_bert(glue_folder, tmp_path):

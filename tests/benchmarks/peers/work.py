@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,25 +26,17 @@ MRPC_LENGTHS = (19, 32, 36, 39, 41, 44, 45, 47, 50, 51, 53, 55, 57, 59, 61, 62, 
 """Tokens of MRPC's training pairs at every twentieth: the shortest, 5 %, 10 %, ..., the longest."""
 
 
-@dataclass(frozen=True)
-class Size:
-    """How large the two models are."""
-
-    teacher: Mapping[str, int]
-    row: str
-    """the student, as ``--methods`` spells it; the first stage alone"""
-
-
-SIZES = {
-    "base": Size(
+SIZES: Mapping[str, tuple[Mapping[str, int], str]] = {
+    "base": (
         {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
         "tinybert:start=random:-pred",
     ),
-    "tiny": Size(
+    "tiny": (
         {"hidden_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96},
         "tinybert:start=random:layers=2:hidden=32:heads=4:ffn=64:-pred",
     ),
 }
+"""The teacher's sizes, and the student as ``--methods`` spells it: its first stage alone."""
 
 
 @dataclass(frozen=True)
@@ -90,29 +82,15 @@ class Work:
 
     def of_one_batch(self) -> Work:
         """The first step alone, without dropout."""
-        return replace(self, data=some(self.data, self.batches[0]), epochs=1, dropout=False)
+        data, rows = self.data, self.batches[0]
+        parts: dict[str, Any] = {name: [getattr(data, name)[i] for i in rows] for name in ("tokens", "segments", "ids")}
+        labels = None if data.labels is None else data.labels[rows]
+        texts = [data.texts[i] for i in rows] if data.texts else ()
+        return replace(self, data=replace(data, **parts, labels=labels, texts=texts), epochs=1, dropout=False)
 
 
 Train = Callable[[Work, Callable[[], None]], float]
 """A whole training, told what to call after each step; answers the mean of its steps' losses."""
-
-
-def some(data: Encoded, rows: Sequence[int]) -> Encoded:
-    """The examples at ``rows``."""
-    labels = None if data.labels is None else data.labels[list(rows)]
-    parts: dict[str, Any] = {name: [getattr(data, name)[i] for i in rows] for name in ("tokens", "segments", "ids")}
-    return replace(data, **parts, labels=labels, texts=[data.texts[i] for i in rows] if data.texts else ())
-
-
-def teacher_of(size: Size) -> PreTrainedModel:
-    """A BERT of this size that reads the embedded teacher's vocabulary. Its weights are random: time is the same."""
-    config = AutoConfig.from_pretrained(find("embedded", GLUE["mrpc"], True).folder, **size.teacher)
-    config.num_labels = 2
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        teacher = AutoModelForSequenceClassification.from_config(config).eval().requires_grad_(False)
-    teacher.set_attn_implementation("packed")
-    return teacher  # type: ignore[no-any-return]
 
 
 def examples(folder: str | None, rows: int, seed: int) -> tuple[Encoded, str]:
@@ -141,5 +119,15 @@ def generated(rows: int, seed: int) -> Encoded:
 
 
 def work_of(size: str, data: Encoded, epochs: int, seed: int, folder: Path) -> Work:
-    """The training of this size on these examples."""
-    return Work(teacher_of(SIZES[size]), parse_one(SIZES[size].row), data, epochs, seed, folder)
+    """The training of this size on these examples.
+
+    The teacher reads the embedded one's vocabulary. Its weights are random: time is the same.
+    """
+    shape, row = SIZES[size]
+    config = AutoConfig.from_pretrained(find("embedded", GLUE["mrpc"], True).folder, **shape)
+    config.num_labels = 2
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        teacher = AutoModelForSequenceClassification.from_config(config).eval().requires_grad_(False)
+    teacher.set_attn_implementation("packed")
+    return Work(teacher, parse_one(row), data, epochs, seed, folder)

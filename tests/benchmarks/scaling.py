@@ -1,7 +1,7 @@
 """How much sooner a grid ends with two jobs, or on two nodes, than with one: runs of the same cells in turns. Not collected by pytest.
 
     tox -e scaling                               # six rounds of four ways, about 30 minutes on two idle cores
-    python tests/scaling.py --rounds 1 --out FILE.json --ways '1 job, 2 jobs, 2 jobs while a busy process runs'
+    python tests/benchmarks/scaling.py --rounds 1 --out FILE.json --ways '1 job, 2 jobs'
 
 The grid is two methods on six tasks of the sample suite: twelve cells in six groups of two students, with the embedded
 teacher. Teachers and the general start are made before the first round, so every run only trains and scores students.
@@ -9,10 +9,7 @@ A round does every way once, in an order that turns from round to round. Each ru
 that of the whole process, with the import of the libraries and the plan. A Ray cluster runs already when its command
 begins; its nodes have one core each, share no disk, and begin with an empty cache, so their time includes what travels.
 The answers of all runs with one number of threads are compared: they are equal to the bit.
-
-How much two cores can do is measured too: the same loop in one process, and in two processes at once. Two threads of
-one physical core do less than twice the work, and no way of running jobs can be faster than that. Do nothing else on
-the machine meanwhile. The answer is a table, and a file in ``results/scaling``.
+Do nothing else on the machine meanwhile. The answer is a table, and a file in ``results/scaling``.
 """
 
 from __future__ import annotations
@@ -26,63 +23,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 METHODS, TASKS, TOKENS = "kd,microbert", "cola,sst2,mrpc,qnli,rte,qqp", 20_000
 ONE_JOB = "1 job"
-BUSY = "while True: pass"
-LOOPS = {
-    "products of matrices of 1024 x 1024": "a = torch.rand(1024, 1024); call = lambda: a @ a",
-    "copies of 64 MB": "a = torch.rand(1 << 24); b = a.clone(); call = lambda: b.copy_(a)",
+
+
+WAYS: dict[str, tuple[Sequence[str], int]] = {
+    ONE_JOB: (("--jobs", "1", "--threads", "1"), 0),
+    "2 jobs": (("--jobs", "2", "--threads", "1"), 0),
+    "1 job of 2 threads": (("--jobs", "1", "--threads", "2"), 0),
+    "1 Ray node": (("--jobs", "auto", "--threads", "1"), 1),
+    "2 Ray nodes": (("--jobs", "auto", "--threads", "1"), 2),
 }
-"""Bound by arithmetic, and by memory; a training lies between the two."""
-COUNTING = """
-import sys, time, torch
-torch.set_num_threads(1)
-{loop}
-for _ in range(20): call()
-print("ready", flush=True); sys.stdin.readline()
-begun, times = time.perf_counter(), 0
-while time.perf_counter() - begun < {seconds}:
-    call(); times += 1
-print(times / (time.perf_counter() - begun))
-"""
-
-
-@dataclass(frozen=True)
-class Way:
-    """Options of ``bench run``, and what else has to run meanwhile."""
-
-    options: Sequence[str]
-    nodes: int = 0
-    """of a Ray cluster, with one core each"""
-    busy: bool = False
-    """another process uses one core"""
-
-
-WAYS = {
-    ONE_JOB: Way(("--jobs", "1", "--threads", "1")),
-    "2 jobs": Way(("--jobs", "2", "--threads", "1")),
-    "1 job of 2 threads": Way(("--jobs", "1", "--threads", "2")),
-    "2 jobs while a busy process runs": Way(("--jobs", "2", "--threads", "1"), busy=True),
-    "1 Ray node": Way(("--jobs", "auto", "--threads", "1"), nodes=1),
-    "2 Ray nodes": Way(("--jobs", "auto", "--threads", "1"), nodes=2),
-}
+"""Options of ``bench run``, and how many nodes of a Ray cluster, with one core each, have to run meanwhile."""
 RATIOS = (("2 jobs", ONE_JOB), ("1 job of 2 threads", ONE_JOB), ("2 Ray nodes", "1 Ray node"), ("1 Ray node", ONE_JOB))
 USUAL = "1 job,2 jobs,1 Ray node,2 Ray nodes"
-
-
-@dataclass
-class Measured:
-    """Seconds of every round, and the weights that each number of threads gave."""
-
-    seconds: dict[str, list[float]]
-    weights: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def bench(cache: Path, words: Sequence[str]) -> float:
@@ -102,29 +62,11 @@ def bench(cache: Path, words: Sequence[str]) -> float:
 
 
 @contextmanager
-def surroundings_of(way: Way, folder: Path) -> Iterator[Sequence[str]]:
-    """What a way needs while it runs; gives the options that name it."""
-    with _busy_process() if way.busy else nullcontext():
-        if not way.nodes:
-            yield ()
-            return
-        with _ray_cluster(way.nodes, folder) as address:
-            yield "--executor", "ray", "--address", address
-
-
-@contextmanager
-def _busy_process() -> Iterator[None]:
-    other = subprocess.Popen([sys.executable, "-c", BUSY])
-    try:
-        yield
-    finally:
-        other.kill()
-        other.wait()
-
-
-@contextmanager
-def _ray_cluster(nodes: int, folder: Path) -> Iterator[str]:
-    """A head that does no jobs, and nodes of one core with an empty cache each; gives its address."""
+def ray_cluster(nodes: int, folder: Path) -> Iterator[Sequence[str]]:
+    """A head that does no jobs, and nodes of one core with an empty cache each; gives the options that name it, none without nodes."""
+    if not nodes:
+        yield ()
+        return
     from ray.cluster_utils import Cluster
 
     store = {"object_store_memory": 200_000_000}
@@ -134,7 +76,7 @@ def _ray_cluster(nodes: int, folder: Path) -> Iterator[str]:
             for number in range(nodes):
                 own = {"BERT_BENCH_CACHE": f"{caches}/{number}", "PYTHONPATH": str(ROOT)}
                 cluster.add_node(num_cpus=1, env_vars=own, **store)
-            yield cluster.address
+            yield "--executor", "ray", "--address", cluster.address
         finally:
             cluster.shutdown()
 
@@ -145,49 +87,30 @@ def weights_of(results: Path) -> dict[str, str]:
     return {record["key"]: record["weights"] for record in records if record["cell"]["method"] != "teacher"}
 
 
-def counted(loop: str, processes: int, seconds: float = 4.0) -> float:
-    """How often a loop ran in a second, in all processes together, which begin at the same time."""
-    words = [sys.executable, "-c", COUNTING.format(loop=loop, seconds=seconds)]
-    running = [
-        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(processes)
-    ]
-    for one in running:
-        assert one.stdout is not None
-        one.stdout.readline()
-    for one in running:
-        assert one.stdin is not None
-        one.stdin.write("\n")
-        one.stdin.flush()
-    return sum(float(one.communicate()[0]) for one in running)
-
-
-def most_possible(times: int = 5) -> dict[str, list[float]]:
-    """How much more two processes do than one, of each loop, several times."""
-    return {name: [counted(loop, 2) / counted(loop, 1) for _ in range(times)] for name, loop in LOOPS.items()}
-
-
-def measured(ways: Sequence[str], rounds: int, common: Sequence[str], folder: Path) -> Measured:
-    """Every way once a round.
+def measured(ways: Sequence[str], rounds: int, common: Sequence[str], folder: Path) -> dict[str, list[float]]:
+    """Seconds of every way, once a round.
 
     Raises:
         AssertionError: two ways gave different weights.
     """
-    found = Measured({name: [] for name in ways})
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    weights: dict[str, dict[str, str]] = {}
     cache = folder / "cache"
-    for threads in {WAYS[name].options[-1] for name in ways}:  # the teachers and the start of this number of threads
+    for threads in {WAYS[name][0][-1] for name in ways}:  # the teachers and the start of this number of threads
         first = ("--jobs", "1", "--threads", threads, "--results", f"first-{threads}", "--reports", "reports")
         bench(cache, ("run", *common, *first))
     for number in range(rounds):
         turn = number % len(ways)
         for name in [*ways[turn:], *ways[:turn]]:
             results = f"{number}-{ways.index(name)}"
-            with surroundings_of(WAYS[name], folder) as more:
-                words = ("run", *common, *WAYS[name].options, *more, "--results", results, "--reports", "reports")
-                found.seconds[name].append(bench(cache, words))
+            options, nodes = WAYS[name]
+            with ray_cluster(nodes, folder) as more:
+                words = ("run", *common, *options, *more, "--results", results, "--reports", "reports")
+                seconds[name].append(bench(cache, words))
             own = weights_of(folder / results)
-            assert own == found.weights.setdefault(WAYS[name].options[-1], own), f"{name}: other weights than before"
-            say(f"round {number + 1} of {rounds}: {name}: {found.seconds[name][-1]:.1f} s")
-    return found
+            assert own == weights.setdefault(options[-1], own), f"{name}: other weights than before"
+            say(f"round {number + 1} of {rounds}: {name}: {seconds[name][-1]:.1f} s")
+    return seconds
 
 
 def ratio_of(slow: Sequence[float], fast: Sequence[float]) -> str:
@@ -208,9 +131,6 @@ def table(record: dict[str, Any]) -> str:
         against = next((b for a, b in RATIOS if a == name and b in seconds), "")
         speed = f"{ratio_of(seconds[against], own)} {against}" if against else ""
         lines.append(f"| {name} | {', '.join(f'{one:.1f}' for one in own)} | {speed} |")
-    for name, found in record["two processes over one"].items():
-        listed = ", ".join(f"{one:.2f}" for one in found)
-        lines.append(f"| two processes: {name} | | {median(found):.2f}x one process ({listed}) |")
     return "\n".join(lines)
 
 
@@ -237,16 +157,14 @@ def main() -> None:
     common += ("--epochs", asked.epochs, "--corpus-tokens", str(TOKENS), "--seeds", "0")
     started = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
     with tempfile.TemporaryDirectory() as folder:
-        possible = most_possible()
-        found = measured(ways, asked.rounds, common, Path(folder))
+        seconds = measured(ways, asked.rounds, common, Path(folder))
     code = revision()
     record = {
         "what": "scaling",
         "command": redact_paths(shlex.join(["python", *sys.argv])),
         "grid": shlex.join(common),
         "started": started,
-        "seconds": found.seconds,
-        "two processes over one": possible,
+        "seconds": seconds,
         "busy_cores": round(busy, 2),
         "code": code,
         "env": environment("cpu"),

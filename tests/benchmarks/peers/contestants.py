@@ -1,0 +1,144 @@
+"""Who is compared. A contestant joins by an entry in :data:`CONTESTANTS`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import textbrewer_peer
+import trainer_peer
+from work import Train, Work
+
+from bench.plan.outputs_plan import FILE, readable_taps
+from bench.plan.scheduled_stages import schedule_stages
+from bench.train.loop import LoopOptions, train_task
+from bench.train.numerics import ComputeSettings
+from bench.train.student_trainer import SHARE_POINTS, StudentTrainer
+from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, write_outputs
+from methods.fast_kernels import FastLinear, FastTeacher, problem_here
+
+AGREE = 1e-5
+"""How far a contestant's first loss may be from the first one's, as a part of it."""
+
+
+def share_steps(steps: int) -> list[int]:
+    """Steps of a stage at which our loop measures the shares of the gradient."""
+    return sorted({part * steps // SHARE_POINTS for part in range(SHARE_POINTS)})
+
+
+def ours(kept: str = "", is_fast: bool = False) -> Train:
+    """The product's loop with its method and its measurements.
+
+    Args:
+        kept: format of the teacher's outputs in a file, as ``--teacher-outputs``; "" where the teacher answers.
+        is_fast: whether the kernels are those of ``--kernels fast``.
+    """
+
+    def train(work: Work, on_step: Callable[[], None]) -> float:
+        numerics, stages = ComputeSettings(), work.row.method.stages(work.setup)
+        student, random = work.student()
+        scheduled = schedule_stages(stages, work.row.dropped, work.recipe, len(work.data))
+        trainer = StudentTrainer(work.row.spelling, student, random, *scheduled, numerics)
+        teacher: Any = FastTeacher(work.teacher) if is_fast else work.teacher
+        if kept:  # its outputs are written now, before the first turn ends
+            file = work.folder / FILE
+            parts = write_outputs(
+                file, work.teacher, work.data, readable_taps(stages, work.row.dropped), kept, numerics
+            )
+            teacher = KeptTeacher(work.teacher, TeacherOutputs(file, parts, kept, work.data))
+            file.unlink()  # it is open, so it can still be read, and nothing is left when this process ends
+            teacher.eval()
+
+        def told(done: int, total: int) -> None:
+            if trainer.error is not None:  # the product would go on with the other students
+                raise trainer.error
+            on_step()
+
+        kernels: AbstractContextManager[object] = FastLinear() if is_fast else nullcontext()
+        with kernels:  # current in this thread alone
+            train_task([trainer], work.data, teacher, LoopOptions(work.seed, numerics, work.recipe.batch_size, told))
+        if trainer.error is not None:
+            raise trainer.error
+        values = [sum(step) for curves in trainer.log.terms.values() for step in zip(*curves.values(), strict=True)]
+        return sum(values) / len(values)
+
+    return train
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One way to do the work."""
+
+    title: str
+    train: Train
+    is_peer: bool = False
+    """whether it is one of those that we are compared with, on the same batches"""
+    same_batches: bool = True
+    package: str = ""
+    """what has to be installed"""
+    problem_here: Callable[[], str] = str
+    """why it cannot run on this machine; "" where it can"""
+
+    @property
+    def problem(self) -> str:
+        """What keeps it from taking part; "" where nothing does."""
+        if self.package and find_spec(self.package) is None:
+            return f"install {self.package}"
+        return self.problem_here()
+
+
+CONTESTANTS: Mapping[str, Contestant] = {
+    "trainer": Contestant("Hugging Face Trainer, dynamic padding", trainer_peer.train, is_peer=True),
+    "textbrewer": Contestant(
+        "TextBrewer, dynamic padding", textbrewer_peer.train, is_peer=True, package=textbrewer_peer.PACKAGE
+    ),
+    "trainer-by-length": Contestant(
+        "Hugging Face Trainer, group_by_length (other batches)", trainer_peer.train_by_length, same_batches=False
+    ),
+    "ours": Contestant("bert-bench", ours()),
+    "ours-fast": Contestant("bert-bench, --kernels fast", ours(is_fast=True), problem_here=problem_here),
+    "ours-kept": Contestant("bert-bench, teacher's outputs kept (fp32)", ours(kept="fp32")),
+}
+
+
+class OtherWork(Exception):
+    """A contestant minimises something else: its seconds would mean nothing."""
+
+
+def first_losses(
+    contestants: Mapping[str, Contestant], work: Work, done: Callable[[str, float], None] = lambda name, loss: None
+) -> dict[str, float]:
+    """The loss of everybody's first step, on the same batch without dropout.
+
+    Raises:
+        OtherWork: they differ; it names who, and by how much.
+    """
+    one, losses = work.of_one_batch(), {}
+    for name, contestant in contestants.items():
+        with tempfile.TemporaryDirectory(dir=work.folder) as folder:
+            losses[name] = contestant.train(replace(one, folder=Path(folder)), lambda: None)
+        done(name, losses[name])
+    first, reference = next(iter(losses.items()))
+    for name, loss in losses.items():
+        off = abs(loss / reference - 1)
+        if not off <= AGREE:  # NaN neither
+            raise OtherWork(
+                f"{name}: the loss of its first step is {loss:.8g}, that of {first} {reference:.8g} ({off:.1e} apart, "
+                f"allowed {AGREE:.0e}): it does other work, so it is not timed"
+            )
+    return losses
+
+
+def chosen(names: Sequence[str]) -> tuple[dict[str, Contestant], list[str]]:
+    """The contestants of these names, or all; and notes on those that cannot take part."""
+    wanted = list(names) or list(CONTESTANTS)
+    if unknown := [name for name in wanted if name not in CONTESTANTS]:
+        raise OtherWork(f"there is no contestant {', '.join(unknown)}; choose among {', '.join(CONTESTANTS)}")
+    problems = {name: CONTESTANTS[name].problem for name in wanted}
+    there = {name: CONTESTANTS[name] for name, problem in problems.items() if not problem}
+    return there, [f"{name} is left out: {problem}" for name, problem in problems.items() if problem]
