@@ -19,7 +19,7 @@ from bench.record.store import Store
 
 if TYPE_CHECKING:
     from bench.conformance.check_method import Check
-    from bench.plan.build import Plan
+    from bench.plan.plan import Plan
     from bench.progress import Progress
     from bench.run import Outcome
     from bench.workflows.pretrain import PretrainedArtefact

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification
 
-from bench.artefacts.inputs import CorpusTraining, MakeContext, TrainingMakeContext
-from bench.artefacts.inputs import made as make_artefact
 from bench.conformance.mixing import Scene
 from bench.data.encoding import Encoded, MaskingVocabulary
 from bench.errors import CellError
+from bench.make.given import Given, tensors_of
 from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import first_stages, schedule_stages
 from bench.record.recipe import Recipe
@@ -131,11 +130,8 @@ class Bench:
         blank = self._blank(artefact)
         if any(source.kind == "checkpoint" for source in sources(artefact, self.teacher.config)):
             return blank  # a real checkpoint does not fit this teacher
-        text = CorpusTraining(self.text.total_tokens, RECIPE)
-        setup_of = functools.partial(self._setup_of, artefact)
-        making = TrainingMakeContext if artefact.stages(setup_of({})) else MakeContext
         try:
-            tensors, _ = make_artefact(making(artefact, setup_of, _TinyInputs(self), self.numerics, 32, text))
+            tensors, _ = tensors_of(_GivenTinyInputs(self, artefact))
         except CellError as error:
             raise Broken(f"{artefact.name}: {error}") from error
         # the first dimension may be the number of examples, which blank does not know (docs/artefacts.md)
@@ -237,23 +233,22 @@ def other_student(threads: int) -> tuple[Bench, str]:
     return bench, learned_weights(bench.trained())
 
 
-class _TinyInputs:
-    """The inputs of an artefact on a bench (:class:`bench.artefacts.inputs.Inputs`): one teacher, tuned, in the place of all."""
+class _GivenTinyInputs(Given):
+    """The inputs of an artefact on a bench: one teacher, tuned, in the place of all."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, artefact: Artefact) -> None:
+        setup_of, budget = functools.partial(bench._setup_of, artefact), bench.text.total_tokens
+        super().__init__(artefact, setup_of, bench.numerics, 32, RECIPE, budget)
         self._bench = bench
 
     def tensors(self, artefact: Artefact) -> Mapping[str, Tensor]:
         return self._bench.artefact(artefact)
 
-    def teacher(self, source: Source) -> nn.Module:
+    def teacher_of(self, source: Source) -> nn.Module:
         return self._bench.teacher
 
     def examples(self, source: Source) -> Encoded:
         return self._bench.text if source.kind == "corpus" else self._bench.data
 
-    def folder(self, source: Source) -> Path:
+    def folder_of(self, source: Source) -> Path:
         raise Broken(f"no checkpoint of others fits this teacher: {source.path}")
-
-    def training_states(self) -> None:
-        return None

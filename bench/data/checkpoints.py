@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,6 +62,21 @@ class Checkpoint:
     finetuned: bool
     note: str = ""
     asked: str = field(default="", compare=False)
+    named: str = field(default="", compare=False)
+    """how it is found again on a machine that does not see the folder"""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """On another machine: the same folder, or the same checkpoint found again by its name.
+
+        Raises:
+            InputError: it is not here, or another one has its name.
+        """
+        if not state["folder"].is_dir() and state["named"]:
+            there = find(state["named"], asked=state["asked"])
+            if there.sha256 != state["sha256"]:
+                raise InputError(f"{state['asked']}: this machine has other weights of that name")
+            state = {**state, "folder": there.folder}
+        vars(self).update(state)
 
     @property
     def width(self) -> int:
@@ -84,7 +99,7 @@ def find(
     """
     asked = asked or f"--teacher {teacher}"
     if teacher == "embedded":
-        return _open(_embedded(), EMBEDDED_NAME, asked, EMBEDDED_NOTE)
+        return replace(_open(_embedded(), EMBEDDED_NAME, asked, EMBEDDED_NOTE), named=teacher)
     folder = Path(teacher).expanduser()
     if folder.is_dir():
         name = folder.resolve().name
@@ -104,7 +119,7 @@ def find(
         found = _open(_from_hub(teacher, offline, asked), teacher, asked, ours=ours, source=teacher)
     if found.finetuned and task is not None:
         check_labels(found.config, task, asked)
-    return found
+    return replace(found, named=teacher)
 
 
 def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> Checkpoint:

@@ -73,8 +73,12 @@ class Folder:
     name: str
     slug: str
     epochs: float = 3.0
+    hub: tuple[str, ...] = ()
+    """configurations of the hub's repository, by which a machine that does not see the folder fetches it"""
 
     def files(self, config: str, split: str) -> list[Path]:
+        if self.hub and not self.root.is_dir():
+            return hub_folder(self.hub, offline=False).files(config, split)
         return sorted((self.root / config).glob(f"{split}-*-of-*.parquet"))
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
@@ -123,7 +127,7 @@ def hub_folder(configs: tuple[str, ...], offline: bool) -> Folder:
         "use --data sample, or --data FOLDER with files like rte/train-00000-of-00001.parquet",
         kind="dataset",
     )
-    return Folder(root, f"GLUE ({HUB_REPOSITORY})", "glue-hub")
+    return Folder(root, f"GLUE ({HUB_REPOSITORY})", "glue-hub", hub=configs)
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,41 @@
-"""How long a plan will take on this machine, and how much disk: closed-form FLOPs over a measured rate."""
+"""How long each step of a plan takes on this machine, how much memory and disk, and how many jobs run at a time.
+
+Seconds are closed-form FLOPs over a measured rate. Memory is a constant times parameters, tokens and batch: wrong by half is
+good enough to choose how many jobs there are.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from bench.plan.extents import training_rows
-from bench.plan.jobs import ARTEFACT_JOB, AUGMENTATION_JOB, OUTPUTS_JOB, TEACHER_JOB, Job, jobs_of
+from bench.errors import InputError
+from bench.measure.capacity import usable_cores, usable_memory_bytes
+from bench.plan.executor_options import SLURM, SLURM_JOBS, is_elsewhere
+from bench.plan.plan import (
+    ARTEFACT_STEP,
+    AUGMENTATION_STEP,
+    OUTPUTS_STEP,
+    TEACHER_STEP,
+    ArtefactPlan,
+    Cost,
+    Plan,
+    Planned,
+    Step,
+    TaskPlan,
+)
 from bench.plan.request import EXACT, FAST
+from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
+from bench.plan.steps import steps_of
+from bench.plan.tasks import setup_of
 from bench.record.recipe import PAPER
 
 if TYPE_CHECKING:
-    from bench.plan.artefacts import ArtefactPlan
-    from bench.plan.build import Plan, Planned
     from bench.plan.request import Request
-    from bench.plan.tasks import TaskPlan
-    from methods.artefacts import Training
-    from methods.families import Cost
+    from methods.families import Cost as ForwardCost
 
 EFFICIENCY = 0.6
 """Part of the matrix-multiplication rate that whole training steps were seen to reach."""
@@ -33,7 +48,19 @@ SQUARED_LENGTHS = 1.3
 """Mean squared length over the squared mean length, chosen by hand."""
 MEAN_PIECE_TOKENS, MEAN_SAMPLE_PIECE_TOKENS = 64, 16
 """Mean tokens of a piece of text from --corpus, and of one from the generated corpus; chosen by hand."""
+BASE_BYTES = 456_000_000
+"""A process with torch, transformers and datasets that has trained a tiny student: peak proportional set size, Linux, torch 2.13."""
+BYTES_A_TOKEN, BYTES_AN_EXAMPLE = 240, 512
+"""Of texts and their tokens in memory, measured with 2,031,986 tokens of 50,000 pairs of sentences."""
+LONG_BATCH = 1.5
+"""Tokens of a large batch over those of a mean one; chosen by hand."""
+SHORT_SECONDS = 60.0
+"""A plan that one job does in less time is done in this process: further processes need some seconds to start."""
 WINDOWS, SECONDS_A_WINDOW = 8, 0.02
+GLUE_TOKENS = 34e6
+"""Training tokens of the nine tasks: official row counts times BERT's mean tokens (mnli 40, qqp 31, qnli 50 ...)."""
+BERT_BASE, FOUR_BY_312 = 85e6, 4.6e6
+"""Weights of the encoder layers: a forward pass costs two FLOPs for each weight and token."""
 
 
 @lru_cache
@@ -61,78 +88,127 @@ def flops_per_second(device: str, threads: int, kernels: str = EXACT) -> float:
     return best
 
 
-def rate_of(request: Request) -> float:
+def rate_of(request: Request, kernels: str = EXACT) -> float:
     """FLOPs a second of whole training steps on this machine."""
-    return EFFICIENCY * flops_per_second(request.device, request.threads)
-
-
-def rate_of_students(request: Request) -> float:
-    """FLOPs a second of training students, on tasks and on text: with ``--kernels fast`` more than :func:`rate_of`."""
-    rate = rate_of(request)
-    if request.kernels != FAST:
+    rate = EFFICIENCY * flops_per_second(request.device, request.threads)
+    if kernels != FAST:
         return rate
     gain = flops_per_second(request.device, request.threads, FAST) / flops_per_second(request.device, request.threads)
     return rate / (1 - LINEAR_SHARE + LINEAR_SHARE / gain)
 
 
-def forward_flops(cost: Cost, examples: float, mean_tokens: float) -> float:
+def forward_flops(cost: ForwardCost, examples: float, mean_tokens: float) -> float:
     """FLOPs of forward passes over ``examples``."""
     return 2 * cost.macs(examples * mean_tokens, SQUARED_LENGTHS * examples * mean_tokens**2, examples)
 
 
-@dataclass(frozen=True)
-class PlannedWork:
-    """One thing that a plan makes, with what it takes."""
-
-    what: str
-    """for people"""
-    seconds: float
-    disk_bytes: int = 0
-    from_text: bool = False
-    """whether it is trained on unlabelled text, so that --corpus-tokens sets its length"""
+def costs_of(plan: Plan) -> dict[str, Cost]:
+    """What each step that is to do takes, by its key."""
+    return {step.key: _records_cost(plan, step) if step.students else _folder_cost(plan, step) for step in plan.todo_steps}
 
 
-def estimate(plan: Plan) -> list[PlannedWork]:
-    """What is still to do, in the order in which it is made: what all tasks share, then task by task."""
-    made = [job for job in jobs_of(plan, 1) if not job.students]
-    parts = [job_work(plan, job) for job in made if not job.task]
-    for task in plan.tasks:
-        parts += [job_work(plan, job) for job in made if job.task == task.task.name]
-        if todo := [planned for planned in plan.cells_of(task.task.name) if planned.is_todo]:
-            parts.append(_of_cells(plan, task, todo))
-    return [part for part in parts if part.seconds]  # rules that augment ask no model
+def _folder_cost(plan: Plan, step: Step) -> Cost:
+    """Of a step that makes a folder of the cache."""
+    from bench.plan.untrained import teacher_cost_and_weights
+
+    if step.kind == ARTEFACT_STEP:
+        assert step.artefact is not None
+        return _artefact_cost(plan, step.artefact)
+    (task,) = step.tasks
+    cost, weights = teacher_cost_and_weights(task.checkpoint)
+    rate, trained, disk = rate_of(plan.request), 0, 0
+    if step.kind == TEACHER_STEP:  # the backward pass costs twice the forward pass
+        flops = 3 * forward_flops(cost, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
+        trained, disk = weights, 4 * weights
+    elif step.kind == OUTPUTS_STEP:
+        assert task.outputs is not None
+        flops, disk = forward_flops(cost, task.training_rows, task.mean_tokens), task.outputs.disk_bytes
+    else:
+        flops = 0.0
+        if task.augmentation is not None and task.augmentation.kind == "masked":
+            # about every second token is a word that is asked for, next to its whole sentence
+            flops = forward_flops(cost, 0.5 * len(task.train) * task.mean_tokens, 2 * task.mean_tokens)
+    assert step.kind in (TEACHER_STEP, OUTPUTS_STEP, AUGMENTATION_STEP)
+    return Cost(flops / rate, _memory(task, weights, trained, trained, 1.0 if trained else 0.1), disk)
 
 
-def _student_cost_and_weights(row: MethodRow, task: TaskPlan) -> tuple[Cost, int]:
-    """Cost and weights of a row's student on a task."""
-    from bench.plan.untrained import student_cost_and_weights
+def _artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
+    """What it trains on text with its teacher, and what it reads, forwards and backwards."""
+    from bench.plan.untrained import teacher_cost_and_weights, text_training_cost_and_weights
 
-    return student_cost_and_weights(row, task.checkpoint)
-
-
-def job_work(plan: Plan, job: Job) -> PlannedWork:
-    """What a job takes that makes one entry of the cache."""
-    if job.kind == ARTEFACT_JOB:
-        return artefact_work(plan, plan.artefacts.kept[job.key])
-    task = next(task for task in plan.tasks if task.task.name == job.task)
-    config, disk = task.checkpoint.config, 0
-    if job.kind == TEACHER_JOB:
-        disk = 4 * (config.vocab_size * config.hidden_size + 12 * config.num_hidden_layers * config.hidden_size**2)
-    elif task.outputs is not None and job.kind == OUTPUTS_JOB:
-        disk = task.outputs.disk_bytes
-    flops = {TEACHER_JOB: teacher_flops, AUGMENTATION_JOB: augmentation_flops, OUTPUTS_JOB: outputs_flops}
-    return PlannedWork(job.title, flops[job.kind](task) / rate_of(plan.request), disk)
-
-
-def teacher_flops(task: TaskPlan) -> float:
-    """FLOPs of fine-tuning a teacher of this task."""
-    examples = len(task.train) * task.teacher_recipe.epochs
-    return 3 * forward_flops(_teacher_cost(task), examples, task.mean_tokens)
+    flops, weights, tokens = 0.0, 0, 0
+    teacher, held = teacher_cost_and_weights(entry.checkpoint)
+    if entry.text is not None:
+        length = MEAN_PIECE_TOKENS if plan.request.texts else MEAN_SAMPLE_PIECE_TOKENS
+        tokens = entry.text.budget
+        if entry.stages:
+            trained, weights = text_training_cost_and_weights(entry)
+            flops += forward_flops(teacher, tokens / length, length) + 3 * forward_flops(trained, tokens / length, length)
+        else:
+            most = entry.artefact.corpus_tokens
+            tokens = tokens if most is None else min(most, tokens)
+            flops += 3 * forward_flops(teacher, tokens / length, length)
+    if entry.task is not None and entry.reads_rows:
+        flops += 3 * forward_flops(teacher, len(entry.task.train), entry.task.mean_tokens)
+    config = entry.checkpoint.config
+    memory = BASE_BYTES + BYTES_A_TOKEN * tokens + 4 * held * max(1, len(entry.teacher_seeds)) + 20 * weights
+    memory += _activations(config.num_hidden_layers, config, 32 * MEAN_PIECE_TOKENS * LONG_BATCH, MEAN_PIECE_TOKENS)
+    return Cost(flops / rate_of(plan.request, entry.kernels), memory, 4 * weights)
 
 
-def outputs_flops(task: TaskPlan) -> float:
-    """FLOPs of one pass of the teacher over the training rows, whose outputs are kept."""
-    return forward_flops(_teacher_cost(task), training_rows(task), task.mean_tokens)
+def _records_cost(plan: Plan, step: Step) -> Cost:
+    """Of students that train together, on shared passes of their teacher, or of a model that is scored."""
+    from bench.plan.untrained import student_cost_and_weights, teacher_cost_and_weights
+
+    task = step.tasks[0]
+    teacher, teacher_weights = teacher_cost_and_weights(task.checkpoint)
+    flops, disk, trained, largest = 0.0, RECORD_BYTES * len(step.cells), 0, 0
+    held, share = len(step.tasks) * teacher_weights, 0.1  # of the teacher's activations that the largest student keeps
+    for planned in step.cells:
+        of_task = next(one for one in step.tasks if (one.name,) == planned.cell.tasks)
+        scored = sum(count for name, count in of_task.data.rows.items() if name != "train")
+        cost = teacher
+        if isinstance(planned.row, MethodRow):
+            cost, weights = student_cost_and_weights(planned.row, of_task.checkpoint)
+            examples = of_task.training_rows * epochs_of(planned.row, of_task)
+            filled = max([of_task.mean_tokens, *_paddings(planned.row, of_task)])
+            flops += 3 * forward_flops(cost, examples, filled)
+            held, trained, largest = held + weights, trained + weights, max(largest, weights)
+            share = max(share, min(1.0, forward_flops(cost, 1, 128) / forward_flops(teacher, 1, 128)))
+            disk += 4 * weights if plan.request.save_students else 0
+        flops += forward_flops(cost, scored, of_task.mean_tokens)
+    for of_task in step.tasks:  # the teacher's passes, up to the end of the longest student that it teaches
+        taught = [p.row for p in step.cells if needs_live_teacher(p) and isinstance(p.row, MethodRow)]
+        epochs = max((epochs_of(row, of_task) for row in taught), default=0.0)
+        flops += forward_flops(teacher, of_task.training_rows * epochs, of_task.mean_tokens)
+    kernels = step.cells[0].cell.kernels
+    return Cost(flops / rate_of(plan.request, kernels), _memory(task, held, trained, largest, share), disk)
+
+
+def _memory(task: TaskPlan, held: int, trained: int, largest: int, share: float) -> int:
+    """Bytes of a process at its peak.
+
+    Args:
+        held: weights in memory; trained: those with two moments of the optimiser; largest: those of the largest model, whose
+            gradients are held.
+        share: of the teacher's activations that one step keeps.
+    """
+    texts = sum(task.data.rows.values()) * (BYTES_AN_EXAMPLE + BYTES_A_TOKEN * task.mean_tokens)
+    batch = min(task.recipe.micro_batch or task.recipe.batch_size, task.recipe.batch_size)
+    config, length = task.checkpoint.config, min(LONG_BATCH * task.mean_tokens, task.recipe.max_length)
+    step = share * _activations(config.num_hidden_layers, config, batch * length, length)
+    return round(BASE_BYTES + texts + 4 * held + 8 * trained + 4 * largest + step)
+
+
+def _activations(layers: int, config: object, tokens: float, length: float) -> int:
+    """Bytes that a forward pass keeps for its backward pass: some 17 states of each token and layer, and five tensors of
+    attention scores, each in fp32."""
+    width, heads = vars(config)["hidden_size"], vars(config)["num_attention_heads"]
+    return round(4 * layers * tokens * (17 * width + 5 * heads * length))
+
+
+def _paddings(row: MethodRow, task: TaskPlan) -> list[int]:
+    return [stage.padding for stage in row.method.stages(setup_of([task], {}))]
 
 
 def needs_live_teacher(planned: Planned) -> bool:
@@ -141,33 +217,8 @@ def needs_live_teacher(planned: Planned) -> bool:
     return isinstance(row, MethodRow) and row.method.needs_teacher and not planned.cell.teacher_outputs
 
 
-def augmentation_flops(task: TaskPlan) -> float:
-    """FLOPs of augmentation. Rules ask no model; of masked augmentation, about every second token is a word that is asked for,
-    next to its whole sentence."""
-    if task.augmentation is None or task.augmentation.kind != "masked":
-        return 0.0
-    questions = 0.5 * len(task.train) * task.mean_tokens
-    return forward_flops(_teacher_cost(task), questions, 2 * task.mean_tokens)
-
-
-def _teacher_cost(task: TaskPlan) -> Cost:
-    from bench.plan.untrained import teacher_cost
-
-    return teacher_cost(task.checkpoint)
-
-
-def shared_flops(task: TaskPlan, training: Sequence[Planned]) -> float:
-    """FLOPs of the teacher's passes while these students are trained together: they share them, up to the end of the longest."""
-    rows = [planned.row for planned in training if needs_live_teacher(planned)]
-    epochs = max((epochs_of(row, task) for row in rows if isinstance(row, MethodRow)), default=0.0)
-    return forward_flops(_teacher_cost(task), training_rows(task) * epochs, task.mean_tokens)
-
-
 def epochs_of(row: MethodRow, task: TaskPlan) -> float:
     """Over all counted stages of a row: the recipe's, or the sum of what the stages take from their paper."""
-    from bench.plan.scheduled_stages import kept_terms
-    from bench.plan.tasks import setup_of
-
     if task.recipe.name != PAPER:
         return task.recipe.epochs
     stages = row.method.stages(setup_of([task], {}))
@@ -175,85 +226,58 @@ def epochs_of(row: MethodRow, task: TaskPlan) -> float:
     return sum(task.recipe.for_stage(stage.paper).epochs for stage in counted)
 
 
-def own_flops(planned: Planned, task: TaskPlan, waits: float = 0.0) -> float:
-    """FLOPs of training and scoring one cell, without its teacher's passes. A teacher's cell is only scored.
+def choose_jobs(plan: Plan) -> None:
+    """Choose how many jobs there are at a time, where that is left open; divide the students among them, and say what all takes.
 
-    Args:
-        waits: share of its epochs that another row trains for both.
+    Raises:
+        InputError: more jobs than accelerators.
     """
-    own, flops = _teacher_cost(task), 0.0
-    if isinstance(planned.row, MethodRow):
-        own, _ = _student_cost_and_weights(planned.row, task)
-        filled = max(task.mean_tokens, planned.row.method.padding)
-        epochs = (1 - waits) * epochs_of(planned.row, task)
-        flops = 3 * forward_flops(own, training_rows(task) * epochs, filled)
-    return flops + forward_flops(own, sum(len(split) for split in task.evaluation.values()), task.mean_tokens)
+    request, elsewhere = plan.request, is_elsewhere(plan.request)
+    most = 1 if request.jobs == 1 else _max_parallel_jobs(plan)
+    if plan.tasks[0].numeric.device != "cpu" and request.jobs > most and not elsewhere:
+        raise InputError(
+            f"--jobs {request.jobs}: one job an accelerator, and --device {request.device} has {most} here"
+        )
+    _divide(plan, 1)
+    if request.jobs == 1:
+        return
+    if not request.jobs and not elsewhere and plan.seconds < SHORT_SECONDS:
+        return
+    _divide(plan, request.jobs or most)
+    free = None if elsewhere else usable_memory_bytes()
+    largest = sorted((cost.memory for cost in plan.costs.values()), reverse=True)
+    at_once = min(request.jobs or most, len(largest))
+    if not request.jobs and free is not None:
+        at_once = max(1, next((n for n in range(at_once, 0, -1) if BASE_BYTES + sum(largest[:n]) <= free), 1))
+    needed = BASE_BYTES + sum(largest[:at_once])
+    plan.request = replace(request, jobs=max(1, at_once))
+    plan.jobs_description = f"{at_once} at a time, {needed / 1e9:.1f} GB of memory"
+    if free is not None and needed > free:
+        plan.jobs_description += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
 
 
-def _of_cells(plan: Plan, task: TaskPlan, todo: Sequence[Planned]) -> PlannedWork:
-    """Training and scoring the cells of one task: the teacher's passes, which students share, and their own."""
-    from bench.plan.stage_keys import shared_starts
-
-    trainings = plan.groups(task.task.name) + [t for t in plan.multitask_trainings() if any(p in todo for p in t)]
-    flops = sum(shared_flops(task, training) for training in trainings)
-    starts = [shared_starts(group, task) for group in plan.groups(task.task.name)]
-    waits = {key: start.share for of_group in starts for key, start in of_group.items()}
-    flops += sum(own_flops(planned, task, waits.get(planned.key, 0.0)) for planned in todo)
-    disk = RECORD_BYTES * len(todo)
-    if plan.request.save_students:
-        disk += sum(4 * _student_cost_and_weights(p.row, task)[1] for p in todo if isinstance(p.row, MethodRow))
-    seconds = flops / rate_of_students(plan.request)
-    return PlannedWork(f"{len(todo)} {'cell' if len(todo) == 1 else 'cells'} of {task.task.name}", seconds, disk)
+def _divide(plan: Plan, jobs: int) -> None:
+    """Divide the work of a plan for so many jobs at a time."""
+    plan.request = replace(plan.request, jobs=jobs)
+    plan.steps = steps_of(plan)
+    vars(plan).pop("todo_steps", None)
+    plan.costs = costs_of(plan)
 
 
-def artefact_work(plan: Plan, entry: ArtefactPlan) -> PlannedWork:
-    """One artefact: what it trains on text with its teacher, and what it reads, forwards and backwards."""
-    from bench.plan.untrained import teacher_cost
+def _max_parallel_jobs(plan: Plan) -> int:
+    """How many jobs can be done at a time: one an accelerator, or as many as the cores have room for threads."""
+    request, on_cpu = plan.request, plan.tasks[0].numeric.device == "cpu"
+    if is_elsewhere(request):
+        if request.jobs or request.executor == SLURM:
+            return request.jobs or SLURM_JOBS
+        from bench.measure.ray_cluster import places
 
-    flops, weights = 0.0, 0
-    if entry.text is not None:
-        training, teacher = training_of(entry), teacher_cost(entry.checkpoint)
-        length = MEAN_PIECE_TOKENS if plan.request.texts else MEAN_SAMPLE_PIECE_TOKENS
-        if training is not None:
-            examples = entry.text.budget / length
-            flops += forward_flops(teacher, examples, length) + 3 * forward_flops(training.cost, examples, length)
-            weights = sum(parameter.numel() for parameter in training.student.model.parameters())
-        else:
-            flops += 3 * forward_flops(teacher, entry.own_tokens / length, length)
-    if entry.task is not None and entry.reads_rows:
-        flops += 3 * forward_flops(_teacher_cost(entry.task), len(entry.task.train), entry.task.mean_tokens)
-    rate = rate_of_students(plan.request) if entry.kernels else rate_of(plan.request)
-    return PlannedWork(entry.title, flops / rate, 4 * weights, from_text=bool(entry.stages))
+        return places(request.address, request.threads, not on_cpu)
+    if on_cpu:
+        return max(1, usable_cores() // request.threads)
+    import torch
 
-
-def training_of(entry: ArtefactPlan) -> Training | None:
-    """What an artefact trains on text, on the meta device: nothing is allocated; None where it trains nothing."""
-    if not entry.stages:
-        return None
-    if entry.key not in _TRAININGS:
-        _TRAININGS[entry.key] = _meta_training(entry)
-    return _TRAININGS[entry.key]
-
-
-_TRAININGS: dict[str, Training] = {}
-"""Key of an artefact -> its training: a plan asks for its time and for its memory, and building it takes 0.05 s."""
-
-
-def _meta_training(entry: ArtefactPlan) -> Training:
-    from bench.plan.untrained import shapes_only
-    from methods.parts import blank_artefacts
-
-    config, labels = entry.checkpoint.config, entry.setup({}).num_labels
-    with shapes_only():
-        training = entry.artefact.training(entry.setup(blank_artefacts(entry.parts, config, labels)))
-    assert training is not None, f"{entry.artefact} has stages, so it has a training"
-    return training
-
-
-GLUE_TOKENS = 34e6
-"""Training tokens of the nine tasks: official row counts times BERT's mean tokens (mnli 40, qqp 31, qnli 50 ...)."""
-BERT_BASE, FOUR_BY_312 = 85e6, 4.6e6
-"""Weights of the encoder layers: a forward pass costs two FLOPs for each weight and token."""
+    return 1 if ":" in request.device else torch.accelerator.device_count()
 
 
 def real_glue_seconds(request: Request, rows: int) -> float:

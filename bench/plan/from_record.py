@@ -89,7 +89,7 @@ def _with_numbers(cell: Cell, asked: Request, typed: Collection[str]) -> Request
     """With the numbers of a recipe that were set for the record, and of a row that a search found also its pace."""
     from bench.plan.build import build
 
-    planned = next(p for p in build(asked, estimated=False).cells if p.cell.method == cell.method)
+    planned = next(p for p in build(asked).cells if p.cell.method == cell.method)
     if "numbers" not in typed:
         asked = replace(asked, numbers=_numbers(cell.recipe, planned.cell.recipe))
     pace = cell.recipe["learning_rate"] / planned.cell.recipe["learning_rate"]

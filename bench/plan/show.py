@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from bench.plan.estimate import needs_live_teacher
-from bench.plan.jobs import ARTEFACT_JOB, jobs_of
+from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned, Step
 from bench.progress import duration
 from bench.record.code import STALE
 from bench.record.recipe import ADAMW
-
-if TYPE_CHECKING:
-    from bench.plan.artefacts import ArtefactPlan
-    from bench.plan.build import Plan, Planned
 
 
 MOST_PARTS = 8
@@ -51,36 +46,18 @@ def describe(plan: Plan) -> str:
     lines += [f"  {line}" for line in _describe_artefacts(plan)]
     lines += [f"  {line}" for line in _describe_outputs(plan)]
     for task in tasks:
-        todo = [p for p in plan.cells_of(task.task.name) if p.is_todo]
+        todo = [p for p in plan.cells_of(task.name) if p.is_todo]
         names = ", ".join(dict.fromkeys(p.cell.label for p in todo)) or "nothing to do"
-        taught = [sum(map(needs_live_teacher, group)) for group in plan.groups(task.task.name)]
+        groups = [step.cells for step in plan.todo_steps if step.kind == STUDENTS_STEP and step.tasks == (task,)]
+        taught = [sum(map(needs_live_teacher, group)) for group in groups]
         sharing = f"; {max(taught)} share each teacher pass" if max(taught, default=0) > 1 else ""
-        lines.append(f"  {task.task.name:8} {task.data.rows['train']:>7,} examples: {names}{sharing}")
-    lines += [f"  {line}" for line in _describe_shared_stages(plan)]
+        lines.append(f"  {task.name:8} {task.data.rows['train']:>7,} examples: {names}{sharing}")
     lines += [f"  note: {note}" for note in plan.notes]
     lines += [f"  code: {line}" for line in plan.code_warnings]
     if plan.todo:
         lines += [f"  {line}" for line in _estimate(plan)]
         lines += [f"  tip: {line}" for line in shorter(plan)]
     return "\n".join(lines)
-
-
-def _describe_shared_stages(plan: Plan) -> list[str]:
-    """One line for each row that begins where another row of its group ends its first stages."""
-    from bench.plan.stage_keys import shared_starts
-
-    lines: dict[str, None] = {}
-    for task in plan.tasks:
-        for group in plan.groups(task.task.name):
-            labels = {planned.key: planned.cell.label for planned in group}
-            for key, start in shared_starts(group, task).items():
-                stages = (
-                    f"stage {', '.join(start.stages)}"
-                    if len(start.stages) == 1
-                    else f"stages {', '.join(start.stages)}"
-                )
-                lines[f"shared: {labels[key]} goes on where {start.leader} ends its {stages}"] = None
-    return list(lines)
 
 
 def _recipe(plan: Plan) -> list[str]:
@@ -111,12 +88,12 @@ def _describe_outputs(plan: Plan) -> list[str]:
 def _describe_artefacts(plan: Plan) -> list[str]:
     """What the rows ask for: a line for each thing that all tasks share, and one for those of one name that are a task's own."""
     to_make = {entry.key for entry in _artefacts_to_make(plan)}
-    kept = plan.artefacts.kept.values()
+    kept = [entry for entry in plan.artefacts if entry.is_kept]
     own: dict[str, dict[str, list[str]]] = {}
     for entry in kept:
         if entry.task is not None:
             states = own.setdefault(entry.artefact.words, {})
-            states.setdefault(_state_of(plan, entry, to_make), []).append(entry.task.task.name)
+            states.setdefault(_state_of(plan, entry, to_make), []).append(entry.task.name)
     lines = [f"{entry.title}: {_state_of(plan, entry, to_make)}" for entry in kept if entry.task is None]
     for name, states in own.items():
         said = "; ".join(f"{state} for {', '.join(dict.fromkeys(tasks))}" for state, tasks in states.items())
@@ -125,7 +102,7 @@ def _describe_artefacts(plan: Plan) -> list[str]:
 
 
 def _artefacts_to_make(plan: Plan) -> list[ArtefactPlan]:
-    return [plan.artefacts.kept[job.key] for job in jobs_of(plan, 1) if job.kind == ARTEFACT_JOB]
+    return [step.artefact for step in plan.todo_steps if step.artefact is not None]
 
 
 def _state_of(plan: Plan, entry: ArtefactPlan, to_make: set[str]) -> str:
@@ -152,8 +129,23 @@ def _estimate(plan: Plan) -> list[str]:
 
 
 def _work_seconds(plan: Plan) -> float:
-    """Of all jobs together: of several at a time it is more than the time from begin to end."""
-    return sum(part.seconds for part in plan.work_items)
+    """Of all steps together: of several at a time it is more than the time from begin to end."""
+    return sum(cost.seconds for cost in plan.costs.values())
+
+
+def _what(step: Step) -> str:
+    """What a step makes, for people: cells by their task, everything else by its title."""
+    if step.slot is not None:
+        return step.title
+    return f"cells of {'+'.join(task.name for task in step.tasks)}"
+
+
+def parts_of(plan: Plan) -> dict[str, float]:
+    """What takes how many seconds."""
+    taken: dict[str, float] = {}
+    for step in plan.todo_steps:
+        taken[_what(step)] = taken.get(_what(step), 0.0) + plan.costs[step.key].seconds
+    return taken
 
 
 def shares(plan: Plan) -> list[str]:
@@ -161,10 +153,7 @@ def shares(plan: Plan) -> list[str]:
     whole = _work_seconds(plan)
     if whole < WORTH_SAYING_SECONDS:
         return []
-    taken: dict[str, float] = {}
-    for part in plan.work_items:
-        taken[part.what] = taken.get(part.what, 0.0) + part.seconds
-    listed = sorted(taken.items(), key=lambda one: -one[1])
+    listed = sorted(parts_of(plan).items(), key=lambda one: -one[1])
     named = listed if len(listed) <= MOST_PARTS else listed[: MOST_PARTS - 1]
     rest = sum(seconds for _, seconds in listed[len(named) :])
     named += [(f"{len(listed) - len(named)} more", rest)] * (len(named) < len(listed))
@@ -174,7 +163,7 @@ def shares(plan: Plan) -> list[str]:
 def shorter(plan: Plan) -> list[str]:
     """How a first look is had sooner, where training on unlabelled text takes most of the time."""
     budgets = [entry.text.budget for entry in _artefacts_to_make(plan) if entry.text is not None]
-    on_text = sum(part.seconds for part in plan.work_items if part.from_text)
+    on_text = sum(plan.costs[step.key].seconds for step in plan.todo_steps if step.artefact and step.artefact.stages)
     whole = _work_seconds(plan)
     if not budgets or max(budgets) <= FIRST_LOOK_TOKENS or on_text < max(0.5 * whole, WORTH_A_TIP_SECONDS):
         return []
@@ -188,8 +177,8 @@ def shorter(plan: Plan) -> list[str]:
 
 
 def as_json(plan: Plan) -> dict[str, object]:
-    """The same for programs."""
-
+    """The same for programs: the cells, and the steps that are to do, in the order in which one process makes them."""
+    todo = {step.key for step in plan.todo_steps}
     return {
         "cells": [
             {
@@ -202,11 +191,22 @@ def as_json(plan: Plan) -> dict[str, object]:
             }
             for p in plan.cells
         ],
+        "steps": [
+            {
+                "key": step.key,
+                "kind": step.kind,
+                "title": step.title,
+                "needs": [key for key in step.needs if key in todo],
+                "cells": [planned.key for planned in step.cells],
+                "seconds": round(plan.costs[step.key].seconds, 1),
+                "memory_bytes": plan.costs[step.key].memory,
+                "disk_bytes": plan.costs[step.key].disk,
+            }
+            for step in plan.todo_steps
+        ],
         "notes": plan.notes,
         "code": plan.code_warnings,
         "jobs": plan.request.jobs,
-        "students_together": plan.max_group_size,
         "seconds": round(plan.seconds),
-        "parts": [{"what": part.what, "seconds": round(part.seconds, 1)} for part in plan.work_items],
         "disk_bytes": plan.disk_bytes,
     }

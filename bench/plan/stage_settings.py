@@ -96,7 +96,11 @@ def _class(of: type, numbers: StageOverrides) -> type:
     def stages(self: Any, setup: Any) -> Sequence[Any]:
         return with_numbers(of.stages(self, setup), numbers)  # type: ignore[attr-defined]
 
-    return type(of.__name__, (of,), {"stages": stages, "__module__": of.__module__, "__qualname__": of.__qualname__})
+    def again(self: Any) -> Any:  # pickle finds no class that was made here
+        return with_stage_settings, (of(**{one.name: vars(self)[one.name] for one in fields(self)}), numbers)
+
+    members = {"stages": stages, "__reduce__": again, "__module__": of.__module__, "__qualname__": of.__qualname__}
+    return type(of.__name__, (of,), members)
 
 
 def with_numbers(stages: Sequence[Any], numbers: StageOverrides) -> tuple[Any, ...]:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError
-from bench.plan.artefacts import ArtefactPlan, ArtefactPlans
-from bench.plan.outputs_plan import row_taps
+from bench.plan.artefacts import ArtefactPlanner, context_of
+from bench.plan.outputs import row_taps
+from bench.plan.plan import ArtefactPlan, TaskPlan
 from bench.plan.request import EPOCH_RULES, FAST, Request
 from bench.plan.spelling import MethodRow
-from bench.plan.tasks import TaskPlan, setup_of
+from bench.plan.tasks import setup_of
 from bench.record.cell import Cell, Partner, Selection
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
@@ -40,8 +41,11 @@ def multitask(row: MethodRow) -> bool:
     return bool(row.method.multitask)
 
 
-def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, plans: ArtefactPlans) -> list[Cell]:
-    """The cells of one row, one for each seed and task; of several tasks they are one training a seed.
+def student_cells(
+    row: MethodRow, tasks: Sequence[TaskPlan], request: Request, planner: ArtefactPlanner
+) -> list[tuple[Cell, tuple[ArtefactPlan, ...]]]:
+    """The cells of one row, one for each seed and task, each with what its method asks for on the task; of several tasks they
+    are one training a seed.
 
     Raises:
         InputError: a combination that the method cannot do.
@@ -49,14 +53,22 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
     from methods.artefacts import artefact_name
 
     several, search = multitask(row), dict(request.searches).get(row.spelling)
-    artefacts, recipes = {}, []
-    by_stages = _stage_optimizers(row, tasks) if request.recipe == PAPER else ()
+    artefacts: dict[str, str] = {}
+    asked: list[tuple[ArtefactPlan, ...]] = []
+    recipes = []
+    by_stages: tuple[tuple[str, str], ...] = ()
+    if request.recipe == PAPER:  # the stages to which the row's paper gives another optimiser than AdamW
+        by_stages = optimizers_of_stages((stage.name, stage.paper) for stage in row.method.stages(setup_of(tasks, {})))
     for task in tasks:
-        wanted = _artefacts(row, task)
-        for artefact in wanted:
-            name = artefact_name(artefact, task.checkpoint.config, task.task.name, several)
-            artefacts[name] = _planned(artefact, row, task, plans).key
-        recipes.append(replace(_recipe(task, wanted, row.pace), stage_optimizers=by_stages))
+        try:
+            entries = tuple(planner.add(artefact, context_of(task)) for artefact in _artefacts(row, task))
+        except ValueError as error:
+            raise InputError(f"{row.spelling}: {error}") from None
+        for entry in entries:
+            artefacts[artefact_name(entry.artefact, task.checkpoint.config, task.name, several)] = entry.key
+        asked.append(entries)
+        recipe = _recipe(task, [entry.artefact for entry in entries], row.pace)
+        recipes.append(replace(recipe, stage_optimizers=by_stages))
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""
@@ -66,14 +78,14 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
     suffix += outputs_suffix(outputs) + kernels_suffix(kernels) + micro_batch_suffix(recipe)
     partners = [
         Partner(
-            task=task.task.name,
+            task=task.name,
             train=task.data.train,
             max_train_rows=task.data.max_train_rows,
             teacher=task.teacher.key,
         )
         for task in tasks
     ]
-    return [
+    cells = [
         Cell(
             label=(search.of + best_of_suffix(len(search.trials)) if search else row.label) + suffix,
             method=_name(row),
@@ -81,7 +93,7 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
             settings=row.settings,
             dropped=row.dropped,
             ablation_of=None if row.ablation_of is None else row.ablation_of + suffix,
-            tasks=(task.task.name,),
+            tasks=(task.name,),
             data=task.data,
             teacher=task.teacher,
             tokenizer=task.tokenizer,
@@ -98,15 +110,11 @@ def student_cells(row: MethodRow, tasks: Sequence[TaskPlan], request: Request, p
         for seed in request.seeds
         for task in tasks
     ]
-
-
-def _stage_optimizers(row: MethodRow, tasks: Sequence[TaskPlan]) -> tuple[tuple[str, str], ...]:
-    """The stages to which the row's paper gives another optimiser than AdamW, each with its name."""
-    return optimizers_of_stages((stage.name, stage.paper) for stage in row.method.stages(setup_of(tasks, {})))
+    return list(zip(cells, asked * len(request.seeds), strict=True))
 
 
 def _selection(request: Request, tasks: Sequence[TaskPlan]) -> Selection | None:
-    rows = {task.task.name: task.selection_split.fingerprint() for task in tasks if task.selection_split is not None}
+    rows = {task.name: task.selection_split.fingerprint() for task in tasks if task.selection_split is not None}
     return Selection(rule=EPOCH_RULES[request.checkpoint], rows=rows) if rows else None
 
 
@@ -118,13 +126,6 @@ def _name(row: MethodRow) -> str:
 def _artefacts(row: MethodRow, task: TaskPlan) -> Sequence[Artefact]:
     try:
         return tuple(row.method.requires(task.checkpoint.config))
-    except ValueError as error:
-        raise InputError(f"{row.spelling}: {error}") from None
-
-
-def _planned(artefact: Artefact, row: MethodRow, task: TaskPlan, plans: ArtefactPlans) -> ArtefactPlan:
-    try:
-        return plans.add(artefact, task.artefact_context)
     except ValueError as error:
         raise InputError(f"{row.spelling}: {error}") from None
 
@@ -184,4 +185,4 @@ def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> 
         stages = row.method.stages(setup_of(tasks, {}))
         schedule_stages(stages, row.dropped, recipe, *(len(task.train) for task in tasks))
     except (ValueError, CellError) as error:
-        raise InputError(f"{row.spelling} on {', '.join(task.task.name for task in tasks)}: {error}") from None
+        raise InputError(f"{row.spelling} on {', '.join(task.name for task in tasks)}: {error}") from None

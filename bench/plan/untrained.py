@@ -14,6 +14,7 @@ from bench.data.checkpoints import Checkpoint, config_from_name
 from bench.errors import InputError
 from bench.measure.conventions import Counts, counts
 from bench.measure.sizes import LENGTH, sizes
+from bench.plan.plan import ArtefactPlan
 from bench.plan.spelling import MethodRow, drop_incompatible, parse_methods
 from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
@@ -95,57 +96,48 @@ def untrained_rows(
         yield row, {row.label + (f" at {point}" if point else ""): model for point, model in deployed.items()}
 
 
-_STUDENTS: dict[tuple[type, str, str, bool], Student] = {}
-"""Class and spelling of a row, hash of the teacher's checkpoint, several tasks -> its student on the meta device: a plan asks for
-the same one for its time and for its memory, and building it takes 0.02 s."""
-
-
-def meta_student(row: MethodRow, checkpoint: Checkpoint, several: bool) -> Student:
-    """The student of a row without memory of its own, built once a process."""
-    same = (type(row.method), row.spelling, checkpoint.sha256, several)
-    if same not in _STUDENTS:
-        with shapes_only():
-            _STUDENTS[same] = untrained_student(row.method, checkpoint.config, LABELS, several)
-    return _STUDENTS[same]
-
-
 _COUNTS: dict[tuple[type, str, str], tuple[Cost, int]] = {}
 """Class and spelling of a row, hash of the teacher's checkpoint -> what is counted of its student."""
 
 
 def student_cost_and_weights(row: MethodRow, checkpoint: Checkpoint) -> tuple[Cost, int]:
-    """Closed-form cost of a row's student, and the weights of all its operating points, counted on the meta device."""
+    """Closed-form cost of a row's student, and the weights of all its operating points, counted once a process on the meta device."""
     same = (type(row.method), row.spelling, checkpoint.sha256)
     if same not in _COUNTS:
-        student = meta_student(row, checkpoint, row.method.multitask)
         with shapes_only():
+            student = untrained_student(row.method, checkpoint.config, LABELS, row.method.multitask)
             points = list(deployed_points(row.method, student).values())
         weights = sum(tensor.numel() for model in points for tensor in model.state_dict().values())
         _COUNTS[same] = cost(points[0]), weights
     return _COUNTS[same]
 
 
-_TEACHERS: dict[str, nn.Module] = {}
-"""sha256 of a checkpoint -> a teacher of its configuration on the meta device"""
+_COSTS: dict[str, tuple[Cost, int]] = {}
 
 
-def meta_teacher(checkpoint: Checkpoint) -> nn.Module:
-    """A teacher of this checkpoint's configuration without memory of its own, built once a process."""
-    if checkpoint.sha256 not in _TEACHERS:
-        with shapes_only():
-            _TEACHERS[checkpoint.sha256] = teacher_model(checkpoint.config, LABELS, "meta")
-    return _TEACHERS[checkpoint.sha256]
-
-
-_COSTS: dict[str, Cost] = {}
-"""sha256 of a checkpoint -> cost of its teacher: a plan asks for the same one a thousand times."""
-
-
-def teacher_cost(checkpoint: Checkpoint) -> Cost:
-    """Closed-form cost of a teacher of this checkpoint's configuration."""
+def teacher_cost_and_weights(checkpoint: Checkpoint) -> tuple[Cost, int]:
+    """Closed-form cost of a teacher of this checkpoint's configuration, and its weights, counted once a process."""
     if checkpoint.sha256 not in _COSTS:
-        _COSTS[checkpoint.sha256] = cost(meta_teacher(checkpoint))
+        with shapes_only():
+            model = teacher_model(checkpoint.config, LABELS, "meta")
+        _COSTS[checkpoint.sha256] = cost(model), sum(parameter.numel() for parameter in model.parameters())
     return _COSTS[checkpoint.sha256]
+
+
+_TRAININGS: dict[str, tuple[Cost, int]] = {}
+
+
+def text_training_cost_and_weights(entry: ArtefactPlan) -> tuple[Cost, int]:
+    """The same of the student that an artefact trains on text."""
+    if entry.key not in _TRAININGS:
+        config, labels = entry.checkpoint.config, entry.setup({}).num_labels
+        with shapes_only():
+            blank = blank_artefacts([part.artefact for part in entry.parts], config, labels)
+            training = entry.artefact.training(entry.setup(blank))
+        assert training is not None, f"{entry.artefact} has stages, so it has a training"
+        weights = sum(parameter.numel() for parameter in training.student.model.parameters())
+        _TRAININGS[entry.key] = training.cost, weights
+    return _TRAININGS[entry.key]
 
 
 def teacher_model(config: Any, num_labels: int = 2, device: str = "cpu") -> Any:

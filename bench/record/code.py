@@ -35,10 +35,10 @@ HARNESS = (
     "bench.train",
 )
 """What trains and answers, whatever is trained: modules, and packages with all their files."""
-STUDENT = ("bench.run.group",)
-TEACHER = ("bench.artefacts.teachers",)
-ARTEFACT = ("bench.artefacts.inputs", "methods.fast_kernels")
-AUGMENTATION = ("bench.artefacts.augmented_rows", "bench.data.augmentation", "bench.data.word_vectors")
+STUDENT = ("bench.make.students",)
+TEACHER = ("bench.make.teacher",)
+ARTEFACT = ("bench.make.given", "methods.fast_kernels")
+AUGMENTATION = ("bench.make.augmentation", "bench.data.augmentation", "bench.data.word_vectors")
 """What makes each of them besides."""
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 COMPUTED_BY = "computed_by"

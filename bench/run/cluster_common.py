@@ -13,11 +13,10 @@ from typing import Any
 
 from bench.cache import cache_root
 from bench.folders import CLUSTER_RUNS
-from bench.plan.build import Plan
-from bench.plan.jobs import Job
+from bench.make.result import StepResult
+from bench.plan.plan import Plan, Step
 from bench.progress import Progress
 from bench.run.display import Display, write_status
-from bench.run.outcome import JobResult
 from bench.run_status import announce, new_folder
 
 FORGOTTEN_SECONDS = 30 * 86_400.0
@@ -58,22 +57,22 @@ class ShownJobs:
         self.folder = new_folder()
         announce(self.folder, plan.request.results, {planned.key for planned in plan.todo})
         self.display = Display(self.folder, progress)
-        self._files: dict[Future[JobResult], Path] = {}
+        self._files: dict[Future[StepResult], Path] = {}
         self._submitted = 0
 
-    def add(self, job: Job, future: Future[JobResult]) -> None:
+    def add(self, step: Step, future: Future[StepResult]) -> None:
         """A job that waits for a machine."""
         self._submitted += 1
         self._files[future] = self.folder / f"{self._submitted:06}.json"
-        waiting = {"job": job.title, "process": os.getpid(), "title": f"{job.title}: waits for a place", "done": 0}
+        waiting = {"job": step.title, "process": os.getpid(), "title": f"{step.title}: waits for a place", "done": 0}
         self.tell(future, {**waiting, "total": None, "pace": "", "said": []})
 
-    def tell(self, future: Future[JobResult], status: dict[str, Any]) -> None:
+    def tell(self, future: Future[StepResult], status: dict[str, Any]) -> None:
         """What its worker says of it."""
         if status and future in self._files:
             write_status(self._files[future], status)
 
-    def end(self, future: Future[JobResult]) -> None:
+    def end(self, future: Future[StepResult]) -> None:
         self.display.end_job(self._files.pop(future))
 
     def close(self) -> None:

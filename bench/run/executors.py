@@ -12,7 +12,6 @@ import os
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
-from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -22,17 +21,18 @@ import torch
 
 from bench.cache import cache_root
 from bench.errors import InputError
+from bench.interrupts import interrupts_ignored
+from bench.make.result import StepResult
+from bench.make.step import Maker
+from bench.make.work import Work
 from bench.measure.devices import device_of
-from bench.plan.build import Plan
 from bench.plan.executor_options import RAY, SLURM
-from bench.plan.jobs import Job
+from bench.plan.plan import Plan, Step
 from bench.plan.request import Request
 from bench.progress import Progress
 from bench.run import local_worker
 from bench.run.display import Display, TeeProgress
-from bench.run.interrupts import interrupts_ignored
-from bench.run.job_runner import JobRunner
-from bench.run.outcome import JobResult
+from bench.run.local_worker import Order
 from bench.run_status import announce, new_folder
 from bench.train.numerics import ComputeSettings
 
@@ -53,13 +53,13 @@ class Executor(Protocol):
     def has_free_worker(self) -> bool:
         """Whether another job can begin."""
 
-    def submit(self, job: Job) -> Future[JobResult]:
+    def submit(self, step: Step) -> Future[StepResult]:
         """Begin a job. Its future has the answer, or a BrokenExecutor if the process that did it is gone."""
 
-    def worker_had_started(self, future: Future[JobResult]) -> bool:
+    def worker_had_started(self, future: Future[StepResult]) -> bool:
         """For a job whose worker died: whether that worker got as far as starting."""
 
-    def release(self, future: Future[JobResult]) -> None:
+    def release(self, future: Future[StepResult]) -> None:
         """Free the worker of a job: its answer is taken, or it has none."""
 
     def say(self, text: str) -> None:
@@ -68,7 +68,7 @@ class Executor(Protocol):
     def show(self) -> None:
         """Tell a person what is under way."""
 
-    def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
+    def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         """Ask that what is under way keeps its state and ends; returns when it has ended, or after some seconds."""
 
     def __enter__(self) -> Executor: ...
@@ -78,19 +78,16 @@ class Executor(Protocol):
     ) -> None: ...
 
 
-def executor_for(plan: Plan, count: int, progress: Progress) -> Executor:
+def executor_for(plan: Plan, progress: Progress) -> Executor:
     """Where a plan's jobs are done.
 
     That is a cluster if one is asked for; else this process if one job is done at a time; else as many processes as jobs are
     done at a time.
 
-    Args:
-        count: of all jobs of the plan.
-
     Raises:
         InputError: the cluster does not answer.
     """
-    at_once = min(plan.request.jobs, count)
+    at_once = min(plan.request.jobs, len(plan.todo_steps))
     if plan.request.executor == RAY:
         from bench.run.ray_executor import RayJobs
 
@@ -125,30 +122,30 @@ class InProcess:
         numerics = ComputeSettings(device_of(plan.request.device), plan.request.precision)
         self._folder, self._progress = new_folder(), TeeProgress(progress)
         announce(self._folder, plan.request.results, keys_to_make(plan))
-        self._runner = JobRunner(plan, numerics, self._progress)
+        self._maker = Maker(Work(numerics, self._progress, plan.request.offline, plan.request.save_students))
 
-    def submit(self, job: Job) -> Future[JobResult]:
-        future: Future[JobResult] = Future()
+    def submit(self, step: Step) -> Future[StepResult]:
+        future: Future[StepResult] = Future()
         file = self._folder / "job.json"
-        self._progress.begin(job.title, file)
+        self._progress.begin(step.title, file)
         try:
-            future.set_result(self._runner.do(job))
+            future.set_result(self._maker.make(step))
         finally:
             self._progress.end()
             with contextlib.suppress(OSError):  # what `status` reads must not end a run
                 file.unlink(missing_ok=True)
         return future
 
-    def worker_had_started(self, future: Future[JobResult]) -> bool:
+    def worker_had_started(self, future: Future[StepResult]) -> bool:
         return True
 
-    def release(self, future: Future[JobResult]) -> None:
+    def release(self, future: Future[StepResult]) -> None:
         """Nothing is left of it."""
 
     def show(self) -> None:
         """Its progress is shown while it works."""
 
-    def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
+    def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         """It has ended when this can be asked."""
 
     def __enter__(self) -> InProcess:
@@ -163,14 +160,14 @@ class InProcess:
 class Processes:
     """One pool of one worker for each job at a time: a worker that is killed takes no other with it.
 
-    Workers are started anew, not forked, and plan the request themselves. They ignore Ctrl-C, and end when this process does.
+    Workers are started anew, not forked. They ignore Ctrl-C, and end when this process does.
     """
 
     cannot_start = CANNOT_START
 
     def __init__(self, plan: Plan, jobs: int, progress: Progress) -> None:
         self.jobs, request = jobs, plan.request
-        self._requests = [replace(request, device=device) for device in devices_of(request, jobs)]
+        self._orders = [Order.of(request, device) for device in devices_of(request, jobs)]
         self._context = multiprocessing.get_context("spawn")
         # without a lock: a worker that is killed while it holds one would stop all others
         self._stop = self._context.RawValue("b", 0)
@@ -181,8 +178,8 @@ class Processes:
         self._pools: list[ProcessPoolExecutor | None] = [None] * jobs
         self._begun: list[Future[int] | None] = [None] * jobs
         self._processes: list[list[BaseProcess]] = [[] for _ in range(jobs)]
-        self._at: dict[Future[JobResult], int] = {}
-        self._files: dict[Future[JobResult], Path] = {}
+        self._at: dict[Future[StepResult], int] = {}
+        self._files: dict[Future[StepResult], Path] = {}
         self._last_task = [""] * jobs
         self._submitted = 0
 
@@ -193,22 +190,23 @@ class Processes:
     def _busy(self) -> set[int]:
         return set(self._at.values())
 
-    def submit(self, job: Job) -> Future[JobResult]:
-        number = self._worker_for(job)
+    def submit(self, step: Step) -> Future[StepResult]:
+        number = self._worker_for(step)
         self._submitted += 1
         file = self._folder / f"{self._submitted:06}.json"
         try:
-            future = self._pool(number).submit(local_worker.do, job, self._requests[number], str(file))
+            future = self._pool(number).submit(local_worker.make, step, self._orders[number], str(file))
         except BrokenExecutor:  # it was killed while it had nothing to do
             self._pools[number] = None
-            future = self._pool(number).submit(local_worker.do, job, self._requests[number], str(file))
-        self._at[future], self._files[future], self._last_task[number] = number, file, job.task
+            future = self._pool(number).submit(local_worker.make, step, self._orders[number], str(file))
+        self._at[future], self._files[future], self._last_task[number] = number, file, step.task
         return future
 
-    def _worker_for(self, job: Job) -> int:
+    def _worker_for(self, step: Step) -> int:
         """The number of a free one; where there is a choice, one that has this task's examples and teacher in memory."""
         free = sorted(set(range(self.jobs)) - self._busy())
-        return next((number for number in free if job.task and self._last_task[number] == job.task), free[0])
+        task = step.task
+        return next((number for number in free if task and self._last_task[number] == task), free[0])
 
     def _pool(self, number: int) -> ProcessPoolExecutor:
         pool = self._pools[number]
@@ -223,11 +221,11 @@ class Processes:
             self._processes[number] = [one for one in multiprocessing.active_children() if one not in others]
         return pool
 
-    def worker_had_started(self, future: Future[JobResult]) -> bool:
+    def worker_had_started(self, future: Future[StepResult]) -> bool:
         begun = self._begun[self._at[future]]
         return begun is not None and begun.done() and begun.exception() is None
 
-    def release(self, future: Future[JobResult]) -> None:
+    def release(self, future: Future[StepResult]) -> None:
         number, file = self._at.pop(future), self._files.pop(future)
         if isinstance(future.exception(), BrokenExecutor):
             self._pools[number] = None
@@ -236,7 +234,7 @@ class Processes:
     def show(self) -> None:
         self._display.refresh()
 
-    def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
+    def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         self._stop.value = 1
         wait(under_way, STOP_TIMEOUT_SECONDS)
 

@@ -1,4 +1,4 @@
-"""What a worker process does: it plans the request once, and then job after job."""
+"""What a worker process does: step after step, each as it is told. It plans nothing."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import multiprocessing
 import os
 import signal
 import threading
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import BenchError
-from bench.plan.jobs import Job
+from bench.make.result import StepResult
+from bench.plan.plan import Step
 from bench.plan.request import Request
+from bench.progress import Progress, quiet
 from bench.run.display import FileProgress
-from bench.run.outcome import JobResult
 
 if TYPE_CHECKING:
-    from bench.run.job_runner import JobRunner
+    from bench.make.step import Maker
 
 _stop: Any = None
-_runner: JobRunner | None = None
+_maker: Maker | None = None
 _progress: FileProgress | None = None
 
 
@@ -45,16 +46,33 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def do(job: Job, request: Request, status: str) -> JobResult:
-    """Do one job; see :meth:`bench.run.job_runner.JobRunner.do`."""
-    global _runner, _progress
+@dataclass(frozen=True)
+class Order:
+    """What of a request a worker has to know besides its steps."""
+
+    device: str
+    precision: str
+    threads: int
+    offline: bool = True
+    """take what the first process has fetched: what the hub has by now may be something else"""
+    save_students: Path | None = None
+
+    @classmethod
+    def of(cls, request: Request, device: str) -> Order:
+        saved = None if request.save_students is None else request.save_students.absolute()
+        return cls(device, request.precision, request.threads, save_students=saved)
+
+
+def make(step: Step, order: Order, status: str) -> StepResult:
+    """Make one step; see :meth:`bench.make.step.Maker.make`."""
+    global _maker, _progress
     if _progress is None:
         _progress = FileProgress(_stop)
-    _progress.begin(job.title, Path(status))
+    _progress.begin(step.title, Path(status))
     try:
-        if _runner is None:
-            _runner = make_runner(request, _progress)
-        return _runner.do(job)
+        if _maker is None:
+            _maker = new_maker(order, _progress)
+        return _maker.make(step)
     except BenchError:
         raise
     except Exception as error:  # some errors of libraries cannot be sent to another process
@@ -63,21 +81,16 @@ def do(job: Job, request: Request, status: str) -> JobResult:
         _progress.end()
 
 
-def make_runner(request: Request, progress: FileProgress, offline: bool = True) -> JobRunner:
-    """The plan of a request, ready to do its jobs in this process.
-
-    Args:
-        offline: take what the first process has fetched: what the hub has by now may be something else.
-    """
+def new_maker(order: Order, progress: Progress) -> Maker:
+    """What makes steps in this process."""
     import torch
 
+    from bench.make.step import Maker
+    from bench.make.work import Work
     from bench.measure.devices import device_of
-    from bench.plan.build import build
-    from bench.progress import quiet
-    from bench.run.job_runner import JobRunner
     from bench.train.numerics import ComputeSettings
 
     quiet()
-    torch.set_num_threads(request.threads)
-    plan = build(replace(request, offline=offline), estimated=False)
-    return JobRunner(plan, ComputeSettings(device_of(request.device), request.precision), progress)
+    torch.set_num_threads(order.threads)
+    numerics = ComputeSettings(device_of(order.device), order.precision)
+    return Maker(Work(numerics, progress, order.offline, order.save_students))

@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.cache import cache_root
 from bench.errors import InputError
-from bench.plan.build import Plan
-from bench.plan.request import SAMPLE
+from bench.plan.plan import Plan
+from bench.plan.request import SAMPLE, Request
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 
@@ -22,16 +22,16 @@ SAMPLE_PATIENCE = 4
 or busy; the first command that somebody types should not stop there."""
 
 
-def agree(plan: Plan, confirm: Any) -> None:
-    """Ask whether a long plan should start.
+def agree(request: Request, seconds: float, disk_bytes: int, confirm: Any) -> None:
+    """Ask whether long work should start.
 
     Raises:
         InputError: nobody is there to ask, or the answer is no.
     """
-    patience = SAMPLE_PATIENCE if plan.request.data == SAMPLE else 1
-    if plan.request.yes or (plan.seconds <= patience * ASK_ABOVE_SECONDS and plan.disk_bytes <= ASK_ABOVE_BYTES):
+    patience = SAMPLE_PATIENCE if request.data == SAMPLE else 1
+    if request.yes or (seconds <= patience * ASK_ABOVE_SECONDS and disk_bytes <= ASK_ABOVE_BYTES):
         return
-    what = f"about {duration(plan.seconds)} and {plan.disk_bytes / 1e9:.1f} GB of disk"
+    what = f"about {duration(seconds)} and {disk_bytes / 1e9:.1f} GB of disk"
     if confirm is None:
         raise InputError(
             f"this plan needs {what}; add --yes to start it, or fewer --tasks, --methods or --max-train-rows"

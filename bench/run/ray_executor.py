@@ -18,14 +18,12 @@ from typing import Any
 
 from bench.cache import Slot, cache_root
 from bench.errors import InputError
+from bench.make.result import StepResult
 from bench.measure.capacity import usable_memory_bytes
 from bench.measure.ray_cluster import connected, has_room
-from bench.plan.build import Plan
-from bench.plan.jobs import Job, JobInputs, jobs_of, slot_of
-from bench.plan.parallel import JobMemory
+from bench.plan.plan import Plan, Step
 from bench.progress import Progress
 from bench.run.cluster_common import RunFolder, ShownJobs
-from bench.run.outcome import JobResult
 from bench.run.ray_worker import RayWorker, Settled
 from bench.run.remote_worker import WorkerReply, start_of
 from bench.run.transfer import TransferredFile, content_of, pack, place_of, unpack
@@ -51,7 +49,7 @@ class Seat:
     """what it said when it began"""
     task: str = ""
     """of its last job"""
-    future: Future[JobResult] | None = None
+    future: Future[StepResult] | None = None
     since: float = 0.0
     """when its job was submitted"""
     asked: Any = None
@@ -75,7 +73,7 @@ class RayJobs:
             InputError: nobody answers at the cluster's address.
         """
         self.jobs, request = jobs, plan.request
-        self._plan, self._memory, self._inputs = plan, JobMemory(plan), JobInputs(plan)
+        self._plan = plan
         self._cores, self._gpus = request.threads, int(plan.tasks[0].numeric.device == "cuda")
         self._stack, self._stopping = ExitStack(), False
         resources = {"num_cpus": jobs * request.threads, "_memory": max(usable_memory_bytes() or 0, self._most(jobs))}
@@ -91,7 +89,7 @@ class RayJobs:
         actor = self._ray.remote(max_restarts=0, max_task_retries=0, concurrency_groups={CONTROL_GROUP: 1})
         self._kind = actor(RayWorker)
         self._seats = [Seat() for _ in range(jobs)]
-        self._at: dict[Future[JobResult], Seat] = {}
+        self._at: dict[Future[StepResult], Seat] = {}
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="job")
         self._transferred: dict[str, Sequence[TransferredFile]] = {}
         self._transferring = threading.Lock()
@@ -99,59 +97,59 @@ class RayJobs:
 
     def _most(self, jobs: int) -> int:
         """Bytes of so many of the largest jobs: on one machine it is the person who decides how many there are."""
-        return jobs * max((self._memory.of(job) for job in jobs_of(self._plan)), default=0)
+        return jobs * max((cost.memory for cost in self._plan.costs.values()), default=0)
 
     @property
     def has_free_worker(self) -> bool:
         return len(self._at) < self.jobs
 
-    def submit(self, job: Job) -> Future[JobResult]:
-        memory = self._memory.of(job)
-        seat, future = self._seat_for(job, memory), Future[JobResult]()
+    def submit(self, step: Step) -> Future[StepResult]:
+        memory = self._plan.memory_of(step)
+        seat, future = self._seat_for(step, memory), Future[StepResult]()
         if seat.memory < memory:
             self._dismiss(seat)
-        self._warn(job, memory)
-        seat.memory, seat.task = max(seat.memory, memory), job.task
+        self._warn(step, memory)
+        seat.memory, seat.task = max(seat.memory, memory), step.task
         seat.future, seat.since, seat.status = future, time.monotonic(), {}
         self._at[future] = seat
-        self._shown.add(job, future)
-        self._threads.submit(self._answer, seat, job, future)
+        self._shown.add(step, future)
+        self._threads.submit(self._answer, seat, step, future)
         return future
 
-    def _seat_for(self, job: Job, memory: int) -> Seat:
+    def _seat_for(self, step: Step, memory: int) -> Seat:
         """A free one: best with this task's examples and teacher in memory; then a large one, an empty one, any."""
         free = [seat for seat in self._seats if seat.future is None]
 
         def preference(seat: Seat) -> tuple[bool, bool, bool]:
             fits = seat.actor is not None and seat.memory >= memory
-            return not (fits and seat.task == job.task != ""), not fits, seat.actor is not None
+            return not (fits and seat.task == step.task != ""), not fits, seat.actor is not None
 
         return min(free, key=preference)
 
-    def _warn(self, job: Job, memory: int) -> None:
+    def _warn(self, step: Step, memory: int) -> None:
         if not self._warned and not has_room(self._ray, self._cores, bool(self._gpus), memory):
             self._warned = True
             gpu = ", a GPU" if self._gpus else ""
             cores = "1 core" if self._cores == 1 else f"{self._cores} cores"
             self.say(
                 f"note: no node of the cluster has {cores}{gpu} and {memory / 1e9:.1f} GB of memory, which "
-                f"{job.title} needs; it waits until one joins"
+                f"{step.title} needs; it waits until one joins"
             )
 
     # in the thread of a job
 
-    def _answer(self, seat: Seat, job: Job, future: Future[JobResult]) -> None:
+    def _answer(self, seat: Seat, step: Step, future: Future[StepResult]) -> None:
         """Give a future its answer, whatever happens."""
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            answer = self._done(seat, job)
+            answer = self._done(seat, step)
             seat.status = answer.status
             answer.resolve(future, self._stopping)
         except RayTaskError as error:
             # an error of ours outside a job: a disk that is full, another version of the program
             cause = error.cause if error.cause is not None else error
-            future.set_exception(InputError(f"{job.title}: a node cannot do this: {_last_line(cause)}"))
+            future.set_exception(InputError(f"{step.title}: a node cannot do this: {_last_line(cause)}"))
         except RayError as error:
             if seat.settled is None:
                 self.cannot_start = (
@@ -162,7 +160,7 @@ class RayJobs:
         except BaseException as error:  # a future without an answer would be waited for without end
             future.set_exception(error)
 
-    def _done(self, seat: Seat, job: Job) -> WorkerReply:
+    def _done(self, seat: Seat, step: Step) -> WorkerReply:
         """Begin a worker where there is none, and have the job done by it."""
         if seat.settled is None:
             needs = {"num_cpus": self._cores, "num_gpus": self._gpus, "memory": seat.memory}
@@ -171,17 +169,17 @@ class RayJobs:
                 self._ray.kill(seat.actor)
             seat.settled = self._ray.get(seat.actor.begin.remote())
         if seat.settled.shares_cache:
-            answer: WorkerReply = self._ray.get(seat.actor.do.remote(job))
+            answer: WorkerReply = self._ray.get(seat.actor.do.remote(step))
             return answer
-        return self._done_apart(seat.actor, job)
+        return self._done_apart(seat.actor, step)
 
-    def _done_apart(self, actor: Any, job: Job) -> WorkerReply:
+    def _done_apart(self, actor: Any, step: Step) -> WorkerReply:
         """Have a job done by a node that shares no disk: what it reads and what it makes travels."""
-        self._send(actor, self._inputs.of(job))
-        made = slot_of(self._plan, job)
+        self._send(actor, [slot for key in step.needs if (slot := self._plan.steps[key].slot) is not None])
+        made = step.slot
         if made is not None:  # it is asked for because it is not here: what the node may have of it is of another run
             self._ray.get(actor.forget.remote(place_of(made)))
-        answer: WorkerReply = self._ray.get(actor.do.remote(job))
+        answer: WorkerReply = self._ray.get(actor.do.remote(step))
         if answer.result is not None:
             answer.result.states = []  # on the node, which removes them itself
             if made is not None and answer.result.error is None:
@@ -207,10 +205,10 @@ class RayJobs:
 
     # in the thread of the schedule
 
-    def worker_had_started(self, future: Future[JobResult]) -> bool:
+    def worker_had_started(self, future: Future[StepResult]) -> bool:
         return self._at[future].settled is not None
 
-    def release(self, future: Future[JobResult]) -> None:
+    def release(self, future: Future[StepResult]) -> None:
         seat = self._at.pop(future)
         if isinstance(future.exception(), BrokenExecutor):
             self._dismiss(seat)
@@ -238,7 +236,7 @@ class RayJobs:
         self._give_back()
         self._shown.display.refresh()
 
-    def _ask(self, seat: Seat, future: Future[JobResult]) -> None:
+    def _ask(self, seat: Seat, future: Future[StepResult]) -> None:
         """Take the answer to the last question how far a job is, and ask again."""
         from ray.exceptions import RayError
 
@@ -259,7 +257,7 @@ class RayJobs:
                 if seat.future is None:
                     self._dismiss(seat)
 
-    def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
+    def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         self._stopping = True
         begun = [future for future in under_way if future in self._at and self._at[future].settled is not None]
         for future in begun:

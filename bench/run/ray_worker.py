@@ -1,4 +1,4 @@
-"""A worker of a Ray cluster: an actor that plans the request once, and then does job after job.
+"""A worker of a Ray cluster: an actor that makes step after step.
 
 One thread does the jobs. Others answer what may be asked meanwhile: how far it is, and that it should end.
 """
@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.plan.jobs import Job
+from bench.make.result import StepResult
+from bench.plan.plan import Step
 from bench.run.display import MemoryProgress
-from bench.run.outcome import JobResult
-from bench.run.remote_worker import Start, WorkerReply, enter_run_folder, make_runner_fetching_missing, run_to_reply
+from bench.run.local_worker import new_maker
+from bench.run.remote_worker import Start, WorkerReply, enter_run_folder, run_to_reply
 from bench.run.transfer import TransferredFile, content_of, forget, pack, unpack
 
 if TYPE_CHECKING:
-    from bench.run.job_runner import JobRunner
+    from bench.make.step import Maker
 
 
 @dataclass
@@ -40,7 +41,7 @@ class RayWorker:
     def __init__(self, start: Start) -> None:
         self._start, self._flag = start, Flag()
         self._progress = MemoryProgress(self._flag)
-        self._runner: JobRunner | None = None
+        self._maker: Maker | None = None
         self._states: Sequence[Path] = ()
 
     def begin(self) -> Settled:
@@ -75,19 +76,19 @@ class RayWorker:
 
         return pack(place, ray.put)
 
-    def do(self, job: Job) -> WorkerReply:
-        """Do one job; see :meth:`bench.run.job_runner.JobRunner.do`."""
-        self._progress.begin(job.title, Path("status"))
-        answer = run_to_reply(lambda: self._done(job))
+    def do(self, step: Step) -> WorkerReply:
+        """Make one step; see :meth:`bench.make.step.Maker.make`."""
+        self._progress.begin(step.title, Path("status"))
+        answer = run_to_reply(lambda: self._made(step))
         self._progress.end()
         answer.status = self._progress.told()
         self._states = answer.result.states if answer.result is not None else ()
         return answer
 
-    def _done(self, job: Job) -> JobResult:
-        if self._runner is None:
-            self._runner = make_runner_fetching_missing(self._start.request, self._progress)
-        return self._runner.do(job)
+    def _made(self, step: Step) -> StepResult:
+        if self._maker is None:
+            self._maker = new_maker(self._start.order, self._progress)
+        return self._maker.make(step)
 
     def forget_states(self) -> None:
         """The records of the last job are written: the states of its trainings are not needed any more."""

@@ -8,18 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.errors import BenchError, InputError
 from bench.folders import users_cache
-from bench.plan.executor_options import PROCESSES
+from bench.make.result import StepResult
 from bench.plan.request import Request
-from bench.run import local_worker
-from bench.run.display import FileProgress
-from bench.run.outcome import JobResult
-
-if TYPE_CHECKING:
-    from bench.run.job_runner import JobRunner
+from bench.run.local_worker import Order
 
 SAME_PATHS = "what a command names by a path has to be readable at the same path on every node"
 
@@ -28,8 +23,7 @@ SAME_PATHS = "what a command names by a path has to be readable at the same path
 class Start:
     """What a worker is told once."""
 
-    request: Request
-    """as a worker plans it: by processes, on the device that it is given"""
+    order: Order
     folder: Path
     """in which the run was started"""
     cache: Path
@@ -44,9 +38,8 @@ def start_of(request: Request, device: str, cache: Path, mark: str) -> Start:
     Args:
         device: what torch calls the device of each worker.
     """
-    saved = None if request.save_students is None else request.save_students.absolute()
-    told = replace(request, executor=PROCESSES, address="", slurm=(), device=device, save_students=saved)
-    return Start(told, Path.cwd(), cache.absolute(), mark)
+    # what a node lacks of the hub is fetched unless the run is offline
+    return Start(replace(Order.of(request, device), offline=request.offline), Path.cwd(), cache.absolute(), mark)
 
 
 def enter_run_folder(start: Start) -> bool:
@@ -65,7 +58,7 @@ def enter_run_folder(start: Start) -> bool:
     if not os.environ.get("BERT_BENCH_CACHE") and (start.cache / start.mark).is_file():
         os.environ["BERT_BENCH_CACHE"] = str(start.cache)
     shares = (users_cache() / start.mark).is_file()
-    saved = start.request.save_students
+    saved = start.order.save_students
     if not shares and saved is not None and not saved.is_dir():
         raise InputError(f"--save-students {saved}: node {platform.node()} has no such folder; {SAME_PATHS}")
     return shares
@@ -75,7 +68,7 @@ def enter_run_folder(start: Start) -> bool:
 class WorkerReply:
     """What a worker says of a job: plain data, also where it went wrong."""
 
-    result: JobResult | None = None
+    result: StepResult | None = None
     refusal: str = ""
     """why it will not do this job: bad input"""
     error: str = ""
@@ -85,7 +78,7 @@ class WorkerReply:
     status: dict[str, Any] = field(default_factory=dict)
     """its last words"""
 
-    def resolve(self, future: Future[JobResult], is_stopping: bool) -> None:
+    def resolve(self, future: Future[StepResult], is_stopping: bool) -> None:
         """Give a future the reply, as a process of this machine does.
 
         Args:
@@ -101,7 +94,7 @@ class WorkerReply:
             future.set_exception(RuntimeError(self.error))
 
 
-def run_to_reply(do: Callable[[], JobResult]) -> WorkerReply:
+def run_to_reply(do: Callable[[], StepResult]) -> WorkerReply:
     """Do a job; what goes wrong is part of the reply, named with this machine."""
     node = platform.node()
     try:
@@ -109,23 +102,6 @@ def run_to_reply(do: Callable[[], JobResult]) -> WorkerReply:
     except KeyboardInterrupt:
         return WorkerReply(was_stopped=True)
     except BenchError as error:
-        return WorkerReply(refusal=f"node {node}: {error}")
+        return WorkerReply(refusal=f"node {node}: {error}; {SAME_PATHS}")
     except Exception as error:
         return WorkerReply(error=f"node {node}: {type(error).__name__}: {error}")
-
-
-def make_runner_fetching_missing(request: Request, progress: FileProgress) -> JobRunner:
-    """The plan of the run, made again here; what this machine lacks of the hub is fetched unless the run is offline.
-
-    Raises:
-        InputError: the plan cannot be made here.
-    """
-    try:
-        return local_worker.make_runner(request, progress)
-    except InputError as error:
-        if request.offline:
-            raise InputError(f"{error}; {SAME_PATHS}") from None
-    try:
-        return local_worker.make_runner(request, progress, offline=False)
-    except InputError as error:
-        raise InputError(f"{error}; {SAME_PATHS}") from None

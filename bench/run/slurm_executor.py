@@ -21,15 +21,13 @@ from typing import Any
 
 from bench.cache import cache_root
 from bench.errors import InputError
-from bench.plan.build import Plan
+from bench.interrupts import interrupts_ignored
+from bench.make.result import StepResult
 from bench.plan.executor_options import CLUSTER, LOCAL, SLURM, SLURM_MINUTES
-from bench.plan.jobs import Job
-from bench.plan.parallel import JobMemory
+from bench.plan.plan import Plan, Step
 from bench.progress import Progress
 from bench.run.cluster_common import RunFolder, ShownJobs
 from bench.run.display import read_status
-from bench.run.interrupts import interrupts_ignored
-from bench.run.outcome import JobResult
 from bench.run.remote_worker import start_of
 from bench.run.slurm_worker import PULSE, STOP, Errand, do
 
@@ -72,7 +70,7 @@ class SlurmJobs:
             InputError: Slurm's commands are not here.
         """
         self.jobs, self._options = jobs, dict(plan.request.slurm)
-        self._memory, self._request = JobMemory(plan), plan.request
+        self._plan, self._request = plan, plan.request
         self._gpus = int(plan.tasks[0].numeric.device == "cuda")
         self._is_local = self._options.get(CLUSTER, SLURM) == LOCAL
         self._stack, self._stopping, self._keeps_logs = ExitStack(), False, False
@@ -86,7 +84,7 @@ class SlurmJobs:
         self.say = self._shown.display.say
         self.cannot_start = self.cannot_start.format(folder=self._folder.path)
         self._start = start_of(plan.request, plan.tasks[0].numeric.device, cache_root(), self._folder.mark)
-        self._under_way: dict[Future[JobResult], SubmittedJob] = {}
+        self._under_way: dict[Future[StepResult], SubmittedJob] = {}
         self._processes: list[Any] = []
         """jobs of this machine that have answered, and whose processes are about to end"""
         self._submitted, self._asked, self._pulsed = 0, time.monotonic(), -math.inf
@@ -107,7 +105,7 @@ class SlurmJobs:
     def has_free_worker(self) -> bool:
         return len(self._under_way) < self.jobs
 
-    def submit(self, job: Job) -> Future[JobResult]:
+    def submit(self, step: Step) -> Future[StepResult]:
         """
         Raises:
             InputError: Slurm refuses the job.
@@ -115,8 +113,8 @@ class SlurmJobs:
         self._beat()
         self._submitted += 1
         status = self._folder.path / f"{self._submitted:06}.json"
-        self._submitit.update_parameters(**self._parameters(job))
-        errand, future = Errand(self._start, job, status), Future[JobResult]()
+        self._submitit.update_parameters(**self._parameters(step))
+        errand, future = Errand(self._start, step, status), Future[StepResult]()
         try:
             with interrupts_ignored():  # processes that stand for Slurm's jobs are on this terminal
                 submitted = self._submitit.submit(do, errand)
@@ -124,12 +122,12 @@ class SlurmJobs:
             last = (str(error).strip() or type(error).__name__).splitlines()[-1]
             raise InputError(f"--executor slurm: the job was refused: {last}") from None
         self._under_way[future] = SubmittedJob(submitted, status)
-        self._shown.add(job, future)
+        self._shown.add(step, future)
         return future
 
-    def _parameters(self, job: Job) -> dict[str, Any]:
+    def _parameters(self, step: Step) -> dict[str, Any]:
         """Of a job, as submitit has them."""
-        gigabytes = math.ceil(MEMORY_MARGIN * self._memory.of(job) / 1e9)
+        gigabytes = math.ceil(MEMORY_MARGIN * self._plan.memory_of(step) / 1e9)
         minutes = int(self._options.get("time", SLURM_MINUTES))
         asked = {"name": "bert-bench", "timeout_min": minutes, "cpus_per_task": self._request.threads}
         asked |= {"mem_gb": gigabytes, "gpus_per_node": self._gpus, "tasks_per_node": 1, "nodes": 1}
@@ -141,12 +139,12 @@ class SlurmJobs:
             asked["slurm_additional_parameters"] = {"reservation": self._options["reservation"]}
         return asked
 
-    def worker_had_started(self, future: Future[JobResult]) -> bool:
+    def worker_had_started(self, future: Future[StepResult]) -> bool:
         begun = self._under_way[future].status.exists()
         self._keeps_logs = self._keeps_logs or not begun
         return begun
 
-    def release(self, future: Future[JobResult]) -> None:
+    def release(self, future: Future[StepResult]) -> None:
         submitted = self._under_way.pop(future)
         self._processes += [submitted.job] if self._is_local else []
         self._shown.tell(future, read_status(submitted.status))
@@ -178,7 +176,7 @@ class SlurmJobs:
             elif submitted.ended is None and submitted.job.done(force_check=self._take_turn_to_ask()):
                 submitted.ended = time.monotonic() - (LATE_SECONDS if self._is_local else 0)
 
-    def _waiting(self) -> Iterator[tuple[Future[JobResult], SubmittedJob]]:
+    def _waiting(self) -> Iterator[tuple[Future[StepResult], SubmittedJob]]:
         return ((future, submitted) for future, submitted in self._under_way.items() if not future.done())
 
     def _take_turn_to_ask(self) -> bool:
@@ -187,7 +185,7 @@ class SlurmJobs:
         self._asked = time.monotonic() if late else self._asked
         return late
 
-    def _take(self, future: Future[JobResult], submitted: SubmittedJob) -> None:
+    def _take(self, future: Future[StepResult], submitted: SubmittedJob) -> None:
         import submitit
 
         try:
@@ -199,7 +197,7 @@ class SlurmJobs:
             return
         answer.resolve(future, self._stopping)
 
-    def stop(self, under_way: Sequence[Future[JobResult]]) -> None:
+    def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         self._stopping = True
         with contextlib.suppress(OSError):
             (self._folder.path / STOP).write_text("", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a job of Slurm does: it plans the request, does one job of ours, and answers. Slurm's nodes share the cache."""
+"""What a job of Slurm does: it makes one step of ours, and answers. Slurm's nodes share the cache."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import InputError
-from bench.plan.jobs import Job
+from bench.make.result import StepResult
+from bench.plan.plan import Step
 from bench.run.display import FileProgress
-from bench.run.outcome import JobResult
-from bench.run.remote_worker import Start, WorkerReply, enter_run_folder, make_runner_fetching_missing, run_to_reply
+from bench.run.local_worker import new_maker
+from bench.run.remote_worker import Start, WorkerReply, enter_run_folder, run_to_reply
 
 STOP, PULSE = "stop", "pulse"
 """Files of a run's folder. The first is there when trainings should keep their states and end; the second is written again
@@ -30,7 +31,7 @@ class Errand:
     """One job, and where to report: plain data, written by the run and read by the job."""
 
     start: Start
-    job: Job
+    step: Step
     status: Path
     """the file that says how far it is"""
 
@@ -74,16 +75,16 @@ def do(errand: Errand) -> WorkerReply:
         signal.signal(number, flag.raise_it)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's, also where its jobs are on the same terminal
     progress = FileProgress(flag)
-    progress.begin(errand.job.title, errand.status)
+    progress.begin(errand.step.title, errand.status)
     answer = run_to_reply(lambda: _done(errand, progress))
     progress.end()
     return answer
 
 
-def _done(errand: Errand, progress: FileProgress) -> JobResult:
+def _done(errand: Errand, progress: FileProgress) -> StepResult:
     if not enter_run_folder(errand.start):
         raise InputError(
             f"node {platform.node()} does not see the cache {errand.start.cache}; set BERT_BENCH_CACHE to a folder on "
             "a disk that all nodes share"
         )
-    return make_runner_fetching_missing(errand.start.request, progress).do(errand.job)
+    return new_maker(errand.start.order, progress).make(errand.step)

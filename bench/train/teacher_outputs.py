@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from bench.data.encoding import Encoded
 from bench.errors import CellError
-from bench.plan.outputs_plan import ROWS_A_PASS, in_order
+from bench.plan.plan import ROWS_A_PASS
 from bench.plan.request import OUTPUT_FORMATS
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
@@ -92,7 +92,7 @@ def write_outputs(
             batch = data.batch(range(start, min(start + ROWS_A_PASS, len(data))), numerics.device)
             with numerics.autocast():
                 answer = forward(teacher, batch, taps)
-            values = {tap: _by_example(answer.layout, tap, answer[tap]) for tap in in_order(taps)}
+            values = {tap: _by_example(answer.layout, tap, answer[tap]) for tap in sorted(taps)}
             if not parts:
                 length = batch.layout.lengths[0]
                 parts = [StoredTap(tap, _widths(tap, of[0], length)) for tap, of in values.items()]
@@ -174,7 +174,7 @@ class TeacherOutputs:
         """The same as a pass over the batch, read from the file."""
         rows = [self._rows[number] for number in batch.example_ids]
         values: dict[Tap, Any] = {}
-        for tap in in_order(taps):
+        for tap in sorted(taps):
             read = [self._read(row, tap) for row in rows]
             values[tap] = self._assembled(batch.layout, self.parts[tap], read)
         return Out(batch.layout, values)

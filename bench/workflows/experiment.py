@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.plan.build import Plan, Planned, build
+from bench.plan.build import build
 from bench.plan.experiment_file import Experiment, TableRequest, TableSpec, read_experiment
+from bench.plan.plan import Plan, Planned
 from bench.plan.request import Request
 from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
@@ -117,25 +118,21 @@ def run_experiment(
 def _agree_once(chosen: ChosenTables, confirm: Any) -> None:
     """Plan everything, so that bad input is found before anything starts, and ask once for all of it."""
     plans = [build(request) for request in chosen.requests]
-    whole = replace(plans[0], seconds=_seconds(plans), disk_bytes=round(_once(plans, lambda plan: plan.disk_bytes)))
+    seconds, disk_bytes = _together(plans)
     if any(plan.todo for plan in plans):
-        agree(whole, confirm)
+        agree(plans[0].request, seconds, disk_bytes, confirm)
 
 
-def _seconds(plans: list[Plan]) -> float:
-    """How long all of them take."""
-    return _once(plans, lambda plan: plan.seconds)
-
-
-def _once(plans: list[Plan], figure: Callable[[Plan], float]) -> float:
-    """A figure of all plans together: of each plan the part of its cells that no plan before it trains."""
-    found, trained = 0.0, set[str]()
+def _together(plans: list[Plan]) -> tuple[float, int]:
+    """Seconds and bytes of disk of all plans: what several of them make is counted once."""
+    seconds, disk, seen = 0.0, 0.0, set[str]()
     for plan in plans:
-        todo = {planned.key for planned in plan.todo}
-        if todo:
-            found += figure(plan) * len(todo - trained) / len(todo)
-        trained |= todo
-    return found
+        for step in plan.todo_steps:
+            keys, cost = {planned.key for planned in step.cells} or {step.key}, plan.costs[step.key]
+            new = len(keys - seen) / len(keys)
+            seconds, disk = seconds + new * cost.seconds / plan.request.jobs, disk + new * cost.disk
+            seen |= keys
+    return seconds, round(disk)
 
 
 def _order(parts: list[tuple[TableRequest, Request]]) -> list[str]:
@@ -184,13 +181,13 @@ def describe_experiment(
     if len(chosen.requests) > 1:
         lines += [
             "",
-            f"all {len(every)} requests: {duration(_seconds(every))}; what several of them train is counted once",
+            f"all {len(every)} requests: {duration(_together(every)[0])}; what several of them train is counted once",
         ]
     body = {
         "title": chosen.experiment.title,
         "settings": chosen.settings_lines,
         "tables": listed,
-        "seconds": round(_seconds(every)),
+        "seconds": round(_together(every)[0]),
     }
     return "\n".join(lines), body
 

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench.artefacts.make import ArtefactStore
 from bench.cache import Slot
 from bench.data.checkpoints import find, hash_of_tokenizer
 from bench.errors import InputError
-from bench.plan.artefacts import ArtefactContext, ArtefactPlan, ArtefactPlans
+from bench.make.artefact import artefact
+from bench.make.work import Work
+from bench.plan.artefacts import ArtefactContext, ArtefactPlanner
 from bench.plan.build import numeric_of, without_auto
+from bench.plan.plan import ArtefactPlan, with_parts
 from bench.plan.request import AUTO, Request
 from bench.plan.spelling import drop_incompatible, parse_methods
 from bench.progress import Progress
@@ -45,8 +47,8 @@ class PretrainedArtefact:
         return f"{self.title} ({self.key[:12]}, {what}): {cost}{'; ' if curves else ''}{', '.join(curves)}; for {', '.join(self.rows)}"
 
 
-def plan_pretraining(request: Request) -> tuple[ArtefactPlans, dict[str, tuple[str, ...]]]:
-    """Every artefact that all tasks share and that the rows ask for, and key -> the rows that ask for it.
+def plan_pretraining(request: Request) -> tuple[Request, list[ArtefactPlan], dict[str, tuple[str, ...]]]:
+    """The request without ``auto``, every artefact that all tasks share and that the rows ask for, and key -> the rows that ask for it.
 
     Raises:
         InputError: an unknown row, teacher or corpus, or rows that ask for nothing made from text.
@@ -56,15 +58,16 @@ def plan_pretraining(request: Request) -> tuple[ArtefactPlans, dict[str, tuple[s
         request = without_auto(request)
     checkpoint = find(request.teacher, None, request.offline)
     context = ArtefactContext(checkpoint, hash_of_tokenizer(checkpoint), numeric_of(request))
-    plans = ArtefactPlans(request)
+    planner = ArtefactPlanner(request)
     rows: dict[str, list[str]] = {}
     for row in drop_incompatible(wanted, checkpoint.config)[0]:
-        asked = [plans.add(one, context) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)]
-        for entry in plans.with_inputs(asked):
+        asked = [planner.add(one, context) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)]
+        for entry in with_parts(asked):
             rows.setdefault(entry.key, []).append(row.spelling)
-    if not plans.kept:
+    kept = [entry for entry in planner.entries if entry.is_kept]
+    if not kept:
         raise InputError(f"--methods {request.methods}: none of these rows has a pre-training on text")
-    return plans, {key: tuple(dict.fromkeys(spellings)) for key, spellings in rows.items()}
+    return request, kept, {key: tuple(dict.fromkeys(spellings)) for key, spellings in rows.items()}
 
 
 def _shared(artefacts: Iterable[Artefact | Source], teacher: Any) -> Iterator[Artefact]:
@@ -93,18 +96,17 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Pretrai
     from bench.measure.busy_mark import training_here
     from bench.measure.devices import device_of
 
-    plans, rows = plan_pretraining(request.checked())
+    request, entries, rows = plan_pretraining(request.checked())
     progress = progress or Progress()
-    for note in plans.request.notes:
+    for note in request.notes:
         progress.say(note)
     torch.set_num_threads(request.threads)
-    store = ArtefactStore(plans, ComputeSettings(device_of(request.device), request.precision), progress)
-    entries: list[ArtefactPlan] = list(plans.kept.values())
+    work = Work(ComputeSettings(device_of(request.device), request.precision), progress, request.offline)
     _renew([entry.slot for entry in entries], request, progress)
     there = {entry.key for entry in entries if entry.slot.is_made}
     with training_here(cache_root()):
         return [
-            PretrainedArtefact(entry.title, entry.key, rows[entry.key], entry.key in there, dict(store.get(entry).body))
+            PretrainedArtefact(entry.title, entry.key, rows[entry.key], entry.key in there, dict(artefact(entry, None, work).body))
             for entry in entries
         ]
 

@@ -182,7 +182,7 @@ def _finished(row: GivenCheckpoint, request: SpeedRequest) -> Any:
     Raises:
         InputError: it cannot be opened, reads another vocabulary than the teacher, or ends early for some sequences.
     """
-    from bench.artefacts.teachers import base_model
+    from bench.make.teacher import base_model
     from bench.data.checkpoints import find, hash_of_tokenizer
     from bench.data.tasks import expand
     from methods.models import leaves_early, reads_texts

@@ -14,10 +14,11 @@ import numpy as np
 from bench.analysis.compare import compare_records
 from bench.cache import Slot, isolated_cache
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, OK, InputError
-from bench.plan.build import Plan, build
+from bench.plan.build import build
 from bench.plan.from_record import request_from_record
+from bench.plan.plan import Plan
 from bench.plan.request import Request
-from bench.plan.stale import stale_slots, wanted
+from bench.plan.stale import stale_slots
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT, TEACHER, record_key
 from bench.record.code import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, stale_parts, state_of_record
@@ -136,7 +137,7 @@ def verify(
 def _taken_and_made(plan: Plan, record: Record, from_scratch: bool) -> tuple[list[Slot], list[Slot]]:
     """What is taken from the cache, and what is made: what is not there and what other code made; everything for a
     teacher's own record, or with ``from_scratch``."""
-    slots = wanted(plan)
+    slots = [step.slot for step in plan.steps.values() if step.slot is not None]
     anew = {slot.key for slot in stale_slots(plan)}
     if from_scratch or record.cell.method == TEACHER:
         anew |= {slot.key for slot in slots}

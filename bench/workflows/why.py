@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import methods
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.plan.build import Plan, Planned, build
+from bench.plan.build import build
 from bench.plan.from_record import request_from_record, spelling_of
+from bench.plan.plan import Plan, Planned
 from bench.plan.request import EXACT, Request
 from bench.plan.show import state
 from bench.plan.spelling import parse_rows

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.plan.artefacts import asked_by
-from bench.plan.build import Plan, Planned
+from bench.plan.plan import ArtefactPlan, Plan, Planned, TaskPlan
 from bench.plan.spelling import MethodRow
 from bench.record.cell import TEACHER, Cell
 from bench.record.differences import ABSENT, DifferingField, field_differences, identity
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts
-
-if TYPE_CHECKING:
-    from bench.plan.artefacts import ArtefactPlan
-    from bench.plan.tasks import TaskPlan
-
 
 SHORT = 12
 """Digits of a hash that a reader is shown."""
@@ -65,13 +59,13 @@ def inputs_of(
     """What something prepared is made from, where its key is a difference; None for a field that has no inputs."""
     if ABSENT in (one.first, one.second):
         return None
-    task = next(task for task in plan.tasks if (task.task.name,) == cell.tasks)
+    task = next(task for task in plan.tasks if (task.name,) == cell.tasks)
     if one.field == "teacher.key":
-        return _of_teacher(task.task.name, one.first, record, plan, store)
+        return _of_teacher(task.name, one.first, record, plan, store)
     if one.field.startswith("together.") and one.field.endswith(".teacher"):
         return _of_teacher(one.field.split(".")[1], one.first, record, plan, store)
     if one.field == "data" and task.augmentation is not None and data_facts(record.cell.data.slug).augmented:
-        return _of_augmented(record, task, plan)
+        return _of_augmented(record, task)
     name = one.field.removeprefix("artefacts.")
     if name == one.field or not isinstance(planned.row, MethodRow):
         return None
@@ -111,7 +105,7 @@ def _alone(cell: Cell, task: str) -> Cell:
     return cell.model_copy(update={"together": (), "tasks": (task,), "data": data})
 
 
-def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> ComparedInputs:
+def _of_augmented(record: Record, task: TaskPlan) -> ComparedInputs:
     """Of augmented rows: rules and number of variants are in the name of the data."""
     ours, today = (data_facts(slug).augmented for slug in (record.cell.data.slug, task.data.slug))
     assert ours is not None
@@ -124,9 +118,10 @@ def _of_augmented(record: Record, task: TaskPlan, plan: Plan) -> ComparedInputs:
         pairs.append(("the name of the word vectors", ours.vectors or None, today.vectors or None))
     pairs.append(("the teacher's checkpoint", record.cell.teacher.base, task.teacher.base))
     unknown = ["the training examples before they were augmented"]
-    if not task.masked_head:
+    head = task.masked_head
+    if head is None:
         return _compared_pairs(pairs, unknown)
-    head, made = plan.artefacts.kept[task.masked_head], record.artefacts.get(f"augmentation.{task.task.name}", {})
+    made = record.artefacts.get(f"augmentation.{task.name}", {})
     return _compared_pairs([*pairs, *_text_pairs(made, head)], [*unknown, *_text_unknown(made, head)])
 
 
@@ -170,16 +165,19 @@ def _of_artefact(name: str, record: Record, cell: Cell, planned: Planned, plan: 
     from methods.artefacts import artefact_name
 
     assert isinstance(planned.row, MethodRow)
+    cells = [p for p in plan.cells if p.row is planned.row and p.cell.seed == cell.seed]
     task, entry = next(
         (task, entry)
         for task in plan.tasks
-        for entry in asked_by(planned.row.method, task, plan.artefacts)
-        if artefact_name(entry.artefact, task.checkpoint.config, task.task.name, bool(cell.together)) == name
+        for of_task in cells
+        if of_task.cell.tasks == (task.name,)
+        for entry in of_task.artefacts
+        if artefact_name(entry.artefact, task.checkpoint.config, task.name, bool(cell.together)) == name
     )
     if not entry.is_kept:
         (source,) = entry.sources
         if source.kind == "fine_tuned":
-            return _of_teacher(task.task.name, record.cell.artefacts[name], record, plan, store)
+            return _of_teacher(task.name, record.cell.artefacts[name], record, plan, store)
         if source.kind == "checkpoint":
             return ComparedInputs(differ=(f"the weights that {source.path} holds",))
         return _compared_pairs([("the teacher's checkpoint", record.cell.teacher.base, task.checkpoint.sha256)])
@@ -193,7 +191,7 @@ def _of_task(record: Record, cell: Cell, entry: ArtefactPlan) -> ComparedInputs:
     assert entry.task is not None
     further = ("tokenizer", "recipe.batch_size", "numeric.") if "numeric" in entry.identity else ()
     of_rows = "evaluation." if "evaluation" in {source.kind for source in entry.sources} else "data"
-    made_from = ("teacher.key", of_rows, "recipe.max_length", f"together.{entry.task.task.name}.", *further)
+    made_from = ("teacher.key", of_rows, "recipe.max_length", f"together.{entry.task.name}.", *further)
     first, second = identity(record.cell), identity(cell)
     fields = [field for field in dict.fromkeys([*first, *second]) if field.startswith(made_from)]
     unknown = ["its teachers of other seeds"] if any(entry.teacher_seeds) else []

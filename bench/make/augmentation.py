@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench.artefacts.teachers import Work, base_model
 from bench.cache import keep
 from bench.data.augmentation import CANDIDATES, Candidates, augmented, replaceable
 from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
 from bench.data.encoding import Encoded
 from bench.data.table_files import Split
 from bench.data.word_vectors import WordVectors, read
-from bench.plan.tasks import TaskPlan
+from bench.make.teacher import base_model
+from bench.make.work import MadeArtefact, Work
+from bench.plan.plan import ArtefactPlan, TaskPlan
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from bench.train.prediction import predict
@@ -27,8 +28,6 @@ from methods.api import Batch, Setup
 from methods.masked import TeacherHead
 from methods.packed import Layout, forward
 
-Head = tuple[Mapping[str, Tensor], Mapping[str, Any], Mapping[str, Any]]
-"""The un-tuned teacher's masked-language head; how it was made; and from which text."""
 TOKENS_A_PASS = 8192
 LONGEST = 126
 """Tokens of a sentence and of its copy with a masked word together, without the special ones; fewer where the teacher reads
@@ -36,8 +35,14 @@ fewer."""
 TEXTS = "texts.parquet"
 
 
-def augmented_rows(plan: TaskPlan, head: Callable[[], Head], work: Work) -> tuple[Split, np.ndarray, dict[str, Any]]:
-    """The rows with their variants, the row each was made of, and what the record says of them: from the cache or made now."""
+def augmented_rows(
+    plan: TaskPlan, shared_artefact: Callable[[ArtefactPlan], MadeArtefact], work: Work, on_step: OnStep
+) -> tuple[Split, np.ndarray, dict[str, Any]]:
+    """The rows with their variants, the row each was made of, and what the record says of them: from the cache or made now.
+
+    Args:
+        shared_artefact: makes the un-tuned teacher's masked-language head.
+    """
     import pandas
 
     split, augmentation, slot = plan.train, plan.augmentation, plan.augmentation_slot
@@ -46,18 +51,19 @@ def augmented_rows(plan: TaskPlan, head: Callable[[], Head], work: Work) -> tupl
 
     def write(folder: Path) -> dict[str, Any]:
         candidates: Candidates | None = None
-        if augmentation.kind == "masked":
+        if plan.masked_head is not None:
             vectors = None if augmentation.vectors is None else read(augmentation.vectors)
-            tensors, parts["masked head"], _ = head()
-            candidates = TeacherCandidates(plan.checkpoint, tensors, work.numerics, work.on_step, vectors)
-        made, origins = augmented(split, augmentation, candidates)
-        columns: dict[str, Any] = {"first": list(made.first), "origin": origins}
-        if made.second is not None:
-            columns["second"] = list(made.second)
+            head = shared_artefact(plan.masked_head)
+            parts["masked head"] = head.body
+            candidates = TeacherCandidates(plan.checkpoint, head.tensors, work.numerics, on_step, vectors)
+        variants, origins = augmented(split, augmentation, candidates)
+        columns: dict[str, Any] = {"first": list(variants.first), "origin": origins}
+        if variants.second is not None:
+            columns["second"] = list(variants.second)
         pandas.DataFrame(columns).to_parquet(folder / TEXTS, index=False)
-        return {"weights": sha256_of(folder / TEXTS), "rows": len(made)}
+        return {"weights": sha256_of(folder / TEXTS), "rows": len(variants)}
 
-    body = keep(slot, write, parts, TEXTS, work.say)
+    body = keep(slot, write, parts, TEXTS, work.progress.say)
     table = pandas.read_parquet(slot.folder / TEXTS)
     origins = table["origin"].to_numpy()
     rows = Split(

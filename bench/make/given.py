@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -31,60 +31,61 @@ class UndeclaredInput(RuntimeError):
     """An artefact's ``make`` asked for something that its ``inputs`` do not name: its key would not depend on that."""
 
 
-class Inputs(Protocol):
-    """Where the inputs of one artefact come from."""
+class Given:
+    """What the ``make`` of one artefact is given (:class:`methods.artefacts.Given`). Subclasses say where inputs come from."""
+
+    def __init__(
+        self,
+        artefact: Artefact,
+        setup_of: Callable[[Parts], Setup],
+        numerics: ComputeSettings,
+        batch_size: int,
+        text_recipe: Recipe | None = None,
+        text_budget: int = 0,
+        on_step: OnStep = lambda done, total: None,
+    ) -> None:
+        """
+        Args:
+            setup_of: input artefacts -> what it receives.
+            text_recipe: by which a student is trained on text.
+            text_budget: tokens of the text that such a student reads, over all passes.
+        """
+        self.artefact, self.numerics, self.batch_size, self.on_step = artefact, numerics, batch_size, on_step
+        self._setup_of, self._text_recipe, self._text_budget = setup_of, text_recipe, text_budget
+        self._declared = list(artefact.inputs(setup_of({}).teacher))
+        self._setup: Setup | None = None
+        self.beginning = ""
+        self.log: TrainLog | None = None
+
+    # where inputs come from
 
     def tensors(self, artefact: Artefact) -> Mapping[str, Tensor]:
         """Of another artefact."""
+        raise NotImplementedError
 
-    def teacher(self, source: Source) -> nn.Module:
+    def teacher_of(self, source: Source) -> nn.Module:
         """Of ``BASE`` or ``fine_tuned(seed)``."""
+        raise NotImplementedError
 
     def examples(self, source: Source) -> Encoded:
         """Of ``TRAIN``, ``EVALUATION`` or ``CORPUS``."""
+        raise NotImplementedError
 
-    def folder(self, source: Source) -> Path:
+    def folder_of(self, source: Source) -> Path:
         """Of a ``checkpoint``."""
+        raise NotImplementedError
 
     def training_states(self) -> TrainingStates | None:
         """Where the state of its training on text is kept, if it is."""
+        return None
 
-
-@dataclass(frozen=True)
-class CorpusTraining:
-    """How a student is trained on the corpus."""
-
-    budget: int
-    """tokens of the corpus that it reads, over all passes"""
-    recipe: Recipe
-
-
-@dataclass
-class MakeContext:
-    """One artefact that is being made: what its ``make`` is given (:class:`methods.artefacts.Given`)."""
-
-    artefact: Artefact
-    setup_of: Callable[[Parts], Setup]
-    """input artefacts -> what it receives"""
-    inputs: Inputs
-    numerics: ComputeSettings
-    batch_size: int
-    on_text: CorpusTraining | None = None
-    on_step: OnStep = lambda done, total: None
-    beginning: str = ""
-    log: TrainLog | None = None
-    config: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.config = self.setup_of({}).teacher
-        self._declared = list(self.artefact.inputs(self.config))
-        self._setup: Setup | None = None
+    # what make calls
 
     @property
     def setup(self) -> Setup:
         if self._setup is None:
             parts = [one for one in self._declared if not isinstance(one, Source)]
-            self._setup = self.setup_of({part.name: self[part] for part in parts})
+            self._setup = self._setup_of({part.name: self[part] for part in parts})
         return self._setup
 
     @property
@@ -97,102 +98,91 @@ class MakeContext:
 
     def __getitem__(self, artefact: Artefact) -> Mapping[str, Tensor]:
         self._check(artefact)
-        return self.inputs.tensors(artefact)
+        return self.tensors(artefact)
 
     def teacher(self, source: Source) -> nn.Module:
         self._check(source)
-        return self.inputs.teacher(source).to(self.device).eval()
+        return self.teacher_of(source).to(self.device).eval()
+
+    def _rows(self, source: Source) -> Encoded:
+        self._check(source)
+        return self.examples(source)
 
     def batches(self, source: Source) -> Iterator[Batch]:
-        data = self._examples(source)
+        data = self._rows(source)
         starts = range(0, len(data), self.batch_size)
         for number, start in enumerate(starts, start=1):
             yield data.batch(range(start, min(start + self.batch_size, len(data))), self.device)
             self.on_step(number, len(starts))
 
     def first(self, source: Source, tokens: int) -> Batch:
-        return self._examples(source).first(tokens)
+        return self._rows(source).first(tokens)
 
     def answers(self, teacher: Source, rows: Source) -> Tensor:
         self._check(teacher)
-        return torch.from_numpy(predict(self.inputs.teacher(teacher), self._examples(rows), self.numerics))
+        return torch.from_numpy(predict(self.teacher_of(teacher), self._rows(rows), self.numerics))
 
     def ids(self, rows: Source) -> Sequence[int]:
-        return self._examples(rows).ids
+        return self._rows(rows).ids
 
     def folder(self, checkpoint: Source) -> Path:
         self._check(checkpoint)
-        return self.inputs.folder(checkpoint)
-
-    def _examples(self, source: Source) -> Encoded:
-        self._check(source)
-        return self.inputs.examples(source)
-
-    def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
-        raise RuntimeError(f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan by")
+        return self.folder_of(checkpoint)
 
     def note(self, beginning: str) -> None:
         self.beginning = beginning
 
-
-@dataclass
-class TrainingMakeContext(MakeContext):
-    """One artefact that is trained on text."""
-
     def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
+        if not self.artefact.stages(self._setup_of({})):
+            raise RuntimeError(f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan by")
         if self.log is not None:
             raise RuntimeError(f"{self.artefact.name}: its make trains twice")
-        text, numerics, on_text = self._examples(CORPUS), self.numerics, self.on_text
-        assert on_text is not None, "the corpus is among the inputs"
+        text, numerics, recipe = self._rows(CORPUS), self.numerics, self._text_recipe
+        assert recipe is not None, "the corpus is among the inputs"
+        # the training draws from where the generator stands, and hands it on: make goes on behind it
         random = RandomState(0, numerics.device)
         random.begin_here()
-        passes = max(1.0, on_text.budget / text.total_tokens)
-        scheduled = schedule_stages(stages, (), replace(on_text.recipe, epochs=passes), len(text))[1]
+        passes = max(1.0, self._text_budget / text.total_tokens)
+        scheduled = schedule_stages(stages, (), replace(recipe, epochs=passes), len(text))[1]
         trainer = StudentTrainer(self.artefact.words, student, random, [], scheduled, numerics)
-        training_states = self.inputs.training_states()
-        taught_by = teacher.to(numerics.device).eval()
-        train_task(
-            [trainer],
-            text,
-            taught_by,
-            LoopOptions(0, numerics, on_text.recipe.batch_size, on_step=self.on_step, states=training_states),
-        )
+        options = LoopOptions(0, numerics, recipe.batch_size, on_step=self.on_step, states=self.training_states())
+        train_task([trainer], text, teacher.to(numerics.device).eval(), options)
         if trainer.error:
             raise trainer.error
         random.hand_over()
         self.log = trainer.log
 
 
-def made(making: MakeContext, file: Path | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors of an artefact on the CPU, and what is known of how they were made.
+def tensors_of(given: Given, file: Path | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors of an artefact on the CPU, and what is known of how they came to be.
 
     Args:
         file: the weights of the teacher's checkpoint, which may have them.
     """
-    found = {} if file is None else in_checkpoint(file, making.artefact.in_checkpoint)
-    if found:
-        return found, {"beginning": "the teacher's checkpoint has it"}
+    there = {} if file is None else in_checkpoint(file, given.artefact.in_checkpoint)
+    if there:
+        return there, {"beginning": "the teacher's checkpoint has it"}
     begun = time.perf_counter()
-    with RandomState(0, making.device).current():
-        tensors = making.artefact.make(making)
-    known: dict[str, Any] = {"beginning": making.beginning} if making.beginning else {}
-    if making.log is not None:
-        known["train"] = asdict(making.log)
+    with RandomState(0, given.device).current():
+        tensors = given.artefact.make(given)
+    body: dict[str, Any] = {"beginning": given.beginning} if given.beginning else {}
+    if given.log is not None:
+        body["train"] = asdict(given.log)
     else:
-        known["seconds"] = round(time.perf_counter() - begun, 3)
-    return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, known
+        body["seconds"] = round(time.perf_counter() - begun, 3)
+    return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, body
 
 
 def in_checkpoint(file: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, Tensor]:
     """Tensors that a checkpoint's file has beside its encoder, under our names; nothing if one of them is missing."""
     if not wanted:
         return {}
-    found = {}
+    tensors = {}
     with safe_open(file, framework="pt") as weights:
         there = set(weights.keys())
         for ours, theirs in wanted.items():
             name = next((name for name in theirs if name in there), None)
             if name is None:
                 return {}
-            found[ours] = weights.get_tensor(name)
-    return found
+            tensors[ours] = weights.get_tensor(name)
+    return tensors

@@ -1,4 +1,4 @@
-"""The outputs of a task's teacher, kept in the cache: found there, or computed now in one pass over the training rows."""
+"""The outputs of a task's teacher, kept in the cache: there, or computed now in one pass over the training rows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.artefacts.task_data import TaskData
 from bench.cache import keep
 from bench.data.checkpoints import sha256_of
-from bench.plan.outputs_plan import FILE, OutputsPlan
+from bench.make.task_data import TaskData
+from bench.plan.plan import OutputsPlan
 from bench.train.teacher_outputs import StoredTap, TeacherOutputs, write_outputs
+
+FILE = "outputs.bin"
 
 
 def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
@@ -19,20 +21,18 @@ def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
     Raises:
         CellError: a number of the teacher does not fit into the format.
     """
-    progress, slot = task_data.progress, plan.slot
+    work, slot = task_data.work, plan.slot
 
     def write(folder: Path) -> dict[str, Any]:
-        teacher, data = task_data.teacher[0], task_data.train
+        teacher, data, file = task_data.teacher[0], task_data.train, folder / FILE
         begun = time.perf_counter()
-        with progress.task(f"{task_data.name}: outputs of the teacher, kept in {plan.number_format}") as update:
-            parts = write_outputs(
-                folder / FILE, teacher, data, plan.taps, plan.number_format, task_data.numerics, update
-            )
+        with work.progress.task(f"{task_data.name}: outputs of the teacher, kept in {plan.number_format}") as on_step:
+            parts = write_outputs(file, teacher, data, plan.taps, plan.number_format, work.numerics, on_step)
         lengths = [len(tokens) for tokens in data.tokens]
         return {
-            "weights": sha256_of(folder / FILE),
+            "weights": sha256_of(file),
             "seconds": round(time.perf_counter() - begun, 3),
-            "bytes": (folder / FILE).stat().st_size,
+            "bytes": file.stat().st_size,
             "tokens": sum(lengths),
             "squared_lengths": sum(length**2 for length in lengths),
             "taps": [part.as_dict() for part in parts],
@@ -40,7 +40,7 @@ def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
 
     if not slot.is_made:
         _ = task_data.teacher  # it says by itself how far it is
-    return keep(slot, write, {"teacher": task_data.teacher[1]}, FILE, progress.say)
+    return keep(slot, write, {"teacher": task_data.teacher[1]}, FILE, work.progress.say)
 
 
 def opened(task_data: TaskData, plan: OutputsPlan) -> TeacherOutputs:

@@ -11,9 +11,9 @@ import numpy as np
 from torch import nn
 
 import methods
-from bench.artefacts.task_data import TaskData
 from bench.data.tasks import Task
 from bench.errors import CellError
+from bench.make.task_data import TaskData
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
@@ -21,7 +21,7 @@ from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key, train_key
 from bench.record.code import COMPUTED_BY, metric_modules, named_code, student_modules
 from bench.record.schema import Failure, Record, TrainCost
 from bench.record.task_facts import TaskFacts, facts_of
-from bench.run.training_faults import faults_of_answers, faults_of_training
+from bench.make.training_faults import faults_of_answers, faults_of_training
 from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.prediction import predict, score
@@ -77,7 +77,7 @@ def scored(cell: Cell, deployed: Deployed, task_data: TaskData, started: str) ->
         train=deployed.cost(),
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: _computed_by(cell, task_data.plan.task.metrics)},
-        env=environment(str(task_data.numerics.device)),
+        env=environment(str(task_data.work.numerics.device)),
         started=started,
         finished=now(),
     )
@@ -90,7 +90,7 @@ def _answered(model: nn.Module, task_data: TaskData) -> tuple[dict[str, np.ndarr
     arrays: dict[str, np.ndarray] = {}
     scores: dict[str, dict[str, float]] = {}
     for name, encoded in task_data.evaluation.items():
-        logits = predict(model, encoded, task_data.numerics)
+        logits = predict(model, encoded, task_data.work.numerics)
         split = plan.evaluation[name]
         _check_shapes(plan.task, name, logits, split.labels)
         arrays[f"logits.{name}"] = logits
@@ -108,11 +108,11 @@ def _faults(
     task = task_data.plan.task
     found = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
     for line in found:
-        task_data.progress.say(f"suspect: {task.name}, {cell.label}, seed {cell.seed}: {line}")
+        task_data.work.progress.say(f"suspect: {task.name}, {cell.label}, seed {cell.seed}: {line}")
     for name in scored:
         suspect = suspicions(arrays[f"logits.{name}"], arrays[f"labels.{name}"], task.labels, task.metrics[0])
         for suspicion in suspect:
-            task_data.progress.say(f"suspect: {task.name} {name}, {cell.label}, seed {cell.seed}: {suspicion}")
+            task_data.work.progress.say(f"suspect: {task.name} {name}, {cell.label}, seed {cell.seed}: {suspicion}")
         found += faults_of_answers(name, suspect, cell.method == TEACHER)
     return found
 

@@ -1,1 +1,0 @@
-"""What is made once and used by many: teachers, encoders, augmented rows, and whatever a method asks for."""

@@ -1,0 +1,141 @@
+"""Make an artefact: from memory, from the cache, or now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from bench.cache import WEIGHTS, keep
+from bench.data.checkpoints import given_start, sha256_of, tokenizer_of
+from bench.data.encoding import Encoded, pieces
+from bench.make.given import Given, tensors_of
+from bench.make.task_data import TaskData
+from bench.make.teacher import base_model
+from bench.make.work import MadeArtefact, Work, known
+from bench.plan.plan import ArtefactPlan
+from bench.record.code import digest_of
+from bench.record.recipe import Recipe
+from bench.train.training_state import TrainingStates
+from methods.artefacts import Artefact, Source
+from methods.fast_kernels import FastLinear
+
+
+def artefact(entry: ArtefactPlan, data: TaskData | None, work: Work) -> MadeArtefact:
+    """One artefact of a plan.
+
+    Args:
+        data: of the task; None only for what all tasks share.
+
+    Raises:
+        CellError: a guard stopped a training.
+    """
+    if entry.is_kept and entry.key in work.artefacts:
+        return work.artefacts[entry.key]
+    given, weights = _GivenByCache(entry, data, work), entry.checkpoint.folder / WEIGHTS
+    if not entry.is_kept:
+        # the key, the weights and the code of a view are those of its one input
+        tensors, _ = tensors_of(given, weights)
+        body = {"key": entry.key, "weights": entry.key, **dict(*given.made_from.values())}
+        return MadeArtefact(tensors, body, known(body, "beginning"))
+    if not entry.slot.is_made:
+        given.open()
+
+    def write(folder: Path) -> dict[str, Any]:
+        kernels: AbstractContextManager[object] = FastLinear() if entry.kernels else nullcontext()
+        with kernels:
+            tensors, body = tensors_of(given, weights)
+        save_file(dict(tensors), folder / WEIGHTS)
+        return {**body, "weights": sha256_of(folder / WEIGHTS)}
+
+    title = f"{entry.title} from {entry.text.corpus.name}" if entry.text else entry.title
+    if entry.task is not None:
+        title = f"{entry.task.name}: {entry.artefact.words}"
+    with work.progress.task(title) as given.on_step:
+        body = keep(entry.slot, write, given.made_from, say=work.progress.say)
+    if given.states is not None:  # it is kept: a state of its training is not needed any more
+        given.states.clear()
+    for_record = known(body, "beginning", *(["seconds"] if entry.task is not None else []))
+    if entry.text is not None:
+        for_record["text"] = entry.text.for_record()
+    if "train" in body:
+        for_record["train"] = {name: body["train"][name] for name in ("steps", "tokens", "seconds_own")}
+    there = MadeArtefact(load_file(entry.slot.folder / WEIGHTS), body, for_record)
+    if entry.task is None:
+        work.artefacts[entry.key] = there
+    return there
+
+
+class _GivenByCache(Given):
+    """The inputs of one artefact of a plan, opened when they are asked for."""
+
+    def __init__(self, entry: ArtefactPlan, data: TaskData | None, work: Work) -> None:
+        recipe, budget = (entry.text.recipe, entry.text.budget) if entry.text else (None, 0)
+        batch_size = Recipe.batch_size if entry.task is None else entry.task.recipe.batch_size
+        super().__init__(entry.artefact, entry.setup, work.numerics, batch_size, recipe, budget)
+        self._entry, self._data, self._work = entry, data, work
+        self._teachers: dict[Source, tuple[nn.Module, Mapping[str, Any]]] = {}
+        self.made_from: dict[str, Mapping[str, Any]] = {}
+        """what is known of how each input came to be, where somebody made it"""
+        self.states: TrainingStates | None = None
+
+    def open(self) -> None:
+        """Have everything made that it is made from: each says by itself how far it is."""
+        for part in self._entry.parts:
+            self.tensors(part.artefact)
+        for source in self._entry.sources:
+            if source.kind == "fine_tuned":
+                self.teacher_of(source)
+
+    def tensors(self, wanted: Artefact) -> Mapping[str, Tensor]:
+        (entry,) = (part for part in self._entry.parts if part.artefact == wanted)
+        part = artefact(entry, self._data, self._work)
+        self.made_from[wanted.name] = part.body
+        return part.tensors
+
+    def teacher_of(self, source: Source) -> nn.Module:
+        if source.kind == "base":
+            return base_model(self._entry.checkpoint, self._entry.setup({}).num_labels)  # type: ignore[no-any-return]
+        if source not in self._teachers:
+            assert self._data is not None, "only what is a task's own reads its teacher"
+            self._teachers[source] = self._data.tuned(source.seed)
+        label = next(one.label for one in self._entry.inputs if one.what == source)
+        model, self.made_from[label] = self._teachers[source]
+        return model
+
+    def examples(self, source: Source) -> Encoded:
+        if source.kind == "corpus":
+            return self._text
+        assert self._data is not None, "only what is a task's own reads its rows"
+        if source.kind == "train":
+            return self._data.train
+        return next(encoded for encoded in self._data.evaluation.values() if encoded.labels is not None)
+
+    @cached_property
+    def _text(self) -> Encoded:
+        text = self._entry.text
+        assert text is not None, "the corpus is among the inputs"
+        tokenizer = tokenizer_of(self._entry.checkpoint)
+        return pieces(tokenizer, text.corpus.documents, text.recipe.max_length, text.budget)
+
+    def folder_of(self, source: Source) -> Path:
+        assert source.shape is not None, "a checkpoint has a shape"
+        start = given_start(source.path, source.shape, self._entry.checkpoint, self._work.offline)
+        self.made_from[source.label] = {"beginning": f"given: {start.name}"}
+        return start.folder
+
+    def training_states(self) -> TrainingStates:
+        slot = self._entry.slot
+        weights = {name: body.get("weights") for name, body in self.made_from.items()}
+        self.states = TrainingStates(
+            [["start", slot.key, weights]],
+            self._work.progress.say,
+            code=(digest_of(slot.code),),
+            is_stopping=self._work.progress.is_stopping,
+        )
+        return self.states

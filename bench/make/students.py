@@ -1,0 +1,242 @@
+"""Train the students of a step together, on the shared passes of their teacher, and score them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from bench.data.checkpoints import tokenizer_of
+from bench.interrupts import end_if_interrupted
+from bench.make.artefact import artefact
+from bench.make.export import export_student
+from bench.make.failure import failure_of
+from bench.make.outputs import kept_outputs, opened
+from bench.make.record import Deployed, failed, now, scored
+from bench.make.result import FailedCell, StepResult, checked
+from bench.make.task_data import TaskData
+from bench.make.work import Work, known
+from bench.plan.outputs import is_readable
+from bench.plan.plan import Planned, Step
+from bench.plan.scheduled_stages import schedule_stages
+from bench.plan.spelling import MethodRow
+from bench.plan.tasks import setup_of
+from bench.record.cell import train_key
+from bench.record.code import digest_of, student_modules
+from bench.record.recipe import Recipe
+from bench.record.task_facts import several_tasks_note
+from bench.train.best_epoch import BestEpoch
+from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
+from bench.train.numerics import RandomState
+from bench.train.student_trainer import StudentTrainer
+from bench.train.teacher_outputs import KeptTeacher
+from bench.train.training_state import TrainingStates, group_by_progress
+from methods.artefacts import artefact_name
+from methods.fast_kernels import FastLinear, FastTeacher
+
+
+@dataclass
+class BuiltStudent:
+    """A student that is ready to train: its cells, one for each task, and what is known of all that it is made from."""
+
+    cells: Sequence[Planned]
+    method: Any
+    trainer: StudentTrainer
+    made_from: dict[str, dict[str, Any]]
+
+    @property
+    def key(self) -> str:
+        return train_key(self.cells[0].cell)
+
+
+def students(step: Step, data: Sequence[TaskData], work: Work) -> StepResult:
+    """The records of a step's students. A student that fails is a failed record, and the others go on.
+
+    Args:
+        data: of the step's tasks.
+    """
+    started, begun, result = now(), time.process_time(), StepResult()
+
+    def fail(cells: Sequence[Planned], error: Exception) -> None:
+        end_if_interrupted()
+        for planned, of_task in zip(cells, data, strict=True):
+            why = failure_of(error, planned.cell.method)
+            result.records.append((failed(planned.cell, started, why, of_task.plan.task), {}))
+
+    # build
+    built = []
+    for spec in step.students:
+        try:
+            built.append(build(spec.cells, data, work))
+        except Exception as error:
+            fail(spec.cells, error)
+    # train: together those that are at the same step; each state is kept by itself
+    gone_on: set[str] = set()
+    if built:
+        states = TrainingStates(
+            [[one.key, {name: body.get("weights") for name, body in one.made_from.items()}] for one in built],
+            work.progress.say,
+            code=[digest_of(student_modules(one.cells[0].cell.method)) for one in built],
+            is_stopping=work.progress.is_stopping,
+        )
+        if step.from_scratch:
+            states.clear()
+        gone_on = _train(built, data, states, work, result)
+    # score
+    for one in built:
+        try:
+            if one.trainer.error is not None:
+                raise one.trainer.error
+            _score(one, data, work, started, result)
+        except Exception as error:
+            fail(one.cells, error)
+    # divide the processor's time by the wall seconds of each student's steps and of its teacher's
+    wall = {one.key: one.trainer.log.seconds_own + one.trainer.log.teacher_seconds_shared for one in built}
+    whole, taken = sum(wall.values()) or 1.0, time.process_time() - begun
+    result.cpu_seconds = {key: taken * seconds / whole for key, seconds in wall.items() if key not in gone_on}
+    return result
+
+
+def build(cells: Sequence[Planned], data: Sequence[TaskData], work: Work) -> BuiltStudent:
+    """A student that is ready to train.
+
+    Args:
+        cells: one for each of ``data``.
+    """
+    row, cell = cells[0].row, cells[0].cell
+    assert isinstance(row, MethodRow)
+    method, several = row.method, bool(cell.together)
+    tensors: dict[str, Any] = {}
+    made_from: dict[str, dict[str, Any]] = {}
+    for planned, of_task in zip(cells, data, strict=True):
+        for entry in planned.artefacts:
+            name = artefact_name(entry.artefact, of_task.plan.checkpoint.config, of_task.name, several)
+            if name not in tensors:
+                there = artefact(entry, of_task, work)
+                tensors[name], made_from[name] = there.tensors, dict(there.known)
+    setup = setup_of([of_task.plan for of_task in data], tensors)
+    random = RandomState(cell.seed, work.numerics.device)
+    with random.current():
+        student = method.build(setup)
+    rows = [len(of_task.train) for of_task in data]
+    preparation, counted = schedule_stages(method.stages(setup), cell.dropped, Recipe(**cell.recipe), *rows)
+    trainer = StudentTrainer(row.spelling, student, random, preparation, counted, work.numerics)
+    for of_task in data:
+        if of_task.plan.augmentation:
+            made_from[f"augmentation.{of_task.name}"] = of_task.augmentation[1]
+    for of_task in data if method.needs_teacher else ():
+        made_from[f"teacher.{of_task.name}" if several else "teacher"] = known(of_task.teacher[1])
+    for of_task in data if cell.teacher_outputs else ():
+        plan = of_task.plan.outputs
+        assert plan is not None, "a cell that reads outputs is planned with them"
+        body = known(kept_outputs(of_task, plan), "seconds", "bytes", "tokens", "squared_lengths")
+        made_from[f"teacher_outputs.{of_task.name}" if several else "teacher_outputs"] = body | {
+            "format": plan.number_format
+        }
+    if cell.selection is not None:
+        choosing = [of_task.selection_examples for of_task in data if of_task.selection_examples is not None]
+        trainer.best_epoch = BestEpoch(method.deploy, choosing, work.numerics)
+    return BuiltStudent(cells, method, trainer, made_from)
+
+
+def _train(
+    built: Sequence[BuiltStudent], data: Sequence[TaskData], states: TrainingStates, work: Work, result: StepResult
+) -> set[str]:
+    """Train them. What fails as a whole is the error of each student; its state stays.
+
+    Returns:
+        Keys of the trainings that went on where an earlier run broke off: part of their time was that run's.
+    """
+    cell, plan, gone_on = built[0].cells[0].cell, data[0].plan, set[str]()
+    try:
+        tasks = [TaskWithTeacher(of_task.train, _teacher(built, of_task, work)) for of_task in data]
+    except Exception as error:  # the data or the teacher cannot be read
+        for one in built:
+            one.trainer.error = error
+        return gone_on
+    for numbers in group_by_progress([one.trainer for one in built], states):
+        some, own_states = [built[number] for number in numbers], states.of(numbers)
+        if own_states.has_begun:
+            gone_on |= {one.key for one in some}
+        title = f"{'+'.join(of_task.name for of_task in data)}: {', '.join(one.trainer.label for one in some)}"
+        kernels: AbstractContextManager[object] = FastLinear() if cell.kernels else nullcontext()
+        try:
+            with work.progress.task(f"{title}, seed {cell.seed}") as on_step, kernels:
+                recipe = plan.recipe
+                options = LoopOptions(
+                    cell.seed, work.numerics, recipe.batch_size, on_step, own_states, recipe.micro_batch
+                )
+                train_tasks(tasks, [one.trainer for one in some], options)
+            result.states += own_states.files
+        except Exception as error:
+            for one in some:
+                one.trainer.error = one.trainer.error or error
+    return gone_on
+
+
+def _teacher(built: Sequence[BuiltStudent], of_task: TaskData, work: Work) -> nn.Module | None:
+    """The teacher of a task, with fast kernels or the file of its outputs where the students ask for that."""
+    if not any(one.method.needs_teacher for one in built):
+        return None
+    cell, outputs = built[0].cells[0].cell, of_task.plan.outputs
+    teacher: nn.Module = FastTeacher(of_task.teacher[0]) if cell.kernels else of_task.teacher[0]
+    if outputs is not None and any(one.cells[0].cell.teacher_outputs for one in built):
+        teacher = KeptTeacher(teacher, opened(of_task, outputs))
+    return teacher.to(work.numerics.device).eval()
+
+
+def _score(one: BuiltStudent, data: Sequence[TaskData], work: Work, started: str, result: StepResult) -> None:
+    """The records of one student, one for each task and operating point."""
+    trainer, method, cell = one.trainer, one.method, one.cells[0].cell
+    log, usage = trainer.log, {}
+    if cell.teacher_outputs:
+        _count_passes(one)
+    if trainer.best_epoch is not None:
+        trainer.best_epoch.load_best(trainer.student)
+        usage = {"epochs": trainer.best_epoch.as_dict()}
+    trainer.student.model.eval()
+    with trainer.random.current():  # a new module draws random numbers, even if it is filled afterwards
+        deployed = method.deploy(trainer.student)
+    setup = setup_of([of_task.plan for of_task in data], {})
+    notes = (*method.notes(setup), *(how.describe() for how in (cell.search, cell.selection) if how is not None))
+    if cell.together:
+        notes = (*notes, several_tasks_note(", ".join(setup.tasks)))
+    answer, to_save = StepResult(), []
+    for planned, of_task in zip(one.cells, data, strict=True):
+        teacher = of_task.teacher[0] if method.needs_teacher else None
+        points = {"": deployed[of_task.name]} if planned.cell.together else deployed
+        for point, model in points.items():
+            at_point = Deployed(model, point, log, trainer.student.model, teacher)
+            record, arrays = scored(planned.cell, at_point, of_task, started)
+            more = {"terms": log.terms, "gradient_norms": log.gradient_norms, "gradient_shares": log.gradient_shares}
+            more |= {"artefacts": one.made_from, "notes": notes, "usage": record.usage | usage}
+            record = record.model_copy(update=more)
+            answer.records.append((record, arrays))
+            to_save.append((model, record, of_task))
+    result.records += checked(answer).records
+    for model, record, of_task in to_save if work.save_to else ():
+        assert work.save_to is not None
+        try:  # only now: a folder names its record, and any of the records may have failed
+            folder = export_student(work.save_to, model, tokenizer_of(of_task.plan.checkpoint), record, of_task.plan.task)
+            work.progress.say(f"saved: {folder}")
+        except Exception as error:  # a full disk, a model that cannot be saved: neither may cost what was trained
+            why = f"trained and recorded, but not saved in {work.save_to}: {error}"
+            result.not_saved.append(FailedCell(of_task.name, record.row, record.cell.seed, why))
+
+
+def _count_passes(one: BuiltStudent) -> None:
+    """Correct the teacher's tokens in a student's log: the teacher did not run in steps that read its file, but once over all
+    rows to write the file."""
+    taught = [scheduled for series in one.trainer.schedule.values() for scheduled in series if scheduled.teacher]
+    steps = sum(scheduled.steps for scheduled in taught)
+    answered = sum(scheduled.steps for scheduled in taught if not is_readable(scheduled.stage)) / max(1, steps)
+    files = [body for name, body in one.made_from.items() if name.partition(".")[0] == "teacher_outputs"]
+    log = one.trainer.log
+    log.teacher_tokens = round(answered * log.teacher_tokens) + sum(body["tokens"] for body in files)
+    log.teacher_squared_lengths = round(answered * log.teacher_squared_lengths) + sum(
+        body["squared_lengths"] for body in files
+    )

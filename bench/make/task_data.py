@@ -1,0 +1,89 @@
+"""What the students of one task learn from: its encoded examples and its tuned teachers, made when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from torch import nn
+
+from bench.data.checkpoints import tokenizer_of
+from bench.data.encoding import Encoded, encode
+from bench.make.augmentation import augmented_rows, relabel_variants
+from bench.make.teacher import tuned_teacher
+from bench.make.work import MadeArtefact, Work, known
+from bench.plan.plan import ArtefactPlan, TaskPlan
+from bench.train.best_epoch import SelectionExamples
+
+
+@dataclass
+class TaskData:
+    """The encoded data and the teacher of one task."""
+
+    plan: TaskPlan
+    work: Work
+    shared_artefact: Callable[[ArtefactPlan], MadeArtefact]
+    """makes what all tasks share: augmentation asks the teacher's masked-language head"""
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return tokenizer_of(self.plan.checkpoint)
+
+    @cached_property
+    def given(self) -> Encoded:
+        """The training rows as they come: what teachers are tuned on."""
+        return encode(self.tokenizer, self.plan.train, self.plan.teacher_recipe.max_length)
+
+    @cached_property
+    def train(self) -> Encoded:
+        """What students are trained on."""
+        if self.plan.augmentation is not None:
+            return self.augmentation[0]
+        length = self.plan.recipe.max_length
+        if length == self.plan.teacher_recipe.max_length:
+            return self.given
+        return encode(self.tokenizer, self.plan.train, length)
+
+    @cached_property
+    def augmentation(self) -> tuple[Encoded, dict[str, Any]]:
+        """The training rows and their variants, encoded, and what the record says of them."""
+        plan = self.plan
+        assert plan.augmentation is not None
+        with self.work.progress.task(f"{self.name}: augmentation by {plan.augmentation.kind}") as on_step:
+            rows, origins, body = augmented_rows(plan, self.shared_artefact, self.work, on_step)
+        encoded = encode(self.tokenizer, rows, plan.recipe.max_length)
+        if plan.augmentation.kind == "rules" and encoded.labels is not None:
+            relabel_variants(encoded, origins, self.teacher[0], self.work.numerics)
+        for_record = known(body, "rows")
+        if plan.masked_head is not None and plan.masked_head.text is not None:
+            for_record["text"] = plan.masked_head.text.for_record()
+        return encoded, for_record
+
+    @cached_property
+    def evaluation(self) -> dict[str, Encoded]:
+        length = self.plan.recipe.max_length
+        return {name: encode(self.tokenizer, split, length) for name, split in self.plan.evaluation.items()}
+
+    @cached_property
+    def selection_examples(self) -> SelectionExamples | None:
+        """The rows that choose which epoch of a student is shipped."""
+        split = self.plan.selection_split
+        if split is None or split.labels is None:
+            return None
+        encoded = encode(self.tokenizer, split, self.plan.recipe.max_length)
+        return SelectionExamples(self.name, encoded, split.labels, self.plan.task.metrics[0])
+
+    @cached_property
+    def teacher(self) -> tuple[nn.Module, dict[str, Any]]:
+        """The teacher that students learn from, and what is known of how it was made."""
+        return tuned_teacher(self.plan, 0, lambda: self.given, self.work)
+
+    def tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
+        """The teacher that is fine-tuned with this seed; only that of seed 0 stays in memory."""
+        return tuned_teacher(self.plan, seed, lambda: self.given, self.work) if seed else self.teacher

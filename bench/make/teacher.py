@@ -1,0 +1,77 @@
+"""Teachers: opened, and fine-tuned once for all that learn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoModelForSequenceClassification
+
+from bench.cache import WEIGHTS, keep
+from bench.data.checkpoints import Checkpoint, sha256_of
+from bench.data.encoding import Encoded
+from bench.make.work import Work
+from bench.plan.plan import TaskPlan
+from bench.plan.scheduled_stages import schedule_stages
+from bench.record.code import digest_of
+from bench.train.loop import LoopOptions, train_task
+from bench.train.numerics import RandomState
+from bench.train.student_trainer import StudentTrainer
+from bench.train.training_state import TrainingStates
+from methods.api import Stage, Student
+from methods.terms import hard
+
+
+def base_model(checkpoint: Checkpoint, num_labels: int) -> Any:
+    """The checkpoint as a classifier that reads packed batches; a head it lacks comes from torch's generator."""
+    return _opened(checkpoint.folder, num_labels)
+
+
+def _opened(folder: Path, num_labels: int) -> Any:
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=num_labels)
+    model.set_attn_implementation("packed")
+    return model
+
+
+def tuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: Work) -> tuple[Any, dict[str, Any]]:
+    """The teacher of one task, tuned with this seed, and what is known of how it was made: given, from the cache, or
+    fine-tuned on the labels now.
+
+    Args:
+        data: the training rows as they come, encoded.
+
+    Raises:
+        CellError: a guard stopped the training.
+    """
+    task, recipe, numerics, progress = plan.task, plan.teacher_recipe, work.numerics, work.progress
+    if plan.teacher.origin == "given":
+        body = {"key": plan.teacher.key, "weights": plan.checkpoint.sha256}
+        return base_model(plan.checkpoint, task.num_labels), body
+    slot = plan.teacher_slot(seed)
+    states = TrainingStates(
+        [["teacher", slot.key]], progress.say, code=(digest_of(slot.code),), is_stopping=progress.is_stopping
+    )
+    title = f"{plan.name}: teacher {plan.teacher.name}{f', seed {seed}' if seed else ''}"
+    with progress.task(title) as on_step:
+
+        def write(folder: Path) -> dict[str, Any]:
+            encoded, random = data(), RandomState(seed, numerics.device)
+            with random.current():  # a head that the checkpoint lacks is drawn
+                model = base_model(plan.checkpoint, task.num_labels)
+            scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), recipe, len(encoded))[1]
+            trainer = StudentTrainer(f"teacher of {task.name}", Student(model), random, [], scheduled, numerics)
+            options = LoopOptions(seed, numerics, recipe.batch_size, on_step=on_step, states=states)
+            train_task([trainer], encoded, None, options)
+            if trainer.error:
+                raise trainer.error
+            if not task.regression:
+                model.config.id2label = dict(enumerate(task.labels))
+                model.config.label2id = {name: code for code, name in enumerate(task.labels)}
+            model.cpu().save_pretrained(folder)
+            return {"weights": sha256_of(folder / WEIGHTS), "train": asdict(trainer.log)}
+
+        body = keep(slot, write, say=progress.say)
+    states.clear()
+    return _opened(slot.folder, task.num_labels), body

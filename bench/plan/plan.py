@@ -1,0 +1,470 @@
+"""What a plan consists of: tasks, artefacts, cells and the steps that make them. Data alone; other files fill it in.
+
+All of it can be pickled: a step travels to whoever makes it, on this machine or another one, and nobody plans twice. Texts
+do not travel. They are read where they are needed, and compared with the fingerprint that the plan has of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench.cache import Slot
+from bench.errors import InputError
+from bench.plan.request import OUTPUT_FORMATS, Request
+from bench.plan.rows import Row, TeacherRow
+from bench.plan.spelling import MethodRow, typed_order
+from bench.record.cell import Cell, DataIdentity, NumericIdentity, TeacherIdentity, record_key, train_key
+from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER
+from bench.record.keys import SCHEMA, digest
+from bench.record.recipe import Recipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bench.data.augmentation import Augmentation
+    from bench.data.checkpoints import Checkpoint
+    from bench.data.corpus import Corpus
+    from bench.data.sources import DataSource
+    from bench.data.table_files import Split
+    from bench.data.tasks import Task
+    from bench.record.schema import Record
+    from methods.api import Setup, Stage, Taps
+    from methods.artefacts import Artefact, Source
+
+TEACHER_VERSION = 1
+TEACHER_STEP, AUGMENTATION_STEP, ARTEFACT_STEP, OUTPUTS_STEP = "teacher", "augmentation", "artefact", "teacher outputs"
+"""Kinds of steps that make one folder of the cache."""
+SCORE_STEP, STUDENTS_STEP = "score", "students"
+"""Kinds of steps that make records: a model that is there is scored, or students are trained and scored."""
+OUTPUTS_VERSION = 1
+"""Goes up whenever the same teacher and examples would give other outputs."""
+ROWS_A_PASS = 32
+"""Examples of a batch in which kept outputs are computed."""
+
+
+@dataclass
+class TaskPlan:
+    """One task: its examples and its teacher."""
+
+    task: Task
+    source: DataSource
+    rule: str
+    """which development rows choose the epoch that is shipped: none, ``dev`` or ``half``"""
+    checkpoint: Checkpoint
+    tokenizer: str
+    """sha256 of what decides the teacher's token ids"""
+    teacher: TeacherIdentity
+    teacher_recipe: Recipe
+    numeric: NumericIdentity
+    recipe: Recipe
+    mean_tokens: float
+    data: DataIdentity
+    """what students are trained on and scored with"""
+    unaugmented_data: DataIdentity
+    """the same before augmentation: what teachers are tuned on"""
+    augmentation: Augmentation | None = None
+    masked_head: ArtefactPlan | None = None
+    """the masked-language head that augmentation asks"""
+    outputs: OutputsPlan | None = None
+    """the teacher's outputs that are kept in a file; None where the teacher answers in every step"""
+
+    @property
+    def name(self) -> str:
+        return self.task.name
+
+    def load(self, name: str, wanted: Any) -> Split:
+        """The examples of ``train`` or of an evaluation set.
+
+        Raises:
+            InputError: they are not those that were planned.
+        """
+        planned = self.unaugmented_data
+        split = self.source.load(self.task, wanted)
+        if name == "train":
+            split = split.limited(planned.max_train_rows)
+        if split.fingerprint() != (planned.train if name == "train" else planned.evaluation[name]):
+            raise InputError(f"{self.name}: the examples of {name} have changed since this run began; start it again")
+        return split
+
+    @cached_property
+    def train(self) -> Split:
+        """The training rows as they come."""
+        return self.load("train", "train")
+
+    @cached_property
+    def evaluation(self) -> dict[str, Split]:
+        named = {one.name: one for one in self.task.evaluation}
+        return {name: self.load(name, named[name]) for name in self.data.evaluation}
+
+    @cached_property
+    def selection_split(self) -> Split | None:
+        """The rows that choose which epoch of a student is shipped; None for the last."""
+        if not self.rule:
+            return None
+        labelled = next(one for one in self.task.evaluation if one.labelled)
+        if self.rule == "dev":
+            return self.evaluation[labelled.name]
+        return self.source.source.load(self.task, labelled).halves()[0]  # type: ignore[attr-defined]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k not in ("train", "evaluation", "selection_split")}
+
+    @property
+    def training_rows(self) -> int:
+        """Of one epoch, with the augmented ones; at most, because duplicates are dropped."""
+        return self.data.rows["train"] * (1 + self.augmentation.times if self.augmentation else 1)
+
+    def teacher_slot(self, seed: int) -> Slot:
+        """Where the teacher tuned with this seed is kept; 0 is the one that students share."""
+        title = f"teacher of {self.name}" + (f", seed {seed}" if seed else "")
+        return Slot("teachers", digest(self.teacher_identity(seed)), TEACHER, title)
+
+    def teacher_identity(self, seed: int) -> dict[str, Any]:
+        """Plain values whose hash is the key of the teacher tuned with this seed."""
+        return {
+            "schema": SCHEMA,
+            "version": TEACHER_VERSION,
+            "base": self.checkpoint.sha256,
+            "task": self.name,
+            "labels": self.task.num_labels,
+            "data": self.unaugmented_data.train,
+            "recipe": self.teacher_recipe.as_dict(),
+            "seed": seed,
+            "numeric": self.numeric.identity(),
+        }
+
+    @property
+    def augmentation_slot(self) -> Slot:
+        """Where the augmented rows are kept."""
+        return Slot("augmented", self.data.train, AUGMENTATION, f"augmented rows of {self.name}")
+
+
+@dataclass(frozen=True)
+class OutputsPlan:
+    """The outputs of one task's teacher that are kept in a file."""
+
+    slot: Slot
+    number_format: str
+    """fp32 or fp16"""
+    taps: Taps
+    """all that the students of the plan read of it"""
+    disk_bytes: int
+    """of the file, estimated from the lengths of some examples"""
+
+
+def outputs_plan(task: TaskPlan, number_format: str, taps: Taps) -> OutputsPlan:
+    """Where these outputs are kept: another place where more or less of the teacher is read."""
+    key = digest(
+        {
+            "schema": SCHEMA,
+            "what": ["teacher outputs", OUTPUTS_VERSION, ROWS_A_PASS, number_format],
+            "taps": [list(tap) for tap in sorted(taps)],
+            "teacher": task.teacher.key,
+            "data": task.data.train,
+            "tokenizer": task.tokenizer,
+            "max_length": task.recipe.max_length,
+            "numeric": task.numeric.identity(),
+        }
+    )
+    slot = Slot("teacher-outputs", key, (), f"outputs of the teacher of {task.name}")
+    config, lengths = task.checkpoint.config, lengths_of(task)
+    mean, squared = np.mean(lengths), np.mean(np.square(lengths))
+    numbers = {
+        "hidden": mean * config.hidden_size,
+        "vectors": 3 * mean * config.hidden_size,
+        "scores": squared * config.num_attention_heads,
+        "pooled": config.hidden_size,
+    }
+    each = sum(numbers.get(tap.kind, task.task.num_labels) for tap in taps)
+    size = np.dtype(OUTPUT_FORMATS[number_format]).itemsize
+    return OutputsPlan(slot, number_format, taps, round(size * each * task.training_rows))
+
+
+def lengths_of(task: TaskPlan) -> list[float]:
+    """Tokens of some training examples: their words, in the plan's proportion of tokens to words."""
+    some = task.train.limited(256)
+    words = [len(text.split()) for text in some.first]
+    if some.second is not None:
+        words = [count + len(text.split()) for count, text in zip(words, some.second, strict=True)]
+    per_word = task.mean_tokens * len(words) / max(1, sum(words))
+    return [max(1.0, count * per_word) for count in words]
+
+
+@dataclass(frozen=True)
+class Text:
+    """The unlabelled text of an artefact, and how a student is trained on it."""
+
+    corpus: Corpus
+    budget: int
+    """tokens that are read, over all passes"""
+    recipe: Recipe
+
+    def for_record(self) -> dict[str, Any]:
+        """The files, and how many tokens of them, that something is made from."""
+        return {"files": list(self.corpus.files), "tokens": self.budget}
+
+
+@dataclass(frozen=True)
+class Input:
+    """One thing that an artefact is made from."""
+
+    what: Artefact | Source
+    label: str
+    key: Any
+    """plain values that identify it: a hash, or several by name"""
+    plan: ArtefactPlan | None = None
+    """of another artefact"""
+
+
+@dataclass
+class ArtefactPlan:
+    """One artefact of a plan, with the plans of all that it is made from."""
+
+    artefact: Artefact
+    key: str
+    checkpoint: Checkpoint
+    task: TaskPlan | None
+    """None for what all tasks share"""
+    inputs: tuple[Input, ...]
+    text: Text | None = None
+    """where the corpus is among the inputs"""
+    kernels: str = ""
+    """``fast`` where faster kernels compute that training; "" for the usual ones"""
+    identity: dict[str, Any] = field(default_factory=dict)
+    """what its key is the hash of"""
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """Through which a student is trained on the text."""
+        return tuple(self.artefact.stages(self.setup({}))) if self.text is not None else ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "stages"}
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it has a place in the cache; else it is a view of its one input."""
+        return self.artefact.is_kept
+
+    @property
+    def slot(self) -> Slot:
+        """Its place in the cache."""
+        made_by = (*ARTEFACT, type(self.artefact).__module__)
+        return Slot("starts" if self.task is None else "computed", self.key, made_by, self.title)
+
+    @property
+    def title(self) -> str:
+        if self.task is None:
+            return self.artefact.title(self.key)
+        return f"{self.artefact.words} of {self.task.name}"
+
+    @property
+    def parts(self) -> list[ArtefactPlan]:
+        """The artefacts that it is made from directly."""
+        return [one.plan for one in self.inputs if one.plan is not None]
+
+    @property
+    def sources(self) -> list[Source]:
+        """What it is made from directly, but for other artefacts."""
+        return [one.what for one in self.inputs if one.plan is None]  # type: ignore[misc]
+
+    @property
+    def teacher_seeds(self) -> list[int]:
+        """Of the fine-tuned teachers that it is made from directly."""
+        return [source.seed for source in self.sources if source.kind == "fine_tuned"]
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it is made from a task's examples."""
+        return any(source.is_rows for source in self.sources)
+
+    def setup(self, artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
+        """What it receives: the task's form, or two labels and no task for what all tasks share."""
+        from methods.api import Setup
+
+        if self.task is None:
+            return Setup(self.checkpoint.config, 2, (), artefacts)
+        return Setup(self.checkpoint.config, self.task.task.num_labels, (self.task.name,), artefacts)
+
+
+def with_parts(entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
+    """These artefacts and all that they are made from, each once; what one is made from stands before it."""
+    listed: dict[int, ArtefactPlan] = {}
+    for entry in entries:
+        for one in (*with_parts(entry.parts), entry):
+            listed.setdefault(id(one), one)
+    return list(listed.values())
+
+
+@dataclass
+class Planned:
+    """One cell and what the store knows of it."""
+
+    cell: Cell
+    row: Row
+    record: Record | None
+    is_todo: bool
+    code_state: str = ""
+    """whether today's code made the record: current, stale or unknown; "" without a finished record"""
+    artefacts: tuple[ArtefactPlan, ...] = ()
+    """those that its method asks for on this task, in the method's order"""
+
+    @cached_property
+    def key(self) -> str:
+        """Of the cell's record."""
+        return record_key(self.cell)
+
+    @property
+    def spelling(self) -> str:
+        """Of the row; "" for the teacher's own cell."""
+        return self.row.spelling
+
+
+@dataclass(frozen=True)
+class StudentSpec:
+    """One student of a step, or a model that is scored: its cells, one for each task, and the steps that make what it reads."""
+
+    cells: tuple[Planned, ...]
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One piece of work, done in one process: a folder of the cache, or the records of some cells."""
+
+    kind: str
+    key: str
+    title: str
+    """for people"""
+    tasks: tuple[TaskPlan, ...] = ()
+    """that it reads"""
+    slot: Slot | None = None
+    """the folder that it makes; None where it makes records"""
+    needs: tuple[str, ...] = ()
+    """keys of the steps that make what it reads"""
+    artefact: ArtefactPlan | None = None
+    seed: int = 0
+    """of a teacher"""
+    method: str = ""
+    """of the first row that wants a folder, for messages"""
+    students: tuple[StudentSpec, ...] = ()
+    from_scratch: bool = False
+    """whether what an earlier run left of these trainings is thrown away"""
+
+    @property
+    def task(self) -> str:
+        """The one task whose examples and teacher it reads; "" for none or several."""
+        return self.tasks[0].name if len(self.tasks) == 1 else ""
+
+    @property
+    def cells(self) -> list[Planned]:
+        return [planned for student in self.students for planned in student.cells]
+
+    def of(self, students: Sequence[StudentSpec]) -> Step:
+        """The same step for some of its students."""
+        needs = tuple(dict.fromkeys(key for student in students for key in student.needs))
+        return replace(self, key=records_step_key(students), students=tuple(students), needs=needs)
+
+
+def records_step_key(students: Sequence[StudentSpec]) -> str:
+    """The key of a step that makes these students' records."""
+    return digest([[planned.key for planned in student.cells] for student in students])
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a step takes, estimated."""
+
+    seconds: float = 0.0
+    memory: int = 0
+    """bytes of the process that makes it, at its peak"""
+    disk: int = 0
+    """bytes"""
+
+
+@dataclass
+class Plan:
+    """All cells of a request: which have a record, which are to do, and the steps that make them. Trains nothing."""
+
+    request: Request
+    tasks: list[TaskPlan]
+    artefacts: list[ArtefactPlan]
+    """all that the rows ask for; what one is made from stands before it"""
+    cells: list[Planned]
+    notes: list[str] = field(default_factory=list)
+    steps: dict[str, Step] = field(default_factory=dict)
+    """all that the cells to do are made by, also steps whose folder is there, in the order in which one process makes them"""
+    costs: dict[str, Cost] = field(default_factory=dict)
+    """of the steps that are to do, by their keys"""
+    stale: list[Slot] = field(default_factory=list)
+    """what the cells to do would take from the cache although other code made it"""
+    code_warnings: list[str] = field(default_factory=list)
+    """for a reader: what of the plan other code made"""
+    jobs_description: str = ""
+    """for a reader: how the work is divided among several jobs"""
+
+    def is_there(self, slot: Slot) -> bool:
+        """Whether something is in the cache and will be used."""
+        return slot.is_made and not (self.request.rerun_stale and slot in self.stale)
+
+    @property
+    def todo(self) -> list[Planned]:
+        return [planned for planned in self.cells if planned.is_todo]
+
+    @cached_property
+    def todo_steps(self) -> list[Step]:
+        """The steps that are to do: those that make records, and what they need and the cache has not."""
+        wanted: set[str] = set()
+        for step in reversed(list(self.steps.values())):  # whoever needs a step stands behind it
+            if step.slot is None or (step.key in wanted and not self.is_there(step.slot)):
+                wanted |= {step.key, *step.needs}
+            else:
+                wanted.discard(step.key)
+        return [step for step in self.steps.values() if step.key in wanted]
+
+    def memory_of(self, step: Step) -> int:
+        """Bytes of the process that makes a step, or a part of one."""
+        whole = next((one for one in self.steps.values() if step.students and step.cells[0] in one.cells), step)
+        return self.costs[step.key if step.key in self.costs else whole.key].memory
+
+    @property
+    def seconds(self) -> float:
+        """From begin to end: the work divided among the jobs, or the longest step if that takes longer."""
+        each = [cost.seconds for cost in self.costs.values()]
+        return max(sum(each) / max(1, self.request.jobs), max(each, default=0.0))
+
+    @property
+    def disk_bytes(self) -> int:
+        return sum(cost.disk for cost in self.costs.values())
+
+    @property
+    def labels(self) -> list[str]:
+        """Of the rows, in the order in which they were typed; without the teacher's."""
+        labels = {planned.spelling: planned.cell.label for planned in self.cells}
+        return [labels[spelling] for spelling in typed_order(self.request.methods) if spelling in labels]
+
+    def cells_of(self, task: str) -> list[Planned]:
+        return [planned for planned in self.cells if planned.cell.tasks == (task,)]
+
+    def multitask_trainings(self) -> list[list[Planned]]:
+        """Trainings of students of several tasks of which something is to do: their cells, one for each task."""
+        trainings: dict[str, list[Planned]] = {}
+        for planned in self.cells:
+            if planned.cell.together:
+                trainings.setdefault(train_key(planned.cell), []).append(planned)
+        return [cells for cells in trainings.values() if any(planned.is_todo for planned in cells)]
+
+
+def is_trained(planned: Planned) -> bool:
+    """Whether a cell is a student that is trained here; else a teacher or a finished checkpoint, which is scored."""
+    return isinstance(planned.row, MethodRow)
+
+
+def reads_teacher(planned: Planned) -> bool:
+    """Whether the fine-tuned teacher is needed to make this cell."""
+    return isinstance(planned.row, TeacherRow) or (isinstance(planned.row, MethodRow) and planned.row.method.needs_teacher)
