@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,8 @@ class Slot:
     """the modules that make it, for :mod:`bench.record.code`"""
     title: str
     """for people"""
+    identity: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """plain values whose hash is the key"""
 
     @property
     def folder(self) -> Path:
@@ -133,7 +135,7 @@ def keep(
                 folder.mkdir()
                 said = write(folder)
                 used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
-                made = {"key": slot.key, "code": named_code(slot.code, used), **said}
+                made = {"key": slot.key, "code": named_code(slot.code, used), "identity": dict(slot.identity), **said}
                 (folder / MADE).write_text(json.dumps(made, indent=1), encoding="utf-8")
                 os.replace(folder, final)
             _CHECKED.add(final.resolve() / file)

@@ -25,7 +25,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import app
 from bench.cli.shared import request_from_options, write_json
-from bench.errors import CHECK_FAILED, OK, InputError, one_line
+from bench.errors import CHECK_FAILED, OK, CHECK_FAILED, OK, InputError, one_line
 
 
 @app.command("list", epilog="Example: python -m bench list --check")
@@ -338,14 +338,15 @@ def why(
     of the record. Exit code 1 if a run would not find the record, or if another version of the code made it.
     """
     from bench.progress import quiet
-    from bench.workflows.why import why as carry_out
+    from bench.record.code import STALE
+    from bench.workflows import why as workflow
 
     quiet()
     typed = {name for name in AS_RECORDED if given[name] not in (None, [])}
     asked = {name: value for name, value in given.items() if name not in AS_RECORDED or name in typed}
     results = asked.pop("results")
     request = request_from_options(**asked, rerun_stale=rerun_stale, retry_failed=retry_failed)
-    answer = carry_out(key, results, request, typed)
-    print(answer.describe())
-    write_json(json_file, answer.as_json())
-    return answer.exit_code
+    answer = workflow.why(key, results, request, typed)
+    print(workflow.describe(answer))
+    write_json(json_file, answer)
+    return CHECK_FAILED if answer["again"] or answer["code"] == STALE else OK

@@ -221,7 +221,9 @@ def _score(one: BuiltStudent, data: Sequence[TaskData], work: Work, started: str
     for model, record, of_task in to_save if work.save_to else ():
         assert work.save_to is not None
         try:  # only now: a folder names its record, and any of the records may have failed
-            folder = export_student(work.save_to, model, tokenizer_of(of_task.plan.checkpoint), record, of_task.plan.task)
+            folder = export_student(
+                work.save_to, model, tokenizer_of(of_task.plan.checkpoint), record, of_task.plan.task
+            )
             work.progress.say(f"saved: {folder}")
         except Exception as error:  # a full disk, a model that cannot be saved: neither may cost what was trained
             why = f"trained and recorded, but not saved in {work.save_to}: {error}"

@@ -30,6 +30,7 @@ from bench.record.code import STALE, state_of_record
 from bench.record.keys import digest
 from bench.record.store import Store
 
+
 def build(request: Request) -> Plan:
     """Resolve everything that identity needs. Trains nothing; a hub teacher or data set is downloaded to its cache.
 
@@ -87,7 +88,9 @@ def _usable(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[
     if any(task.teacher.origin == "given" for task in tasks):
         ensembles = [row.spelling for row in kept if row.from_all and asks_ensemble(row, tasks[0])]
         kept = [row for row in kept if row.spelling not in ensembles]
-        notes += [f"{name} is left out of `--methods all`: teachers that come tuned are no ensemble" for name in ensembles]
+        notes += [
+            f"{name} is left out of `--methods all`: teachers that come tuned are no ensemble" for name in ensembles
+        ]
     kept, left_out = drop_untrainable(kept, tasks)
     return kept, [*notes, *left_out]
 
@@ -230,9 +233,7 @@ def _made_anew(plan: Plan, store: Store) -> list[str]:
     ]
 
 
-def _planned(
-    cell: Cell, row: Row, request: Request, store: Store, artefacts: tuple[ArtefactPlan, ...] = ()
-) -> Planned:
+def _planned(cell: Cell, row: Row, request: Request, store: Store, artefacts: tuple[ArtefactPlan, ...] = ()) -> Planned:
     record = store.find(cell)
     done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
     code_state = state_of_record(record) if record is not None and record.status == "ok" else ""

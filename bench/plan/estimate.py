@@ -104,7 +104,9 @@ def forward_flops(cost: ForwardCost, examples: float, mean_tokens: float) -> flo
 
 def costs_of(plan: Plan) -> dict[str, Cost]:
     """What each step that is to do takes, by its key."""
-    return {step.key: _records_cost(plan, step) if step.students else _folder_cost(plan, step) for step in plan.todo_steps}
+    return {
+        step.key: _records_cost(plan, step) if step.students else _folder_cost(plan, step) for step in plan.todo_steps
+    }
 
 
 def _folder_cost(plan: Plan, step: Step) -> Cost:
@@ -143,7 +145,9 @@ def _artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
         tokens = entry.text.budget
         if entry.stages:
             trained, weights = text_training_cost_and_weights(entry)
-            flops += forward_flops(teacher, tokens / length, length) + 3 * forward_flops(trained, tokens / length, length)
+            flops += forward_flops(teacher, tokens / length, length) + 3 * forward_flops(
+                trained, tokens / length, length
+            )
         else:
             most = entry.artefact.corpus_tokens
             tokens = tokens if most is None else min(most, tokens)

@@ -68,6 +68,8 @@ class TaskPlan:
     unaugmented_data: DataIdentity
     """the same before augmentation: what teachers are tuned on"""
     augmentation: Augmentation | None = None
+    augmentation_identity: dict[str, Any] = field(default_factory=dict)
+    """plain values whose hash is the key of the augmented rows"""
     masked_head: ArtefactPlan | None = None
     """the masked-language head that augmentation asks"""
     outputs: OutputsPlan | None = None
@@ -122,7 +124,8 @@ class TaskPlan:
     def teacher_slot(self, seed: int) -> Slot:
         """Where the teacher tuned with this seed is kept; 0 is the one that students share."""
         title = f"teacher of {self.name}" + (f", seed {seed}" if seed else "")
-        return Slot("teachers", digest(self.teacher_identity(seed)), TEACHER, title)
+        identity = self.teacher_identity(seed)
+        return Slot("teachers", digest(identity), TEACHER, title, identity)
 
     def teacher_identity(self, seed: int) -> dict[str, Any]:
         """Plain values whose hash is the key of the teacher tuned with this seed."""
@@ -141,7 +144,8 @@ class TaskPlan:
     @property
     def augmentation_slot(self) -> Slot:
         """Where the augmented rows are kept."""
-        return Slot("augmented", self.data.train, AUGMENTATION, f"augmented rows of {self.name}")
+        title = f"augmented rows of {self.name}"
+        return Slot("augmented", self.data.train, AUGMENTATION, title, self.augmentation_identity)
 
 
 @dataclass(frozen=True)
@@ -159,19 +163,17 @@ class OutputsPlan:
 
 def outputs_plan(task: TaskPlan, number_format: str, taps: Taps) -> OutputsPlan:
     """Where these outputs are kept: another place where more or less of the teacher is read."""
-    key = digest(
-        {
-            "schema": SCHEMA,
-            "what": ["teacher outputs", OUTPUTS_VERSION, ROWS_A_PASS, number_format],
-            "taps": [list(tap) for tap in sorted(taps)],
-            "teacher": task.teacher.key,
-            "data": task.data.train,
-            "tokenizer": task.tokenizer,
-            "max_length": task.recipe.max_length,
-            "numeric": task.numeric.identity(),
-        }
-    )
-    slot = Slot("teacher-outputs", key, (), f"outputs of the teacher of {task.name}")
+    identity = {
+        "schema": SCHEMA,
+        "what": ["teacher outputs", OUTPUTS_VERSION, ROWS_A_PASS, number_format],
+        "taps": [list(tap) for tap in sorted(taps)],
+        "teacher": task.teacher.key,
+        "data": task.data.train,
+        "tokenizer": task.tokenizer,
+        "max_length": task.recipe.max_length,
+        "numeric": task.numeric.identity(),
+    }
+    slot = Slot("teacher-outputs", digest(identity), (), f"outputs of the teacher of {task.name}", identity)
     config, lengths = task.checkpoint.config, lengths_of(task)
     mean, squared = np.mean(lengths), np.mean(np.square(lengths))
     numbers = {
@@ -255,7 +257,7 @@ class ArtefactPlan:
     def slot(self) -> Slot:
         """Its place in the cache."""
         made_by = (*ARTEFACT, type(self.artefact).__module__)
-        return Slot("starts" if self.task is None else "computed", self.key, made_by, self.title)
+        return Slot("starts" if self.task is None else "computed", self.key, made_by, self.title, self.identity)
 
     @property
     def title(self) -> str:
@@ -467,4 +469,6 @@ def is_trained(planned: Planned) -> bool:
 
 def reads_teacher(planned: Planned) -> bool:
     """Whether the fine-tuned teacher is needed to make this cell."""
-    return isinstance(planned.row, TeacherRow) or (isinstance(planned.row, MethodRow) and planned.row.method.needs_teacher)
+    return isinstance(planned.row, TeacherRow) or (
+        isinstance(planned.row, MethodRow) and planned.row.method.needs_teacher
+    )

@@ -6,6 +6,7 @@ from bench.cache import Slot
 from bench.plan.plan import Plan
 from bench.record.code import STALE, WHAT_TO_DO, code_warnings, state_of
 
+
 def stale_slots(plan: Plan) -> list[Slot]:
     """What the plan would take from the cache although other code made it."""
     slots = [step.slot for step in plan.steps.values() if step.slot is not None]

@@ -31,7 +31,9 @@ def steps_of(plan: Plan) -> dict[str, Step]:
     """Every step that the cells to do need, by key, in the order in which one process makes them."""
     steps: dict[str, Step] = {}
 
-    def enter(kind: str, slot: Slot, task: TaskPlan | None, needs: Sequence[str], method: str, **more: object) -> list[str]:
+    def enter(
+        kind: str, slot: Slot, task: TaskPlan | None, needs: Sequence[str], method: str, **more: object
+    ) -> list[str]:
         if slot.key not in steps:
             tasks = () if task is None else (task,)
             steps[slot.key] = Step(kind, slot.key, slot.title, tasks, slot, tuple(needs), method=method, **more)  # type: ignore[arg-type]

@@ -133,6 +133,7 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
         except ValueError as error:
             raise InputError(f"--augment masked: {error}; --augment rules needs none") from None
     identity = {
+        "schema": SCHEMA,
         "what": ["augmentation", AUGMENTATION_VERSION, augmentation.kind, augmentation.times, augmentation.seed],
         "train": task.unaugmented_data.train,
         "head": task.masked_head.key if task.masked_head else "",
@@ -142,12 +143,13 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
     if augmentation.vectors is not None:
         identity["vectors"] = sha256_of(augmentation.vectors)
         words = f"-with-{augmentation.vectors.name}"
+    task.augmentation_identity = identity
     task.data = task.unaugmented_data.model_copy(
         update={
             "name": f"{task.unaugmented_data.name}, augmented {augmentation.times} times by {augmentation.kind}"
             + (f" with {augmentation.vectors.name}" if augmentation.vectors else ""),
             "slug": f"{task.unaugmented_data.slug}-{augmentation.kind}-augmented-{augmentation.times}{words}",
-            "train": digest({"schema": SCHEMA, **identity}),
+            "train": digest(identity),
         }
     )
 

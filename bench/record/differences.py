@@ -88,19 +88,18 @@ def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> li
 def identity(cell: Cell, point: str = "") -> dict[str, Any]:
     """What a record's key is made of, as one level of fields with dotted names."""
     whole = training_identity(cell) | scoring_identity(cell, point)
-    return dict(
-        _flat(whole | {"numeric": cell.numeric.model_dump()})
-    )  # a key leaves the device out where it is the CPU
+    return dict(flat(whole | {"numeric": cell.numeric.model_dump()}))  # a key leaves the device out where it is the CPU
 
 
-def _flat(values: Mapping[str, Any], top: bool = True) -> Iterator[tuple[str, Any]]:
+def flat(values: Mapping[str, Any], top: bool = True) -> Iterator[tuple[str, Any]]:
+    """An identity as one level of fields with dotted names."""
     for name, value in values.items():
         if top and name == "together":  # below it is a setting of a method
             yield name, [partner["task"] for partner in value]
             for partner in value:
                 yield from ((f"{name}.{partner['task']}.{k}", v) for k, v in partner.items() if k != "task")
         elif isinstance(value, dict) and not (top and name == "search"):  # one search is one thing
-            yield from ((f"{name}.{inner}", found) for inner, found in _flat(value, top=False))
+            yield from ((f"{name}.{inner}", found) for inner, found in flat(value, top=False))
         else:
             yield name, value
 

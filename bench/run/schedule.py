@@ -168,7 +168,9 @@ class Schedule:
         todo = [planned for planned in student.cells if planned.is_todo]
         records = [self.store.find(planned.cell) for planned in todo]
         pairs = zip(records, todo, strict=True)
-        if request.rerun or not all(r is not None and r.status in ended and r != planned.record for r, planned in pairs):
+        if request.rerun or not all(
+            r is not None and r.status in ended and r != planned.record for r, planned in pairs
+        ):
             return False
         for record in records:
             if record is not None and record.status == "failed":
@@ -272,7 +274,9 @@ class Schedule:
         if record.status != "ok":
             self._note_failure(record)
             return
-        self._trained.add(record_key(record.cell))  # once a cell: some have a record for each of several operating points
+        self._trained.add(
+            record_key(record.cell)
+        )  # once a cell: some have a record for each of several operating points
         self.outcome.trained = len(self._trained)
 
     def _note_failure(self, record: Record) -> None:

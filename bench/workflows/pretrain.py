@@ -61,7 +61,9 @@ def plan_pretraining(request: Request) -> tuple[Request, list[ArtefactPlan], dic
     planner = ArtefactPlanner(request)
     rows: dict[str, list[str]] = {}
     for row in drop_incompatible(wanted, checkpoint.config)[0]:
-        asked = [planner.add(one, context) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)]
+        asked = [
+            planner.add(one, context) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)
+        ]
         for entry in with_parts(asked):
             rows.setdefault(entry.key, []).append(row.spelling)
     kept = [entry for entry in planner.entries if entry.is_kept]
@@ -106,7 +108,9 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Pretrai
     there = {entry.key for entry in entries if entry.slot.is_made}
     with training_here(cache_root()):
         return [
-            PretrainedArtefact(entry.title, entry.key, rows[entry.key], entry.key in there, dict(artefact(entry, None, work).body))
+            PretrainedArtefact(
+                entry.title, entry.key, rows[entry.key], entry.key in there, dict(artefact(entry, None, work).body)
+            )
             for entry in entries
         ]
 
