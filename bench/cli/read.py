@@ -25,7 +25,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import app
 from bench.cli.shared import request_from_options, write_json
-from bench.errors import CHECK_FAILED, OK, CHECK_FAILED, OK, InputError, one_line
+from bench.errors import CHECK_FAILED, OK, InputError, one_line
 
 
 @app.command("list", epilog="Example: python -m bench list --check")

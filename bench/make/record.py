@@ -14,6 +14,7 @@ import methods
 from bench.data.tasks import Task
 from bench.errors import CellError
 from bench.make.task_data import TaskData
+from bench.make.training_faults import faults_of_answers, faults_of_training
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
@@ -21,7 +22,6 @@ from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key, train_key
 from bench.record.code import COMPUTED_BY, metric_modules, named_code, student_modules
 from bench.record.schema import Failure, Record, TrainCost
 from bench.record.task_facts import TaskFacts, facts_of
-from bench.make.training_faults import faults_of_answers, faults_of_training
 from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.prediction import predict, score

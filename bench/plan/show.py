@@ -10,7 +10,6 @@ from bench.progress import duration
 from bench.record.code import STALE
 from bench.record.recipe import ADAMW
 
-
 MOST_PARTS = 8
 """Lines that say what takes the time; of more the shortest are summed."""
 FIRST_LOOK_TOKENS = 10_000

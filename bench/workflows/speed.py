@@ -182,9 +182,9 @@ def _finished(row: GivenCheckpoint, request: SpeedRequest) -> Any:
     Raises:
         InputError: it cannot be opened, reads another vocabulary than the teacher, or ends early for some sequences.
     """
-    from bench.make.teacher import base_model
     from bench.data.checkpoints import find, hash_of_tokenizer
     from bench.data.tasks import expand
+    from bench.make.teacher import base_model
     from methods.models import leaves_early, reads_texts
 
     task = expand(request.task)[0][0] if request.task else None
