@@ -7,6 +7,7 @@ good enough to choose how many jobs there are.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.executor_options import SLURM, SLURM_JOBS, is_elsewhere
+from bench.plan.outputs import row_taps
 from bench.plan.plan import (
     ARTEFACT_STEP,
     AUGMENTATION_STEP,
@@ -181,12 +183,40 @@ def _records_cost(plan: Plan, step: Step) -> Cost:
             share = max(share, min(1.0, forward_flops(cost, 1, 128) / forward_flops(teacher, 1, 128)))
             disk += 4 * weights if plan.request.save_students else 0
         flops += forward_flops(cost, scored, of_task.mean_tokens)
-    for of_task in step.tasks:  # the teacher's passes, up to the end of the longest student that it teaches
-        taught = [p.row for p in step.cells if needs_live_teacher(p) and isinstance(p.row, MethodRow)]
-        epochs = max((epochs_of(row, of_task) for row in taught), default=0.0)
-        flops += forward_flops(teacher, of_task.training_rows * epochs, of_task.mean_tokens)
+    flops += _taught_flops([planned for planned in step.cells if needs_live_teacher(planned)], step.tasks)
     kernels = step.cells[0].cell.kernels
     return Cost(flops / rate_of(plan.request, kernels), _memory(task, held, trained, largest, share), disk)
+
+
+def _teacher(task: TaskPlan) -> ForwardCost:
+    from bench.plan.untrained import teacher_cost_and_weights
+
+    return teacher_cost_and_weights(task.checkpoint)[0]
+
+
+def _taught_flops(taught: Sequence[Planned], tasks: Sequence[TaskPlan]) -> float:
+    """FLOPs of the teacher's passes in a step, up to the end of the longest of these students."""
+    flops = 0.0
+    for task in tasks:
+        epochs = max((epochs_of(p.row, task) for p in taught if isinstance(p.row, MethodRow)), default=0.0)
+        flops += forward_flops(_teacher(task), task.training_rows * epochs, task.mean_tokens)
+    return flops
+
+
+def seconds_saved_by_outputs(plan: Plan) -> float:
+    """What ``--teacher-outputs`` would save: the passes of each teacher in every epoch, seed and group, less one pass that writes
+    the file. 0 where it was asked for."""
+    saved, written = 0.0, set[str]()
+    for step in plan.todo_steps if not plan.request.teacher_outputs else ():
+        tasks = list(step.tasks)
+        reading = [p for p in step.cells if isinstance(p.row, MethodRow) and row_taps(p.row, tasks)]
+        live = [p for p in step.cells if needs_live_teacher(p) and p not in reading]
+        saved += _taught_flops([*reading, *live], tasks) - _taught_flops(live, tasks)
+        for task in tasks if reading else ():
+            if task.name not in written:
+                written.add(task.name)
+                saved -= forward_flops(_teacher(task), task.training_rows, task.mean_tokens)
+    return saved / rate_of(plan.request)
 
 
 def _memory(task: TaskPlan, held: int, trained: int, largest: int, share: float) -> int:

@@ -90,3 +90,13 @@ def test_what_only_a_finished_artefact_was_made_from_is_not_to_make(planned, mon
     assert truncated.key not in {job.key for job in jobs_of(plan, 1)}
     (line,) = (line for line in describe(plan).splitlines() if "truncated teacher" in line)
     assert line.endswith("not in the cache, and nothing to do needs it")
+
+
+def test_the_tip_on_kept_outputs_counts_the_passes_that_a_file_saves(glue_folder, teacher_folder):
+    def saved(methods: str, **more):
+        asked = Request(methods=methods, tasks="rte", data=str(glue_folder), teacher=str(teacher_folder), device="cpu", **more)
+        return seconds_saved_by_outputs(build(asked))
+
+    assert saved("tinybert", epochs=8.0) > saved("tinybert", epochs=4.0) > 0
+    assert saved("finetune", epochs=8.0) == 0
+    assert saved("tinybert", epochs=8.0, teacher_outputs="fp32") == 0
