@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from bench.errors import InputError
 from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
 from bench.make.failure import failure_of
@@ -33,9 +34,11 @@ class Maker:
         """A folder of the cache, or the records of some cells. What fails is part of the answer.
 
         Raises:
-            InputError: the examples or a checkpoint are not those that were planned.
+            InputError: the examples, a checkpoint or the code are not those that were planned with.
             KeyboardInterrupt: somebody stopped it; what was trained so far keeps its state.
         """
+        if step.code and step.code != step.code_here:
+            raise InputError(f"{step.title}: this process has other code than the run began with; start it again")
         if step.kind == STUDENTS_STEP:
             one = [self._data_of(step.tasks[0])] if len(step.tasks) == 1 else [self._task_data(t) for t in step.tasks]
             return students(step, one, self.work)

@@ -19,7 +19,7 @@ from bench.plan.request import OUTPUT_FORMATS, Request
 from bench.plan.rows import Row, TeacherRow
 from bench.plan.spelling import MethodRow, typed_order
 from bench.record.cell import Cell, DataIdentity, NumericIdentity, TeacherIdentity, record_key, train_key
-from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER
+from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER, digest_of, student_modules
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import Recipe
 
@@ -357,6 +357,16 @@ class Step:
     students: tuple[StudentSpec, ...] = ()
     from_scratch: bool = False
     """whether what an earlier run left of these trainings is thrown away"""
+    code: str = ""
+    """digest of the code that makes it, in the process that begins it: whoever makes it has the same"""
+
+    @property
+    def code_here(self) -> str:
+        """The digest of this process's own code; "" where some of it cannot be read."""
+        if self.slot is not None:
+            return digest_of(self.slot.code)
+        trained = {planned.cell.method for planned in self.cells if is_trained(planned)}
+        return digest([digest_of(student_modules(method)) for method in sorted(trained)])
 
     @property
     def task(self) -> str:

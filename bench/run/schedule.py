@@ -138,7 +138,8 @@ class Schedule:
                 todo = [p for p in self.plan.cells_of(task.name) if p.is_todo and not p.cell.together]
                 place = [one.name for one in self.plan.tasks].index(task.name) + 1
                 self.executor.say(f"{task.name} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells")
-        step = replace(step, from_scratch=self.plan.request.rerun and not self._deaths.get(step.key))
+        from_scratch = self.plan.request.rerun and not self._deaths.get(step.key)
+        step = replace(step, from_scratch=from_scratch, code=step.code_here)
         running, placeholder = Running(step, graph_key, now()), Future[StepResult]()
         self._running[placeholder] = running  # before it is handed over: in this process it is made at once
         future = self.executor.submit(step)

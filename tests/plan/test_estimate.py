@@ -9,11 +9,9 @@ import torch
 
 from bench.plan import estimate
 from bench.plan.build import Plan, build
-from bench.plan.jobs import TEACHER_JOB, jobs_of
-from bench.plan.parallel import JobDurations
+from bench.plan.estimate import seconds_saved_by_outputs
 from bench.plan.request import Request
 from bench.plan.show import describe
-from bench.plan.stale import wanted
 from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.store import Store
 
