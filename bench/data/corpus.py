@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from bench.data import sample_suite
@@ -19,20 +20,46 @@ CHARACTERS_A_TOKEN = 8
 """So many characters of a data set are read for each token that is wanted: English has four or five."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Corpus:
-    """Documents in the order of their files. ``name`` is what a report prints."""
+    """Documents in the order of their files. Another process reads them again where it needs them.
+
+    Attributes:
+        name: what a report prints.
+        files: names of the files it was read from, those of the hub with their revision; none for the sample suite's sentences.
+        asked, tokens: what :func:`read_corpus` reads it again from; the hub's by their revision.
+        sha256: of the documents.
+    """
 
     name: str
-    documents: Sequence[str]
-    files: tuple[str, ...] = ()
-    """names of the files it was read from, those of the hub with their revision; none for the sample suite's sentences"""
+    files: tuple[str, ...]
+    asked: tuple[str, ...]
+    tokens: int
+    sha256: str = ""
+
+    @cached_property
+    def documents(self) -> Sequence[str]:
+        """Raises InputError: the text is not there any more, or is another one."""
+        try:
+            again = read_corpus(self.asked, self.tokens, offline=True)
+        except InputError:  # a machine that does not share the hub's cache fetches it
+            again = read_corpus(self.asked, self.tokens)
+        if again.fingerprint() != self.sha256:
+            raise InputError(f"the text {self.name} has changed since this run began; start it again")
+        return again.documents
 
     def fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for document in self.documents:
-            digest.update(document.encode() + b"\x1e")
-        return digest.hexdigest()
+        """sha256 of the documents."""
+        if not self.sha256:
+            digest = hashlib.sha256()
+            for document in self.documents:
+                digest.update(document.encode() + b"\x1e")
+            self.sha256 = digest.hexdigest()
+        return self.sha256
+
+    def __getstate__(self) -> dict[str, object]:
+        self.fingerprint()
+        return {name: value for name, value in vars(self).items() if name != "documents"}
 
 
 def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Corpus:
@@ -47,19 +74,26 @@ def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Cor
         InputError: a file that is missing, unreadable or without that column; a data set that the hub does not give; or no text.
     """
     if not asked:
-        return Corpus(f"sentences of the sample suite {sample_suite.VERSION}", sample_suite.corpus())
+        corpus = Corpus(f"sentences of the sample suite {sample_suite.VERSION}", (), (), tokens)
+        corpus.documents = sample_suite.corpus()
+        return corpus
     documents: list[str] = []
     names: list[str] = []
+    pinned: list[str] = []
     for name in asked:
         if name.startswith("hub:"):
-            read, name = _from_hub(name, tokens, offline)
+            read, commit = _from_hub(name, tokens, offline)
+            names.append(commit)
         else:
-            read, name = _from_file(name), Path(name).name
+            read, commit = _from_file(name), str(Path(name).expanduser().absolute())
+            names.append(Path(name).name)
         documents += read
-        names.append(name)
+        pinned.append(commit)
     if not documents:
         raise InputError(f"--corpus {', '.join(asked)}: no text in it")
-    return Corpus(", ".join(names), documents, tuple(names))
+    corpus = Corpus(", ".join(names), tuple(names), tuple(pinned), tokens)
+    corpus.documents = documents
+    return corpus
 
 
 def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
