@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from bench.errors import InputError
@@ -21,14 +21,18 @@ def is_readable(stage: Stage) -> bool:
     return stage.masking is None and not stage.padding and not stage.teacher_dropout
 
 
-def row_taps(row: MethodRow, tasks: Sequence[TaskPlan]) -> Taps:
-    """What a row reads of a file of outputs; nothing where it has no teacher, or one that sees masked or padded text, or has dropout."""
+def readable_taps(stages: Iterable[Stage], dropped: Sequence[str]) -> Taps:
+    """What these stages, without the dropped terms, read of a file of outputs: nothing of masked or padded text, or with dropout."""
     read: Taps = frozenset()
-    if row.method.needs_teacher:
-        for stage in row.method.stages(setup_of(tasks, {})):
-            if is_readable(stage):
-                read = read.union(*(term.teacher for term in kept_terms(stage, row.dropped).values()))
+    for stage in filter(is_readable, stages):
+        read = read.union(*(term.teacher for term in kept_terms(stage, dropped).values()))
     return read
+
+
+def row_taps(row: MethodRow, tasks: Sequence[TaskPlan]) -> Taps:
+    """What a row reads of a file of outputs; nothing where it has no teacher."""
+    stages = row.method.stages(setup_of(tasks, {})) if row.method.needs_teacher else ()
+    return readable_taps(stages, row.dropped)
 
 
 def plan_outputs(plan: Plan) -> None:

@@ -137,9 +137,9 @@ def table(record: dict[str, Any]) -> str:
 def main() -> None:
     sys.path.insert(0, str(ROOT))
     from bench.files import write_atomically
+    from bench.make.failure import redact_paths
     from bench.measure.busy_cores import busy_cores
     from bench.measure.machine import environment, revision
-    from bench.run.failure_records import redact_paths
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=6)

@@ -21,13 +21,13 @@ from command import Answer
 from transformers import BertForSequenceClassification
 
 from bench.errors import what_to_install
+from bench.make.failure import failure_of, method_line
 from bench.plan.build import build
 from bench.plan.request import Request, resolve_auto
 from bench.plan.rows import TeacherRow
 from bench.plan.spelling import parse_one
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
-from bench.run.failure_records import failure_of, method_line
 from bench.run.outcome import FailedCell
 from bench.workflows.run_summary import failure_lines
 from methods.kd import KD

@@ -91,10 +91,10 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     """Against transformers' own masked language model on the same question, asked one by one."""
     from transformers import BertForPreTraining
 
-    from bench.artefacts.augmented_rows import TeacherCandidates
-    from bench.artefacts.inputs import in_checkpoint
     from bench.cache import WEIGHTS
     from bench.data.checkpoints import find, tokenizer_of
+    from bench.make.augmentation import TeacherCandidates
+    from bench.make.given import in_checkpoint
     from bench.train.numerics import ComputeSettings
     from methods.masked import TeacherHead
 
@@ -121,10 +121,10 @@ def candidates_of(folder, sentences, **changes):
     """What a pre-trained teacher of such a configuration offers for each word."""
     from transformers import BertForPreTraining
 
-    from bench.artefacts.augmented_rows import TeacherCandidates
-    from bench.artefacts.inputs import in_checkpoint
     from bench.cache import WEIGHTS
     from bench.data.checkpoints import find
+    from bench.make.augmentation import TeacherCandidates
+    from bench.make.given import in_checkpoint
     from bench.train.numerics import ComputeSettings
     from methods.masked import TeacherHead
 
@@ -148,7 +148,7 @@ def test_a_vocabulary_that_is_longer_than_the_tokenizers_gives_words_of_the_toke
 
 
 def test_nearest_words_are_by_cosine():
-    from bench.artefacts.augmented_rows import _nearest
+    from bench.make.augmentation import _nearest
 
     vectors = torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [-1.0, 0.0]])
     whole = torch.tensor([True, True, True, False])
@@ -259,9 +259,9 @@ def test_what_is_no_file_of_word_vectors_is_said(tmp_path, text, said):
 
 def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_folder, teacher_folder, tmp_path):
     """Only for words of several pieces; the rows, their key and the report's title say with which file."""
-    from bench.artefacts.augmented_rows import TeacherCandidates
     from bench.data.checkpoints import find
     from bench.data.word_vectors import read
+    from bench.make.augmentation import TeacherCandidates
     from bench.train.numerics import ComputeSettings
     from methods.masked import TeacherHead
     from methods.parts import blank_artefacts

@@ -27,10 +27,10 @@ Point = tuple[str, Callable[[], Outcome]]
 Tell = Callable[[str, str], None]
 """Told a phase, and begin or end."""
 PHASES = {
-    "teacher": ("bench.artefacts.task_data", "finetuned_teacher"),
-    "artefacts": ("bench.artefacts.make", "ArtefactStore._kept"),
-    "students": ("bench.run.group", "Group._train"),
-    "evaluation": ("bench.run.group", "Group._score"),
+    "teacher": ("bench.make.task_data", "tuned_teacher"),
+    "artefacts": ("bench.make.artefact", "keep"),
+    "students": ("bench.make.students", "_train"),
+    "evaluation": ("bench.make.students", "_score"),
     "records": ("bench.record.store", "Store.write"),
     "report": ("bench.workflows.run", "write_groups"),
 }

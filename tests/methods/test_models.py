@@ -9,9 +9,9 @@ from torch import nn
 from transformers import BertForSequenceClassification
 
 import methods
+from bench.make.record import _cost
 from bench.measure.parameters import count
 from bench.plan.untrained import untrained
-from bench.run.recording import _cost
 from bench.train.student_trainer import TrainLog
 from methods.families import closed_form, cost
 from methods.models import Cost, PackedModel, RoutedModule, leaves_early, observed, reads_texts

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import tiny
+from bench.plan.jobs import jobs_of
 
 import methods
 from bench.plan.build import build
-from bench.plan.jobs import jobs_of
 from bench.plan.request import Request
 from bench.record.code import digest_of, files_of, student_modules, version_of
 

@@ -292,7 +292,7 @@ def test_notes_are_told_once_a_command(store):
 
 def test_failures_name_no_folder_of_the_machine(tmp_path, monkeypatch):
     """Neither the working folder, nor home, Python, the cache or where data lie; addresses stay as they are."""
-    from bench.run.failure_records import failure_of
+    from bench.make.failure import failure_of
 
     monkeypatch.chdir(tmp_path)
     files = [

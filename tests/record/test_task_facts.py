@@ -12,6 +12,7 @@ import tiny
 
 from bench.data.tasks import GLUE, Task
 from bench.errors import CellError
+from bench.make.record import _check_shapes, empty, now
 from bench.record import task_facts
 from bench.record.cell import Search, Selection, Trial, record_key, train_key
 from bench.record.schema import load
@@ -19,7 +20,6 @@ from bench.record.store import Store
 from bench.record.task_facts import Augmented, TaskFacts, data_facts, facts_of, facts_of_older_record, row_as_typed
 from bench.report.groups import groups
 from bench.report.suspicions import faults_of
-from bench.run.recording import _check_shapes, empty, now
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = sorted((ROOT / "results" / "reference").glob("*/*/*/*/attempt-*.json"))

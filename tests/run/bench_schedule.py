@@ -7,8 +7,8 @@ import time
 import tiny
 
 from bench import api
-from bench.run.job_runner import JobRunner
-from bench.run.job_schedule import JobSchedule
+from bench.make.step import Maker
+from bench.run.schedule import Schedule
 
 SEEDS = 24
 JOB_SECONDS = 60.0
@@ -32,8 +32,8 @@ def test_the_schedule_takes_less_than_two_percent_of_jobs_of_a_minute(benchmark,
 
         return timed
 
-    monkeypatch.setattr(JobRunner, "do", measured(JobRunner.do, inside))
-    monkeypatch.setattr(JobSchedule, "carry_out", measured(JobSchedule.carry_out, around))
+    monkeypatch.setattr(Maker, "make", measured(Maker.make, inside))
+    monkeypatch.setattr(Schedule, "carry_out", measured(Schedule.carry_out, around))
     request = api.Request(
         methods=f"finetune:{tiny.SHAPE}:start=random", tasks="rte", data=str(data), teacher=str(teacher), epochs=1,
         seeds=tuple(range(SEEDS)), results=tmp_path / "r", reports=tmp_path / "p", yes=True,

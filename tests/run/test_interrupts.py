@@ -10,8 +10,9 @@ import time
 import pytest
 import tiny
 
+from bench import interrupts
+from bench.make import students
 from bench.record.store import Store
-from bench.run import group, interrupts
 
 SMALL = f"{tiny.SHAPE}:start=random"
 pytestmark = pytest.mark.skipif(
@@ -35,7 +36,7 @@ def typed(glue_folder, teacher_folder, tmp_path):
 
 @pytest.mark.parametrize("swallowed", [False, True], ids=["another error", "dropped"])
 def test_what_a_library_makes_of_ctrl_c_is_no_failed_cell(bench, typed, tmp_path, monkeypatch, swallowed):
-    build = group.build_trainer
+    build = students.build
 
     def built(*given):
         try:
@@ -45,13 +46,13 @@ def test_what_a_library_makes_of_ctrl_c_is_no_failed_cell(bench, typed, tmp_path
                 raise SystemError("a library returned a result with an exception set") from None
         return build(*given)
 
-    monkeypatch.setattr(group, "build_trainer", built)
+    monkeypatch.setattr(students, "build", built)
     done = bench(*typed)
     assert done.returncode == 130, done.stdout + done.stderr
     there = [r.status for r in Store(tmp_path / "r").records() if r.cell.method == "kd"]
     assert "failed" not in there
     assert there.count("ok") == swallowed, "no job was begun after it"
-    monkeypatch.setattr(group, "build_trainer", build)
+    monkeypatch.setattr(students, "build", build)
     again = bench(*typed)
     assert again.returncode == 0, again.stderr
     assert [r.status for r in Store(tmp_path / "r").records()] == ["ok"] * 3, "a teacher and two students"

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 import tiny
+from bench.plan.parallel import JobMemory
 from small_runs import LONG, ends, requests
 
 from bench import api
 from bench.errors import InputError
-from bench.plan.parallel import JobMemory
 from bench.progress import Progress
 from bench.run.ray_executor import RayJobs, Seat
 from bench.run_status import under_way

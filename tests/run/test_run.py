@@ -148,7 +148,7 @@ def test_an_interrupted_run_is_taken_up(request_, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("bench.run.group.train_tasks", interrupt)
+        patch.setattr("bench.make.students.train_tasks", interrupt)
         with pytest.raises(KeyboardInterrupt):
             api.run(request)
     assert records(request)["rte", "finetune", 0].status == "interrupted"
@@ -163,7 +163,7 @@ def test_an_interrupted_rerun_leaves_what_was_there(request_, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bench.run.group.train_tasks", interrupt)
+    monkeypatch.setattr("bench.make.students.train_tasks", interrupt)
     with pytest.raises(KeyboardInterrupt):
         api.run(request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}", rerun=True))
     assert records(request)["rte", "finetune", 0].status == "ok"

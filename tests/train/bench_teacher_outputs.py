@@ -18,7 +18,8 @@ from bench.data.checkpoints import find, tokenizer_of
 from bench.data.encoding import batches_of_epoch, encode
 from bench.data.sources import source_for
 from bench.data.tasks import GLUE
-from bench.plan.outputs_plan import FILE, readable_taps
+from bench.make.outputs import FILE
+from bench.plan.outputs import readable_taps
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe

@@ -53,7 +53,10 @@ def test_nothing_made_on_one_kind_of_device_is_taken_on_another(on):
         # the teacher's checkpoint itself comes from outside, and is the same file everywhere
         outside = {plan.tasks[0].checkpoint.sha256}
         return (
-            cells | made | set(plan.artefacts.kept) | {planned.cell.teacher.key for planned in plan.cells}
+            cells
+            | made
+            | {entry.key for entry in plan.artefacts}
+            | {planned.cell.teacher.key for planned in plan.cells}
         ) - outside
 
     assert keys("cpu") == keys("cpu")

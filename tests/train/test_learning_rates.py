@@ -162,7 +162,7 @@ def starts_of(rows, recipe, glue_folder, teacher, tmp_path):
         results=tmp_path / "r",
         reports=tmp_path / "p",
     )
-    return {entry.artefact.name: entry for entry in build(request).artefacts.kept.values()}
+    return {entry.artefact.name: entry for entry in build(request).artefacts}
 
 
 ROWS_ON_TEXT = ",".join(
@@ -274,4 +274,4 @@ def test_a_start_of_the_papers_recipe_trains_at_the_papers_rate(bench, glue_fold
             reports=tmp_path / "p",
         )
     )
-    assert [(entry.key, entry.slot.is_made) for entry in plan.artefacts.kept.values()] == [(made["paper"]["key"], True)]
+    assert [(entry.key, entry.slot.is_made) for entry in plan.artefacts] == [(made["paper"]["key"], True)]

@@ -322,7 +322,7 @@ def test_students_alone_have_the_chosen_optimiser(plan_of):
     """Rows of two optimisers share their teacher and their start; AdamW typed is the default."""
     usual, typed, other = plan_of(), plan_of(optimizer=ADAMW), plan_of(optimizer="adamax")
     assert [record_key(p.cell) for p in usual.cells] == [record_key(p.cell) for p in typed.cells]
-    assert usual.artefacts.kept.keys() == other.artefacts.kept.keys()
+    assert [entry.key for entry in usual.artefacts] == [entry.key for entry in other.artefacts]
     (teacher, student), (same, changed) = ([p.cell for p in plan.cells] for plan in (usual, other))
     assert record_key(teacher) == record_key(same)
     assert changed.recipe == student.recipe | {"optimizer": "adamax"}
@@ -348,7 +348,7 @@ def test_a_papers_optimiser_is_in_the_key_and_in_the_plan(plan_of):
 def test_a_start_by_its_papers_optimiser(plan_of):
     mobile = "mobilebert:layers=2:hidden=16:bottleneck=8:heads=2:ffn=8:embedding=8:inverted=16:pretraining=joint"
     by = {recipe: plan_of(mobile, recipe=recipe) for recipe in ("common", "paper")}
-    of = {recipe: [entry.code.of for entry in plan.artefacts.kept.values()] for recipe, plan in by.items()}
+    of = {recipe: [entry.slot.code for entry in plan.artefacts] for recipe, plan in by.items()}
     assert all("bench.optimizers:OPTIMIZERS[lamb]" in those for those in of["paper"])
     assert not any("optimizers" in one for those in of["common"] for one in those)
 

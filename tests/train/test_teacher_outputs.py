@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench.cache import cache_root
 from bench.errors import CellError
-from bench.plan.outputs_plan import FILE
+from bench.make.outputs import FILE
 from bench.record.store import Store
 from bench.train.numerics import ComputeSettings
 from bench.train.teacher_outputs import FORMATS, KeptTeacher, StoredTap, TeacherOutputs, write_outputs

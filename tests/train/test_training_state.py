@@ -104,7 +104,7 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
         run(request_(), BreaksOff("finetune", 5))
     left = kept_states()
     assert len(left) == 3
-    monkeypatch.setattr("bench.run.group.digest_of", lambda modules: "edited")
+    monkeypatch.setattr("bench.make.students.digest_of", lambda modules: "edited")
     api.run(request_("edited"))
     said = capfd.readouterr().err
     assert "resumes" not in said

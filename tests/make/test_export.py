@@ -14,8 +14,8 @@ import tiny
 from safetensors import SafetensorError
 
 from bench.errors import BAD_INPUT, CELLS_FAILED, OK
+from bench.make import export, students
 from bench.record.store import Store
-from bench.run import export, group
 
 SMALL = f"{tiny.SHAPE}:start=random"
 ROWS = (f"kd:{SMALL}", f"microbert:{SMALL}", f"tinybert:head=relu:{SMALL}", "distilbert", "theseus", "moebert", "fastbert:speeds=0.5",
@@ -121,14 +121,14 @@ def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path,
 
 @pytest.mark.slow
 def test_a_student_is_kept_only_if_all_its_records_could_be_made(bench, tmp_path, common, monkeypatch):
-    scored = group.scored
+    scored = students.scored
 
     def of_all_but_the_last(cell, deployed, task_data, started):
         if not deployed.point:
             raise ValueError("this point cannot be scored")
         return scored(cell, deployed, task_data, started)
 
-    monkeypatch.setattr(group, "scored", of_all_but_the_last)
+    monkeypatch.setattr(students, "scored", of_all_but_the_last)
     row = "fastbert:speeds=0.5:branch_heads=4:branch_width=12"
     done = bench("run", "--methods", row, "--tasks", "rte", *common, "--save-students", tmp_path / "s")
     assert done.returncode == CELLS_FAILED

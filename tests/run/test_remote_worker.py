@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 import tiny
+from bench.plan.jobs import TEACHER_JOB, jobs_of, slot_of
 from small_runs import requests
 
 from bench import api
 from bench.cache import cache_root
 from bench.errors import InputError
-from bench.plan.jobs import TEACHER_JOB, jobs_of, slot_of
 from bench.run.cluster_common import RunFolder
 from bench.run.outcome import JobResult
 from bench.run.ray_worker import RayWorker

@@ -10,13 +10,13 @@ import time
 
 import pytest
 import tiny
+from bench.plan.jobs import AUGMENTATION_JOB, STUDENTS_JOB, JobInputs, jobs_of, slot_of
 from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import LONG, ends, requests
 from started_runs import Running, gone
 
 from bench import api
-from bench.plan.jobs import AUGMENTATION_JOB, STUDENTS_JOB, JobInputs, jobs_of, slot_of
 from bench.train.training_state import StepsDone, TrainingStates, group_by_progress
 
 

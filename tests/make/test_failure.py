@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.run.failure_records import redact_paths
+from bench.make.failure import redact_paths
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +35,7 @@ def _known_folders(monkeypatch, tmp_path):
         ("file:///home/somebody/notes/a.txt", "file://~/notes/a.txt"),
         ("error:/scratch/alice/x.py", "error:<elsewhere>/x.py"),
         ("PATHS=/scratch/alice/lib:/scratch/bob/lib:/home/somebody/lib", "PATHS=<elsewhere>/lib:<elsewhere>/lib:~/lib"),
-        (f"{ROOT}/bench/run/group.py", "bench/run/group.py"),
+        (f"{ROOT}/bench/make/students.py", "bench/make/students.py"),
     ],
 )
 def test_folders_of_this_machine_are_not_shown(path, shown):

@@ -97,7 +97,7 @@ def keys_of(tmp_path, monkeypatch):
             reports=tmp_path / "p",
             **options,
         )
-        cells = [planned.cell for planned in build(request, estimated=False).cells]
+        cells = [planned.cell for planned in build(request).cells]
         return {
             f"{cell.method} {name}" + (" of evaluation rows" if "validation" in cell.settings.values() else ""): key
             for cell in cells
@@ -126,7 +126,7 @@ def test_text_is_cut_into_pieces_that_the_teacher_can_read(tmp_path, glue_folder
     request = Request(
         *(f"kd:{tiny.SHAPE}", "rte"), data=str(glue_folder), teacher=str(folder), recipe=recipe, results=tmp_path / "r"
     )
-    (start,) = build(request, estimated=False).artefacts.kept.values()
+    (start,) = build(request).artefacts
     assert start.text.recipe.max_length == 64
 
 
@@ -284,8 +284,8 @@ def test_the_key_of_a_new_artefact_has_its_settings_and_all_its_inputs(words, tm
     def identities(**options):
         given = {str(words[i])[2:].replace("-", "_"): words[i + 1] for i in range(0, len(words), 2)}
         given |= {"corpus": (str(given["corpus"]),), "data": str(given["data"]), "teacher": str(given["teacher"])}
-        plan = build(Request(ROW, results=tmp_path / "r", reports=tmp_path / "p", **{**given, **options}), False)
-        return {entry.artefact.name: (entry.key, entry.identity) for entry in plan.artefacts.kept.values()}
+        plan = build(Request(ROW, results=tmp_path / "r", reports=tmp_path / "p", **{**given, **options}))
+        return {entry.artefact.name: (entry.key, entry.identity) for entry in plan.artefacts}
 
     before = identities()
     means, text = before["class_means"][1], before["tuned_on_text"][1]
@@ -305,13 +305,14 @@ def test_the_key_of_a_new_artefact_has_its_settings_and_all_its_inputs(words, tm
 
 
 def test_its_time_and_memory_are_estimated(words, tmp_path, plugin):
-    from bench.plan.estimate import artefact_work
     from bench.plan.memory import BASE_BYTES, artefact_bytes
+
+    from bench.plan.estimate import artefact_work
 
     given = {str(words[i])[2:].replace("-", "_"): words[i + 1] for i in range(0, len(words), 2)}
     given |= {"corpus": (str(given["corpus"]),), "data": str(given["data"]), "teacher": str(given["teacher"])}
     plan = build(Request(ROW, results=tmp_path / "r", reports=tmp_path / "p", **given))
-    for entry in plan.artefacts.kept.values():
+    for entry in plan.artefacts:
         assert artefact_work(plan, entry).seconds > 0
         assert artefact_bytes(plan, entry) > BASE_BYTES
 
