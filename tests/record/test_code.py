@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import tiny
-from bench.plan.jobs import jobs_of
 
 import methods
 from bench.plan.build import build
@@ -99,16 +98,16 @@ def test_everything_that_a_plan_makes_has_a_digest(glue_folder, teacher_folder, 
         teacher_outputs="fp32",
         results=tmp_path,
     )
-    jobs = jobs_of(build(asked))
-    assert {job.kind for job in jobs} == {
+    steps = build(asked).steps.values()
+    assert {step.kind for step in steps} == {
         "teacher",
         "augmentation",
         "artefact",
         "teacher outputs",
-        "scores",
+        "score",
         "students",
     }
-    assert all(job.code or all(student.code for student in job.students) for job in jobs)
+    assert all(step.code_here for step in steps)
 
 
 @pytest.mark.slow

@@ -107,12 +107,12 @@ def measured(asked: argparse.Namespace, contestants: Mapping[str, Contestant], p
         OtherMeasurement: the file at ``path`` has other settings, contestants, code or versions.
         OtherWork: somebody minimises something else; nobody is timed.
     """
+    from bench.run.failure_records import redact_paths
     from contestants import first_losses
     from figures import rounds_of
     from work import BATCH, MAX_LENGTH, SIZES, examples, work_of
 
     from bench.measure.machine import environment, revision
-    from bench.run.failure_records import redact_paths
 
     data, words = examples(asked.data, asked.rows, asked.seed)
     settings = {

@@ -14,7 +14,8 @@ import textbrewer_peer
 import trainer_peer
 from work import Train, Work
 
-from bench.plan.outputs_plan import FILE, readable_taps
+from bench.make.outputs import FILE
+from bench.plan.outputs import readable_taps
 from bench.plan.scheduled_stages import schedule_stages
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings
