@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from bench.audit.findings import AuditedCell, Finding, of_cell
+from bench.audit.findings import Finding, of_cell
 from bench.audit.names import (
     TEACHER,
     derived_kind,
@@ -19,7 +19,6 @@ from bench.audit.names import (
     is_average_row,
     is_plain,
     is_score,
-    score_columns,
     task_of,
 )
 from bench.audit.printed import PrintedNumber
@@ -30,6 +29,9 @@ DEVIATIONS = 3.5
 AX = re.compile(r"\bax\b|\bdiagnostic|\bax[-_ ]?[bg]\b", re.IGNORECASE)
 MISMATCHED = r"mnli.*mm|\bmm\b|mismatched"
 """MNLI-mm, and no other name with these letters, as MMLU."""
+
+MOST_AVERAGES = 20
+"""Columns of averages that are checked in one table."""
 
 Rule = Callable[[Mapping[str, Decimal]], "tuple[Decimal, int] | None"]
 
@@ -121,21 +123,16 @@ class JudgedAverage:
 
 
 def averages(sheet: Sheet) -> Iterator[Finding]:
-    """Average columns against the rule that most rows follow."""
-    for column in average_columns(sheet):
+    """Average columns against the rule that most rows follow: those named so, and ``X mean`` with several scores ``X ...``."""
+    columns = [column for column in sheet.columns if is_average(column)]
+    for column in sheet.columns:
+        prefix = re.fullmatch(r"(.+) mean", column, re.IGNORECASE)
+        if len(columns) < MOST_AVERAGES and not is_average(column) and prefix:
+            columns += [column] if len(_named_alike(sheet, prefix[1], column)) >= 3 else []
+    for column in columns[:MOST_AVERAGES]:
         found = _rule_of(sheet, column)
         if found is not None:
             yield from _against(sheet, column, *found)
-
-
-def average_columns(sheet: Sheet) -> list[str]:
-    """Columns named as averages, and those named ``X mean`` with several scores named ``X ...`` before them."""
-    found = columns_called_average(sheet)
-    for column in sheet.columns:
-        prefix = re.fullmatch(r"(.+) mean", column, re.IGNORECASE)
-        if column not in found and prefix and len(_named_alike(sheet, prefix[1], column)) >= 3:
-            found.append(column)
-    return found
 
 
 def _named_alike(sheet: Sheet, prefix: str, column: str) -> list[str]:
@@ -144,19 +141,15 @@ def _named_alike(sheet: Sheet, prefix: str, column: str) -> list[str]:
 
 def _column_sets(sheet: Sheet, column: str) -> dict[str, list[str]]:
     """Which columns an average may be of: all scores, those before it, those since the average before it, those named alike."""
-    scores = [c for c in score_columns(sheet) if c != column]
-    order = sheet.columns
-    place = order.index(column)
-    before = [c for c in scores if order.index(c) < place]
-    others = [order.index(c) for c in columns_called_average(sheet) if order.index(c) < place]
-    since = [c for c in before if not others or order.index(c) > max(others)]
+    place = sheet.columns.index(column)
+    last = max((at for at, c in enumerate(sheet.columns[:place]) if is_average(c)), default=-1)
     words = column.rsplit(" ", 1)
-    alike = _named_alike(sheet, words[0], column) if len(words) == 2 else []
-    return {"": scores, " before it": before, " since the average before": since, " named alike": alike}
-
-
-def columns_called_average(sheet: Sheet) -> list[str]:
-    return [column for column in sheet.columns if is_average(column)]
+    return {
+        "": [c for c in sheet.columns if c != column and is_score(c)],
+        " before it": [c for c in sheet.columns[:place] if is_score(c)],
+        " since the average before": [c for c in sheet.columns[last + 1 : place] if is_score(c)],
+        " named alike": _named_alike(sheet, words[0], column) if len(words) == 2 else [],
+    }
 
 
 def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[JudgedAverage]] | None:
@@ -190,13 +183,13 @@ def _judged(rows: Sequence[PrintedRow], column: str, columns: Sequence[str], rul
 def _against(sheet: Sheet, column: str, name: str, judged: Sequence[JudgedAverage]) -> Iterator[Finding]:
     """Cells that the rule does not give, and those that cut it off in a table that shows that it does."""
     cut = sum(one.is_only_cut for one in judged)
-    exact = [one.is_rounded for one in judged]
+    exact = sum(one.is_rounded for one in judged)
     # where an average has no more digits than its scores, some look cut by chance, but never all of six
     everywhere = cut >= 3 and len(judged) >= 6 and all(one.cell.is_cut(one.made) for one in judged)
     for one in judged:
-        others = [e for other, e in zip(judged, exact, strict=True) if other is not one]
+        others = exact - one.is_rounded
         finer = one.cell.step < one.step
-        printed_rule = finer and len(others) >= 2 and sum(others) >= 0.8 * len(others)
+        printed_rule = finer and len(judged) >= 3 and others >= 0.8 * (len(judged) - 1)
         # no rounding of the scores gives it, and cutting does only if another cell of the column is cut too
         wrong = not one.fits and not (one.is_only_cut and cut >= 2)
         # the others follow the printed scores to the digit, and it does not
@@ -204,64 +197,64 @@ def _against(sheet: Sheet, column: str, name: str, judged: Sequence[JudgedAverag
         # rounding cannot give it, or so many digits or cells show that the table cuts
         cut_visibly = one.is_only_cut and (not one.fits or everywhere or (finer and (cut >= 2 or printed_rule)))
         if wrong:
-            yield of_cell(AuditedCell(sheet, one.row, column), one.made, "average", f"{name} of this row")
+            yield of_cell(sheet, one.row, column, one.made, "average", f"{name} of this row")
         elif cut_visibly:
-            how = "is truncated here and rounded elsewhere" if any(exact) else "is truncated, not rounded"
-            yield of_cell(AuditedCell(sheet, one.row, column), one.made, "truncation", f"{name} {how}", "a digit")
+            how = "is truncated here and rounded elsewhere" if exact else "is truncated, not rounded"
+            yield of_cell(sheet, one.row, column, one.made, "truncation", f"{name} {how}", "a digit")
 
 
 def average_rows(sheet: Sheet) -> Iterator[Finding]:
     """Rows that average the rows above them, against the set of rows that most columns follow."""
-    for place, row in enumerate(sheet.rows):
-        if not is_average_row(row) or len(row.cells) < 2:
-            continue
-        choices = rows_above(sheet, place)
-        best: tuple[int, str, dict[str, Decimal]] | None = None
+    for row, choices in rows_above(sheet, is_average_row):
+        best: tuple[int, str, dict[str, Decimal], set[str]] = (0, "", {}, set())
         for name, chosen in choices.items():
-            made = {
-                column: sum((r.cells[column].value for r in chosen), Decimal(0)) / len(chosen)
-                for column in row.cells
-                if len(chosen) >= 2 and all(column in r.cells for r in chosen)
-            }
-            fitting = sum(_fits(row.cells[c], m, choices[name], c) for c, m in made.items())
-            if made and (best is None or fitting > best[0]):
-                best = fitting, name, made
-        if best is None or best[0] < max(2, len(best[2]) / 2):
+            if len(row.cells) < 2 or len(chosen) < 2:
+                continue
+            columns = [column for column in row.cells if all(column in r.cells for r in chosen)]
+            means = {c: sum((r.cells[c].value for r in chosen), Decimal(0)) / len(chosen) for c in columns}
+            fitting = {c for c, mean in means.items() if _fits(row.cells[c], mean, chosen, c)}
+            if len(fitting) > best[0] or not best[2]:
+                best = len(fitting), name, means, fitting
+        count, name, means, fitting = best
+        if count < max(2, len(means) / 2):
             continue
-        _, name, made = best
-        usual = {row.cells[c].places for c, m in made.items() if _fits(row.cells[c], m, choices[name], c)}
-        for column, mean in made.items():
-            if (
-                row.cells[column].places not in usual
-                or derived_kind(column)
-                or re.search(r"%$|geo", column, re.IGNORECASE)
-            ):
-                continue  # of another scale: a ratio of means, a geometric mean
-            if not _fits(row.cells[column], mean, choices[name], column):
-                yield of_cell(
-                    AuditedCell(sheet, row, column), mean, "average", f"the mean of {name} in this column", "a headline"
-                )
+        usual = {row.cells[c].places for c in fitting}
+        for column, mean in means.items():
+            # of another scale: a ratio of means, a geometric mean
+            other = derived_kind(column) or re.search(r"%$|geo", column, re.IGNORECASE)
+            if column not in fitting and row.cells[column].places in usual and not other:
+                yield of_cell(sheet, row, column, mean, "average", f"the mean of {name} in this column", "a headline")
 
 
-def rows_above(sheet: Sheet, place: int) -> dict[str, list[PrintedRow]]:
-    """Which rows a row of averages or totals may be of."""
-    row = sheet.rows[place]
-    above = [r for r in sheet.rows[:place] if is_plain(r)]
-    since: list[PrintedRow] = []
-    for other in reversed(sheet.rows[:place]):
-        if is_plain(other):
-            since.insert(0, other)
-        elif since:
-            break
-    return {
-        "all rows above": above,
-        "all rows above except the first": above[1:],
-        "all rows above but teachers": [r for r in above if not TEACHER.search(r.system)],
-        "all rows above except the first two": above[2:],
-        "the rows above since the last average": since,
-        "the rows above of this label": [r for r in above if r.label == row.label],
-        "the rows above of this group": [r for r in above if r.group == row.group],
-    }
+def rows_above(
+    sheet: Sheet, is_special: Callable[[PrintedRow], bool]
+) -> Iterator[tuple[PrintedRow, dict[str, list[PrintedRow]]]]:
+    """Each row of averages or totals, and which rows above it may be of. Where they are many, they see less far up."""
+    special = [place for place, row in enumerate(sheet.rows) if is_special(row)]
+    window = max(100, 40_000 // max(1, len(special)))
+    for place in special:
+        row = sheet.rows[place]
+        above: list[PrintedRow] = []
+        since: list[PrintedRow] = []
+        between = False
+        for other in sheet.rows[max(0, place - window) : place]:
+            if is_plain(other):
+                since = [] if between else since
+                since.append(other)
+                above.append(other)
+            between = not is_plain(other)
+        yield (
+            row,
+            {
+                "all rows above": above,
+                "all rows above except the first": above[1:],
+                "all rows above but teachers": [r for r in above if not TEACHER.search(r.system)],
+                "all rows above except the first two": above[2:],
+                "the rows above since the last average": since,
+                "the rows above of this label": [r for r in above if r.label == row.label],
+                "the rows above of this group": [r for r in above if r.group == row.group],
+            },
+        )
 
 
 def _fits(cell: PrintedNumber, mean: Decimal, rows: Sequence[PrintedRow], column: str) -> bool:

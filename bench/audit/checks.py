@@ -1,41 +1,20 @@
-"""Every check of printed tables, within one table or across them: arithmetic, names, and facts of GLUE's data (sizes, shares)."""
+"""Every check of printed tables, within one table or across them: arithmetic, names, and facts of GLUE's data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from bench.audit.averages import average_rows, averages
-from bench.audit.bold_and_ranks import bold, bold_in_rows, ranks
 from bench.audit.derived_cells import derived_columns, derived_rows
 from bench.audit.findings import ARITHMETIC, Finding
 from bench.audit.impossible_scores import impossible
-from bench.audit.mixed_metrics import mixed_metrics
-from bench.audit.rows_across_tables import changed_elsewhere, derived_elsewhere, duplicates, quotes, teachers
-from bench.audit.shares_of_examples import best_and_mean, counts, shares_of_examples
-from bench.audit.sizes import sizes, speed_ups
-from bench.audit.spreads import spreads
-from bench.audit.sums import sums
+from bench.audit.rows_across_tables import changed_elsewhere, derived_elsewhere, quotes_and_teachers
+from bench.audit.sizes import sizes
+from bench.audit.sums import counts, sums
 from bench.audit.table import Sheet
 
-WITHIN = (
-    averages,
-    average_rows,
-    sums,
-    derived_rows,
-    derived_columns,
-    counts,
-    impossible,
-    mixed_metrics,
-    shares_of_examples,
-    best_and_mean,
-    spreads,
-    bold,
-    bold_in_rows,
-    ranks,
-    sizes,
-    speed_ups,
-)
-ACROSS = (duplicates, quotes, teachers, derived_elsewhere, changed_elsewhere)
+WITHIN = (averages, average_rows, sums, derived_rows, derived_columns, counts, impossible, sizes)
+ACROSS = (quotes_and_teachers, derived_elsewhere, changed_elsewhere)
 
 
 def audit(sheets: Sequence[Sheet]) -> list[Finding]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
+from bench.audit.grid import LONGEST_SOURCE, LineNumbers
 from bench.audit.latex import inputs
 from bench.audit.notebook import notebook_texts
 from bench.audit.table import Sheet
@@ -37,9 +38,8 @@ class Seen:
     cell: str
 
 
-def seen(path: Path) -> list[list[Seen]]:
+def seen(text: str, path: Path) -> list[list[Seen]]:
     """The numbers of each table of a file that has at least four of them."""
-    text = path.read_text(encoding="utf-8-sig")
     kind = path.suffix.lower()
     if kind in (".csv", ".tsv"):
         lines = list(csv.reader(text.splitlines(), delimiter="\t" if kind == ".tsv" else ","))
@@ -74,14 +74,21 @@ def seen_in_text(text: str) -> list[list[Seen]]:
     """The numbers of each run of lines that a container of tables cuts into cells."""
     tables: list[list[Seen]] = []
     for pattern, cut in (
-        (r"\\begin\{(\w*tabular\w*\*?|longtable|tblr)\}.*?\\end\{\1\}", _latex),
-        (r"<table\b.*?</table>", _html),
+        (r"\\begin\{(?P<of>\w*tabular\w*\*?|longtable|tblr)\}|\\end\{(?P<end>\w+\*?)\}", _latex),
+        (r"<(?P<of>table)\b|</(?P<end>table)>", _html),
     ):
-        for found in reversed(list(re.finditer(pattern, text, re.DOTALL | re.IGNORECASE))):
-            first = text.count("\n", 0, found.start()) + 1
-            tables.append([Seen(first + n, number, c) for n, cell, c in cut(found[0]) for number in _numbers(cell)])
-            text = text[: found.start()] + "\n" * found[0].count("\n") + text[found.end() :]
-    return [*reversed(tables), *_of_lines(text)]
+        line_number = LineNumbers(text)
+        rest, done, begin = [], 0, None
+        # from the first begin to the first end of that name: what is within belongs to it
+        for mark in re.finditer(pattern, text, re.IGNORECASE):
+            begin = mark if begin is None and mark["of"] else begin
+            if begin is not None and mark["end"] == begin["of"]:
+                body, first = text[begin.start() : mark.end()], line_number(begin.start())
+                tables.append([Seen(first + n, number, c) for n, cell, c in cut(body) for number in _numbers(cell)])
+                rest.append(text[done : begin.start()] + "\n" * body.count("\n"))
+                done, begin = mark.end(), None
+        text = "".join([*rest, text[done:]])
+    return [*tables, *_of_lines(text)]
 
 
 def _of_lines(text: str) -> Iterator[list[Seen]]:
@@ -133,7 +140,7 @@ def _html(body: str) -> Iterator[tuple[int, str, str]]:
 
 def _numbers(cell: str) -> list[str]:
     """The numbers of a cell that shows nothing else; a deviation or an interval behind a number is none of its own."""
-    plain = re.sub(r"\\pm|\+/?-|&plusmn;", "±", html.unescape(cell))
+    plain = re.sub(r"\\pm|\+/?-|&plusmn;", "±", html.unescape(cell[:LONGEST_SOURCE]))
     plain = re.sub(r"!\[[^\]]*\]\([^)]*\)|\[\^?\d+\](?:\([^)]*\))?", "", plain)
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain)
     plain = re.sub(r"<sup>.*?</sup>|</?\w[^<>]*>|\*+|`|\^\{?[\w*†]+\}?", " ", plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
@@ -9,6 +10,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from bench.audit.names import is_average, is_average_row, is_plain
 from bench.audit.printed import ROOM
 from bench.audit.table import PrintedRow, Sheet
+from bench.errors import one_line
 
 ARITHMETIC, INFERENCE = "arithmetic", "inference"
 
@@ -38,21 +40,20 @@ class Finding:
     changes: str
 
 
-@dataclass(frozen=True)
-class AuditedCell:
-    """A cell of a table that is audited."""
-
-    sheet: Sheet
-    row: PrintedRow
-    column: str
-
-
-def of_cell(place: AuditedCell, right: Decimal, check: str, why: str, changes: str = "") -> Finding:
-    """The arithmetic finding that a cell should read ``right``, shown with the cell's own digits.
+def of_cell(
+    sheet: Sheet,
+    row: PrintedRow,
+    column: str,
+    right: Decimal,
+    check: str,
+    why: str,
+    changes: str = "",
+    basis: str = ARITHMETIC,
+) -> Finding:
+    """The finding that a cell should read ``right``, shown with the cell's own digits.
 
     ``changes`` is worked out where it is not given: whether the right value moves the row in its column.
     """
-    sheet, row, column = place.sheet, place.row, place.column
     cell = row.cells[column] if column in row.cells else row.sizes[column]
     rounded = right.quantize(cell.step, ROUND_HALF_UP, ROOM)
     return Finding(
@@ -61,7 +62,7 @@ def of_cell(place: AuditedCell, right: Decimal, check: str, why: str, changes: s
         column=column,
         printed=cell.text,
         recomputed=str(rounded),
-        basis=ARITHMETIC,
+        basis=basis,
         check=check,
         why=why,
         changes=changes or _rank_change(sheet, row, column, rounded),
@@ -71,10 +72,16 @@ def of_cell(place: AuditedCell, right: Decimal, check: str, why: str, changes: s
 def _rank_change(sheet: Sheet, row: PrintedRow, column: str, right: Decimal) -> str:
     if column not in row.cells:
         return "a size"
-    others = [r.cells[column].value for r in sheet.rows if r is not row and column in r.cells and is_plain(r)]
-    before, after = (sum(other > value for other in others) for value in (row.cells[column].value, right))
-    if is_plain(row) and before != after:
-        return f"a ranking: {before + 1} becomes {after + 1}"
+    if is_plain(row):
+        if column not in sheet.in_order:
+            sheet.in_order[column] = sorted(
+                r.cells[column].value for r in sheet.rows if column in r.cells and is_plain(r)
+            )
+        values, own = sheet.in_order[column], row.cells[column].value
+        before = len(values) - bisect_right(values, own)
+        after = len(values) - bisect_right(values, right) - (own > right)  # without the row itself
+        if before != after:
+            return f"a ranking: {before + 1} becomes {after + 1}"
     return "a headline" if is_average(column) or is_average_row(row) else "a digit"
 
 
@@ -83,7 +90,7 @@ def causes(findings: Sequence[Finding]) -> list[list[Finding]]:
     grouped: dict[tuple[str, ...], list[Finding]] = {}
     for f in findings:
         key: tuple[str, ...] = (f.where, f.row, f.column, f.check, f.why)
-        if f.check in ("truncation", "sizes", "duplicate row"):
+        if f.check in ("truncation", "sizes"):
             key = (f.where, f.check, f.why)
         elif f.check in ("quoted differently", "teacher changes"):
             key = (f.where, f.row, f.check)
@@ -118,3 +125,8 @@ def several(texts: Sequence[str], once: bool = True) -> str:
     shown = list(dict.fromkeys(texts)) if once else list(texts)
     more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
     return ", ".join(shown[:3]) + more
+
+
+def printable(text: str) -> str:
+    """Lines for a terminal: the cells of a file may hold control characters, which a terminal obeys."""
+    return "\n".join(map(one_line, text.split("\n")))

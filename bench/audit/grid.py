@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
+from bench.errors import InputError
 
 WORDS = re.compile(r"\W*[^\W\d_]")
 """How a cell of words begins."""
 LONGEST_CELL = 1000
 """Characters that are read of a cell: what is longer is prose, and some patterns would take the square of its length."""
+LONGEST_SOURCE = 4 * LONGEST_CELL
+"""Characters of a cell with its links and commands."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,21 @@ class Grid:
 
 LONGEST_SPAN = 500
 """Lines or columns that a cell can span: a file may say any number."""
+MOST_CELLS = 200_000
+"""Cells of the tables of a file, each counted as often as it spans lines and columns."""
+TOO_MANY = f"tables of more than {MOST_CELLS:,} cells, counted with what they span"
+
+
+def within_bounds(cells: int, grid: Grid) -> int:
+    """The cells that a file has with those of this table.
+
+    Raises:
+        InputError: more than :data:`MOST_CELLS`.
+    """
+    cells += sum(len(line.cells) for line in grid.lines)
+    if cells > MOST_CELLS:
+        raise InputError(TOO_MANY)
+    return cells
 
 
 def span_of(text: str | None) -> int:
@@ -87,7 +107,16 @@ class Spanned:
 
 
 def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
-    """Every cell at its column: one that spans several lines or columns is repeated there and marked."""
+    """Every cell at its column: one that spans several lines or columns is repeated there and marked.
+
+    Raises:
+        InputError: more cells than :data:`MOST_CELLS`.
+    """
+    if (
+        sum(cell.columns * min(cell.rows, len(rows) - place) for place, row in enumerate(rows) for cell in row)
+        > MOST_CELLS
+    ):
+        raise InputError(TOO_MANY)
     pending: dict[int, tuple[int, str, bool]] = {}  # column -> lines still spanned, text, whether it is to the right
     lines = []
     for row in rows:
@@ -112,7 +141,7 @@ def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
 
 def without_markup(text: str) -> str:
     """A cell of Markdown or HTML as it shows: links, images, tags and code marks gone, bold kept as ``**``."""
-    text = re.sub(r"!\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])?", "", text)
+    text = re.sub(r"!\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])?", "", text[:LONGEST_SOURCE])
     text = re.sub(r"\s*\[\^\w+\]|\s*\[+\d+\]+\([^)]*\)", "", text)  # footnotes
     for _ in range(2):
         text = re.sub(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?:[^()]|\([^()]*\))*\)", r"\1", text)
@@ -126,3 +155,13 @@ def without_markup(text: str) -> str:
     text = re.sub(r"(?<!\w)_((?:[^_]|(?<=\w)_(?=\w))+)_(?!\w)", r"\1", text.replace("~~", ""))
     text = text.replace("`", "").replace(r"\|", "|").replace("****", "")
     return re.sub(r"\s+", " ", html.unescape(text)).strip()
+
+
+class LineNumbers:
+    """The line of a place in a text, without counting from its start each time."""
+
+    def __init__(self, text: str) -> None:
+        self.ends = [mark.start() for mark in re.finditer("\n", text)]
+
+    def __call__(self, place: int) -> int:
+        return bisect_left(self.ends, place) + 1

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
-from bench.audit.grid import Grid, GridLine, Spanned, laid_out, span_of
+from bench.audit.grid import LONGEST_SOURCE, Grid, GridLine, LineNumbers, Spanned, laid_out, span_of, within_bounds
 from bench.audit.printed import printed
+from bench.errors import InputError
 
 MARKS = re.compile(
     r"\\(?:tnote|textsuperscript|footnotemark|footnote|cite\w*|label|ref|cref|Cref|hspace\*?|vspace\*?|hskip|vskip|phantom|hphantom"
@@ -14,7 +17,22 @@ MARKS = re.compile(
     r"|\$\s*\^\s*(?:\{[^{}]*\}|\\?\w+|[*†‡])\s*\$|\^\{(?!\s*[-−+]?\d+\s*\})[^{}]*\}|\^\\\w+|\^[*†‡]"
 )
 """Colours, footnotes, references and superscripts: nothing of the cell's own."""
-ENVIRONMENT = re.compile(r"\\begin\{(tabular[*xy]?|tabulary|longtable|tblr|NiceTabular|array|supertabular)\}")
+ENVIRONMENT = re.compile(r"\\(begin|end)\{(tabular[*xy]?|tabulary|longtable|tblr|NiceTabular|array|supertabular)\}")
+COMMENT = re.compile(r"(?<!\\)%.*")
+BRACE = re.compile(r"(?<!\\)[{}]")
+TOKEN = re.compile(r"\\begin(?=\{)|\\end(?=\{)|\\tabularnewline|\\.|[{}&]", re.DOTALL)
+DEFINITION = re.compile(
+    r"\\(?:(?:re)?newcommand|providecommand|DeclareRobustCommand)\*?\s*\{?\s*\\([A-Za-z]+)\s*\}?\s*(?:\[(\d)\])?\s*(?:\[[^\]]*\])?\s*(?=\{)"
+    r"|\\def\s*\\([A-Za-z]+)\s*(?:#(\d))?\s*(?=\{)"
+)
+LONGEST_ARGUMENT = 20_000
+"""Characters between two braces, or from a table to its caption."""
+MOST_TEXT = 5_000_000
+"""Characters that a source may have with the files that it inputs, and that its macros may make."""
+COST_OF_A_MACRO = 50
+"""Characters as which each use of a macro counts: those that make nothing take time too."""
+DEEPEST = 50
+"""Macros or commands within each other."""
 SWITCHES = re.compile(
     r"\\(?:tiny|scriptsize|footnotesize|small|normalsize|large|rm|sc|sf|tt|itshape|it|em|centering|raggedright|raggedleft|arraybackslash"
     r"|displaystyle|quad|qquad|enspace|noalign|noindent|xspace|hfill|strut|newline|linebreak|left|right|bigstrut)(?![A-Za-z])\s*"
@@ -28,178 +46,169 @@ RULES = re.compile(
 RULED = re.compile(r"\\(?:toprule|midrule|bottomrule|hline|Xhline|specialrule|cmidrule|cline|hdashline)")
 COMMAND = re.compile(r"\\([A-Za-z]++)\*?\s*((?:\[[^\[\]]*\]\s*)*)((?:\{[^{}]*\}(?:\[[^\[\]]*\])?\s*)*)(?!\s*\{)")
 SYMBOLS = {
-    "pm": "±",
-    "times": "×",
-    "approx": "≈",
-    "sim": "~",
-    "uparrow": "↑",
-    "downarrow": "↓",
-    "rightarrow": "→",
-    "to": "→",
-    "dagger": "†",
-    "ddagger": "‡",
-    "ast": "*",
-    "star": "*",
-    "Delta": "Δ",
-    "delta": "δ",
-    "alpha": "α",
-    "beta": "β",
-    "lambda": "λ",
-    "le": "≤",
-    "leq": "≤",
-    "ge": "≥",
-    "geq": "≥",
-    "textpm": "±",
-    "texttimes": "×",
-    "percent": "%",
-    "cdot": "·",
-    "checkmark": "✓",
-    "xmark": "✗",
-    "cmark": "✓",
-    "mu": "µ",
-    "infty": "∞",
-    "textasciitilde": "~",
-    "textuparrow": "↑",
-    "textdownarrow": "↓",
-    "ldots": "…",
-    "dots": "…",
-    "textendash": "–",
-    "textbackslash": "",
-    "gamma": "γ",
-    "sigma": "σ",
-    "tau": "τ",
-    "rho": "ρ",
-    "epsilon": "ε",
-    "theta": "θ",
-    "textless": "<",
-    "textgreater": ">",
-}
-SHOWS_LAST_ARGUMENT = {
-    "textsubscript": "_",
-    **dict.fromkeys(
-        ("textcolor", "colorbox", "multicolumn", "multirow", "fontsize", "rotatebox", "resizebox", "scalebox"), ""
-    ),
-    **dict.fromkeys(
-        ("raisebox", "makebox", "parbox", "adjustbox", "rlap", "llap", "SetCell", "Block", "multirowcell"), ""
-    ),
-}
-"""Command of which the last argument is shown -> what is put before that argument."""
+    "pm": "±", "times": "×", "approx": "≈", "sim": "~", "uparrow": "↑", "downarrow": "↓", "rightarrow": "→",
+    "to": "→", "dagger": "†", "ddagger": "‡", "ast": "*", "star": "*", "Delta": "Δ", "delta": "δ", "alpha": "α",
+    "beta": "β", "lambda": "λ", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "textpm": "±", "texttimes": "×",
+    "percent": "%", "cdot": "·", "checkmark": "✓", "xmark": "✗", "cmark": "✓", "mu": "µ", "infty": "∞",
+    "textasciitilde": "~", "textuparrow": "↑", "textdownarrow": "↓", "ldots": "…", "dots": "…", "textendash": "–",
+    "textbackslash": "", "gamma": "γ", "sigma": "σ", "tau": "τ", "rho": "ρ", "epsilon": "ε", "theta": "θ",
+    "textless": "<", "textgreater": ">",
+}  # fmt: skip
+SHOWS_LAST_ARGUMENT = (
+    "textcolor", "colorbox", "multicolumn", "multirow", "fontsize", "rotatebox", "resizebox", "scalebox", "raisebox",
+    "makebox", "parbox", "adjustbox", "rlap", "llap", "SetCell", "Block", "multirowcell",
+)  # fmt: skip
+"""Commands of which the last argument is shown."""
+SHAPES = (
+    "textbf", "textit", "emph", "underline", "mathrm", "text", "mathbf", "texttt", "textsc", "ensuremath", "mathcal",
+)  # fmt: skip
+"""Commands that change only the look of an argument: without one they show nothing."""
 
 
 def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]:
-    """Every table of a source, and the text with its tables blanked out.
+    """Every table of a text, and the text with its tables blanked out.
 
     Args:
-        folder: where files that ``\\input`` names are looked for; None reads none.
+        folder: of a source of LaTeX: where files that ``\\input`` names are looked for. None for a page of another kind, of
+            which only the tables are LaTeX: elsewhere a percent sign begins no comment.
     """
-    text = without_definitions(inputs(text, folder))
-    grids, rest, end = [], [], 0
-    for start, stop, body in environments(text):
+    if folder is not None:
+        macros, text = definitions(inputs(text, folder))
+        text = expanded(text, macros)
+        searched = text
+    else:
+        macros, _ = definitions(COMMENT.sub("", text))
+        searched = re.sub(r"^\s*%.*", lambda line: " " * len(line[0]), text, flags=re.MULTILINE)
+    line_number = LineNumbers(text)
+    grids, rest, end, cells = [], [], 0, 0
+    for start, stop, body in environments(searched):
         if start < end:
             continue  # a table within a cell of another one
-        rest.append(text[end:start])
-        rest.append("\n" * text.count("\n", start, stop))
+        rest.append(text[end:start] + "\n" * text.count("\n", start, stop))
         end = stop
-        first = text.count("\n", 0, start) + 1
-        lines = _lines(body, first)
-        grids.append(Grid(_caption(text, start, stop), lines, 0, start))
+        body = body if folder is not None else expanded(COMMENT.sub("", body), macros)
+        grids.append(Grid(_caption(searched, start, stop), _lines(body, line_number(start)), 0, start))
+        cells = within_bounds(cells, grids[-1])
     return grids, "".join([*rest, text[end:]])
 
 
 def inputs(text: str, folder: Path | None, depth: int = 3) -> str:
-    """The source without comments, with the files of its folder that it inputs; a file that is not there stays a command."""
+    """The source without comments, with the files of its folder that it inputs; a file that is not there stays a command.
 
-    def of(found: re.Match[str]) -> str:
-        if folder is None or depth == 0:
-            return found[0]
+    Raises:
+        InputError: more text than :data:`MOST_TEXT`.
+    """
+    size = 0
+
+    def content(found: re.Match[str], depth: int) -> str:
+        nonlocal size
         name = found[1].strip()
+        if folder is None or depth == 0 or "\0" in name:
+            return found[0]
         path = (folder / (name if name.endswith(".tex") else f"{name}.tex")).resolve()
         if not path.is_relative_to(folder.resolve()) or not path.is_file():
             return found[0]
-        return inputs(path.read_text(encoding="utf-8", errors="replace"), folder, depth - 1)
+        inner = path.read_text(encoding="utf-8", errors="replace")
+        size += len(inner)
+        if size > MOST_TEXT:
+            raise InputError(f"it inputs more than {MOST_TEXT:,} characters")
+        return replaced(inner, depth - 1)
 
-    return re.sub(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}", of, re.sub(r"(?<!\\)%.*", "", text))
+    def replaced(text: str, depth: int) -> str:
+        plain = COMMENT.sub("", text)
+        return re.sub(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}", lambda found: content(found, depth), plain)
+
+    return replaced(text, depth)
 
 
-def without_definitions(text: str) -> str:
-    """The source with its own macros of no argument or one put in, and their definitions gone."""
+def definitions(text: str) -> tuple[dict[str, tuple[int, str]], str]:
+    """The macros that a source defines (name -> number of arguments, body), and the source without their definitions."""
     macros: dict[str, tuple[int, str]] = {}
-    pattern = re.compile(
-        r"\\(?:(?:re)?newcommand|providecommand|DeclareRobustCommand)\*?\s*\{?\s*\\([A-Za-z]+)\s*\}?\s*(?:\[(\d)\])?\s*(?:\[[^\]]*\])?\s*(?=\{)"
-        r"|\\def\s*\\([A-Za-z]+)\s*(?:#(\d))?\s*(?=\{)"
-    )
-    while (found := pattern.search(text)) is not None:
+    rest, end = [], 0
+    while (found := DEFINITION.search(text, end)) is not None:
+        rest.append(text[end : found.start()])
         body, end = braced(text, found.end())
         # the line ends stay where the definition was, so that every row keeps its line of the file
         macros[found[1] or found[3]] = (int(found[2] or found[4] or 0), body.replace("\n", " "))
-        text = text[: found.start()] + "\n" * text.count("\n", found.start(), end) + text[end:]
-    # a macro may use one that is defined before it, or one that is defined after it
-    for name, (arguments, body) in [*reversed(macros.items()), *macros.items()]:
-        if re.search(rf"\\{name}(?![A-Za-z])", body):
-            continue  # it uses itself
-        if arguments == 0:
-            text = re.sub(rf"\\{name}(?![A-Za-z])(?:\s*\{{\}})?", body.replace("\\", r"\\"), text)
-        elif arguments == 1:
-            text = _with_argument(text, name, body)
-    return text
+        rest.append("\n" * text.count("\n", found.start(), end))
+    return macros, "".join([*rest, text[end:]])
 
 
-def _with_argument(text: str, name: str, body: str) -> str:
-    pattern = re.compile(rf"\\{name}\s*(?=\{{)")
-    for _ in range(20_000):
-        found = pattern.search(text)
-        if found is None:
-            break
-        argument, end = braced(text, found.end())
-        text = text[: found.start()] + body.replace("#1", argument) + text[end:]
-    return text
+def expanded(text: str, macros: Mapping[str, tuple[int, str]]) -> str:
+    """The source with its own macros of no argument or one put in; one that uses itself stays a command.
+
+    Raises:
+        InputError: macros within macros that make more than :data:`MOST_TEXT`, or are nested deeper than :data:`DEEPEST`.
+    """
+    size = 0
+
+    def replaced(text: str, open_macros: frozenset[str], depth: int) -> str:
+        nonlocal size
+        if depth > DEEPEST:
+            raise InputError(f"macros of LaTeX are nested more than {DEEPEST} deep")
+        parts, end = [], 0
+        for found in re.finditer(r"\\(?:([A-Za-z]+)|.)", text, re.DOTALL):
+            arguments, body = macros.get(found[1], (-1, ""))
+            if found.start() < end or found[1] in open_macros or arguments not in (0, 1):
+                continue
+            after = re.compile(r"\s*\{\}|" if arguments == 0 else r"\s*(?=\{)").match(text, found.end())
+            if after is None:
+                continue
+            argument, stop = braced(text, after.end()) if arguments else ("", after.end())
+            argument = replaced(argument, open_macros, depth + 1)
+            size += COST_OF_A_MACRO + len(body) + body.count("#1") * len(argument)
+            if size > MOST_TEXT:
+                raise InputError("macros of LaTeX within macros make more text than is read")
+            parts += [
+                text[end : found.start()],
+                replaced(body.replace("#1", argument), open_macros | {found[1]}, depth + 1),
+            ]
+            end = stop
+        return "".join([*parts, text[end:]])
+
+    return replaced(text, frozenset(), 0) if macros else text
 
 
 def braced(text: str, start: int) -> tuple[str, int]:
-    """What is between the brace at ``start`` and its own end, and the place behind it."""
-    depth = 0
-    for place in range(start, len(text)):
-        if text[place] == "{" and text[place - 1 : place] != "\\":
-            depth += 1
-        elif text[place] == "}" and text[place - 1 : place] != "\\":
-            depth -= 1
-            if depth == 0:
-                return text[start + 1 : place], place + 1
-    return text[start + 1 :], len(text)
+    """What is between the brace at ``start`` and its own end, and the place behind it; at most :data:`LONGEST_ARGUMENT`."""
+    depth, limit = 0, min(len(text), start + LONGEST_ARGUMENT)
+    for mark in BRACE.finditer(text, start, limit):
+        depth += 1 if mark[0] == "{" else -1
+        if depth == 0:
+            return text[start + 1 : mark.start()], mark.end()
+    return text[start + 1 : limit], limit
 
 
 def environments(text: str) -> list[tuple[int, int, str]]:
     """Begin, end and body of every table environment, one within another as a part of it; one cut short is left out."""
     found = []
-    for begin in ENVIRONMENT.finditer(text):
-        name = re.escape(begin[1])
-        depth = 0
-        for mark in re.compile(rf"\\(begin|end)\{{{name}\}}").finditer(text, begin.start()):
-            depth += 1 if mark[1] == "begin" else -1
-            if depth == 0:
-                start = _after_arguments(text, begin.end())
-                if begin[1] != "array" or "&" in text[start : mark.start()]:
-                    found.append((begin.start(), mark.end(), text[start : mark.start()]))
-                break
-    return found
+    begins: dict[str, list[re.Match[str]]] = {}
+    for mark in ENVIRONMENT.finditer(text):
+        name = mark[2]
+        if mark[1] == "begin":
+            begins.setdefault(name, []).append(mark)
+        elif begins.get(name):
+            begin = begins[name].pop()
+            start = min(_after_arguments(text, begin.end()), mark.start())
+            if name != "array" or "&" in text[start : mark.start()]:
+                found.append((begin.start(), mark.end(), text[start : mark.start()]))
+    return sorted(found)
 
 
 def _after_arguments(text: str, place: int) -> int:
     """Behind the column specification of an environment: options in brackets and arguments in braces."""
-    while place < len(text):
-        blank = re.compile(r"\s*").match(text, place)
-        after = blank.end() if blank else place
-        if text[after : after + 1] == "[":
-            place = text.find("]", after) + 1 or len(text)
-        elif text[after : after + 1] == "{":
-            place = braced(text, after)[1]
+    while (opening := re.compile(r"\s*([\[{])").match(text, place)) is not None:
+        if opening[1] == "{":
+            place = braced(text, opening.end() - 1)[1]
         else:
-            return place
+            closing = text.find("]", opening.end(), opening.end() + LONGEST_ARGUMENT)
+            place = closing + 1 if closing >= 0 else len(text)
     return place
 
 
 def _caption(text: str, start: int, stop: int) -> str:
-    begin, end = text.rfind(r"\begin{table", 0, start), text.find(r"\end{table", stop)
+    low, high = max(0, start - LONGEST_ARGUMENT), stop + LONGEST_ARGUMENT
+    begin, end = text.rfind(r"\begin{table", low, start), text.find(r"\end{table", stop, high)
     if begin < 0 or end < 0 or r"\end{table" in text[begin:start] or r"\begin{table" in text[stop:end]:
         begin, end = start, stop
     found = re.compile(r"\\caption(?:of\{\w+\})?\s*(?:\[[^\]]*\])?\s*(?=\{)").search(text, begin, end)
@@ -211,6 +220,7 @@ def _lines(body: str, first: int) -> list[GridLine]:
     rows: list[list[Spanned]] = []
     starts: list[tuple[int, bool]] = []
     ruled = False
+    line_number = LineNumbers(body)
     start = 0
     for piece, stop in _split(body, r"\\"):
         piece = re.sub(r"^\s*\[-?[\d.]+\s*\w+\]", "", piece) if rows else piece
@@ -218,9 +228,9 @@ def _lines(body: str, first: int) -> list[GridLine]:
         bare = RULES.sub(lambda m: "\n" * m[0].count("\n"), piece)
         cells = [_spanned(cell) for cell, _ in _split(bare, "&")]
         if any(cell.text for cell in cells):
-            shift = len(bare) - len(bare.lstrip())
+            blank = len(bare) - len(bare.lstrip())
             rows.append(cells)
-            starts.append((first + body.count("\n", 0, start) + bare.count("\n", 0, shift), ruled or has_rule))
+            starts.append((first - 1 + line_number(start) + bare.count("\n", 0, blank), ruled or has_rule))
             ruled = False
         else:
             ruled = ruled or has_rule
@@ -251,28 +261,20 @@ def _without_empty(rows: list[list[Spanned]]) -> list[list[Spanned]]:
 
 
 def _split(text: str, mark: str) -> list[tuple[str, int]]:
-    """Parts between marks that are outside braces, each with the place behind its mark."""
-    marks = (mark, r"\tabularnewline") if mark == r"\\" else (mark,)
-    parts, depth, start, place = [], 0, 0, 0
-    nested = 0
-    while place < len(text):
-        if text.startswith((r"\begin{", r"\end{"), place):
-            nested += 1 if text.startswith(r"\begin{", place) else -1
-        found = next((one for one in marks if text.startswith(one, place)), "")
-        if found and depth <= 0 and nested <= 0:
-            parts.append((text[start:place], place + len(found)))
-            place += len(found)
-            start = place
-            continue
-        if text[place] == "\\":
-            place += 2
-            continue
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
-        place += 1
+    """Parts between marks that are outside braces and inner environments, each with the place behind its mark."""
+    parts, depth, nested, start = [], 0, 0, 0
+    for token in TOKEN.finditer(text):
+        found = token[0]
+        if depth <= 0 and nested <= 0 and (found == mark or (mark == r"\\" and found == r"\tabularnewline")):
+            parts.append((text[start : token.start()], token.end()))
+            start = token.end()
+        depth += {"{": 1, "}": -1}.get(found, 0)
+        nested += {r"\begin": 1, r"\end": -1}.get(found, 0)
     return [*parts, (text[start:], len(text))]
 
 
 def _spanned(cell: str) -> Spanned:
+    cell = cell[:LONGEST_SOURCE]
     columns, rows = 1, 1
     if wide := re.search(r"\\multicolumn\s*\{\s*(\d+)\s*\}", cell):
         columns = span_of(wide[1])
@@ -283,14 +285,14 @@ def _spanned(cell: str) -> Spanned:
     return Spanned(unlatex(cell), columns, rows)
 
 
+@lru_cache(4096)
 def unlatex(text: str) -> str:
     """What a cell shows, without the commands that say how; bold as ``**...**``."""
-    text = MARKS.sub("", text)
+    text = re.sub(r"\s+", " ", MARKS.sub("", text[:LONGEST_SOURCE]))
     is_bold = bool(BOLD.search(text))
     text = SWITCHES.sub("", text)
     text = re.sub(r"\\(?:\\|newline)", " ", text)
-    before = ""
-    while before != text:
+    for _ in range(DEEPEST):  # from the innermost command outwards
         before = text
         text = re.sub(r"\\begin\{\w+\}(?:\[[^\]]*\])?(?:\{[^{}]*\})?|\\end\{\w+\}", " ", text)
         text = re.sub(r"_\s*\{([^{}]*)\}", r"_\1", text)
@@ -298,6 +300,8 @@ def unlatex(text: str) -> str:
         # braces that are no argument
         text = re.sub(r"(?<![\\_^A-Za-z\]}*])\s*\{([^{}]*)\}", r"\1", text)
         text = MARKS.sub("", text)
+        if before == text:
+            break
     text = re.sub(r"(?<!\\)[{}]", "", text)
     for mark, shown in ((r"\,", " "), (r"\;", " "), (r"\!", ""), (r"\:", " "), (r"\ ", " "), (r"\/", ""), (r"\-", "")):
         text = text.replace(mark, shown)
@@ -318,24 +322,8 @@ def _shown(found: re.Match[str]) -> str:
         return "" if BOLD.match(f"\\{name}") or name in SHAPES else name
     if arguments == [""]:
         return name
-    if name in SHOWS_LAST_ARGUMENT:
-        return SHOWS_LAST_ARGUMENT[name] + arguments[-1]
+    if name in SHOWS_LAST_ARGUMENT or name == "textsubscript":
+        return ("_" if name == "textsubscript" else "") + arguments[-1]
     if name in ("num", "SI", "qty"):
         return arguments[0]
     return next((one for one in arguments if printed(one)), arguments[-1])
-
-
-SHAPES = (
-    "textbf",
-    "textit",
-    "emph",
-    "underline",
-    "mathrm",
-    "text",
-    "mathbf",
-    "texttt",
-    "textsc",
-    "ensuremath",
-    "mathcal",
-)
-"""Commands that change only the look of an argument: without one they show nothing."""

@@ -5,18 +5,25 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
-from bench.audit.grid import WORDS, Grid, GridCell, GridLine
+from bench.audit.grid import WORDS, Grid, GridCell, GridLine, within_bounds
 from bench.audit.printed import NumberInCell, numbers_of
 from bench.audit.table import PrintedRow, Sheet
 
+MOST_HEADER_LINES = 12
 ROW_NUMBER = re.compile(r"#|no\.?|nr\.?|rank|id|index|idx|", re.IGNORECASE)
 
 
 def sheets_of(where: str, grids: Iterable[Grid]) -> list[Sheet]:
-    """Every table that has a row of numbers; equal titles are numbered."""
-    sheets = []
+    """Every table that has a row of numbers; equal titles are numbered.
+
+    Raises:
+        InputError: more cells than are read.
+    """
+    sheets, cells = [], 0
     for grid in grids:
+        cells = within_bounds(cells, grid)
         for header, body in _panels(grid):
             rows = list(_rows(header, body))
             if rows:
@@ -59,7 +66,9 @@ def _heads_again(line: GridLine, header: Sequence[GridLine]) -> bool:
 def _head(lines: Sequence[GridLine], said: int) -> int:
     """How many lines are header: those that the container says, and lines of words below them where numbers follow."""
     head = max(1, min(said, len(lines) - 1))
-    while head < len(lines) - 1 and (_is_words(lines, head) or _numbers_below_spans(lines, head)):
+    while head < min(len(lines) - 1, MOST_HEADER_LINES) and (
+        _is_words(lines, head) or _numbers_below_spans(lines, head)
+    ):
         head += 1
     return head
 
@@ -157,12 +166,13 @@ def _shifted(cells: list[GridCell], lead: int, width: int) -> list[GridCell]:
 def _column_names(header: Sequence[GridLine], width: int) -> list[str]:
     """One name a column, of all header lines; equal and empty ones are numbered."""
     names: list[str] = []
+    if len(header) > 1:  # a line of one text heads all columns and names none
+        header = [line for line in header if len({cell.text for cell in line.cells if cell.text}) != 1]
     for place in range(width):
         parts: list[str] = []
         for line in header:
             text = _plain(line.cells[place].text) if place < len(line.cells) else ""
-            spans_all = len(header) > 1 and len({cell.text for cell in line.cells if cell.text}) == 1
-            if text and text not in parts and not spans_all:
+            if text and text not in parts:
                 parts.append(text)
         name = " ".join(parts) or (f"column {place + 1}" if place else "")
         names.append(name)
@@ -196,7 +206,7 @@ def _fill(row: PrintedRow, names: Sequence[str], cells: Sequence[GridCell], lead
                 row.texts[column] = cell.own
 
 
-def _with_second(name: str, parts: list[NumberInCell]) -> list[NumberInCell]:
+def _with_second(name: str, parts: Sequence[NumberInCell]) -> Sequence[NumberInCell]:
     """A small number in brackets is no deviation where the header says what is in the brackets, as ``Accuracy (drop)``."""
     deviation = parts[0].number.deviation if len(parts) == 1 else None
     if deviation is None or not re.search(
@@ -220,6 +230,7 @@ def _named_parts(name: str, parts: Sequence[NumberInCell]) -> list[tuple[str, Nu
     return [(f"Δ {name}" if part.role == "change" else next(several), part) for part in parts]
 
 
+@lru_cache(4096)
 def _split_name(name: str, count: int) -> list[str]:
     """``count`` names from one. Words between slashes are dealt out: ``MNLI-(m/mm)`` gives MNLI-m and MNLI-mm.
 
@@ -248,6 +259,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\s*\[\d+\]|[*`†‡${}]", "", text).strip()
 
 
+@lru_cache(4096)
 def size_of(header: str) -> str:
     """Which size a column holds: params, flops, speed-up, or none."""
     name = header.lower()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from bench.audit.grid import WORDS, Grid, GridLine, line_of, without_markup
@@ -85,7 +86,7 @@ def _cells(line: str, kind: str) -> list[str]:
 
 def _shown(cell: str) -> str:
     """A cell of Markdown as it shows; formulas in it by their own reader."""
-    cell = without_markup(cell)
+    cell = without_markup(cell)  # at most so long that its patterns are quick
     if "\\" not in cell and "$" not in cell:
         return cell
     marked = re.sub(r"\*\*(.+?)\*\*", r"\\textbf{\1}", cell)
@@ -98,15 +99,13 @@ def _kinds(lines: list[str], aligned: bool) -> list[str]:
     for line in lines:
         pipes = len(re.findall(r"(?<!\\)\|", line))
         kinds.append("|" if pipes >= 2 else "1" if pipes == 1 else "\t" if line.count("\t") >= 2 else "")
-    for place, line in enumerate(lines):
+    for piped, run in itertools.groupby(range(len(lines)), lambda place: kinds[place] in ("1", "|")):
         # a separator with one pipe makes a table of two columns of the lines around it
-        if kinds[place] == "1" and SEPARATOR.fullmatch(line):
-            for step in (-1, 1):
-                at = place
-                while 0 <= at < len(lines) and kinds[at] in ("1", "|"):
-                    kinds[at] = "|"
-                    at += step
-    kinds = ["" if kind == "1" else kind for kind in kinds]
+        places = list(run)
+        if piped:
+            two_columns = any(kinds[place] == "1" and SEPARATOR.fullmatch(lines[place]) for place in places)
+            for place in places:
+                kinds[place] = "|" if two_columns or kinds[place] == "|" else ""
     if aligned:
         _mark_aligned(lines, kinds)
     return kinds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from bench.audit.printed import PrintedNumber
 from bench.audit.table import PrintedRow, Sheet
@@ -42,17 +43,16 @@ QUANTITY = re.compile(
 )
 UNIT = re.compile(r"(?<![Nn][Ll][Ii] )\((?:K|M|G|B|T|s|h)\)$")
 """Behind the name of a count or a time; MNLI (M) is a half of that task."""
-COUNT = re.compile(r"(?i:\b(?:mult-?adds?|macs?|flops?)\b)|(?<![Nn][Ll][Ii] )\([MGBT]\)$")
 CONDITION = re.compile(
     r"(?<![A-Za-z0-9,.])(\d[\d,]*)[\s-](?:training[\s-])?(rows|examples|samples|shots?|epochs)\b", re.IGNORECASE
 )
-OPERATING_POINT = re.compile(
-    r"[\s,(@]+(?:at\s+)?(?:(?:speed|threshold|patience|exit|entropy)\s*=?|@)\s*(\d[\d.]*).*$", re.IGNORECASE
-)
 COMPRESSION_COLUMN = re.compile(r"compress|smaller|reduction", re.IGNORECASE)
+NAMES = 20_000
+"""Names that are remembered: a table asks for each many times."""
 TEACHER = re.compile(r"teacher|_tea\b|\btea\b", re.IGNORECASE)
 
 
+@lru_cache(NAMES)
 def is_average(column: str) -> bool:
     return bool(AVERAGE.match(column.strip()) or AVERAGE_LAST.search(column.strip()))
 
@@ -66,6 +66,7 @@ def is_total_row(row: PrintedRow) -> bool:
     return bool(TOTAL.match(row.system) or TOTAL.match(row.system.rpartition(", ")[2]))
 
 
+@lru_cache(NAMES)
 def derived_kind(column: str) -> str:
     """How a column is made from others by its name: ratio, difference, compression, or not at all."""
     if re.search(r"\bgeo", column, re.IGNORECASE):
@@ -80,41 +81,33 @@ def is_quantity(column: str) -> bool:
     return bool(QUANTITY.search(column) or UNIT.search(column.strip()))
 
 
-def is_of_shape(column: str) -> bool:
-    """Whether it counts weights or operations, which another shape has more or fewer of."""
-    return bool(COUNT.search(column))
-
-
+@lru_cache(NAMES)
 def is_score(column: str) -> bool:
     unnamed = re.fullmatch(r"column \d+(?: \(.*\))?", column)
     return not (unnamed or is_average(column) or derived_kind(column) or is_quantity(column))
 
 
-def score_columns(sheet: Sheet) -> list[str]:
-    return [column for column in sheet.columns if is_score(column)]
-
-
 def is_plain(row: PrintedRow) -> bool:
     """A system's own scores: not an average, a ratio or a difference of others."""
     kinds = {metric for metric, _ in row.kinds.values()}
-    if kinds & {"percent_of_teacher", "percentage_points"}:
-        return False
-    return not (is_average_row(row) or is_total_row(row) or RATIO.search(row.system) or DIFFERENCE.search(row.system))
+    return not kinds & {"percent_of_teacher", "percentage_points"} and _is_plain_name(row.system)
+
+
+@lru_cache(NAMES)
+def _is_plain_name(system: str) -> bool:
+    parts = (system, system.rpartition(", ")[2])
+    named = any(pattern.match(part) for pattern in (AVERAGE, TOTAL) for part in parts)
+    return not (named or RATIO.search(system) or DIFFERENCE.search(system))
 
 
 def scores_of(cells: Mapping[str, PrintedNumber]) -> dict[str, PrintedNumber]:
     return {column: cell for column, cell in cells.items() if is_score(column)}
 
 
+@lru_cache(NAMES)
 def plain_name(system: str) -> str:
     """Letters and digits alone: BERT-PKD_4 and BERT4-PKD stay apart, BERT_TINY and BERT TINY meet."""
     return re.sub(r"[^a-z0-9]", "", system.lower())
-
-
-def operating_point(system: str) -> tuple[str, str]:
-    """The name of a model and the point at which it runs, "" where none is named: an early exit is one model at all speeds."""
-    found = OPERATING_POINT.search(system)
-    return (plain_name(system[: found.start()]), found[1]) if found else (plain_name(system), "")
 
 
 def conditions(where: str) -> dict[str, str]:

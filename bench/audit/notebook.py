@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from bench.errors import InputError
+
 
 def notebook_texts(text: str) -> list[str]:
     """The Markdown cells and outputs in their order; an output in HTML goes before its plain text.
 
     Raises:
-        ValueError: no JSON of a notebook.
+        InputError: no JSON of a notebook.
     """
-    body = json.loads(text)
-    cells = body.get("cells") if isinstance(body, dict) else None
-    if not isinstance(cells, list):
-        raise ValueError("no cells")
     texts = []
-    for cell in cells:
-        if cell.get("cell_type") == "markdown":
-            texts.append(_joined(cell.get("source", "")))
-        for output in cell.get("outputs", ()):
-            texts.append(_shown(output))
+    try:
+        for cell in json.loads(text)["cells"]:
+            if cell.get("cell_type") == "markdown":
+                texts.append(_joined(cell.get("source", "")))
+            texts += [_shown(output) for output in cell.get("outputs", ())]
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"not a Jupyter notebook ({error})") from None
     return [text for text in texts if text.strip()]
 
 

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from functools import lru_cache
 
 DIGITS = r"(?:\d{1,3}(?:,\d{3}){1,4}(?:\.\d{1,20})?|\d{1,15}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,2})?|\.\d{1,20})"
 """A printed number. One with more digits is no result."""
@@ -76,13 +77,14 @@ def printed(text: str) -> PrintedNumber | None:
     return parts[0].number if len(parts) == 1 else None
 
 
-def numbers_of(text: str) -> list[NumberInCell]:
+@lru_cache(20_000)
+def numbers_of(text: str) -> tuple[NumberInCell, ...]:
     """The numbers of a cell in their order, deviations and intervals left with the number before them; none where it is words."""
     bold = bool(re.search(r"\*\*|__|<(?:b|strong)\b|\\(?:textbf|mathbf|bf)\b", text))
     plain = _without_marks(text)
     tokens = list(TOKEN.finditer(plain))
     if not tokens or CLOCK.fullmatch(plain) or not _is_glue(TOKEN.sub(" ", plain)):
-        return []
+        return ()
     parts: list[NumberInCell] = []
     end, is_interval = 0, False
     for token in tokens:
@@ -102,7 +104,7 @@ def numbers_of(text: str) -> list[NumberInCell]:
             parts[-1] = NumberInCell(replace(last.number, deviation=last.number.deviation or number), last.role)
         else:
             parts.append(NumberInCell(number, role))
-    return parts
+    return tuple(parts)
 
 
 def _without_marks(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.audit.findings import ARITHMETIC, Finding, causes, several
+from bench.audit.findings import ARITHMETIC, Finding, causes, printable, several
 
 
 def prose(findings: Sequence[Finding], reading: str) -> str:
@@ -22,7 +22,7 @@ def prose(findings: Sequence[Finding], reading: str) -> str:
             "These need a reading of the tables. They may have a good reason.",
             _list(guesses),
         ]
-    return "\n\n".join(parts) + "\n"
+    return printable("\n\n".join(parts) + "\n")
 
 
 def _list(found: Sequence[Sequence[Finding]]) -> str:

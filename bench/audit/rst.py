@@ -16,10 +16,13 @@ DIRECTIVE = re.compile(r"(\s*)\.\.\s+(list-table|csv-table)::\s*(.*)$")
 def rst_grids(text: str) -> tuple[list[Grid], str]:
     """Every table of a text, and the text with them blanked out."""
     lines = text.splitlines()
+    starts = [0, *itertools.accumulate(len(line) + 1 for line in lines)]
     grids: list[Grid] = []
-    at = 0
+    title, at = "", 0
     while at < len(lines):
         end, grid = at, None
+        if at and re.fullmatch(r"([=\-~^\"'#*+])\1{2,}\s*", lines[at]) and lines[at - 1].strip():
+            title = lines[at - 1].strip()[:80]  # an underlined heading
         if BORDER.match(lines[at]):
             end, grid = _drawn(lines, at)
         elif SIMPLE.match(lines[at]):
@@ -27,22 +30,13 @@ def rst_grids(text: str) -> tuple[list[Grid], str]:
         elif found := DIRECTIVE.match(lines[at]):
             end, grid = _directive(lines, at, found)
         if grid is None or not grid.lines:
-            at += 1
+            at = max(at + 1, end if BORDER.match(lines[at]) else 0)
             continue
-        grid.title = grid.title or _title(lines, at)
-        grid.place = sum(len(line) + 1 for line in lines[:at])
+        grid.title, grid.place = grid.title or title, starts[at]
         grids.append(grid)
         lines[at:end] = [""] * (end - at)
         at = end
     return grids, "\n".join(lines)
-
-
-def _title(lines: list[str], at: int) -> str:
-    """The nearest underlined heading above."""
-    for place in range(at - 1, 0, -1):
-        if re.fullmatch(r"([=\-~^\"'#*+])\1{2,}\s*", lines[place]) and lines[place - 1].strip():
-            return lines[place - 1].strip()[:80]
-    return ""
 
 
 def _drawn(lines: list[str], at: int) -> tuple[int, Grid]:
@@ -50,7 +44,8 @@ def _drawn(lines: list[str], at: int) -> tuple[int, Grid]:
     end = at
     while end < len(lines) and re.match(r"\s*[+|]", lines[end]):
         end += 1
-    edges = sorted({m.start() for line in lines[at:end] for m in re.finditer(r"\+", line) if re.match(r"\s*\+", line)})
+    drawn = [m.start() for line in lines[at:end] if re.match(r"\s*\+", line) for m in re.finditer(r"\+", line)]
+    edges = {place: column for column, place in enumerate(sorted(set(drawn)))}
     grid = Grid("")
     rows: list[tuple[int, list[Spanned]]] = []
     texts: dict[int, list[str]] = {}
@@ -67,9 +62,9 @@ def _drawn(lines: list[str], at: int) -> tuple[int, Grid]:
             continue
         bars = [m.start() for m in re.finditer(r"\|", line) if m.start() in edges]
         for left, right in itertools.pairwise(bars):
-            column = edges.index(left)
+            column = edges[left]
             texts.setdefault(column, []).append(without_markup(line[left + 1 : right]))
-            spans[column] = edges.index(right) - column
+            spans[column] = edges[right] - column
     grid.lines = [
         GridLine(cells, number) for (number, _), cells in zip(rows, laid_out([r for _, r in rows]), strict=True)
     ]

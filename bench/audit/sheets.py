@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.audit.count_numbers import Seen, seen, unread
 from bench.audit.grid import Grid, line_of
-from bench.audit.latex import latex_grids
+from bench.audit.latex import MOST_TEXT, latex_grids
 from bench.audit.layout import sheets_of
 from bench.audit.markdown import markdown_grids
 from bench.audit.notebook import notebook_texts
@@ -77,25 +78,23 @@ def pages_of(files: Sequence[Path]) -> Pages:
     """The tables of several files together, and their running text; also where no file has a table.
 
     Raises:
-        InputError: a file that cannot be read.
+        InputError: a file that cannot be read, or more than is read at once.
     """
     pages, names = Pages(), _names(files)
-    for path in files:
-        name = names[path]
-        try:
-            sheets = read(path)
-            for sheet in sheets:
-                sheet.source = name if sheet.source == path.name else sheet.source
-        except NoTable:
+    for path, name in names.items():
+        text = _text_of(path)
+        sheets = _sheets_of_file(text, path)
+        for sheet in sheets:
+            sheet.source = name if sheet.source == path.name else sheet.source
+        if not sheets:
             pages.without.append(name)
-            sheets = []
         pages.sheets += sheets
-        tables = seen(path)
+        tables = seen(text, path)
         pages.counted += len(tables)
         pages.printed += sum(map(len, tables))
         pages.unread += [(name, one) for one in unread(tables, sheets)]
         if path.suffix.lower() in TEXTS:
-            pages.texts[name] = path.read_text(encoding="utf-8-sig")
+            pages.texts[name] = text
     return pages
 
 
@@ -117,32 +116,40 @@ def read(path: Path) -> list[Sheet]:
 
     Raises:
         NoTable: a file without a table of numbers.
-        InputError: a file that is missing or of another kind.
+        InputError: a file that is missing, of another kind, or of more than is read.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: {'a folder; name a file in it' if path.is_dir() else 'no such file'}")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-    try:
-        sheets = _sheets_of_file(text, path)
-    except csv.Error as error:
-        raise InputError(f"{path}: not comma-separated values ({error})") from None
+    sheets = _sheets_of_file(_text_of(path), path)
     if not sheets:
         raise NoTable(f"{path}: no table of numbers found in it")
     return sheets
 
 
+def _text_of(path: Path) -> str:
+    if not path.is_file():
+        raise InputError(f"{path}: {'a folder; name a file in it' if path.is_dir() else 'no such file'}")
+    if path.suffix.lower() not in KINDS:
+        raise InputError(f"{path}: tables are read from {', '.join(KINDS)}")
+    if path.stat().st_size > MOST_TEXT:
+        raise InputError(f"{path}: {path.stat().st_size:,} bytes; tables are read from files of at most {MOST_TEXT:,}")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+
+
 def _sheets_of_file(text: str, path: Path) -> list[Sheet]:
     kind = path.suffix.lower()
-    if kind in (".csv", ".tsv"):
-        return from_csv(text, str(path), "\t" if kind == ".tsv" else ",")
-    if kind == ".ipynb":
-        return from_notebook(text, str(path))
-    if kind in TEXTS:
-        return from_text(text, path.name, aligned=kind == ".txt", folder=path.parent)
-    raise InputError(f"{path}: tables are read from .csv, .tsv, .md, .html, .tex, .rst, .ipynb and .txt")
+    try:
+        if kind in (".csv", ".tsv"):
+            return from_csv(text, str(path), "\t" if kind == ".tsv" else ",")
+        if kind == ".ipynb":
+            grids = [grid for part in notebook_texts(text) for grid in grids_of(part, aligned=True)]
+            return sheets_of(path.name, grids)
+        return from_text(text, path.name, aligned=kind == ".txt", folder=path.parent if kind == ".tex" else None)
+    except csv.Error as error:
+        raise InputError(f"{path}: not comma-separated values ({error})") from None
+    except InputError as error:
+        raise InputError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
 def from_csv(text: str, where: str, mark: str = ",") -> list[Sheet]:
@@ -165,50 +172,28 @@ def _from_tidy(header: Sequence[str], lines: Sequence[Sequence[str]], where: str
         if len(values) != len(header):
             raise InputError(f"{where}, line {number}: {len(values)} fields, expected {len(header)}")
         bodies.append(dict(zip(header, values, strict=True)))
-    several = _tasks_of_several_columns(bodies)
+    # where some system has two values of a task, EM beside F1 are two columns, also for the others
+    values_of = Counter((body["source"], body["table"], body["task"], body["system"]) for body in bodies)
+    several = {cell[:3] for cell, count in values_of.items() if count > 1}
     sheets: dict[tuple[str, str], Sheet] = {}
+    rows: dict[tuple[str, str, str], PrintedRow] = {}
     for body in bodies:
         key = body["source"], body["table"]
         sheet = sheets.setdefault(key, Sheet(*key, []))
-        row = next((r for r in sheet.rows if r.system == body["system"]), None)
-        if row is None:
-            row = PrintedRow(body["system"], {})
-            sheet.rows.append(row)
+        if (*key, body["system"]) not in rows:
+            rows[*key, body["system"]] = PrintedRow(body["system"], {})
+            sheet.rows.append(rows[*key, body["system"]])
+        row = rows[*key, body["system"]]
         for name, ours in SIZES.items():
-            if found := printed(body.get(name, "")):
-                row.sizes[ours] = found
+            if size := printed(body.get(name, "")):
+                row.sizes[ours] = size
         if value := printed(body["value"]):
             column = body["task"]
-            if (*key, column) in several:  # MRPC by accuracy and by F1 are two columns
+            if (*key, column) in several:
                 column = f"{column} ({body.get('metric') or body.get('split')})"
             row.cells[column] = value
             row.kinds[column] = (body.get("metric", ""), body.get("split", ""))
     return [sheet for sheet in sheets.values() if any(row.cells for row in sheet.rows)]
-
-
-def _tasks_of_several_columns(bodies: Sequence[dict[str, str]]) -> set[tuple[str, str, str]]:
-    """(source, table, task) where some system has more than one value: EM beside F1 are two columns, also for the others."""
-    seen, several = set(), set()
-    for body in bodies:
-        cell = body["source"], body["table"], body["task"]
-        if (*cell, body["system"]) in seen:
-            several.add(cell)
-        seen.add((*cell, body["system"]))
-    return several
-
-
-def from_notebook(text: str, where: str) -> list[Sheet]:
-    """Tables of a notebook: its Markdown cells and outputs.
-
-    Raises:
-        InputError: no notebook.
-    """
-    try:
-        texts = notebook_texts(text)
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise InputError(f"{where}: not a Jupyter notebook ({error})") from None
-    grids = [grid for part in texts for grid in grids_of(part, aligned=True)]
-    return sheets_of(Path(where).name, grids)
 
 
 def from_text(text: str, where: str, aligned: bool = False, folder: Path | None = None) -> list[Sheet]:
@@ -216,21 +201,22 @@ def from_text(text: str, where: str, aligned: bool = False, folder: Path | None 
 
     Args:
         aligned: also those whose columns only blanks keep apart.
-        folder: where files that LaTeX inputs are looked for.
+        folder: of a source of LaTeX, for the files that it inputs.
     """
     return sheets_of(where, grids_of(text, aligned, folder))
 
 
 def grids_of(text: str, aligned: bool = False, folder: Path | None = None) -> list[Grid]:
     """What each container of tables finds; what one has read the next does not see."""
-    found: list[Grid] = []
+    grids: list[Grid] = []
     rest = text
-    if re.search(r"\\begin\s*\{|\\(?:input|include)\s*\{", text):
-        found, rest = latex_grids(text, folder)
+    if folder is not None or re.search(r"\\begin\s*\{", text):
+        grids, rest = latex_grids(text, folder)
     if re.search(r"<table\b", rest, re.IGNORECASE):
         more, rest = html_grids(rest)
-        found += more
+        grids += more
     if re.search(r"^\s*(?:\+[-=]+\+|=+\s+=+|\.\. (?:list|csv)-table::)", rest, re.MULTILINE):
         more, rest = rst_grids(rest)
-        found += more
-    return sorted([*found, *markdown_grids(rest, aligned)], key=lambda grid: grid.place)
+        grids += more
+    grids += markdown_grids(rest, aligned)
+    return sorted(grids, key=lambda grid: grid.place)

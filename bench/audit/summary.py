@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.audit.checks import audit
-from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, causes, table
+from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, causes, printable, table
 from bench.audit.sheets import KINDS, Pages, pages_of
 from bench.audit.text_claims import claims
 from bench.errors import InputError
@@ -33,12 +33,12 @@ def shown(pages: Pages, findings: Sequence[Finding]) -> str:
     size = f"{pages.reading}, {_counted(rows, 'row')}"
     without = f"no table of numbers in {', '.join(pages.without)}\n\n" if pages.without else ""
     if not findings:
-        return f"{without}nothing found; {size}"
+        return printable(f"{without}nothing found; {size}")
     lines = causes(findings)
     guesses = sum(cause[0].basis != ARITHMETIC for cause in lines)
     findings_in = f" ({_counted(len(findings), 'finding')})" if len(lines) < len(findings) else ""
     guessed = f", {guesses} of them {'a guess' if guesses == 1 else 'guesses'}" if guesses else ""
-    return f"{without}{table(findings)}\n\n{_counted(len(lines), 'line')}{findings_in}{guessed}; {size}"
+    return printable(f"{without}{table(findings)}\n\n{_counted(len(lines), 'line')}{findings_in}{guessed}; {size}")
 
 
 def _counted(number: int, what: str) -> str:
@@ -49,7 +49,7 @@ def _counted(number: int, what: str) -> str:
 def unread_lines(pages: Pages) -> str:
     """File, line and cell of each number that was not read."""
     lines = [f"{name}, line {one.line}: {one.text} of the cell {one.cell!r}" for name, one in pages.unread]
-    return "\n".join(lines) or "every number was read"
+    return printable("\n".join(lines)) or "every number was read"
 
 
 def audit_each(folder: Path) -> tuple[str, dict[str, Any]]:
@@ -69,7 +69,7 @@ def audit_each(folder: Path) -> tuple[str, dict[str, Any]]:
             lines.append(_audited(path))
         except InputError as error:
             unreadable.append(str(error))
-    text = "\n\n".join([_text(lines), *(f"cannot be read: {message}" for message in unreadable)])
+    text = printable("\n\n".join([_text(lines), *(f"cannot be read: {message}" for message in unreadable)]))
     body = {"files": lines, "formats": _by_format(lines), "checks": _by_check(lines), "unreadable": unreadable}
     return text, body
 

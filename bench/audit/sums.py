@@ -1,15 +1,15 @@
-"""Totals: a row or a column that its name calls a sum, compared with the sum of its parts."""
+"""Totals and counts: a row or a column that its name calls a sum, and a percentage beside the two counts that it is of."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
 
 from bench.audit.averages import rows_above
-from bench.audit.findings import INFERENCE, AuditedCell, Finding, of_cell
+from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, of_cell
 from bench.audit.names import TOTAL, is_average, is_plain, is_total_row
-from bench.audit.printed import PrintedNumber
+from bench.audit.printed import ROOM, PrintedNumber, numbers_of
 from bench.audit.table import PrintedRow, Sheet
 
 DEVIATIONS = Decimal("1.9")
@@ -17,27 +17,24 @@ DEVIATIONS = Decimal("1.9")
 all roundings together can explain it."""
 NEAR = Decimal("0.02")
 """A total further off than this share of itself is of other parts than these."""
+MOST_TOTALS = 20
+"""Columns of totals that are checked in one table."""
 
 
 def sums(sheet: Sheet) -> Iterator[Finding]:
     """Rows and columns of totals that are not the sum of their parts although they are near it."""
-    for place, row in enumerate(sheet.rows):
-        if is_total_row(row):
-            for column, cell in row.cells.items():
-                ways = [
-                    [r.cells[column] for r in chosen if column in r.cells]
-                    for chosen in rows_above(sheet, place).values()
-                ]
-                yield from _against(sheet, row, column, cell, ways, "the sum of the rows above in this column")
-    for column in [c for c in sheet.columns if TOTAL.match(c)]:
+    for row, choices in rows_above(sheet, is_total_row):
+        for column, cell in row.cells.items():
+            ways = [[r.cells[column] for r in chosen if column in r.cells] for chosen in choices.values()]
+            yield from _against(sheet, row, column, cell, ways, "the sum of the rows above in this column")
+    for column in [c for c in sheet.columns if TOTAL.match(c)][:MOST_TOTALS]:
         rows = [r for r in sheet.rows if column in r.cells and is_plain(r)]
-        parts = {id(r): [v for c, v in r.cells.items() if c != column and not is_average(c)] for r in rows}
-        fitting = [r for r in rows if len(parts[id(r)]) >= 2 and not _gap(r.cells[column], parts[id(r)])]
-        if len(fitting) >= max(2, len(rows) / 2):
-            for row in rows:
-                yield from _against(
-                    sheet, row, column, row.cells[column], [parts[id(row)]], "the sum of this row's other columns"
-                )
+        parts = [[v for c, v in r.cells.items() if c != column and not is_average(c)] for r in rows]
+        fitting = sum(len(p) >= 2 and not _gap(r.cells[column], p) for r, p in zip(rows, parts, strict=True))
+        if fitting >= max(2, len(rows) / 2):
+            why = "the sum of this row's other columns"
+            for row, its_parts in zip(rows, parts, strict=True):
+                yield from _against(sheet, row, column, row.cells[column], [its_parts], why)
 
 
 def _gap(cell: PrintedNumber, parts: Sequence[PrintedNumber]) -> Decimal:
@@ -45,7 +42,7 @@ def _gap(cell: PrintedNumber, parts: Sequence[PrintedNumber]) -> Decimal:
     gap = abs(cell.value - _sum(parts))
     # a number rounded to a step is off by a uniform error: variance step**2 / 12
     spread = sum((part.step**2 for part in parts), Decimal(0)).sqrt() / Decimal(12).sqrt()
-    fractional = any(part.places for part in parts) or any(part.unit for part in parts)
+    fractional = any(part.places or part.unit for part in parts)
     return gap if gap > cell.step / 2 + (DEVIATIONS * spread if fractional else 0) else Decimal(0)
 
 
@@ -61,12 +58,33 @@ def _against(
     if not possible or not cell.value or any(not _gap(cell, parts) for parts in possible):
         return
     nearest = min(possible, key=lambda parts: abs(_sum(parts) - cell.value))
-    right = _sum(nearest)
-    if abs(right - cell.value) > NEAR * abs(cell.value) or len({part.unit for part in nearest}) > 1:
+    off = abs(_sum(nearest) - cell.value)
+    if off > NEAR * abs(cell.value) or len({part.unit for part in nearest}) > 1:
         return
-    finding = of_cell(AuditedCell(sheet, row, column), right, "sum", why, "a total")
     counted = not any(part.places or part.unit for part in nearest)
-    if not counted and abs(right - cell.value) <= cell.step / 2 + sum((part.step / 2 for part in nearest), Decimal(0)):
-        why = f"{why}; rounding of the parts hardly gives this"
-        finding = replace(finding, basis=INFERENCE, why=why)
-    yield finding
+    likely = not counted and off <= cell.step / 2 + sum((part.step / 2 for part in nearest), Decimal(0))
+    why = f"{why}; rounding of the parts hardly gives this" if likely else why
+    yield of_cell(sheet, row, column, _sum(nearest), "sum", why, "a total", INFERENCE if likely else ARITHMETIC)
+
+
+def counts(sheet: Sheet) -> Iterator[Finding]:
+    """Cells like ``20/28 (71.4%)`` whose percentage is not that of the two counts."""
+    for row in sheet.rows:
+        for column, text in row.texts.items():
+            base = re.fullmatch(r"\W*(\d{1,15})\s*/\s*(\d{1,15})\s*\(?\s*=?\s*([\d.]+)\s*%\W*", text)
+            if base is None or not int(base[2]) or int(base[1]) > int(base[2]):
+                continue
+            percent = next((part.number for part in numbers_of(text) if part.number.unit == "%"), None)
+            exact = 100 * Decimal(base[1]) / Decimal(base[2])
+            if percent is not None and not percent.is_rounded(exact) and not percent.is_cut(exact):
+                yield Finding(
+                    where=sheet.where,
+                    row=row.system,
+                    column=column,
+                    printed=percent.text,
+                    recomputed=str(exact.quantize(percent.step, context=ROOM)),
+                    basis=ARITHMETIC,
+                    check="count",
+                    why=f"100 x {base[1]} / {base[2]}",
+                    changes="a digit",
+                )

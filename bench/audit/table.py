@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
 
 from bench.audit.printed import PrintedNumber
 
@@ -38,8 +40,10 @@ class Sheet:
     source: str
     name: str
     rows: list[PrintedRow]
+    in_order: dict[str, list[Decimal]] = field(default_factory=dict, compare=False, repr=False)
+    """column -> the scores of its systems from least to greatest, of the columns in which a place was asked for"""
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
         return list(dict.fromkeys(column for row in self.rows for column in row.cells))
 

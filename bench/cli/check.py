@@ -247,6 +247,7 @@ def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tupl
         InputError: the only file has no table, or no row and column of any file are in the records.
     """
     from bench.analysis.check_paper import ABSENT, DIFFERS, check_paper, describe
+    from bench.audit.findings import printable
     from bench.audit.sheets import NoTable
 
     found = []
@@ -261,7 +262,7 @@ def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tupl
         named = ", ".join(map(str, files))
         raise InputError(f"{named}: no row and column are in {results}; name rows with --row 'Name in the paper=row'")
     for file, checked in found:
-        print(f"\n{file} compared with the records in {results}:\n\n{describe(checked)}")
+        print(printable(f"\n{file} compared with the records in {results}:\n\n{describe(checked)}"))
     return [one._asdict() for one in compared], any(one.verdict == DIFFERS for one in compared)
 
 

@@ -9,23 +9,25 @@ import pytest
 
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, causes
-from bench.audit.printed import numbers_of
 from bench.audit.prose import prose
 from bench.audit.sheets import from_text, read_all
-from bench.audit.spreads import possible
 from bench.audit.summary import findings_of
 from bench.audit.text_claims import claims
 from bench.errors import InputError
 
 
-def page(text, name="x.md"):
+def markdown(text):
     """Lines of cells, a header first; an empty line and a heading begin another table."""
     lines = []
     for part in text.strip().split("\n\n"):
         title, *rows = [line.strip() for line in part.splitlines()]
         lines += [f"## {title}", "", f"| {rows[0]} |", "|" + "---|" * rows[0].count("|") + "---|"]
         lines += [f"| {row} |" for row in rows[1:]] + [""]
-    return from_text("\n".join(lines), name)
+    return "\n".join(lines)
+
+
+def page(text, name="x.md"):
+    return from_text(markdown(text), name)
 
 
 GLUE = """GLUE
@@ -88,46 +90,6 @@ System | CoLA (acc) | CoLA (MCC)
 one | 82.6 | 57.4
 two | 80.1 | 50.3"""
 
-BOLD = """Best
-System | A | B | C | D
-one | **81.2** | 70.1 | **65.5** | 60.2
-two | 80.1 | **71.3** | 64.1 | **61.7**
-three | 79.5 | 69.9 | 65.0 | 61.0"""
-
-RANKS = """Board
-System | Rank | Score A
-one | 1 | 91.2
-two | 2 | 90.1
-three | 3 | 89.9
-four | 4 | 88.0
-five | 5 | 87.1"""
-
-RTE = """Dev
-System | RTE (acc)
-one | 66.43
-two | 65.34
-three | 70.04
-four | 69.31
-five | 52.71
-six | 57.40"""
-
-MEANS = """Best and mean
-System | Dev | Test | Third
-a | 89.4 (88.4) | 86.9 (86.4) | 77.8 (77.4)
-b | 89.8 (89.6) | 87.2 (87.0) | 79.7 (79.4)
-c | 89.4 (89.2) | 87.0 (86.8) | 79.0 (78.4)
-d | 88.7 (88.1) | 87.0 (86.1) | 79.4 (78.6)
-e | 89.9 (89.6) | 87.2 (86.7) | 80.2 (80.0)
-f | 88.1 (87.2) | 86.2 (86.0) | 78.2 (78.0)
-g | 87.1 (86.2) | 86.1 (85.0) | 77.2 (77.0)"""
-
-SEEDS = """Means of 3 seeds
-System | RTE (acc)
-one | 66.43 ± 0.36
-two | 65.34 ± 1.30
-three | 70.04 ± 0.72
-four | 69.31 ± 0.72"""
-
 COLUMNS = """First
 Model | Retrieval score
 oak | 50.15
@@ -161,11 +123,6 @@ RULES = [
     (SIDES, "88.85/84.07", "84.07/88.85", ("MRPC, F1/Accuracy", None, "88.85, 84.07", "", "impossible", ARITHMETIC)),
     (SIDES, "90.71/87.49", "87.49/90.71", ("QQP, Accuracy/F1", None, "87.49, 90.71", "", "impossible", ARITHMETIC)),
     (MATTHEWS, "50.3", "75.3", ("two", None, "80.1, 75.3", "", "impossible", ARITHMETIC)),
-    (BOLD, "64.1 | **61.7**", "64.1 | **60.7**", ("two", "D", "**60.7**", "61.0", "bold", INFERENCE)),
-    (RANKS, "2 | 90.1", "2 | 89.0", ("two", "Rank", "2", "3", "rank", INFERENCE)),
-    (RTE, "69.31", "69.23", ("four", "RTE (acc)", "69.23", "69.31", "test set", INFERENCE)),
-    (MEANS, "86.2 (86.0)", "86.0 (86.2)", ("f", "Test", "86.0 (86.2)", "", "best and mean", INFERENCE)),
-    (SEEDS, "65.34 ± 1.30", "65.34 ± 0.02", ("two", "RTE (acc)", "65.34 ± 0.02", "", "spread", INFERENCE)),
     (
         COLUMNS,
         "ash | 54.90\nfir | 55.98\nmore",
@@ -230,21 +187,9 @@ MicroBERT | 71.0 | 66.0 | 68.5
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
-        ("It keeps 90.4 % of the accuracy: 55.6 of 61.5.", "It keeps 90.0 % of the accuracy: 55.6 of 61.5.", "90.4"),
         ("It falls from 61.5 to 55.6 (-5.9 points).", "It falls from 61.5 to 55.6 (-6.9 points).", "5.9"),
         ("It falls from 61.5 to 55.6 (-9.6%).", "It falls from 61.5 to 55.6 (-8.6%).", "9.6"),
-        (
-            "MicroBERT has an average of 68.5, whereas TinyBERT has 67.5.",
-            "MicroBERT has an average of 68.9, whereas TinyBERT has 67.5.",
-            "68.5",
-        ),
-        (
-            "MicroBERT has an average of 68.5, whereas TinyBERT has 67.5.",
-            "MicroBERT has an average of 68.5, whereas TinyBERT has 66.5.",
-            "67.5",
-        ),
         ("MicroBERT reaches 91% of BigBERT's performance.", "MicroBERT reaches 95% of BigBERT's performance.", "91.3"),
-        ("FastBERT runs 1.64x faster in our log.", None, ""),
         ("MicroBERT reaches 95% of SomeBERT's performance.", None, ""),
     ],
 )
@@ -304,15 +249,11 @@ def test_arithmetic_is_first_and_one_cause_is_one_line(bench, tmp_path):
         row = rng.uniform(50, 90, 3).round(2)
         lines.append(f"s{place} | {' | '.join(f'{v:.2f}' for v in row)} | {round(row.sum() * 100) // 3 / 100:.2f}")
     text = "\n".join(lines)
-    (tmp_path / "x.md").write_text(
-        "\n".join(f"| {line} |" for line in text.splitlines()[1:2])
-        + "\n|-|-|-|-|-|\n"
-        + "\n".join(f"| {line} |" for line in text.splitlines()[2:])
-        + "\n\n"
-        + RANKS.replace("2 | 90.1", "2 | 89.0").replace("Board\n", "")
-        + "\n"
-    )
-    found = audit(page(f"{text}\n\n{RANKS.replace('2 | 90.1', '2 | 89.0')}"))
+    guessed = "\n\nIt falls from 61.5 to 55.6 (-6.9 points).\n"
+    (tmp_path / "x.md").write_text(markdown(text) + guessed)
+    pages = read_all([tmp_path / "x.md"])
+    found = findings_of(pages)
+    assert {f.basis for f in found} == {ARITHMETIC, INFERENCE}
     assert [f.basis for f in found] == sorted((f.basis for f in found), key=lambda basis: basis != ARITHMETIC)
     truncated = [cause for cause in causes(found) if cause[0].check == "truncation"]
     assert len(truncated) == 1
@@ -356,17 +297,6 @@ def test_a_text_without_findings_says_how_much_was_checked(tmp_path):
     )
     with pytest.raises(InputError, match="arithmetic or inference"):
         findings_of(pages, "guess")
-
-
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.slow
-def test_real_counts_of_three_seeds_are_always_possible(seed):
-    rng = np.random.default_rng(seed)
-    for count in (2, 3):
-        shares = 100 * rng.integers(140, 200, count) / 277
-        for deviation in (shares.std(ddof=1), shares.std(), shares.std(ddof=1) / count**0.5):
-            (cell,) = numbers_of(f"{shares.mean():.2f} ± {deviation:.2f}")
-            assert possible(cell.number, count, 277) is not False
 
 
 def test_an_accuracy_above_100_ends_no_audit():

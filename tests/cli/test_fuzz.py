@@ -356,8 +356,7 @@ def test_audited_files(name, count, tmp_path):
     def audited():
         pages = read_all([file])
         findings = findings_of(pages)
-        shown(pages, findings)
-        unread_lines(pages)
-        prose(findings, pages.reading)
+        said = shown(pages, findings) + unread_lines(pages) + prose(findings, pages.reading)
+        assert said.replace("\n", "").isprintable()
 
     hostile_input.assault(file, audited, [text.encode() for text in sound], count)

@@ -8,7 +8,7 @@ import numpy as np
 
 TASKS = ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "RTE"]
 SYSTEMS = ["BERT-base (Teacher)", "DistilBERT", "PKD", "TinyBERT", "MobileBERT", "MiniLM", "Ours", "Theseus", "PD"]
-KINDS = ("average", "ratio", "sign", "digits", "duplicate", "metric", "truncation")
+KINDS = ("average", "ratio", "sign", "digits", "truncation")
 
 
 def rounded(value: Decimal | float, places: int = 1, rule: str = ROUND_HALF_UP) -> Decimal:
@@ -72,12 +72,6 @@ class Table:
             value = self.cells[system][place]
             whole = int(value)
             self.cells[system][place] = value - whole + (whole % 10) * 10 + whole // 10
-        elif kind == "duplicate":
-            others = [s for s in self.systems if s != system]
-            other = others[int(rng.integers(len(others)))]
-            self.cells[system], self.average[system] = list(self.cells[other]), self.average[other]
-        elif kind == "metric":
-            self.split[int(rng.integers(len(self.systems)))][place] = "test"
         elif kind == "truncation":
             cut = {s: rounded(sum(values) / size, 2, ROUND_DOWN) for s, values in self.cells.items()}
             if all(value == rounded(sum(self.cells[s]) / size, 2) for s, value in cut.items()):
