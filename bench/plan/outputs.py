@@ -29,10 +29,20 @@ def readable_taps(stages: Iterable[Stage], dropped: Sequence[str]) -> Taps:
     return read
 
 
+def readable_taps(stages: Sequence[Stage], dropped: Sequence[str]) -> Taps:
+    """What the terms of these stages read of the teacher and can read from a file."""
+    read: Taps = frozenset()
+    for stage in stages:
+        if is_readable(stage):
+            read = read.union(*(term.teacher for term in kept_terms(stage, dropped).values()))
+    return read
+
+
 def row_taps(row: MethodRow, tasks: Sequence[TaskPlan]) -> Taps:
-    """What a row reads of a file of outputs; nothing where it has no teacher."""
-    stages = row.method.stages(setup_of(tasks, {})) if row.method.needs_teacher else ()
-    return readable_taps(stages, row.dropped)
+    """What a row reads of a file of outputs; nothing where it has no teacher, or one that sees masked or padded text, or has dropout."""
+    if not row.method.needs_teacher:
+        return frozenset()
+    return readable_taps(row.method.stages(setup_of(tasks, {})), row.dropped)
 
 
 def plan_outputs(plan: Plan) -> None:
