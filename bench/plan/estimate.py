@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
@@ -234,11 +234,10 @@ def _memory(task: TaskPlan, held: int, trained: int, largest: int, share: float)
     return round(BASE_BYTES + texts + 4 * held + 8 * trained + 4 * largest + step)
 
 
-def _activations(layers: int, config: object, tokens: float, length: float) -> int:
+def _activations(layers: int, config: Any, tokens: float, length: float) -> int:
     """Bytes that a forward pass keeps for its backward pass: some 17 states of each token and layer, and five tensors of
     attention scores, each in fp32."""
-    width, heads = vars(config)["hidden_size"], vars(config)["num_attention_heads"]
-    return round(4 * layers * tokens * (17 * width + 5 * heads * length))
+    return round(4 * layers * tokens * (17 * config.hidden_size + 5 * config.num_attention_heads * length))
 
 
 def _paddings(row: MethodRow, task: TaskPlan) -> list[int]:
