@@ -1,81 +1,112 @@
-"""What a plan says that is still to make: the jobs make exactly that, and it takes the time and the disk that is stated."""
+"""What the steps of a plan take: positive, additive, the same for any number of jobs, and how many jobs run at a time."""
 
 from __future__ import annotations
 
-import pickle
+from pathlib import Path
 
-import factories
 import pytest
 import tiny
 import torch
+from transformers import DistilBertConfig, DistilBertModel
 
+from bench.errors import InputError
 from bench.plan import estimate
 from bench.plan.build import Plan, build
-from bench.plan.estimate import seconds_saved_by_outputs
-from bench.plan.plan import TEACHER_STEP
-from bench.plan.request import Request
-from bench.plan.show import describe
-from bench.record.cell import TEACHER, record_key, train_key
-from bench.record.store import Store
+from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
+from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP
+from bench.plan.request import Request, parse_jobs, threads_for
+from bench.plan.show import parts_of
+from bench.record.cell import record_key
 
-KD = f"kd:{tiny.SHAPE}"
-RANDOM = f"finetune:{tiny.SHAPE}:start=random"
+KD, RANDOM = f"kd:{tiny.SHAPE}", f"finetune:{tiny.SHAPE}:start=random"
+FOUR = ",".join(f"{name}:{tiny.SHAPE}:start=random" for name in ("finetune", "kd", "tinybert", "microbert"))
 
 
 @pytest.fixture
 def planned(teacher_folder, glue_folder, tmp_path):
     """``planned("kd,pd")``: a plan of these rows on a tiny task."""
 
-    def plan_of(methods: str, tasks: str = "rte", **options) -> Plan:
-        place = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path}
-        return build(Request(methods, tasks, **place, threads=1, **options))
+    def plan_of(methods: str = FOUR, tasks: str = "rte", **options) -> Plan:
+        given = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path, "threads": 1}
+        return build(Request(methods, tasks, **given | options))
 
     return plan_of
 
 
-def record_of_the_teacher(plan: Plan) -> None:
-    """Write the record of the teacher's cell, as a clone with committed records has it."""
-    cell = next(planned.cell for planned in plan.cells if planned.cell.method == TEACHER)
-    record = factories.record("teacher", "rte")
-    keys = {"key": record_key(cell), "train_key": train_key(cell)}
-    Store(plan.request.results).write(record.model_copy(update={"cell": cell, "answers": None, **keys}))
+@pytest.fixture
+def slow_machine(monkeypatch):
+    monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": 1e6)
 
 
 @pytest.mark.parametrize(
     ("rows", "options"),
     [
-        (f"{KD},{RANDOM}", {"augment": "rules"}),
-        (f"{KD},{RANDOM}", {"augment": "masked"}),
-        ("mtdnn", {"tasks": "rte,sst2"}),
-        (f"{KD},tinybert:{tiny.SHAPE}", {"teacher_outputs": "fp16", "seeds": (0, 1)}),
+        (KD, {"augment": "rules"}),
+        (f"{KD},tinybert:{tiny.SHAPE}", {"augment": "masked", "teacher_outputs": "fp16", "seeds": (0, 1)}),
+        ("mtdnn,moebert", {"tasks": "rte,sst2"}),
+        pytest.param("all", {"tasks": "rte,sst2"}, marks=pytest.mark.slow),
     ],
 )
-def test_every_step_to_do_has_a_cost_and_survives_its_journey(planned, rows, options):
-    plan = planned(rows, **options)
-    assert [step.key for step in plan.todo_steps] == list(plan.costs)
-    assert 0 < plan.seconds == pytest.approx(sum(cost.seconds for cost in plan.costs.values()))
-    assert all(cost.memory > estimate.BASE_BYTES / 2 for cost in plan.costs.values())
-    for step in plan.todo_steps:
-        sent = pickle.dumps(step)
-        arrived = pickle.loads(sent)  # noqa: S301
-        assert len(sent) < 50_000
-        assert (arrived.key, arrived.needs, arrived.code_here) == (step.key, step.needs, step.code_here)
-        assert [planned.key for planned in arrived.cells] == [planned.key for planned in step.cells]
+def test_costs_are_positive_and_add_up_to_what_is_stated(planned, rows, options):
+    plan = planned(rows, jobs=1, **options)
+    costs = [plan.costs[step.key] for step in plan.todo_steps]
+    assert len(costs) == len(plan.costs)
+    assert all(cost.memory > BASE_BYTES and cost.disk >= 0 and cost.seconds >= 0 for cost in costs)
+    trained = [step for step in plan.todo_steps if step.kind in (TEACHER_STEP, STUDENTS_STEP)]
+    assert all(min(plan.costs[step.key].seconds, plan.costs[step.key].disk) > 0 for step in trained)
+    whole = sum(cost.seconds for cost in costs)
+    assert sum(parts_of(plan).values()) == pytest.approx(whole) == pytest.approx(plan.seconds)
+    assert plan.disk_bytes == sum(cost.disk for cost in costs)
 
 
-def test_a_teacher_that_nothing_to_do_needs_is_not_made(planned):
-    record_of_the_teacher(planned(RANDOM))
-    for rows, needed in ((RANDOM, False), (f"{RANDOM},{KD}", True)):
-        plan = planned(rows)
-        assert any(step.kind == TEACHER_STEP for step in plan.todo_steps) == needed
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        ((f"{KD}", {}), (f"{KD},kd:alpha=0.2:{tiny.SHAPE}", {})),
+        ((f"tinybert:{tiny.SHAPE}", {}), ("tinybert:layers=2:hidden=24:heads=4:ffn=24", {})),
+        ((KD, {"numbers": (("batch_size", 4),)}), (KD, {"numbers": (("batch_size", 16),)})),
+        ((KD, {"numbers": (("micro_batch", 2),)}), (KD, {})),
+    ],
+    ids=["another student", "a wider one", "a larger batch", "no parts of a batch"],
+)
+def test_more_takes_more_memory(planned, less, more):
+    few, many = (planned(rows, jobs=1, **options) for rows, options in (less, more))
+    assert few.costs[few.todo_steps[-1].key].memory < many.costs[many.todo_steps[-1].key].memory
 
 
-def test_every_teacher_of_an_ensemble_is_made_once(planned):
-    plan = planned("mtdnn", "rte,sst2")
-    titles = [f"teacher of {task}{seed}" for task in ("rte", "sst2") for seed in ("", ", seed 1", ", seed 2")]
-    teachers = [step for step in plan.todo_steps if step.kind == TEACHER_STEP]
-    assert sorted(step.title for step in teachers) == sorted(titles)
-    assert len({plan.costs[step.key].disk for step in teachers}) == 1
+def test_the_fast_kernels_shorten_linear_layers_of_students_alone(planned, monkeypatch):
+    rates = {"exact": 1e9, "fast": 2e9}
+    monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": rates[kernels])
+    row = f"{KD}:start=random"
+    (teacher, _, usual), (same, _, fast) = (
+        [plan.costs[step.key].seconds for step in plan.todo_steps]
+        for plan in (planned(row, jobs=1, device="cpu", kernels=kernels) for kernels in rates)
+    )
+    assert teacher == same
+    assert fast == pytest.approx(usual * (1 - estimate.LINEAR_SHARE / 2))
+
+
+def test_the_tip_on_kept_outputs_counts_the_passes_that_a_file_saves(planned):
+    row = f"tinybert:{tiny.SHAPE}"
+    assert seconds_saved_by_outputs(planned(row, epochs=8.0)) > seconds_saved_by_outputs(planned(row)) > 0
+    assert seconds_saved_by_outputs(planned(RANDOM, epochs=8.0)) == 0
+    assert seconds_saved_by_outputs(planned(row, epochs=8.0, teacher_outputs="fp32")) == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "recipe", "epochs"),
+    [
+        ("bilstm:hidden=12", "paper", 30),
+        (KD, "paper", 4),
+        (KD, "common", 3),
+        (f"tinybert:{tiny.SHAPE}:start=random", "paper", 20 + 3),
+        (f"tinybert:{tiny.SHAPE}:start=random:intermediate.epochs=50", "paper", 50 + 3),
+        (f"tinybert:{tiny.SHAPE}:start=random:-pred", "paper", 20),
+    ],
+)
+def test_epochs_are_those_of_the_row_s_stages(planned, row, recipe, epochs):
+    plan = planned(row, recipe=recipe, jobs=1)
+    assert epochs_of(plan.cells_of("rte")[-1].row, plan.tasks[0]) == epochs
 
 
 def test_a_plan_leaves_the_threads_of_torch_as_they_were(planned):
@@ -85,24 +116,59 @@ def test_a_plan_leaves_the_threads_of_torch_as_they_were(planned):
     assert torch.get_num_threads() == 2
 
 
-def test_what_only_a_finished_artefact_was_made_from_is_not_to_make(planned, monkeypatch):
-    """A cache may have a pre-training and no longer the truncated teacher that it began with: no job makes that one again."""
-    rows = f"minilmv2:{tiny.SHAPE}"
-    (truncated,) = (e for e in planned(rows).artefacts if e.artefact.words == "truncated teacher")
-    monkeypatch.setattr(Plan, "is_there", lambda plan, slot: slot.key != truncated.key)
-    plan = planned(rows)
-    assert truncated.key not in {step.key for step in plan.todo_steps}
-    (line,) = (line for line in describe(plan).splitlines() if "truncated teacher" in line)
-    assert line.endswith("not in the cache, and nothing to do needs it")
+def test_students_are_divided_where_a_job_would_idle_and_no_key_moves(planned, slow_machine):
+    plans = {jobs: planned(jobs=jobs) for jobs in (1, 2, 4)}
+    sizes = {
+        jobs: [len(s.students) for s in plan.todo_steps if s.kind == STUDENTS_STEP] for jobs, plan in plans.items()
+    }
+    assert sizes == {1: [4], 2: [2, 2], 4: [1, 1, 1, 1]}
+    assert plans[2].seconds < plans[1].seconds
+    assert len({tuple(record_key(planned.cell) for planned in plan.cells) for plan in plans.values()}) == 1
 
 
-def test_the_tip_on_kept_outputs_counts_the_passes_that_a_file_saves(glue_folder, teacher_folder):
-    def saved(methods: str, **more):
-        asked = Request(
-            methods=methods, tasks="rte", data=str(glue_folder), teacher=str(teacher_folder), device="cpu", **more
-        )
-        return seconds_saved_by_outputs(build(asked))
+def test_auto_is_as_many_jobs_as_cores_and_memory_allow_and_one_for_a_short_plan(planned, monkeypatch):
+    monkeypatch.setattr(estimate, "usable_cores", lambda: 6)
+    monkeypatch.setattr(estimate, "usable_memory_bytes", lambda: 10**12)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": 1e15)
+    assert planned(jobs=0).request.jobs == 1
+    monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": 1e6)
+    assert planned(jobs=0).request.jobs == 6
+    assert planned(jobs=0, threads=2).request.jobs == 3
+    monkeypatch.setattr(estimate, "usable_memory_bytes", lambda: 2 * 10**9)
+    assert 1 <= planned(jobs=0).request.jobs < 6
+    assert "fewer --jobs need less" not in planned(jobs=0).jobs_description
+    assert "fewer --jobs need less" in planned(jobs=8).jobs_description
 
-    assert saved(f"tinybert:{tiny.SHAPE}", epochs=8.0) > saved(f"tinybert:{tiny.SHAPE}", epochs=4.0) > 0
-    assert saved(f"finetune:{tiny.SHAPE}", epochs=8.0) == 0
-    assert saved(f"tinybert:{tiny.SHAPE}", epochs=8.0, teacher_outputs="fp32") == 0
+
+def test_how_many_jobs_can_be_typed():
+    assert [parse_jobs(text) for text in ("auto", "1", "12")] == [0, 1, 12]
+    for text in ("0", "-1", "two", ""):
+        with pytest.raises(InputError, match="whole number"):
+            parse_jobs(text)
+    assert [threads_for(jobs) for jobs in (0, 1, 2)] == [1, 2, 1]
+
+
+def test_a_distilbert_teacher_is_planned_for_rows_that_would_truncate_a_bert(planned, tmp_path):
+    """Its configuration names the sizes of its layers otherwise."""
+    shape = {"dim": 24, "n_layers": 4, "n_heads": 12, "hidden_dim": 48}
+    folder = tiny.save_teacher(tmp_path / "distilbert")
+    config = DistilBertConfig(**shape, vocab_size=len(tiny.SPECIAL) + len(tiny.WORDS))
+    DistilBertModel(config).save_pretrained(folder)
+    small = "layers=2:hidden=12:heads=12:ffn=24"
+    plan = planned(f"kd:{small},minilmv2:{small}", teacher=str(folder))
+    assert [planned.cell.method for planned in plan.cells] == ["teacher", "kd", "minilmv2"]
+    assert all(cost.seconds > 0 for cost in plan.costs.values())
+
+
+def test_what_is_made_alone_is_found_by_a_run(bench, glue_folder, teacher_folder, tmp_path):
+    """The parts of `run` have the threads of `run`, where nobody types a number."""
+    (tmp_path / "corpus.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
+    text = ("--methods", KD, "--corpus", tmp_path / "corpus.txt", "--corpus-tokens", "300", "--teacher", teacher_folder)
+    data = ("--tasks", "rte", "--data", glue_folder, "--results", tmp_path / "r")
+    teacher: tuple[str | Path, ...] = ("--teacher", teacher_folder, *data, "--reports", tmp_path / "p")
+    for words in (("--only", "pretraining", *text), ("--only", "teachers", *teacher)):
+        made = bench("run", *words)
+        assert made.returncode == 0, made.stderr
+    plan = bench("plan", *text, *data)
+    assert "general start 2x12: there" in plan.stdout
+    assert "2 cells: 1 there, 1 to do" in plan.stdout

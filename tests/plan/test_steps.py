@@ -1,0 +1,114 @@
+"""A plan as a list of steps: each after what it needs, each cell once, nothing that is there, and plain data that travels."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+
+import factories
+import pytest
+import tiny
+from small_runs import requests
+
+from bench import api
+from bench.make.step import Maker
+from bench.plan.build import build
+from bench.plan.plan import ARTEFACT_STEP, STUDENTS_STEP, TEACHER_STEP, Plan
+from bench.plan.request import Request
+from bench.plan.show import describe
+from bench.record.cell import TEACHER, record_key, train_key
+from bench.record.store import Store
+
+MAX_STEP_BYTES = 200_000
+RANDOM = f"finetune:{tiny.SHAPE}:start=random"
+
+
+@pytest.fixture
+def request_(tmp_path, teacher_folder, glue_folder):
+    return requests(tmp_path, teacher_folder, glue_folder)
+
+
+def test_a_step_comes_after_what_it_needs_and_every_cell_has_one(request_):
+    plan = api.plan(request_(seeds=(0, 1), jobs=1))
+    place = {step.key: number for number, step in enumerate(plan.todo_steps)}
+    assert len(place) == len(plan.todo_steps)
+    assert all(place[need] < place[step.key] for step in plan.todo_steps for need in step.needs)
+    answered = [planned.key for step in plan.todo_steps for planned in step.cells]
+    assert Counter(answered) == Counter(planned.key for planned in plan.todo)
+    kinds = Counter(step.kind for step in plan.todo_steps)
+    assert kinds[TEACHER_STEP] == 2 * 3, "mtdnn wants three teachers of each task"
+    assert kinds[ARTEFACT_STEP] == 2 * 2 + 1, "neuron importance and ensemble of each task, and the general start"
+
+
+def test_what_is_in_the_cache_is_no_step_and_what_a_step_reads_is_the_same(request_):
+    plan = api.plan(request_(augment="masked", augment_times=2, jobs=1))
+    for step in plan.todo_steps:
+        assert (step.slot is None) == bool(step.students)
+        if step.slot is not None:
+            step.slot.folder.mkdir(parents=True)
+            (step.slot.folder / "made.json").write_text("{}")
+    left = api.plan(plan.request)
+    assert {step.key: step.needs for step in left.todo_steps} == {
+        step.key: step.needs for step in plan.todo_steps if step.students
+    }
+
+
+def record_of_the_teacher(plan: Plan) -> None:
+    """Write the record of the teacher's cell, as a clone with committed records has it."""
+    cell = next(planned.cell for planned in plan.cells if planned.cell.method == TEACHER)
+    record = factories.record("teacher", "rte")
+    keys = {"key": record_key(cell), "train_key": train_key(cell)}
+    Store(plan.request.results).write(record.model_copy(update={"cell": cell, "answers": None, **keys}))
+
+
+def test_a_teacher_that_nothing_to_do_needs_is_not_made(request_):
+    record_of_the_teacher(api.plan(request_(methods=RANDOM, tasks="rte")))
+    for rows, needed in ((RANDOM, False), (f"{RANDOM},kd:{tiny.SHAPE}", True)):
+        steps = api.plan(request_(methods=rows, tasks="rte")).todo_steps
+        assert any(step.kind == TEACHER_STEP for step in steps) == needed
+
+
+def test_what_only_a_finished_artefact_was_made_from_is_not_made(request_, monkeypatch):
+    """A cache may have a pre-training and no longer the truncated teacher that it began with."""
+    request = request_(methods=f"minilmv2:{tiny.SHAPE}", tasks="rte")
+    (truncated,) = (e for e in api.plan(request).artefacts if e.artefact.words == "truncated teacher")
+    monkeypatch.setattr(Plan, "is_there", lambda plan, slot: slot.key != truncated.key)
+    plan = api.plan(request)
+    assert truncated.key not in {step.key for step in plan.todo_steps}
+    (line,) = (line for line in describe(plan).splitlines() if "truncated teacher" in line)
+    assert "nothing to do needs it" in line
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("embedded")
+def test_every_step_of_all_methods_on_all_tasks_travels(tmp_path):
+    """Without texts: they are read where they are needed."""
+    plan = build(Request("all", "glue", data="sample", teacher="embedded", results=tmp_path, jobs=1))
+    for step in plan.todo_steps:
+        sent = pickle.dumps(step)
+        assert len(sent) < MAX_STEP_BYTES, step.title
+        received = pickle.loads(sent)
+        assert (received.key, received.needs) == (step.key, step.needs)
+        assert [planned.key for planned in received.cells] == [planned.key for planned in step.cells]
+
+
+def test_the_steps_of_plan_json_are_those_that_a_run_makes(bench, request_, tmp_path, monkeypatch):
+    request = request_(methods=f"kd:{tiny.SHAPE},moebert", tasks="rte")
+    words = ("--methods", request.methods, "--tasks", "rte", "--data", request.data, "--teacher", request.teacher)
+    words += ("--corpus", *request.corpus, "--corpus-tokens", 300, "--epochs", 1, "--results", request.results)
+    assert bench("plan", *words, "--jobs", 1, "--json", tmp_path / "plan.json").returncode == 0
+    planned = [(step["kind"], step["key"]) for step in json.loads((tmp_path / "plan.json").read_text())["steps"]]
+    made, make = [], Maker.make
+
+    def noted(maker, step):
+        made.append((step.kind, step.key))
+        return make(maker, step)
+
+    monkeypatch.setattr(Maker, "make", noted)
+    done = bench("run", *words, "--jobs", 1, "--reports", request.reports)
+    assert done.returncode == 0, done.stderr
+    assert Counter(made) == Counter(planned)
+    assert STUDENTS_STEP in dict(made)
+    assert bench("plan", *words, "--jobs", 1, "--json", tmp_path / "plan.json").returncode == 0
+    assert json.loads((tmp_path / "plan.json").read_text())["steps"] == []
