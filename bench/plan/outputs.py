@@ -21,14 +21,6 @@ def is_readable(stage: Stage) -> bool:
     return stage.masking is None and not stage.padding and not stage.teacher_dropout
 
 
-def readable_taps(stages: Iterable[Stage], dropped: Sequence[str]) -> Taps:
-    """What these stages, without the dropped terms, read of a file of outputs: nothing of masked or padded text, or with dropout."""
-    read: Taps = frozenset()
-    for stage in filter(is_readable, stages):
-        read = read.union(*(term.teacher for term in kept_terms(stage, dropped).values()))
-    return read
-
-
 def readable_taps(stages: Sequence[Stage], dropped: Sequence[str]) -> Taps:
     """What the terms of these stages read of the teacher and can read from a file."""
     read: Taps = frozenset()
