@@ -18,7 +18,6 @@ from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup, groups
 from bench.report.render import github
-from bench.report.resampled import finished
 from bench.stats.metrics import named_in
 from bench.stats.summary import summarise
 
@@ -116,7 +115,7 @@ def _scores(tables: Sequence[ReportGroup], label: str | None, column: str) -> It
         for place in group.columns:
             if label is None or wanted not in (plain_task(place.title), plain_task(place.task)):
                 continue
-            done = finished(group, label, place)
+            done = group.finished(label, place)
             for metric in dict.fromkeys(m for r in done for m in r.scores[place.evaluation]):
                 if metric_named in ("", metric):
                     mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean

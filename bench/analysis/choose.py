@@ -14,16 +14,15 @@ from bench.errors import NothingMeasured
 from bench.record.cell import TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
-from bench.report import frame
 from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, drawn_differences, p_in_words
-from bench.report.frame import Frame, TableCell
+from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, ScoreColumn, groups
-from bench.report.resampled import finished, resample
+from bench.report.resampled import faults_of, resample, seeds_in_words
 from bench.report.sources import warnings
 from bench.report.speed import latest
-from bench.report.suspicions import faults_of, seeds_in_words
-from bench.report.tables.parts import DASH, counted, line_of
-from bench.report.write import add_speed, nothing_in
+from bench.report.table import Column, Table, TableCell, number
+from bench.report.tables.parts import counted, line_of
+from bench.report.write import add_speed
 from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
 from bench.stats.power import LEVEL
@@ -71,11 +70,11 @@ class Choice:
         kept = [c for c in self.candidates if c.verdict == UNCLEAR]
         return sorted(kept, key=lambda c: (round(c.flops or np.inf, 2), round(c.parameters or np.inf, 2), -c.score))
 
-    def table(self) -> Frame:
+    def table(self) -> Table:
         """The candidates, best first, with their costs and their differences to the best."""
         lines = []
         for c in self.candidates:
-            costs = [TableCell(DASH) if n is None else TableCell(f"{n:.2f}", n) for n in c[1:4]]
+            costs = [number(n, ".2f") for n in c[1:4]]
             rest, gap = [TableCell(""), TableCell(""), TableCell("best")], c.score - self.candidates[0].score
             if c is not self.candidates[0]:
                 rest = [
@@ -83,7 +82,7 @@ class Choice:
                     TableCell(p_in_words(c.adjusted), c.adjusted),
                     TableCell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
                 ]
-            lines.append(line_of(self.group, c.label, [*costs, TableCell(f"{c.score:.1f}", c.score), *rest]))
+            lines.append(line_of(self.group, c.label, [*costs, number(c.score), *rest]))
         titles = [
             "System",
             "Params (M)",
@@ -92,11 +91,11 @@ class Choice:
             f"mean of {counted(len(self.columns), 'column')}",
         ]
         titles += ["difference to the best", "p, Holm", "verdict"]
-        return Frame("Choice", tuple(map(frame.TableColumn, titles)), tuple(lines))
+        return Table("Choice", list(map(Column, titles)), lines)
 
     def said(self) -> list[str]:
         """The answer in words."""
-        lines = [line.replace("*", "") for line in warnings(self.group) if line]
+        lines = [line.replace("*", "") for line in warnings(self.group)]
         if not self.candidates:
             return [*lines, "No row fits."]
         best, cheapest, called = self.candidates[0], self.as_good[0], self.group.called
@@ -168,7 +167,7 @@ def _choice(
             if most is not None and (cost is None or cost > most):
                 lacking = "not timed" if name == "latency" else f"{name} not measured"
                 reasons.append(lacking if cost is None else f"{cost:.2f} {unit}")
-        mute = [c.name for c in columns if not all(map(store.has_predictions, finished(group, label, c)))]
+        mute = [c.name for c in columns if not all(map(store.has_predictions, group.finished(label, c)))]
         if reasons:
             left_out[label] = reasons[0]
         elif mute:
@@ -205,7 +204,7 @@ def _compared_with_best(
     for other in fitting[1:]:
         drawn = []
         for column in columns:
-            sides = finished(part, other.label, column), finished(part, fitting[0].label, column)
+            sides = part.finished(other.label, column), part.finished(fitting[0].label, column)
             data = answered.get(column)
             for side in sides:
                 if data is None or not data.has(side):

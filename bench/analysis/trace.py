@@ -17,13 +17,12 @@ from bench.errors import InputError
 from bench.record.code import STALE, state_of_record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
-from bench.report.frame import Frame
 from bench.report.groups import ReportGroup, groups
-from bench.report.resampled import resample
-from bench.report.suspicions import baselines_of, suspicions_of
-from bench.report.tables.latency import latency_tables
+from bench.report.resampled import baselines_of, resample, suspicions_of
+from bench.report.speed import latency_tables
+from bench.report.table import Table
 from bench.report.tables.parts import counted
-from bench.report.tables.registry import ReportData
+from bench.report.tables.registry import report_data
 from bench.stats.summary import summarise
 
 PLAIN, DIFFERENCE, SPEED_UP = "", "difference", "speed-up"
@@ -60,7 +59,7 @@ def trace(text: str, results: Path) -> list[Origin]:
 
     found = fitting(origins)
     if not found:
-        drawn = ((group, ReportData(group, resample(group, store)).tables) for group in tables)
+        drawn = ((group, report_data(group, resample(group, store)).tables) for group in tables)
         found = fitting(
             o for group, of_group in drawn for table in of_group for o in _cells(table, _where(group), group)
         )
@@ -82,11 +81,11 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
                 what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed} ({why})"
                 yield _origin(what, 100 * value, [record.key])
     group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
-    for table in ReportData(group).tables:  # no answers, so nothing is drawn
+    for table in report_data(group, {}).tables:  # no answers, so nothing is drawn
         yield from _cells(table, where, group)
 
 
-def _cells(table: Frame, where: str, group: ReportGroup | None = None) -> Iterator[Origin]:
+def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterator[Origin]:
     """The numbers of a table and the bounds of their intervals; a cell that names no records is of its row's in its column."""
     tasks = {} if group is None else {column.title: column.task for column in group.columns}
     for line in table.lines:

@@ -108,8 +108,7 @@ def report(
 ) -> None:
     """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records give the same bytes."""
     from bench.record.store import Store
-    from bench.report.display_names import names_in
-    from bench.report.write import Options, write_reports
+    from bench.report.write import Options, names_in, write_reports
 
     if not 0 < kept <= 200:
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
@@ -301,7 +300,7 @@ def profile(
     from bench.progress import quiet
     from bench.report.printed_sizes import printed_and_ours, printed_sizes
     from bench.report.render import to_markdown
-    from bench.report.tables.sizes import sizes
+    from bench.report.tables.cost import sizes
 
     quiet()
     if printed:

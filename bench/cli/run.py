@@ -295,7 +295,7 @@ def speed(
     json_file: Json = None,
 ) -> None:
     """Measure latency, throughput, memory and speed-up of the students compared with their teacher."""
-    from bench.report.speed_report import write_speed_report
+    from bench.report.speed import write_speed_report
     from bench.user_files import comma_separated
     from bench.workflows.speed import SpeedRequest, measure
 

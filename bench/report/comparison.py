@@ -1,18 +1,20 @@
-"""One paired comparison: two rows on the same examples, their difference, its interval, a test and a verdict. No torch."""
+"""Paired comparisons: two rows on the same examples, their difference, its interval, a test and a verdict; and means of columns. No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
 from bench.record.cell import CHECKPOINT, TEACHER
 from bench.record.schema import Record
-from bench.report.resampled import Resampled, rng_for
+from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.resampled import Answers, Resampled, rng_for
 from bench.stats.metrics import metric_of
 from bench.stats.multiple import holm
-from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference
+from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference, over_seeds
 from bench.stats.power import LEVEL, least_gap_at_any_disagreement
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "inconclusive"
@@ -23,30 +25,33 @@ NOT_SIGNIFICANT = "not significant"
 
 @dataclass(frozen=True)
 class Comparison:
-    """One line of the answer; scores and differences in percent."""
+    """One line of the answer; scores and differences in percent.
+
+    Attributes:
+        task: the title of the column, which names its task; ``mean`` for the mean of several. ``compare --json`` has this name.
+        seeds, second_seeds: of the two rows; of a mean whose columns have different ones: none.
+        test: mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples with Student's t over seeds.
+        least: the smallest true difference that four in five such comparisons would find; None where the answers do not say.
+        borrowed: whether a row of one seed was taken to scatter as the other does.
+        adjusted: p after Holm's adjustment over the comparisons of its table.
+        names: of the two rows, as tables print them.
+    """
 
     task: str
-    """the title of the column, which names its task; ``mean`` for the mean of several. ``compare --json`` has this name"""
     metric: str
     examples: int
     seeds: tuple[int, ...]
-    """of a mean whose columns have different ones: none"""
     second_seeds: tuple[int, ...]
     first: float
     second: float
     low: float
     high: float
     test: str
-    """mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples with Student's t over seeds"""
     p: float
     least: float | None
-    """the smallest true difference that four in five such comparisons would find; None where the answers do not say"""
     borrowed: bool = False
-    """whether a row of one seed was taken to scatter as the other does"""
     adjusted: float = 1.0
-    """p after Holm's adjustment over the comparisons of its table"""
     names: tuple[str, str] = ("", "")
-    """of the two rows, as tables print them"""
 
     @property
     def one_training_each(self) -> bool:
@@ -78,23 +83,15 @@ class Comparison:
 
 
 MEAN = "mean"
-
-
 ONE_TRAINING = "One seed says nothing about other training runs: the test covers the examples alone."
-
-
 NO_LEAST = (
     "A dash for the minimum detectable difference: the two rows have the same predictions on every example, or their training runs "
     "vary so much that no difference would be found. Agreement on all examples does not prove that a small difference would be found."
 )
-
-
 ONE_AND_SEVERAL = (
     "Where a row of one seed is compared with a row of several seeds, the difference uses all seeds of both rows, and the variance "
     "over seeds is assumed to be the same for both."
 )
-
-
 Sides = tuple[Sequence[Record], Sequence[Record]]
 """The records of two systems for one question, a record for each seed."""
 
@@ -149,17 +146,28 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
     if _place(sides[1]) < _place(sides[0]):
         line, drawn = compared(data, (sides[1], sides[0]), title, exact)
         return line.turned(), -drawn
-    column, single = data.column, is_single_model(sides)
+    metric, single = metric_of(data.column.metric), is_single_model(sides)
     spread, rng = _spread(data, sides)
-    drawn = 100 * metric_of(column.metric).possible_differences(spread)
-    said = [[data.predicted[record.key] for record in side] for side in sides]
-    pairs = Pairs(said[0], said[1], data.labels, column.metric)
+    drawn = 100 * metric.possible_differences(spread)
+    first, second = ([data.predicted[record.key] for record in side] for side in sides)
+    pairs = Pairs(first, second, data.labels, data.column.metric)
     low, high = interval(drawn)
     test, p = single_test(pairs, rng, exact) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
-    scores = [100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in sides]
+
+    # The minimum detectable difference. Where two rows answer alike, drawing examples moves nothing: shares of right answers still
+    # have the gap that McNemar's test could find at best, other metrics have no bound. One seed is tested by McNemar's too.
+    constant = float(np.ptp(spread)) <= 1e-12
+    least = None if constant else least_detectable(spread)
+    if pairs.is_share_of_right and (constant or pairs.seeds == 1):
+        bound = least_gap_at_any_disagreement(len(pairs.labels), exact)
+        least = None if bound is None else max(bound, least or 0.0)
+    if least is not None:
+        least = 100 * least if least <= metric.largest_difference else None
+
+    scores = [100 * float(np.mean([_score(data.column, record) for record in side])) for side in sides]
     line = Comparison(
         task=title,
-        metric=column.metric,
+        metric=data.column.metric,
         examples=len(data.labels),
         seeds=tuple(record.cell.seed for record in sides[0]),
         second_seeds=tuple(record.cell.seed for record in sides[1]),
@@ -170,7 +178,7 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
         high=high,
         test=test,
         p=p,
-        least=_least(pairs, spread, exact),
+        least=least,
         names=(sides[0][0].called, sides[1][0].called),
     )
     return line, drawn
@@ -180,8 +188,7 @@ def drawn_differences(data: Resampled, sides: Sides) -> np.ndarray:
     """[resamples] differences of two rows' records in one column, in percent: those of :func:`compared`, without its test."""
     if _place(sides[1]) < _place(sides[0]):
         return -drawn_differences(data, (sides[1], sides[0]))
-    spread, _ = _spread(data, sides)
-    return 100 * metric_of(data.column.metric).possible_differences(spread)
+    return 100 * metric_of(data.column.metric).possible_differences(_spread(data, sides)[0])
 
 
 def _spread(data: Resampled, sides: Sides) -> tuple[np.ndarray, np.random.Generator]:
@@ -190,24 +197,13 @@ def _spread(data: Resampled, sides: Sides) -> tuple[np.ndarray, np.random.Genera
     return of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, is_single_model(sides)), rng
 
 
-def _least(pairs: Pairs, spread: np.ndarray, exact: bool) -> float | None:
-    """The minimum detectable difference in percent, from differences as they were drawn, or None where they do not say.
-
-    Where two rows answer alike, drawing examples moves nothing. Shares of right answers still have the gap that McNemar's test could find at
-    best; other metrics have no such bound. Where each row has one seed, the test is McNemar's, so the answer is never below that
-    gap, even if the drawn differences vary less.
-    """
-    constant = float(np.ptp(spread)) <= 1e-12
-    least = None if constant else least_detectable(spread)
-    if pairs.is_share_of_right and (constant or pairs.seeds == 1):
-        bound = least_gap_at_any_disagreement(len(pairs.labels), exact)
-        least = None if bound is None else max(bound, least or 0.0)
-    return 100 * least if least is not None and least <= metric_of(pairs.metric).largest_difference else None
-
-
 def _place(side: Sequence[Record]) -> tuple[str, list[str]]:
     """By what two rows are put in one order, whichever is named first."""
     return side[0].row, [record.key for record in side]
+
+
+def _score(column: ScoreColumn, record: Record) -> float:
+    return record.scores[column.evaluation][column.metric]
 
 
 def single_test(pairs: Pairs, rng: np.random.Generator, exact: bool = False) -> tuple[str, float]:
@@ -215,6 +211,66 @@ def single_test(pairs: Pairs, rng: np.random.Generator, exact: bool = False) -> 
     if pairs.is_share_of_right:
         return "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
     return "permutation", pairs.permutation(rng)
+
+
+@dataclass(frozen=True)
+class MeanOfColumns:
+    """The mean of a row's scores over the columns, or of its differences to another row, in percent.
+
+    Attributes:
+        low, high: the 95 % interval; None where answers are not stored.
+        p: of a difference, not adjusted.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+
+def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, MeanOfColumns]:
+    """The mean score of every row that has all columns, with its interval where all answers are stored."""
+    means = {}
+    for label, value in group.mean_scores.items():
+        samples = []
+        for column in group.columns:
+            records, data = group.finished(label, column), answers.get(column)
+            if data is None or not data.has(records):
+                break
+            score_RS = data.stacked(records)
+            # the teacher is one model: only the examples are drawn
+            rng = rng_for(column, "score", label)
+            drawn_R = score_RS.mean(1) if label == TEACHER else over_seeds(score_RS, (score_RS,), rng)
+            metric = metric_of(column.metric)
+            samples.append(100 * np.clip(drawn_R, metric.low, metric.high))
+        has_all = len(samples) == len(group.columns)
+        means[label] = MeanOfColumns(value, *(interval(np.mean(samples, axis=0)) if has_all else ()))
+    return means
+
+
+def all_pairs(group: ReportGroup, answers: Answers, labels: Sequence[str]) -> dict[tuple[str, str], MeanOfColumns]:
+    """(first, second) -> mean difference first - second, for every two of these complete rows with stored answers.
+
+    Each pair is there in both orders.
+    """
+    pairs: dict[tuple[str, str], MeanOfColumns] = {}
+    for first, second in combinations(labels, 2):
+        samples, values = [], []
+        for column in group.columns:
+            sides = group.finished(first, column), group.finished(second, column)
+            data = answers.get(column)
+            if data is None or not (data.has(sides[0]) and data.has(sides[1])):
+                break
+            samples.append(drawn_differences(data, sides))
+            scores = [np.mean([_score(column, record) for record in side]) for side in sides]
+            values.append(100 * float(scores[0] - scores[1]))
+        else:
+            drawn_R, value = np.mean(samples, axis=0), float(np.mean(values))
+            low, high = interval(drawn_R)
+            p = bootstrap_p(drawn_R)
+            pairs[first, second] = MeanOfColumns(value, low, high, p)
+            pairs[second, first] = MeanOfColumns(-value, -high, -low, p)
+    return pairs
 
 
 def p_in_words(p: float) -> str:

@@ -1,26 +1,20 @@
-"""The records of a folder as one table for pandas: a line for each score. No torch."""
+"""`bench.load`: the scores of a folder of records for pandas, with those of their teachers. No torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.errors import NothingMeasured
 from bench.record.cell import TEACHER
 from bench.record.keys import canonical
-from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.frame import frame, nothing_in, same_teacher
 from bench.report.groups import groups
-from bench.report.tables.retention import same_teacher
-from bench.report.write import nothing_in
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-Teachers = Mapping[tuple[Any, ...], Sequence[Record]]
-"""What a student has in common with its teacher -> the trainings of that teacher, the current one first."""
 
 
 def load(results: Path | str, everything: bool = False) -> DataFrame:
@@ -28,7 +22,7 @@ def load(results: Path | str, everything: bool = False) -> DataFrame:
 
     The columns:
 
-    - ``data``, ``task``, ``set``, ``metric``: what was scored; ``headline`` says whether tables show this metric.
+    - ``data``, ``task``, ``set``, ``metric``: what was scored; ``headline`` says whether this is the task's first metric.
     - ``row``, ``method``, ``version``, ``point``, ``seed``: who was scored; the teacher's row is ``teacher``.
     - ``score``: percent. ``teacher_score``: of the very training of the teacher that the row learned from, percent; NaN
       without its record.
@@ -47,77 +41,40 @@ def load(results: Path | str, everything: bool = False) -> DataFrame:
     Raises:
         NothingMeasured: no record there has a score.
     """
-    import pandas
-
     store = Store(Path(results))
     there = list(store.records())
     records = [record for record in there if record.status == "ok"]
     shown = {record.key for group in groups(records) for record in group.records}
-    teachers = _teachers(records, store)
-    lines = [line for r in records if everything or r.key in shown for line in _lines(r, r.key in shown, teachers)]
-    if not lines:
+    kept = [record for record in records if everything or record.key in shown]
+    table = frame(kept)
+    if table.empty:
         unfinished = f"no cell in {results} has finished: all failed or were interrupted; run again with --retry-failed"
         raise NothingMeasured(unfinished if there else nothing_in(Path(results)))
-    # without this, a column of which every value is missing has objects
-    numbers = dict.fromkeys(("max_train_rows", "parameters", "flops"), "Int64")
-    numbers |= dict.fromkeys(("teacher_score", "retention", "train_seconds"), "float64")
-    return pandas.DataFrame(lines).astype(numbers)
 
+    # what a student's scores and those of its own teacher have in common -> the trainings of that teacher, the current one first
+    def place(record: Record, evaluation: str) -> tuple[object, ...]:
+        cell = record.cell
+        examples = cell.data.evaluation.get(evaluation, "")
+        return cell.tasks, cell.teacher.key, examples, canonical(cell.numeric.identity()), evaluation
 
-def _lines(record: Record, newest: bool, teachers: Teachers) -> list[dict[str, Any]]:
-    cell, sizes, train = record.cell, record.sizes, record.train
-    found = []
-    for evaluation, scores in record.scores.items():
-        trainings = teachers.get(_place(record, evaluation), ())
-        taught: Mapping[str, float] = next((t.scores[evaluation] for t in trainings if same_teacher(record, t)), {})
-        for number, (metric, score) in enumerate(scores.items()):
-            of_teacher = taught.get(metric)
-            found.append(
-                {
-                    "data": cell.data.slug,
-                    "task": "+".join(cell.tasks),
-                    "set": evaluation,
-                    "metric": metric,
-                    "headline": number == 0,
-                    "row": record.row,
-                    "method": cell.method,
-                    "version": cell.version,
-                    "point": record.point,
-                    "seed": cell.seed,
-                    "score": 100 * score,
-                    "teacher_score": None if of_teacher is None else 100 * of_teacher,
-                    "retention": 100 * score / of_teacher if of_teacher and of_teacher > 0 else None,
-                    "parameters": sizes.parameters if sizes else None,
-                    "flops": sizes.flops if sizes else None,
-                    "train_seconds": train.seconds_own if train else None,
-                    "train_rows": cell.data.rows["train"],
-                    "max_train_rows": cell.data.max_train_rows,
-                    "teacher": cell.teacher.name,
-                    "recipe": cell.recipe["name"],
-                    "epochs": cell.recipe["epochs"],
-                    "optimizer": cell.recipe.get("optimizer", ADAMW),
-                    "precision": cell.numeric.precision,
-                    "threads": cell.numeric.threads,
-                    "device": cell.numeric.device,
-                    "newest": newest,
-                    "key": record.key,
-                }
-            )
-    return found
-
-
-def _teachers(records: Sequence[Record], store: Store) -> Teachers:
-    found: dict[tuple[Any, ...], list[Record]] = {}
+    teachers: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
         if record.cell.method == TEACHER:
             for training in (record, *store.attempts(record).values()):
                 for evaluation in training.scores:
-                    found.setdefault(_place(training, evaluation), []).append(training)
-    return found
+                    teachers.setdefault(place(training, evaluation), []).append(training)
 
-
-def _place(record: Record, evaluation: str) -> tuple[Any, ...]:
-    """What a student's scores and those of its own teacher have in common: teacher, examples and arithmetic."""
-    cell = record.cell
-    examples = cell.data.evaluation.get(evaluation, "")
-    return cell.tasks, cell.teacher.key, examples, canonical(cell.numeric.identity()), evaluation
+    by_key, taught = {record.key: record for record in kept}, []
+    for key, evaluation, metric in table[["key", "set", "metric"]].itertuples(index=False):
+        student = by_key[key]
+        trainings = teachers.get(place(student, evaluation), ())
+        own = next((t.scores[evaluation] for t in trainings if same_teacher(student, t)), {})
+        taught.append(100 * own[metric] if metric in own else None)
+    after_score = list(table).index("score") + 1
+    table.insert(after_score, "teacher_score", taught)
+    table["teacher_score"] = table["teacher_score"].astype("float64")
+    table.insert(
+        after_score + 1, "retention", 100 * table["score"] / table["teacher_score"].where(lambda score: score > 0)
+    )
+    table.insert(list(table).index("key"), "newest", table["key"].isin(shown))
+    return table

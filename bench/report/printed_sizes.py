@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.errors import InputError
-from bench.report.frame import EXACT, TEXT, Frame, FrameLine, TableCell, TableColumn
 from bench.report.published import FOLDER, rows_of
+from bench.report.table import EXACT, TEXT, Column, Line, Table, TableCell
 
 FIGURE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 FILE = FOLDER / "sizes" / "printed.csv"
@@ -72,7 +72,7 @@ def rule_of(printed: str, counted: Mapping[str, int], unit: float) -> tuple[str,
     return rule, value, False
 
 
-def printed_and_ours(named: Sequence[tuple[PrintedSize, Counted]]) -> Frame:
+def printed_and_ours(named: Sequence[tuple[PrintedSize, Counted]]) -> Table:
     """Every printed figure with ours, the difference, and the convention that explains it, if one does."""
     found = [
         _line(size, one)
@@ -85,13 +85,13 @@ def printed_and_ours(named: Sequence[tuple[PrintedSize, Counted]]) -> Frame:
     ]
     words = {"Row here", "Quantity", "rule"}
     names = ("Printed in", "Row here", "Quantity", "printed", "ours", "difference", "rule")
-    columns = tuple(TableColumn(name, name in words, EXACT if name == "ours" else TEXT) for name in names)
+    columns = tuple(Column(name, name in words, EXACT if name == "ours" else TEXT) for name in names)
     note = (
         "Papers count sizes by different rules. The column `rule` names the rule that gives the printed number to its last digit. "
         "`ours` counts the whole classifier (two labels) and 2 x MACs at length 128. "
         f"{sum(fits for _, fits in found)} of {len(found)} numbers fit a rule. No paper states its rule, so this is a guess."
     )
-    return Frame("Printed sizes and ours", columns, tuple(line for line, _ in found), (note,))
+    return Table("Printed sizes and ours", columns, tuple(line for line, _ in found), (note,))
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Figure:
         return f"{100 * (count / self.unit / float(self.printed) - 1):+.1f} %"
 
 
-def _line(size: PrintedSize, one: Figure) -> tuple[FrameLine, bool]:
+def _line(size: PrintedSize, one: Figure) -> tuple[Line, bool]:
     """The line of a figure, and whether a rule gives its digits."""
     own = next(iter(one.conventions.values()))
     rule, value, fits = rule_of(one.printed, one.conventions, one.unit)
@@ -122,4 +122,4 @@ def _line(size: PrintedSize, one: Figure) -> tuple[FrameLine, bool]:
         TableCell(one.off(own)),
         TableCell(rule if fits else nearest),
     )
-    return FrameLine(f"{size.source}, {size.table}: {size.system}", cells), fits
+    return Line(f"{size.source}, {size.table}: {size.system}", cells), fits

@@ -1,4 +1,4 @@
-"""The stored answers to a column, scored on the same resampled examples.
+"""The stored answers of a group: scored on the same resampled examples, and what is suspect about them. No torch.
 
 What is drawn follows from names alone: the examples from the column (task, evaluation set, metric), the trainings from the
 column and the two rows. So one comparison has one interval, whatever other rows, tasks and order are there.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.frame import teacher_weights
 from bench.report.groups import ReportGroup, ScoreColumn
+from bench.stats.guards import Suspicion, suspicions
 from bench.stats.metrics import metric_of
 from bench.stats.paired import resampled_scores
 
@@ -27,18 +29,23 @@ ANY_SET = "validation"
 
 @dataclass(frozen=True)
 class Resampled:
-    """Finished records of a column, scored on the same resampled examples."""
+    """Finished records of a column, scored on the same resampled examples.
+
+    Attributes:
+        predicted: record key -> answers.
+        scores_R: record key -> [resamples] scores.
+        others: keys of records that were scored on other examples.
+        teachers: sha256 of a teacher's weights -> its score and its [resamples] scores: of further trainings of the column's
+            teacher. The same training on another machine may end with other last digits. What was taught by it is compared
+            with it, where the store has its answers to the same examples.
+    """
 
     column: ScoreColumn
     labels: np.ndarray
     predicted: dict[str, np.ndarray]
-    """record key -> answers"""
     scores_R: dict[str, np.ndarray]
-    """record key -> [resamples] scores"""
     others: set[str]
-    """keys of records that were scored on other examples"""
     teachers: dict[str, tuple[float, np.ndarray]] = field(default_factory=dict)
-    """sha256 of a teacher's weights -> its score and its [resamples] scores: of further trainings of the column's teacher"""
 
     def has(self, records: Sequence[Record]) -> bool:
         """Whether there are records, and all of them were scored on the column's examples."""
@@ -49,77 +56,52 @@ class Resampled:
         return np.stack([self.scores_R[record.key] for record in records], 1)
 
 
+Answers = Mapping[ScoreColumn, Resampled]
+
+
+def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
+    """The stored answers of the group's records; columns without any are left out."""
+    answers = {}
+    for column in group.columns:
+        done = [r for label in group.systems for r in group.finished(label, column)]
+        records = [record for record in done if store.has_predictions(record)]
+        if records:
+            answers[column] = resampled(column, records, store)
+    return answers
+
+
 def resampled(column: ScoreColumn, records: Sequence[Record], store: Store) -> Resampled:
     """These records' stored answers to the column, of one record or more.
 
     Records with other examples than the first one's are only named.
     """
-    labels = examples = None
-    form = metric_of(column.metric).form
+    form, metric = metric_of(column.metric).form, column.metric
+    names = [f"{what}.{column.evaluation}" for what in ("labels", "examples", "logits")]
+    arrays = store.predictions(records[0])
+    labels, examples = arrays[names[0]], arrays[names[1]]
     predicted: dict[str, np.ndarray] = {}
     others = set()
     for record in records:
         arrays = store.predictions(record)
-        if labels is None or examples is None:
-            labels, examples = arrays[f"labels.{column.evaluation}"], arrays[f"examples.{column.evaluation}"]
-        if np.array_equal(examples, arrays[f"examples.{column.evaluation}"]):
-            predicted[record.key] = form.predicted(arrays[f"logits.{column.evaluation}"])
+        if np.array_equal(examples, arrays[names[1]]):
+            predicted[record.key] = form.predicted(arrays[names[2]])
         else:
             others.add(record.key)
-    assert labels is not None
-    drawn = resampled_scores(list(predicted.values()), labels, column.metric, rng_for(column, EXAMPLES))
-    return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
+    drawn = resampled_scores(list(predicted.values()), labels, metric, rng_for(column, EXAMPLES))
+    data = Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
 
-
-def finished(group: ReportGroup, label: str, column: ScoreColumn) -> list[Record]:
-    """The finished records of a row in a column, in the order of their seeds."""
-    records = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
-    return sorted(records, key=lambda r: r.cell.seed)
-
-
-def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
-    """The stored answers of the group's records; columns without any are left out."""
-    made = {}
-    for column in group.columns:
-        records = [
-            r
-            for label in group.systems
-            for r in group.of(label, column.task)
-            if r.status == "ok" and column.evaluation in r.scores and store.has_predictions(r)
-        ]
-        if records:
-            made[column] = resampled(column, records, store)
-        shown = [r for r in records if r.cell.method == TEACHER and made[column].has([r])]
-        if len(shown) == 1:
-            made[column] = with_further_teachers(made[column], shown[0], records, store)
-    return made
-
-
-def with_further_teachers(made: Resampled, teacher: Record, students: Sequence[Record], store: Store) -> Resampled:
-    """Add the trainings of the teacher that a student names and that are not the current one.
-
-    The same training on another machine may end with other last digits. What was taught by it is compared with it, where
-    the store has its answers to the same examples.
-    """
-    column, known = made.column, teacher_weights(teacher)
-    named = {weights for student in students if (weights := teacher_weights(student)) and weights != known}
-    found = {}
-    for name, attempt in store.attempts(teacher).items() if named else ():
+    # further trainings of the teacher, that a student names and that are not the current one
+    shown = [r for r in records if r.cell.method == TEACHER and data.has([r])]
+    named = {teacher_weights(r) for r in records} - {None, teacher_weights(shown[0])} if len(shown) == 1 else set()
+    for name, attempt in store.attempts(shown[0]).items() if named else ():
         weights = teacher_weights(attempt)
-        if weights not in named or column.evaluation not in attempt.scores:
-            continue
-        arrays, current = store.predictions(attempt, name), store.predictions(teacher)
-        if np.array_equal(arrays[f"examples.{column.evaluation}"], current[f"examples.{column.evaluation}"]):
-            given = metric_of(column.metric).form.predicted(arrays[f"logits.{column.evaluation}"])
-            drawn = resampled_scores([given], made.labels, column.metric, rng_for(column, EXAMPLES))
-            found[weights] = attempt.scores[column.evaluation][column.metric], drawn[:, 0]
-    return replace(made, teachers=found)
-
-
-def teacher_weights(record: Record) -> str | None:
-    """sha256 of the weights of the teacher that a record names; None where it names none."""
-    found = record.artefacts.get("teacher") or record.artefacts.get(f"teacher.{record.cell.tasks[0]}")
-    return found["weights"] if found else None
+        if weights in named and column.evaluation in attempt.scores:
+            arrays = store.predictions(attempt, name)
+            if np.array_equal(arrays[names[1]], examples):
+                given = form.predicted(arrays[names[2]])
+                drawn = resampled_scores([given], labels, metric, rng_for(column, EXAMPLES))
+                data.teachers[str(weights)] = attempt.scores[column.evaluation][metric], drawn[:, 0]
+    return data
 
 
 def rng_for(column: ScoreColumn, purpose: str, *rows: str) -> np.random.Generator:
@@ -131,3 +113,64 @@ def rng_for(column: ScoreColumn, purpose: str, *rows: str) -> np.random.Generato
     evaluation = column.evaluation if purpose == EXAMPLES else ANY_SET
     names = [column.task, evaluation, column.metric, purpose, *sorted(rows)]
     return np.random.default_rng(int.from_bytes(hashlib.sha256(json.dumps(names).encode()).digest(), "big"))
+
+
+def _answers_of(
+    group: ReportGroup, column: ScoreColumn, store: Store
+) -> Iterator[tuple[str, Record, np.ndarray, np.ndarray]]:
+    """Row, record, logits and labels of each stored answer to a column."""
+    for label in group.systems:
+        for record in group.finished(label, column):
+            if store.has_predictions(record):
+                arrays = store.predictions(record)
+                yield label, record, arrays[f"logits.{column.evaluation}"], arrays[f"labels.{column.evaluation}"]
+
+
+Faults = dict[tuple[str, ScoreColumn], dict[str, dict[int, Suspicion]]]
+"""(row, column) -> what is wrong with its answers -> seed -> how it shows there"""
+
+
+def faults_of(group: ReportGroup, store: Store) -> Faults:
+    """What is suspect about the stored answers of each row and column, by the column's own metric."""
+    faults: Faults = {}
+    for column in group.columns:
+        for label, record, logits, labels in _answers_of(group, column, store):
+            for suspicion in suspicions(logits, labels, record.task.labels or (), column.metric):
+                of_place = faults.setdefault((label, column), {})
+                of_place.setdefault(suspicion.what, {})[record.cell.seed] = suspicion
+    return faults
+
+
+def suspicions_of(group: ReportGroup, store: Store) -> dict[tuple[str, ScoreColumn], list[str]]:
+    """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
+    rows_of: dict[tuple[ScoreColumn, str], dict[str, dict[int, Suspicion]]] = {}
+    faults = faults_of(group, store)
+    for label in group.systems:
+        for column in group.columns:
+            for what, of_seed in faults.get((label, column), {}).items():
+                rows_of.setdefault((column, what), {})[label] = of_seed
+    texts: dict[tuple[str, ScoreColumn], list[str]] = {}
+    for (column, what), rows in rows_of.items():
+        listed = "; ".join(f"{label}, {seeds_in_words(of_seed)}" for label, of_seed in rows.items())
+        for label in rows:
+            texts.setdefault((label, column), []).append(f"{column.name}, {what}: {listed}")
+    return texts
+
+
+def seeds_in_words(of_seed: Mapping[int, Suspicion]) -> str:
+    """``seeds 0 and 2 (50.1, 49.9)``, or without figures where there are none."""
+    *most, last = [str(seed) for seed in sorted(of_seed)]
+    named = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"
+    shown = ", ".join(of_seed[seed].figure for seed in sorted(of_seed) if of_seed[seed].figure)
+    return named + (f" ({shown})" if shown else "")
+
+
+def baselines_of(group: ReportGroup, store: Store) -> dict[ScoreColumn, float]:
+    """Percent that the best single answer to every example scores; without columns that have no stored answers."""
+    baselines = {}
+    for column in group.columns:
+        for _, _, logits, labels in _answers_of(group, column, store):
+            metric = metric_of(column.metric)
+            baselines[column] = 100 * metric.form.constant(labels, logits.shape[1], metric.score)[1]
+            break  # the first record's labels are those of all
+    return baselines

@@ -20,69 +20,57 @@ from bench.report.tables.parts import counted, listed
 
 
 def warnings(group: ReportGroup) -> list[str]:
-    """What a reader has to know before the first number."""
-    lines = []
+    """What a reader has to know before the first number: a paragraph each."""
+    said = []
     if group.facts.source == SAMPLE:
-        lines += [
+        said.append(
             "**Generated sample data, not GLUE.** Each task has the form of the GLUE task of the same name. No number here can be "
-            "compared with a paper.",
-            "",
-        ]
-    if group.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks) and group.facts.source != SAMPLE:
-        lines += [
+            "compared with a paper."
+        )
+    elif group.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks):
+        said.append(
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: its scores on mnli and qqp "
-            "may be too high.",
-            "",
-        ]
-    lines += [line for text in group.aside for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
-    lines += [line for text in left_out_lines(group.left_out) for line in (f"**{text[0].upper()}{text[1:]}.**", "")]
-    lines += [line for text in stale_lines(group.records) for line in (f"**{text}**", "")]
-    return lines
+            "may be too high."
+        )
+    said += [f"**{text[0].upper()}{text[1:]}.**" for text in (*group.aside, *left_out_lines(group.left_out))]
+    return said + [f"**{text}**" for text in stale_lines(group.records)]
 
 
 def environment(group: ReportGroup) -> list[str]:
     """Recipe, learning rates, libraries and machines, a paragraph each."""
-    recipe = f"Recipe {group.recipe}" + (
-        "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
-    )
-    recipe += "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
-    said = [f"{recipe}; {group.precision}, {_where(group)}. {_start_line(group)}", rates_line(group)]
-    return [text for text in (*said, *made_on(group.records)) if text]
+    length = "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
+    optimizer = "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
+    where = counted(group.threads, "thread") + ("" if group.device == "cpu" else f", {group.device}")
+    recipe = f"Recipe {group.recipe}{length}{optimizer}; {group.precision}, {where}. {_start_line(group)}"
+    return [text for text in (recipe, rates_line(group), *made_on(group.records)) if text]
 
 
 def made_on(records: Sequence[Record]) -> list[str]:
     """Libraries and machines of the finished records."""
-    done = [r for r in records if r.status == "ok"]
-    libraries = sorted({f"torch {r.env.get('torch')}, transformers {r.env.get('transformers')}" for r in done})
-    machines = sorted(
-        {f"{r.env.get('processor')}, {r.env.get('cores')} cores, device {r.env.get('device')}" for r in done}
-    )
-    return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if done else []
-
-
-def _where(group: ReportGroup) -> str:
-    """Threads, and the kind of device where it is not the CPU."""
-    return counted(group.threads, "thread") + ("" if group.device == "cpu" else f", {group.device}")
+    envs = [r.env for r in records if r.status == "ok"]
+    libraries = sorted({f"torch {env.get('torch')}, transformers {env.get('transformers')}" for env in envs})
+    machines = sorted({f"{env.get('processor')}, {env.get('cores')} cores, device {env.get('device')}" for env in envs})
+    return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if envs else []
 
 
 def _start_line(group: ReportGroup) -> str:
     """Which general start the students share; each row's own start is in the table of costs."""
-    own = sorted({r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts})
+    general = sorted(
+        {r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts}
+    )
     students = [r for r in group.records if r.train and r.cell.method != TEACHER]
     random = sorted({r.row for r in students if start_kind(r) == RANDOM})
     other = sorted({r.row for r in students if "general_start" not in r.artefacts} - set(random))
-    text = (
-        f"Students begin with the general start {' or '.join(own)}" if own else "No student begins with a general start"
-    )
+    text = "No student begins with a general start"
+    if general:
+        text = f"Students begin with the general start {' or '.join(general)}"
+    elsewhere = "the teacher or another pre-training (see the cost of training)"
     others = [
         f"{listed(rows)} begin{'s' if len(rows) == 1 else ''} with {what}"
-        for rows, what in (
-            (random, "random weights"),
-            (other, "the teacher or another pre-training (see the cost of training)"),
-        )
+        for rows, what in ((random, "random weights"), (other, elsewhere))
         if rows
     ]
-    if own and others:
+    if general and others:
         return f"{text}, with these exceptions: {'; '.join(others)}."
     return " ".join(f"{sentence}." for sentence in (text, *others))
 
@@ -113,9 +101,7 @@ def provenance(records: Sequence[Record]) -> list[str]:
     done = [r for r in records if r.status == "ok"]
     if not done:
         return ["No finished record."]
-    commits = sorted(
-        {f"{str(r.code.get('commit'))[:12]}{' with local changes' if r.code.get('dirty') else ''}" for r in done}
-    )
+    commits = sorted({commit_of(r.code) for r in done})
     rows = sorted(
         {f"{'+'.join(r.cell.tasks)} {', '.join(f'{k} {v:,}' for k, v in r.cell.data.rows.items())}" for r in done}
     )
@@ -127,3 +113,8 @@ def provenance(records: Sequence[Record]) -> list[str]:
         f"- teacher's base weights: sha256 {', '.join(bases)}",
         f"- examples: {'; '.join(rows)}",
     ]
+
+
+def commit_of(code: dict[str, object]) -> str:
+    """The commit that made a record."""
+    return f"{str(code.get('commit'))[:12]}{' with local changes' if code.get('dirty') else ''}"

@@ -1,21 +1,31 @@
-"""Questions to a session of timing: its conditions, its main conditions, how much faster a system is. No torch."""
+"""A session of timing: how much faster a system is, its tables with their conditions, and its report. No torch, no clock."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
 
+from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER
-from bench.record.speed_sessions import Conditions, SpeedRecord
-from bench.stats.ratios import Ratio, ratio
+from bench.record.speed_sessions import BUSY_CORES, Conditions, SpeedRecord
+from bench.report import escape
+from bench.report.document import paragraphs, write_index
+from bench.report.file_names import PAGE, TABLES, fitted, table_names
+from bench.report.render import Paper, to_markdown, write_table
+from bench.report.sources import commit_of
+from bench.report.table import DASH, EXACT, Column, Line, Table, TableCell, exact, number
+from bench.stats.ratios import Ratio, enough_rounds_for, percentile, ratio
+
+DRIFT = 0.1
+"""The share by which times may change during a session without a note: more than rounds vary by on an idle machine."""
+FOLDER = "speed"
+"""Below the folder of all reports."""
 
 
 def conditions_of(record: SpeedRecord) -> list[Conditions]:
     """In the order they were measured."""
-    found: list[Conditions] = []
-    for timing in record.timings:
-        if timing.conditions not in found:
-            found.append(timing.conditions)
-    return found
+    return list({repr(timing.conditions): timing.conditions for timing in record.timings}.values())
 
 
 def described(conditions: Conditions) -> str:
@@ -43,3 +53,118 @@ def latest(records: Sequence[SpeedRecord], teacher: str) -> SpeedRecord | None:
     """The last session with this teacher that has main conditions."""
     fitting = [record for record in records if record.teacher == teacher and main_conditions(record)]
     return fitting[-1] if fitting else None
+
+
+def latency_tables(record: SpeedRecord) -> list[Table]:
+    """One table for each set of conditions, and one of footprints."""
+    tables = [_timings(record, conditions) for conditions in conditions_of(record)]
+    if not record.footprints:
+        return tables
+    lines = [
+        Line(f.system, [number(size / 1e6 if size is not None else None, form) for size, form in sizes])
+        for f in record.footprints
+        for sizes in [((f.checkpoint_bytes, ".1f"), (f.peak_bytes, ".0f"))]
+    ]
+    note = (
+        "Peak of a fresh process that loads the checkpoint and answers one batch of 32 sequences of 128 tokens, above the "
+        "same process before loading."
+    )
+    columns = list(map(Column, ("System", "checkpoint (MB)", "peak memory (MB)")))
+    return [*tables, Table("Memory", columns, lines, (note,))]
+
+
+def _timings(record: SpeedRecord, c: Conditions) -> Table:
+    timings = [timing for timing in record.timings if timing.conditions == c]
+    rounds = min((len(t.seconds) for t in timings if t.status == "ok"), default=0)
+    shares = {f"p{round(100 * share)} (ms)": share for share in (0.5, 0.9, 0.99) if enough_rounds_for(rounds, share)}
+    if 0.99 not in shares.values():
+        shares["max (ms)"] = 1.0
+    columns = [Column("System"), *(Column(name, csv=exact(6)) for name in shares)]
+    columns += [
+        Column("sequences/s", csv=EXACT),
+        Column("speed-up", csv=EXACT),
+        Column("95 % interval"),
+        Column("rounds"),
+    ]
+    with_energy = any(timing.joules for timing in timings)
+    if with_energy:
+        columns += [Column("J/sequence", csv=EXACT), Column("min to max")]
+
+    lines, notes, slowed, empty = [], [], [], TableCell(DASH, plain="")
+    for timing in timings:
+        name, seconds = timing.system, timing.seconds
+        if timing.status == "failed":
+            lines.append(Line(name, [empty] * (len(columns) - 1)))
+            notes.append(f"{name}: not measured: {timing.error}.")
+            continue
+        latencies = [1000 * percentile(seconds, share) for share in shares.values()]
+        cells = [number(latency, ".2f") for latency in latencies]
+        cells.append(number(c.batch * len(seconds) / sum(seconds), ",.1f"))
+        if faster := speed_up(record, name, c):
+            printed, stored = (f"{faster.low:.{digits}f} to {faster.high:.{digits}f}" for digits in (2, 4))
+            cells.append(number(faster.median, ".2f", "x", low=faster.low, high=faster.high))
+            cells.append(TableCell(printed, plain=stored))
+        else:
+            cells += [empty, empty]
+        cells.append(number(len(seconds), "d"))
+        if with_energy and timing.joules:  # joules of one sequence, and the turns' smallest and largest
+            own = [joules / c.batch for joules in timing.joules]
+            low, high = min(own), max(own)
+            cells.append(number(median(own), ".3g", low=low, high=high))
+            cells.append(TableCell(f"{low:.3g} to {high:.3g}", plain=f"{low:.6g} to {high:.6g}"))
+        elif with_energy:
+            cells += [empty, empty]
+        lines.append(Line(name, cells))
+        if abs(change := drift(seconds)) > DRIFT:
+            slowed.append(
+                f"{name} became {abs(change):.0%} {'slower' if change > 0 else 'faster'} while it was timed: its milliseconds "
+                f"mean little. Speed-ups compare times of the same rounds."
+            )
+    eager = "those of eager attention in fp32"
+    if gaps := [t.largest_difference for t in timings if t.largest_difference is not None]:
+        notes.append(f"The largest difference between logits and {eager} is {max(gaps):.2g}.")
+    changed = [t for t in timings if t.changed is not None]
+    notes += [f"{t.system}: {t.changed} of {t.compared} predictions differ from {eager}." for t in changed]
+    file = f"{c.device} {c.backend} {c.dtype} {c.threads} threads b{c.batch} l{c.length}"
+    return Table(described(c), columns, lines, [*notes, *slowed], file=file)
+
+
+def drift(seconds: Sequence[float]) -> float:
+    """How much longer the last third of the rounds took than the first third: 0.1 is 10 %; medians."""
+    third = len(seconds) // 3
+    return median(seconds[-third:]) / median(seconds[:third]) - 1 if third else 0.0
+
+
+def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) -> Path:
+    """Markdown and CSV of one session of timing, LaTeX where asked for; returns the Markdown file."""
+    name = slug(f"{session.teacher.split('/')[-1].split(' (')[0]}-{session.key[:8]}").lower()
+    own, env = folder / FOLDER / fitted(name, session.key), session.env
+    where = ", ".join(str(env[k]) for k in ("accelerator", "processor") if env.get(k))
+    libraries = f"torch {env.get('torch')}, transformers {env.get('transformers')}"
+    measured_on = f"{where}, {env.get('cores')} cores; {libraries}; code {commit_of(session.code)}."
+    if (others := env.get("busy_cores") or 0) >= BUSY_CORES:
+        measured_on += f" Other processes used {others:.1f} cores when it began."
+    paper = Paper(f"Compared with {session.teacher}", sources=[measured_on], name=own.name) if latex else None
+    lines = paragraphs(
+        [
+            f"# Speed compared with {session.teacher}",
+            "Teacher and students were timed in turns, so that each speed-up compares times of the same moment. It is the median over "
+            "rounds, with an interval by order statistics. All models except finished checkpoints have random weights: "
+            "the speed of a model without early exit does not depend on them.",
+        ]
+    )
+    tables = latency_tables(session)
+    for table, stem in zip(tables, table_names([table.file or table.title for table in tables]), strict=True):
+        lines += [f"## {escape.markdown(table.title)}", "", to_markdown(table), "", *paragraphs(table.notes)]
+        write_table(own / TABLES, stem, table, paper=paper)
+    reason = session.energy.partition(": ")[2]
+    energy = f"Energy was not measured{f': {reason}' if reason else ''}."
+    if any(timing.joules for timing in session.timings):
+        energy = (
+            f"J/sequence is the energy of one sequence, as the machine counts it ({session.energy}). It is the median of several turns, "
+            "and includes what the hardware uses when idle."
+        )
+    lines += paragraphs([energy, measured_on])
+    write_atomically(own / PAGE, ("\n".join(lines).rstrip() + "\n").encode())
+    write_index(folder)
+    return own / PAGE

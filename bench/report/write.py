@@ -16,34 +16,32 @@ from bench.record.cell import TEACHER, Cell, record_key
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
-from bench.record.store import CELLS, Store
-from bench.report.document import ReportPicture, document
+from bench.record.store import Store
+from bench.report.document import ReportPicture, document, write_index
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
-from bench.report.frame import Frame
+from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, groups
-from bench.report.index import write_index
-from bench.report.page.write import page
-from bench.report.plot.pictures import PICTURES
+from bench.report.html_page import page
+from bench.report.pictures import PICTURES
 from bench.report.render import Paper, remove_stale_files, write_table
 from bench.report.reproduce import set_record_source
-from bench.report.resampled import resample
+from bench.report.resampled import baselines_of, resample, suspicions_of
 from bench.report.sources import made_on, provenance, warnings
-from bench.report.speed import described, latest, main_conditions, speed_up
-from bench.report.speed_report import write_speed_report
-from bench.report.suspicions import baselines_of, suspicions_of
-from bench.report.tables.registry import KEPT, ReportData
+from bench.report.speed import described, latest, main_conditions, speed_up, write_speed_report
+from bench.report.table import Table
+from bench.report.tables.parts import KEPT, ReportData
+from bench.report.tables.registry import report_data
 from bench.stats.ratios import percentile
+from bench.user_files import toml_of
 
 
 @dataclass(frozen=True)
 class Written:
-    """One report as it was written."""
+    """One report as it was written: its Markdown file, and its tables in their order; the accuracies first."""
 
     path: Path
-    """the Markdown file"""
     group: ReportGroup
-    tables: Sequence[Frame]
-    """in the order of the report; the accuracies first"""
+    tables: Sequence[Table]
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,26 @@ class Options:
     latex: bool = False
     order: Sequence[str] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+
+
+LONGEST_NAME = 200
+"""Characters of a name."""
+
+
+def names_in(path: Path) -> dict[str, str]:
+    """Row -> its name in a paper, from a TOML file: ``"kd:layers=3" = "KD, three layers"``.
+
+    Raises:
+        InputError: no such file, not TOML, or a name that is no short text.
+    """
+    option = f"--names {path}"
+    body = toml_of(path, option)
+    for row, name in body.items():
+        if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
+            raise InputError(f"{option}: {row}: give a name of 1 to {LONGEST_NAME} characters, like {row!r} = 'Name'")
+        if list(body.values()).count(name) > 1 or (name in body and name != row):
+            raise InputError(f"{option}: {row}: another row has {name!r} as its name or label; give each its own")
+    return body
 
 
 def write_reports(store: Store, folder: Path, options: Options = Options()) -> list[Path]:
@@ -85,39 +103,27 @@ def write_groups(
     if not records and not sessions:
         raise NothingMeasured(nothing_in(store.root))
     touched = None if cells is None else {record_key(cell) for cell in cells}
-    _check_names(options.names, records, store.root)
+
+    # a name for a row that there is not is refused (it is misspelt, and the right row would keep its own name), and another row's too
+    called = {record.row: record.called for record in records}
+    for row, name in options.names.items():
+        if row not in called:
+            raise unknown_row(row, called, store.root)
+        if any(name in (other, said) for other, said in called.items() if other != row and other not in options.names):
+            raise InputError(f"--names: {row}: another row has {name!r} as its name or label; give each its own")
+
     written = []
     for group in groups(records):
-        if touched is None or any(
-            r.key in touched for r in group.records if r.cell.method != TEACHER or len(group.systems) == 1
-        ):
+        is_teacher_alone = all(r.cell.method == TEACHER for r in group.records)
+        own = {r.key for r in group.records if r.cell.method != TEACHER or is_teacher_alone}
+        if touched is None or touched & own:
+            group.order, group.names = list(options.order), options.names
             set_record_source(group, store, records)
             group.aside = sentences(store.notes, store.root, {slug(group.slug)})
-            group.order, group.names = list(options.order), options.names
             add_speed(group, latest(sessions, group.teacher))
             written.append(write_group(group, folder, store, options))
     write_index(folder)
     return written
-
-
-def _check_names(names: Mapping[str, str], records: Sequence[Record], root: Path) -> None:
-    """Refuse a name for a row that there is not (it is misspelt, and the right row would keep its own name), or that is another
-    row's."""
-    called = {record.row: record.called for record in records}
-    for row, name in names.items():
-        if row not in called:
-            raise unknown_row(row, called, root)
-        if any(name in (other, said) for other, said in called.items() if other != row and other not in names):
-            raise InputError(f"--names: {row}: another row has {name!r} as its name or label; give each its own")
-
-
-def nothing_in(root: Path) -> str:
-    """What is wrong with a folder without records, and what to type."""
-    if any(root.glob(CELLS)):
-        return f"no record in {root} can be used; `bench store verify --results {root}` says why"
-    if root.is_dir():
-        return f"no records in {root}; type: python -m bench run --methods all --tasks glue"
-    return f"no records in {root}: there is no such folder; name the folder of records with --results"
 
 
 def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
@@ -125,15 +131,14 @@ def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
     conditions = main_conditions(session) if session else None
     if session is None or conditions is None:
         return
-    group.speed_conditions = (
-        f"{described(conditions)}, on {session.env.get('accelerator') or session.env.get('processor')}"
-    )
+    machine = session.env.get("accelerator") or session.env.get("processor")
+    group.speed_conditions = f"{described(conditions)}, on {machine}"
     for label in group.systems:
-        timing, found = session.of(label, conditions), speed_up(session, label, conditions)
-        if timing is not None and found is not None:
+        timing, ratio = session.of(label, conditions), speed_up(session, label, conditions)
+        if timing is not None and ratio is not None:
             group.latencies[label] = 1000 * percentile(timing.seconds, 0.5)
             if label != TEACHER:
-                group.speed_ups[label] = found
+                group.speed_ups[label] = ratio
 
 
 def write_group(group: ReportGroup, folder: Path, store: Store, options: Options) -> Written:
@@ -141,15 +146,12 @@ def write_group(group: ReportGroup, folder: Path, store: Store, options: Options
     place = place_of(group)
     own = folder / place
     group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
-    data = ReportData(group, resample(group, store), options.kept)
+    data = report_data(group, resample(group, store), options.kept)
     paper = paper_of(group, group.records, place) if options.latex else None
     stems = table_names([table.file or table.title for table in data.tables])
     for table, stem in zip(data.tables, stems, strict=True):
         write_table(own / TABLES, stem, table, paper=paper)
-    write_atomically(
-        own / PAGE, document(group, data.tables, write_pictures(data, own, options.latex), data.kept).encode()
-    )
-
+    write_atomically(own / PAGE, document(data, write_pictures(data, own, options.latex)).encode())
     write_atomically(own / HTML, page(data).encode())
     remove_stale_files(own / TABLES, stems, options.latex)
     return Written(own / PAGE, group, data.tables)
@@ -157,23 +159,19 @@ def write_group(group: ReportGroup, folder: Path, store: Store, options: Options
 
 def write_pictures(data: ReportData, own: Path, latex: bool) -> list[ReportPicture]:
     """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns what the Markdown page shows."""
-    shown = []
-    for picture in PICTURES:
+    shown, names = [], []
+    for name, (section, caption, draw) in PICTURES.items():
         for form in ("svg", "pdf") if latex else ("svg",):
-            if (drawn := picture.draw(data, form)) is not None:
-                write_atomically(own / FIGURES / f"{picture.name}.{form}", drawn)
+            if (drawn := draw(data, form)) is not None:
+                write_atomically(own / FIGURES / f"{name}.{form}", drawn)
                 if form == "svg":
-                    shown.append(ReportPicture(picture.section, picture.caption, f"{FIGURES}/{picture.name}.svg"))
-    remove_stale_files(own / FIGURES, [Path(one.file).stem for one in shown], latex)
+                    names.append(name)
+                    shown.append((section, caption, f"{FIGURES}/{name}.svg"))
+    remove_stale_files(own / FIGURES, names, latex)
     return shown
 
 
 def paper_of(group: ReportGroup, records: Sequence[Record], place: Path) -> Paper:
     """What a table of this group needs in a paper, where the rest of the report is missing."""
     sources = [line.removeprefix("- ") for line in provenance(records)]
-    return Paper(
-        group.title,
-        [line for line in warnings(group) if line],
-        [*sources, *made_on(records)],
-        "-".join(place.parts),
-    )
+    return Paper(group.title, warnings(group), [*sources, *made_on(records)], "-".join(place.parts))

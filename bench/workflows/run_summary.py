@@ -22,13 +22,13 @@ from bench.stats.summary import summarise
 
 def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
     """The report's first table with the rows of some cells, and the command that compares the two best of them."""
-    group, table = written.group, written.tables[0].whole()
+    group, table = written.group, written.tables[0]
     named = {cell.label for cell in cells}
     of_rows = {label: {r.cell.label for r in group.of(label)} for label in group.systems}
     kept = [label for label in group.systems if label == TEACHER or of_rows[label] & named]
-    said = [group.title, *(line.replace("**", "") for line in warnings(group) if line)]
+    said = [group.title, *(line.replace("**", "") for line in warnings(group))]
     lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
-    lines += [to_terminal(table.of([*kept, MAJORITY])), ""]
+    lines += [to_terminal(table.of_rows([*kept, MAJORITY])), ""]
     lines.append("Percent, development sets. * marks the best student of a column, and means whose difference to the")
     lines.append("best one may be chance. The report has the footnotes.")
     further = len(group.systems) - len(kept)

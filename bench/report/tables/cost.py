@@ -1,104 +1,111 @@
-"""What training each row took."""
+"""What each row costs: its training, the gradient of each of its terms, and the size of its models."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from bench.record.cell import TEACHER
 from bench.record.recipe import PAPER
-from bench.record.schema import Record
-from bench.report import frame
-from bench.report.frame import Frame, TableCell
+from bench.record.schema import Record, Sizes, TrainCost
 from bench.report.groups import ReportGroup
-from bench.report.tables.parts import DASH, line_of
-from bench.report.tables.registry import COST, ReportData, table
-from bench.report.trainings import (
-    COSTS,
-    CostKind,
-    by_tasks,
-    costs_of,
-    cpu_seconds_of,
-    learned,
-    start_of,
-    teacher_share,
-    trainings,
-)
+from bench.report.systems import RANDOM, start_kind
+from bench.report.table import Column, Line, Table, TableCell, number
+from bench.report.tables.parts import line_of
+
+STUDENT_TIME, SHARED_TEACHER_TIME, CPU_TIME = "student time (s)", "teacher time, shared (s)", "CPU time (s)"
+COSTS: Mapping[str, tuple[Callable[[TrainCost], float], float]] = {
+    "examples": (lambda train: train.examples, 1),
+    "student FLOPs (10^12)": (lambda train: train.flops_own, 1e12),
+    "teacher FLOPs (10^12)": (lambda train: train.flops_teacher, 1e12),
+    STUDENT_TIME: (lambda train: train.seconds_own, 1),
+    SHARED_TEACHER_TIME: (lambda train: train.teacher_seconds_shared, 1),
+    "teacher time, alone (s)": (lambda train: train.teacher_seconds_alone, 1),
+}
+"""Title of a column, in the order of the table -> how it is read from a training, and its unit. Shared: the row's part of the
+teacher passes that it shared with other rows; alone: what the same passes would have taken without sharing."""
 
 
-@table(COST, place=60)
-def _frames(data: ReportData) -> Iterable[Frame | None]:
-    return [cost(data.group)]
+def trainings(group: ReportGroup, label: str) -> list[Record]:
+    """One record for each training of a row: a student of several tasks has one a task, and was trained once."""
+    return list({r.train_key: r for r in group.of(label) if r.train}.values())
 
 
-@dataclass(frozen=True)
-class Taken:
-    """What a row's trainings took: the mean over the seeds of each task, summed over tasks."""
-
-    done: Sequence[Record]
-    costs: Mapping[str, float]
-    """by the titles of :data:`COSTS`"""
-    cpu_seconds: float | None
-    """None for the teacher, and where a training does not say it"""
+def learned(record: Record) -> tuple[str, ...]:
+    """The tasks of a training: one, or all that a student learned together."""
+    return tuple(partner.task for partner in record.cell.together) or record.cell.tasks
 
 
-def _taken(group: ReportGroup, label: str) -> Taken | None:
-    done = trainings(group, label)
-    return Taken(done, costs_of(done), None if label == TEACHER else cpu_seconds_of(done)) if done else None
+def _summed(done: Sequence[Record], count: Callable[[Record], float]) -> float:
+    """The mean over the seeds of each task, summed over tasks: they may have different numbers of seeds."""
+    by_tasks: dict[tuple[str, ...], list[float]] = {}
+    for record in done:
+        by_tasks.setdefault(learned(record), []).append(count(record))
+    return sum(sum(seeds) / len(seeds) for seeds in by_tasks.values())
 
 
-def _number(value: float | None, form: str = ",.0f", behind: str = "") -> TableCell:
-    return TableCell(DASH) if value is None else TableCell(f"{value:{form}}{behind}", value=value)
+def costs_of(done: Sequence[Record]) -> dict[str, float]:
+    """Title -> what a row's trainings took: the mean over the seeds of each task, summed over tasks."""
+    return {
+        title: _summed(done, lambda record, read=read: read(record.train)) / unit  # type: ignore[misc]
+        for title, (read, unit) in COSTS.items()
+    }
 
 
-def _cpu_known(taken: Sequence[Taken]) -> bool:
-    """Whether every training of a student says the processor's seconds."""
-    students = [one for one in taken if one.done[0].cell.method != TEACHER]
-    return bool(students) and all(one.cpu_seconds is not None for one in students)
+def teacher_share(costs: Mapping[str, float]) -> float | None:
+    """Percent of a row's seconds that are the teacher's; None where there are no seconds."""
+    both = costs[STUDENT_TIME] + costs[SHARED_TEACHER_TIME]
+    return 100 * costs[SHARED_TEACHER_TIME] / both if both else None
 
 
-CPU = "CPU time (s)"
+def start_of(record: Record) -> str:
+    """Where a student's weights came from before it saw the task."""
+    kind = start_kind(record)
+    made = record.artefacts.get(kind, {})
+    if "train" in made:
+        return f"{kind.replace('_', ' ')} {made['key'][:6]}"
+    if made.get("beginning", "").startswith("given: "):
+        return str(made["beginning"])
+    words = {
+        "tuned_teacher": "the fine-tuned teacher",
+        "teacher_weights": "the pre-trained teacher",
+        RANDOM: "random weights",
+    }
+    return words.get(kind, "pre-trained weights" if record.cell.method == TEACHER else kind.replace("_", " "))
 
 
-@dataclass(frozen=True)
-class CostColumn:
-    """One column: its title, and what it shows of a row's trainings."""
-
-    title: str
-    cell: Callable[[Taken], TableCell]
-    words: bool = False
-    wanted: Callable[[Sequence[Taken]], bool] | None = None
-    """whether the rows of a report have it; None: always there"""
-
-
-def _column_of(one: CostKind) -> CostColumn:
-    """Examples and seconds as whole numbers, FLOPs with two decimals."""
-    return CostColumn(one.title, lambda t: _number(t.costs[one.title], ",.0f" if one.unit == 1 else ".2f"))
-
-
-COLUMNS = (
-    CostColumn("start", lambda t: TableCell(", ".join(sorted({start_of(r) for r in t.done}))), words=True),
-    CostColumn("training runs", lambda t: TableCell(str(len(t.done)), value=len(t.done))),
-    *map(_column_of, COSTS),
-    CostColumn("teacher's share of the time", lambda t: _number(teacher_share(t.costs), behind=" %")),
-    CostColumn(CPU, lambda t: _number(t.cpu_seconds), wanted=_cpu_known),
-)
-
-
-def cost(group: ReportGroup) -> Frame | None:
+def cost(group: ReportGroup) -> Table | None:
     """What training each row took: the mean over the seeds of each task, summed over tasks."""
-    taken = {label: one for label in group.systems if (one := _taken(group, label)) is not None}
-    if not taken:
+    rows = {label: done for label in group.systems if (done := trainings(group, label))}
+    if not rows:
         return None
-    columns = [c for c in COLUMNS if c.wanted is None or c.wanted(list(taken.values()))]
-    lines = [line_of(group, label, [c.cell(one) for c in columns]) for label, one in taken.items()]
-    heads = (frame.TableColumn("System"), *(frame.TableColumn(c.title, c.words) for c in columns))
-    notes = [*_notes(group, any(c.title == CPU for c in columns)), *_preparatory(group), *_made_once(group)]
-    return Frame("Cost of training", heads, tuple(lines), (*notes, *_trained_starts(group)))
+    students = [r.train for label, done in rows.items() if label != TEACHER for r in done if r.train]
+    has_cpu = bool(students) and all(train.cpu_seconds is not None for train in students)
+    lines = []
+    for label, done in rows.items():
+        costs = costs_of(done)
+        cells = [TableCell(", ".join(sorted({start_of(r) for r in done}))), number(len(done), "d")]
+        # examples and seconds as whole numbers, FLOPs with two decimals
+        cells += [number(costs[title], ",.0f" if unit == 1 else ".2f") for title, (_, unit) in COSTS.items()]
+        cells.append(number(teacher_share(costs), ",.0f", " %"))
+        if has_cpu:
+            own = None if label == TEACHER else _summed(done, lambda r: (r.train and r.train.cpu_seconds) or 0.0)
+            cells.append(number(own, ",.0f"))
+        lines.append(line_of(group, label, cells))
+    heads = [Column("System"), Column("start", words=True)]
+    heads += map(Column, ("training runs", *COSTS, "teacher's share of the time", *([CPU_TIME] if has_cpu else [])))
+    return Table("Cost of training", heads, lines, _cost_notes(group, has_cpu))
 
 
-def _notes(group: ReportGroup, cpu: bool) -> list[str]:
+TRUNCATED = "the truncated teacher"
+AUGMENTED = "augmentation."
+"""How the names of artefacts begin that are augmented examples."""
+LEAST_SECONDS = 1.0
+"""Artefacts that took less time, like a vocabulary, are not mentioned."""
+
+
+def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
     said = [
         "The mean over the seeds of each task, summed over the tasks. Examples: those that the row saw in its training. An example "
         "counts once in each epoch. FLOPs are computed in closed form from the number of tokens. "
@@ -106,9 +113,9 @@ def _notes(group: ReportGroup, cpu: bool) -> list[str]:
         "students that train together share the teacher's forward passes. Alone: the time without this sharing. Start: what the "
         "row begins with. Pre-trainings on text are listed below by their keys."
     ]
-    if cpu:
+    if has_cpu:
         said.append(
-            f"{CPU}: processor time of the process, over all its threads, with reading and scoring. Students that trained together "
+            f"{CPU_TIME}: processor time of the process, over all its threads, with reading and scoring. Students that trained together "
             "share it in proportion to the times of their own passes."
         )
     at_once = sorted({r.env["jobs"] for r in group.records if r.env.get("jobs", 1) > 1})
@@ -117,48 +124,42 @@ def _notes(group: ReportGroup, cpu: bool) -> list[str]:
             f"Some training runs ran at the same time as others (--jobs {', '.join(map(str, at_once))}): each then takes "
             f"longer than alone."
         )
-    return said
 
+    # the rows that saw more examples than the recipe's epochs have: their stages before the counted ones
+    before = {label: _summed(trainings(group, label), lambda r: _beyond(group, r)) for label in group.systems}
+    more = [f"{label} {examples:,.0f}" for label, examples in before.items() if examples >= 1]
+    if more and group.recipe != PAPER:
+        said.append(
+            f"Preparatory stages come before the {group.epochs:g} epochs of the recipe and are extra (the method's file describes them). "
+            f"Examples seen in them: {', '.join(more)}. This table counts them."
+        )
 
-def _trained_starts(group: ReportGroup) -> list[str]:
-    """What was pre-trained once for the rows that use it."""
+    # what was made once for some rows, and is in no column: computed before they trained, or pre-trained on text
+    seconds: dict[str, dict[str, float]] = {}
+    users: dict[str, set[str]] = {}
+    for record in group.records:
+        for name, made in record.artefacts.items():
+            if made.get("seconds", 0) >= LEAST_SECONDS:
+                kind = name.split(".")[0].replace("_", " ")
+                seconds.setdefault(kind, {})[made["key"]] = made["seconds"]
+                users.setdefault(kind, set()).add(record.cell.label)
+    said += [
+        f"{kind.capitalize()}, for {', '.join(sorted(users[kind]))}: {sum(of_kind.values()):,.0f} s, once for all seeds. No column of "
+        f"this table counts it."
+        for kind, of_kind in sorted(seconds.items())
+    ]
     starts = {made["key"]: (name, made) for r in group.records for name, made in r.artefacts.items() if "train" in made}
-    said = []
     for key, (name, made) in sorted(starts.items()):
-        trained = made["train"]
-        beginning = made.get("beginning", TRUNCATED if name == "general_start" else "")
-        # as older records, and methods, call it
-        beginning = beginning.replace("the cut-down teacher", TRUNCATED)
-        began = f" It starts from {beginning}." if beginning else ""
-        kind = "General start" if name == "general_start" else f"Pre-training on text, {name.replace('_', ' ')}"
+        trained, is_general = made["train"], name == "general_start"
+        # older records, and methods, call it otherwise
+        beginning = made.get("beginning", TRUNCATED if is_general else "").replace("the cut-down teacher", TRUNCATED)
+        kind = "General start" if is_general else f"Pre-training on text, {name.replace('_', ' ')}"
         said.append(
             f"{kind} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s (student passes only), made once for "
-            f"all rows that use it. No column of this table counts it.{began}"
+            f"all rows that use it. No column of this table counts it."
+            + (f" It starts from {beginning}." if beginning else "")
         )
     return said
-
-
-TRUNCATED = "the truncated teacher"
-AUGMENTED = "augmentation."
-"""How the names of artefacts begin that are augmented examples."""
-
-
-def _preparatory(group: ReportGroup) -> list[str]:
-    """The rows that saw more examples than the recipe's epochs have: their stages before the counted ones."""
-    if group.recipe == PAPER:
-        return []
-    said = []
-    for label in group.systems:
-        # as in the table: the mean over the seeds of each task, summed over tasks
-        more = sum(sum(_beyond(group, r) for r in seeds) / len(seeds) for seeds in by_tasks(trainings(group, label)))
-        if more >= 1:
-            said.append(f"{label} {more:,.0f}")
-    if not said:
-        return []
-    return [
-        f"Preparatory stages come before the {group.epochs:g} epochs of the recipe and are extra (the method's file describes them). "
-        f"Examples seen in them: {', '.join(said)}. This table counts them."
-    ]
 
 
 def _beyond(group: ReportGroup, record: Record) -> int:
@@ -166,29 +167,115 @@ def _beyond(group: ReportGroup, record: Record) -> int:
 
     That is so where the group has no record of one of its tasks, and where augmentation made further examples.
     """
-    rows = {r.cell.tasks: r.cell.data.rows["train"] for r in group.records if r.train_key == record.train_key}
+    rows = {r.cell.tasks: r.cell.data.rows["train"] for r in group.of(record.row) if r.train_key == record.train_key}
     augmented = any(name.startswith(AUGMENTED) for name in record.artefacts)
     if record.train is None or augmented or len(rows) < len(learned(record)):
         return 0
     return max(0, record.train.examples - math.ceil(record.cell.recipe["epochs"] * sum(rows.values())))
 
 
-LEAST_SECONDS = 1.0
-"""Artefacts that took less time, like a vocabulary, are not mentioned."""
+IDLE_SHARE = 0.01
+"""A term that never moves the weights by more than this part of its stage's gradients does not matter."""
 
 
-def _made_once(group: ReportGroup) -> list[str]:
-    """What was computed for some rows before they trained, and is in no column: each thing once, with its seconds."""
-    found: dict[str, dict[str, float]] = {}
-    users: dict[str, set[str]] = {}
-    for record in group.records:
-        for name, made in record.artefacts.items():
-            if made.get("seconds", 0) >= LEAST_SECONDS:
-                kind = name.split(".")[0].replace("_", " ")
-                found.setdefault(kind, {})[made["key"]] = made["seconds"]
-                users.setdefault(kind, set()).add(record.cell.label)
-    return [
-        f"{kind.capitalize()}, for {', '.join(sorted(users[kind]))}: {sum(seconds.values()):,.0f} s, once for all seeds. No column of "
-        f"this table counts it."
-        for kind, seconds in sorted(found.items())
+def gradient_shares(group: ReportGroup) -> Table | None:
+    """How much of the gradient each term gives, by stage; terms that never matter are named."""
+    # (row, stage, term) -> its shares at the measured steps, of each training that has them; of stages with several terms
+    measured: dict[tuple[str, str, str], list[list[float]]] = {}
+    for label in group.systems:
+        for record in trainings(group, label):
+            for stage, terms in record.gradient_shares.items():
+                for term, shares in terms.items():
+                    if len(terms) > 1 and shares:
+                        measured.setdefault((label, stage, term), []).append(shares)
+    if not measured:
+        return None
+    steps = max(len(shares) for runs in measured.values() for shares in runs)
+    lines, idle = [], []
+    for (label, stage, term), runs in measured.items():
+        points = [100 * (sum(values) / len(values)) for values in zip(*runs, strict=False)]
+        # a training with fewer measured steps than the columns has them at other parts of its stage
+        cells = [number(point, unit=" %") for point in (points if len(points) == steps else [None] * steps)]
+        lines.append(line_of(group, label, [TableCell(stage), TableCell(term), *cells]))
+        if max(map(max, runs)) < IDLE_SHARE:
+            # older records have no shares
+            done, how = len(trainings(group, label)), "measured in its one training run"
+            if len(runs) < done:
+                how = f"measured in {len(runs)} of {done} training runs"
+            elif done > 1:
+                how = f"measured in all {done} training runs"
+            idle.append(f"{label}: {term} in stage {stage} ({how})")
+    notes = [
+        "The norm of a weighted term's gradient, divided by the sum of these norms over the terms of the same stage and optimiser, at four "
+        "steps; the mean over tasks and seeds. Only stages with several terms are shown. docs/methods.md explains the terms, in its section "
+        "'The names of the loss terms'."
     ]
+    if idle:
+        notes.append(
+            f"**Never above {100 * IDLE_SHARE:.0f} %, on any task, seed or step that was measured: {'; '.join(idle)}.** Such a term "
+            "probably has little effect. An ablation without it shows whether that is so."
+        )
+    heads = [Column("System"), Column("stage", words=True), Column("term", words=True)]
+    heads += [Column(f"after {100 * i // steps} %") for i in range(steps)]
+    return Table("Gradient share of each term", heads, lines, notes)
+
+
+COUNTS: Mapping[str, tuple[float, Callable[[Sizes], float | None]]] = {
+    "Params (M)": (1e6, lambda s: s.parameters),
+    "active for a token (M)": (1e6, lambda s: s.active_parameters),
+    "embedding (M)": (1e6, lambda s: s.embedding),
+    "without embedding (M)": (1e6, lambda s: s.without_embedding),
+    "pooler and head (M)": (1e6, lambda s: s.pooler_and_head),
+    "MACs (G)": (1e9, lambda s: s.macs),
+    "MACs, closed form (G)": (1e9, lambda s: s.macs_closed_form),
+    "MACs, average over exits (G)": (1e9, lambda s: s.expected_macs),
+    "FLOPs (G)": (1e9, lambda s: s.flops),
+}
+"""Title of a column -> its unit, and what is counted of a model."""
+ELSE = {"active for a token (M)": "Params (M)", "MACs, average over exits (G)": "MACs (G)"}
+"""A column that is left out where no model has a count of its own -> the count that the other models have there."""
+CLASSIFIER_SHARE = 0.01
+"""Classification layers of two or three classes differ by a few hundred weights: by less than this part of a model."""
+
+
+def size(title: str, sizes: Sizes) -> float:
+    """A count of :data:`COUNTS` in its unit."""
+    unit, count = COUNTS[title]
+    return (count(sizes) or COUNTS[ELSE.get(title, title)][1](sizes) or 0) / unit
+
+
+def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
+    """Parameters by convention and the two counts of MACs, for any models by name."""
+    titles = [title for title, (_, count) in COUNTS.items() if title not in ELSE or any(count(s) for _, s in named)]
+    lines = [Line(name, [number(size(title, s), ".2f") for title in titles]) for name, s in named]
+    return Table("Sizes", [Column("System"), *map(Column, titles)], lines)
+
+
+def sizes_of(group: ReportGroup) -> Table:
+    """The sizes of a group's rows: one line a row; of models that differ in more than their classes, one line a task."""
+    named: list[tuple[str, str, Sizes]] = []
+    for label in group.systems:
+        by_task = {task: own for task in group.tasks if (own := [r.sizes for r in group.of(label, task) if r.sizes])}
+        models = [s for of_task in by_task.values() for s in of_task]
+        if models and need_own_lines(models):
+            named += [(label, f", {task}", of_task[0]) for task, of_task in by_task.items()]
+        elif models:
+            named.append((label, "", min(models, key=lambda s: s.parameters)))
+    table = sizes([(label + task, s) for label, task, s in named])
+    lines = [
+        replace(line, name=group.called(label) + task, row=label)
+        for line, (label, task, _) in zip(table.lines, named, strict=True)
+    ]
+    return replace(table, lines=lines)
+
+
+def models_differ(models: Sequence[Sizes]) -> bool:
+    """Whether these models differ in more than the number of their classes: in their vocabulary, or in a head for pairs."""
+    parameters = [s.parameters for s in models]
+    bodies = {s.parameters - s.pooler_and_head for s in models}
+    return len(bodies) > 1 or max(parameters) - min(parameters) > CLASSIFIER_SHARE * min(parameters)
+
+
+def need_own_lines(models: Sequence[Sizes]) -> bool:
+    """Whether these models need one line each in a table of sizes: other models, or sequences leave them at other layers."""
+    return models_differ(models) or len({s.expected_macs for s in models}) > 1

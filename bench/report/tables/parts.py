@@ -1,15 +1,40 @@
-"""Cells and questions that several tables have."""
+"""What tables are made of, and cells and questions that several of them have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
-from bench.report.frame import Footnote, FrameLine, TableCell
+from bench.report.comparison import MeanOfColumns, all_pairs, mean_scores
 from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.resampled import Answers
+from bench.report.table import DASH, Line, Table, TableCell
 
-DASH = "–"
+KEPT = 0.97
+"""Share of the teacher's score that counts as kept, tested as non-inferiority."""
+
+
+@dataclass
+class ReportData:
+    """The records of a group, their stored answers, the share of a score that counts as kept, and the tables that were made of them."""
+
+    group: ReportGroup
+    answers: Answers = field(default_factory=dict)
+    kept: float = KEPT
+    tables: Sequence[Table] = ()
+
+    @cached_property
+    def means(self) -> dict[str, MeanOfColumns]:
+        """Complete row -> its mean score, with its interval."""
+        return mean_scores(self.group, self.answers)
+
+    @cached_property
+    def pairs(self) -> dict[tuple[str, str], MeanOfColumns]:
+        """Two complete rows with stored answers -> their mean difference, first - second."""
+        return all_pairs(self.group, self.answers, list(self.means))
 
 
 def counted(number: int, what: str) -> str:
@@ -22,16 +47,9 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
-def left_out_of_means(columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> str:
-    """A sentence that names the columns without a ratio, with a space before it; "" where all have one."""
-    names = [column.name for column in columns if column not in sound]
-    which = f"{listed(names)}, which {'has' if len(names) == 1 else 'have'} no ratio"
-    return f" All means of this table leave out {which}." if names else ""
-
-
-def line_of(group: ReportGroup, label: str, cells: Sequence[TableCell], *notes: Footnote) -> FrameLine:
+def line_of(group: ReportGroup, label: str, cells: Sequence[TableCell], *notes: str) -> Line:
     """The line of a row: its printed name (:meth:`ReportGroup.called`), and its label in CSV files."""
-    return FrameLine(label, tuple(cells), group.called(label), notes)
+    return Line(label, cells, group.called(label), notes)
 
 
 def keys_of(records: Sequence[Record]) -> tuple[str, ...]:
@@ -40,18 +58,16 @@ def keys_of(records: Sequence[Record]) -> tuple[str, ...]:
 
 def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
     """An empty cell, with its reason."""
-    return TableCell(DASH, footnotes=(Footnote(_reason(group, label, column)),))
-
-
-def _reason(group: ReportGroup, label: str, column: ScoreColumn) -> str:
     records = group.of(label, column.task)
     failed = [r for r in records if r.status == "failed"]
     if failed:
         message = failed[0].error.message if failed[0].error else "no message"
-        return f"{label} on {column.task}, seed {failed[0].cell.seed}: failed: {message}"
-    if any(r.status == "interrupted" for r in records):
-        return f"{label} on {column.task}: interrupted; run the same command again"
-    return "not run: there is no record of this row on this task"
+        reason = f"{label} on {column.task}, seed {failed[0].cell.seed}: failed: {message}"
+    elif any(r.status == "interrupted" for r in records):
+        reason = f"{label} on {column.task}: interrupted; run the same command again"
+    else:
+        reason = "not run: there is no record of this row on this task"
+    return TableCell(DASH, footnotes=(reason,))
 
 
 def cheaper(group: ReportGroup, label: str) -> bool:
@@ -59,8 +75,7 @@ def cheaper(group: ReportGroup, label: str) -> bool:
 
     Of one whose sequences leave early, averaged over the exits that they took.
     """
-    own = [r.sizes.flops for r in group.of(label) if r.sizes]
-    teacher = [r.sizes.flops for r in group.of(TEACHER) if r.sizes]
+    own, teacher = ([r.sizes.flops for r in group.of(row) if r.sizes] for row in (label, TEACHER))
     return bool(own and teacher and min(own) < min(teacher))
 
 
@@ -77,17 +92,22 @@ def sound_teacher(group: ReportGroup, column: ScoreColumn) -> bool:
 
 def no_ratio(group: ReportGroup, column: ScoreColumn) -> TableCell:
     """The cell of a ratio to a teacher that is not sound, with the reason."""
+    nothing = "; a ratio to it means nothing"
     if wrong := group.suspicions.get((TEACHER, column)):
-        seen = tuple(map(Footnote, wrong))
-        note = Footnote(
-            f"{column.title}: the answers of the teacher are suspect, see ", seen, "; a ratio to it means nothing"
-        )
-    else:
-        score = teacher_score(group, column)
-        note = Footnote(f"{column.title}: the teacher scores {score:.1f}; a ratio to it means nothing")
-    return TableCell(DASH, footnotes=(note,))
+        note = (f"{column.title}: the answers of the teacher are suspect, see ", tuple(wrong), nothing)
+        return TableCell(DASH, footnotes=(note,))
+    return TableCell(
+        DASH, footnotes=(f"{column.title}: the teacher scores {teacher_score(group, column):.1f}{nothing}",)
+    )
+
+
+def left_out_of_means(columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> str:
+    """A sentence that names the columns without a ratio, with a space before it; "" where all have one."""
+    names = [column.name for column in columns if column not in sound]
+    which = f"{listed(names)}, which {'has' if len(names) == 1 else 'have'} no ratio"
+    return f" All means of this table leave out {which}." if names else ""
 
 
 def students_of(group: ReportGroup) -> list[str]:
     """Rows that are students and no ablations."""
-    return [s for s in group.systems if s != TEACHER and any(r.cell.ablation_of is None for r in group.of(s))]
+    return [s for s in group.students if any(r.cell.ablation_of is None for r in group.of(s))]

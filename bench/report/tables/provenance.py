@@ -1,25 +1,75 @@
-"""The records behind every cell."""
+"""Where the numbers come from: the numbers rows were trained with, the records behind every cell, and what papers print."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from bench.report import frame
-from bench.report.frame import Frame, TableCell
+from bench.record.cell import TEACHER
+from bench.record.recipe import ADAMW, PAPER
+from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.learning_rates import peak_rate, was_trained, written
+from bench.report.published import Published
 from bench.report.reproduce import verifying
-from bench.report.tables.parts import DASH, keys_of, line_of
-from bench.report.tables.registry import PROVENANCE, ReportData, table
+from bench.report.systems import UNKNOWN, is_shown_with, reasons_of, same_teacher
+from bench.report.table import DASH, EXACT, Column, Line, Table, TableCell
+from bench.report.tables.parts import keys_of, line_of
+from bench.stats.glue import DEVELOPMENT_EXAMPLES
+from bench.stats.metrics import label_of
 
 
-@table(PROVENANCE, place=100)
-def _frames(data: ReportData) -> Iterable[Frame | None]:
-    return [record_keys(data.group)]
+def _batch_size(recipe: Mapping[str, Any]) -> str:
+    parts = recipe.get("micro_batch", 0)
+    return str(recipe["batch_size"]) + (f" (in parts of at most {parts})" if parts else "")
 
 
-def record_keys(group: ReportGroup) -> Frame | None:
+def _share(name: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda recipe: f"{recipe[name]:g}" if name in recipe else DASH
+
+
+NUMBERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "epochs": _share("epochs"),
+    "batch size": _batch_size,
+    "longest input (tokens)": lambda recipe: str(recipe["max_length"]),
+    "schedule": lambda recipe: str(recipe.get("schedule", DASH)),
+    "warm-up (share of steps)": _share("warmup"),
+    "weight decay": _share("weight_decay"),
+    "largest gradient norm": _share("clip"),
+    "optimizer": lambda recipe: str(recipe.get("optimizer", ADAMW)),
+}
+"""Title of a column -> its text, from a recipe as a record has it."""
+
+
+def hyper_parameters(group: ReportGroup) -> Table | None:
+    """The numbers of a report's trainings: one line for each set of them. Students trained by their papers' recipes are left out:
+    each of their stages has its own numbers.
+    """
+    rows_of: dict[tuple[str, ...], dict[str, str]] = {}
+    for label in group.systems:
+        for record in group.of(label):
+            cell = record.cell
+            if was_trained(record) and (cell.method == TEACHER or cell.recipe["name"] != PAPER):
+                numbers = (written(peak_rate(cell)), *(text(cell.recipe) for text in NUMBERS.values()))
+                rows_of.setdefault(numbers, {})[label] = group.called(label)
+    if not rows_of:
+        return None
+    lines = [
+        Line(rate, [*map(TableCell, numbers), TableCell(", ".join(rows.values()), plain=", ".join(rows))], row="")
+        for (rate, *numbers), rows in sorted(rows_of.items(), key=lambda item: item[0])
+    ]
+    columns = [*map(Column, ("Learning rate", *NUMBERS)), Column("rows", words=True)]
+    note = "The learning rate is the highest of its schedule, after the row's own factor. Seeds and data are in the records."
+    return Table("Hyper-parameters", columns, lines, (note,))
+
+
+def record_keys(group: ReportGroup) -> Table | None:
     """The records behind every cell: the beginning of each one's key, in the order of seeds."""
-    lines = [line_of(group, label, [_cell(group, label, c) for c in group.columns]) for label in group.systems]
+    lines = []
+    for label in group.systems:
+        places = [group.finished(label, column) for column in group.columns]
+        cells = [TableCell(", ".join(r.key[:8] for r in done) or DASH, keys=keys_of(done)) for done in places]
+        lines.append(line_of(group, label, cells))
     if not lines:
         return None
     note = (
@@ -27,10 +77,69 @@ def record_keys(group: ReportGroup) -> Frame | None:
         f"`python -m bench trace NUMBER --results {group.results}` finds a number's records, "
         f"`{verifying(group)}` trains the cell of a record again and says how close the results are."
     )
-    columns = (frame.TableColumn("System"), *(frame.TableColumn(c.title) for c in group.columns))
-    return Frame("Records of each number", columns, tuple(lines), (note,), file="records", folded=True)
+    columns = [Column("System"), *(Column(c.title) for c in group.columns)]
+    return Table("Records of each number", columns, lines, (note,), file="records", folded=True)
 
 
-def _cell(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
-    done = [r for r in group.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
-    return TableCell(", ".join(r.key[:8] for r in done) or DASH, keys=keys_of(done))
+YES = "yes"
+
+
+def compared_with_papers(group: ReportGroup, papers: tuple[Published, ...]) -> Table | None:
+    """Ours and the papers', cell by cell. Never for generated data: nothing there compares with a paper."""
+    if group.facts.source == SAMPLE:
+        return None
+    lines = []
+    for column in group.columns:
+        for label in group.systems:
+            ours, records = group.summaries.get((label, column)), group.of(label, column.task)
+            for paper in papers:
+                if ours is None or (paper.task, paper.evaluation) != (column.task, column.evaluation):
+                    continue
+                if not is_shown_with(group, records[0], paper.facts):
+                    continue
+                why = reasons(group, label, column, paper)
+                place = f"{paper.system}; {paper.source}, {paper.table}" + (f" ({paper.note})" if paper.note else "")
+                cells = (
+                    TableCell(group.called(label), plain=label),
+                    TableCell(ours.text(), ours.mean, deviation=ours.deviation, n=ours.n, keys=keys_of(records)),
+                    TableCell(f"{paper.value:.1f} ({label_of(paper.metric)}, {paper.split})", value=paper.value),
+                    TableCell(place),
+                    TableCell("no: " + "; ".join(why) if why else YES),
+                )
+                lines.append(Line(column.title, cells, row=label))
+    if not lines:
+        return None
+    printed = Column("printed", csv=(("", lambda cell: f"{cell.value:g}"),))
+    columns = [Column("Column"), Column("System"), Column("ours", csv=EXACT), printed]
+    columns += [Column("where", words=True), Column("comparable", words=True)]
+    comparable = sum(line.cells[-1].text == YES for line in lines)
+    note = (
+        f"{comparable} of {len(lines)} pairs are comparable. A pair is a published result and one of ours, of the same method. "
+        "Paper and records must agree in shape, start, pre-training, settings, teacher and data. "
+        f"The scores that a paper prints for its own teacher are paired with our row '{TEACHER}'. "
+        "Recipes and searches of hyper-parameters also differ; no column shows this."
+    )
+    return Table("Published numbers and ours", columns, lines, (note,), file="published and ours", folded=True)
+
+
+def reasons(group: ReportGroup, label: str, column: ScoreColumn, paper: Published) -> list[str]:
+    """Why a printed number and ours are not of the same thing; empty where they can be compared."""
+    whys = []
+    if paper.split != "dev":
+        whys.append("split not stated" if paper.split == UNKNOWN else f"{paper.split} set, ours is dev")
+    if paper.metric == UNKNOWN:
+        whys.append("metric not stated")
+    elif paper.metric != column.metric:
+        whys.append(f"{label_of(paper.metric)}, ours is {label_of(column.metric)}")
+    rows = {r.cell.data.rows.get(column.evaluation) for r in group.records if column.task in r.cell.tasks}
+    # a folder with another number of examples holds something else
+    if rows != {DEVELOPMENT_EXAMPLES.get((column.task, column.evaluation))}:
+        whys.append("not GLUE's development set")
+    if paper.facts.teacher == UNKNOWN:
+        whys.append("teacher not stated")
+    elif not same_teacher(group.teacher, paper.facts):
+        whys.append("other teacher")
+    if group.row_limit(column.task):
+        whys.append("fewer training examples")
+    done = [record for record in group.of(label, column.task) if record.status == "ok"]
+    return whys + reasons_of(group, done, paper.facts)

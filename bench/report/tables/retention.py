@@ -1,76 +1,106 @@
-"""Whether a student keeps its teacher's score: ratios with intervals, tested as non-inferiority."""
+"""The share of its teacher's score that each student reaches; and whether it keeps it: tested as non-inferiority."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
-from bench.report import frame
 from bench.report.comparison import UNCLEAR
-from bench.report.frame import EXACT, Footnote, Frame, FrameLine, TableCell
+from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.resampled import Resampled, finished, rng_for, teacher_weights
+from bench.report.resampled import Answers, Resampled, rng_for
+from bench.report.table import DASH, EXACT, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import (
-    DASH,
+    KEPT,
     cheaper,
+    counted,
     keys_of,
     left_out_of_means,
     line_of,
+    listed,
+    missing,
     no_ratio,
     sound_teacher,
     students_of,
+    teacher_score,
 )
-from bench.report.tables.registry import KEPT, RETENTION, ReportData, table
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, over_seeds
+from bench.stats.summary import summarise
 
 KEEPS, LOSES, REFUSED = "keeps", "loses", "refused"
 KEPT_OF_THE_TEACHER = "retention"
-"""The name of its files."""
+"""The name of the files of the table with intervals."""
 
 
-@table(RETENTION, place=40)
-def _frames(data: ReportData) -> Iterable[Frame | None]:
-    return [retentions(data.group, data.answered, data.kept)]
+def reappearance(group: ReportGroup) -> Table | None:
+    """Student / teacher in percent, per column and as the mean of the ratios. Needs the teacher's record."""
+    columns = [c for c in group.columns if group.values(TEACHER, c)]
+    students = students_of(group)
+    if not columns or not students:
+        return None
+    sound = [c for c in columns if sound_teacher(group, c)]
+    teacher = {c: teacher_score(group, c) for c in columns}
+    mean = summarise([teacher[c] for c in sound]).mean if sound else None
+    lines = [Line(TEACHER, [*map(number, teacher.values()), number(mean)])]
+    for label in students:
+        own = {c: group.summaries[label, c].mean for c in columns if (label, c) in group.summaries}
+        scores = [number(own[c]) if c in own else missing(group, label, c) for c in columns]
+        lines.append(Line(label, [*scores, TableCell("")], group.called(label), only="markdown"))
+        ratios = {c: 100 * own[c] / teacher[c] for c in sound if c in own}
+        notes: tuple[str, ...] = ()
+        if ratios and not cheaper(group, label):
+            why = "needs at least as many FLOPs as its teacher, so it is not a compressed model and has no retention"
+            notes, cells = (f"{label} {why}",), [TableCell(DASH) for _ in range(len(columns) + 1)]
+        else:
+            cells = [
+                no_ratio(group, c) if c in own and c not in ratios else number(ratios.get(c), unit=" %")
+                for c in columns
+            ]
+            is_whole = len(ratios) == len(sound) > 0
+            cells.append(number(summarise(list(ratios.values())).mean if is_whole else None, unit=" %"))
+        name, called = f"{label}, % of teacher", f"{group.called(label)}, % of teacher"
+        lines.append(Line(name, cells, called, notes, row=label, continues=True))
+    note = (
+        "The student's score divided by the teacher's score of the first line, on the same development set and by the same metric. "
+        "The last column is the mean of the ratios (in the teacher's row: the mean of its scores)."
+    ) + left_out_of_means(columns, sound)
+    other = [
+        label
+        for label in students
+        if any(
+            not same_teacher(student, teacher_record)
+            for column in columns
+            for student in group.finished(label, column)
+            for teacher_record in group.finished(TEACHER, column)
+        )
+    ]
+    if other:
+        note += (
+            f" {listed([group.called(row) for row in other])} learned from another training of the same teacher "
+            f"(same settings and seed, other weights). For {'this row' if len(other) == 1 else 'these rows'}, "
+            "the table with intervals divides by the score of that training, "
+            "where it is known."
+        )
+    heads = [Column(c.title, csv=EXACT) for c in columns] + [
+        Column(f"mean of {counted(len(sound), 'ratio')}", csv=EXACT)
+    ]
+    return Table("Share of the teacher's score", [Column("System"), *heads], lines, (note,), "reappearance")
 
 
-@dataclass(frozen=True)
-class Retention:
-    """Student over teacher in percent, with the 95 % interval and the verdict on a margin."""
-
-    ratio: float
-    low: float
-    high: float
-    verdict: str
-
-    def text(self) -> str:
-        return f"{self.ratio:.1f} % ({self.low:.1f} to {self.high:.1f}) {self.verdict}"
-
-
-def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT) -> Retention:
+def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT) -> TableCell:
     """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else the data are inconclusive."""
     low, high = interval(samples[~np.isnan(samples)])
     verdict = KEEPS if low >= kept else LOSES if high < kept else UNCLEAR
-    return Retention(100 * float(np.mean(student)) / teacher, 100 * low, 100 * high, verdict)
+    ratio, low, high = 100 * float(np.mean(student)) / teacher, 100 * low, 100 * high
+    return TableCell(f"{ratio:.1f} % ({low:.1f} to {high:.1f}) {verdict}", ratio, low, high, verdict=verdict)
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What a student keeps in one column."""
-
-    found: Retention
-    drawn: np.ndarray
-    """[resamples] ratios"""
-    student: float
-    teacher: float
-    """the two scores, as shares"""
-
-
-def retentions(group: ReportGroup, answered: Mapping[ScoreColumn, Resampled], kept: float = KEPT) -> Frame | None:
+def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Table | None:
     """Retention with intervals, one cell a student and column; behind them the mean of ratios and the ratio of means.
 
     ``kept`` is the share of the teacher's score that counts as kept. A student whose record names another teacher than
@@ -79,16 +109,42 @@ def retentions(group: ReportGroup, answered: Mapping[ScoreColumn, Resampled], ke
     """
     columns = [c for c in group.columns if group.values(TEACHER, c)]
     sound = [c for c in columns if sound_teacher(group, c)]
-    students = [_Student(group, answered, label, kept) for label in students_of(group)]
-    lines = [line for student in students if (line := student.line(columns, sound)) is not None]
+    lines = []
+    for label in students_of(group):
+        cells, drawn, scores = [], [], []
+        for column in columns:
+            own, theirs, data = group.finished(label, column), group.finished(TEACHER, column), answers.get(column)
+            if refused := _refusal(label, column, own, theirs, data):
+                cells.append(TableCell(REFUSED, footnotes=(refused,)))
+                continue
+            if column not in sound:
+                cells.append(no_ratio(group, column) if own and cheaper(group, label) else TableCell(DASH))
+                continue
+            cells.append(TableCell(DASH))
+            if data is None or not (data.has(own) and data.has(theirs)) or not cheaper(group, label):
+                continue
+
+            # the teacher that these students learned from; `sound_teacher` checked that of the table, this may be another training
+            further = _further_teacher(own, data)
+            teacher = data.teachers[further][0] if further else theirs[0].scores[column.evaluation][column.metric]
+            if teacher <= 0:
+                continue
+            teacher_R = data.teachers[further][1] if further else data.scores_R[theirs[0].key]
+            teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
+            ratio_RS = data.stacked(own) / teacher_R[:, None]
+            spread = over_seeds(ratio_RS, (ratio_RS,), rng_for(column, "ratio", label, TEACHER))
+            drawn.append(metric_of(column.metric).possible_ratios(spread, teacher_R))
+            of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
+            cell = retention(of_seeds, teacher, drawn[-1], kept)
+            cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
+            scores.append((float(np.mean(of_seeds)), teacher))
+        if all(cell.text == DASH and not cell.footnotes for cell in cells):
+            continue
+        lines.append(
+            line_of(group, label, [*cells, *(_means(scores, drawn) if len(drawn) == len(sound) > 1 else DASHES)])
+        )
     if not lines:
         return None
-    heads = (
-        frame.TableColumn("System"),
-        *(frame.TableColumn(c.title, csv=EXACT) for c in columns),
-        frame.TableColumn("mean of ratios"),
-        frame.TableColumn("ratio of means"),
-    )
     note = (
         f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
         f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
@@ -98,87 +154,23 @@ def retentions(group: ReportGroup, answered: Mapping[ScoreColumn, Resampled], ke
     )
     if any(cell.text == REFUSED for line in lines for cell in line.cells):
         note += f" {REFUSED}: not comparable, for the reason in the footnote."
+    heads = [*(Column(c.title, csv=EXACT) for c in columns), Column("mean of ratios"), Column("ratio of means")]
     notes = (note + left_out_of_means(columns, sound),)
-    return Frame("Retention with intervals", heads, tuple(lines), notes, file=KEPT_OF_THE_TEACHER)
+    return Table("Retention with intervals", [Column("System"), *heads], lines, notes, KEPT_OF_THE_TEACHER)
 
 
-@dataclass(frozen=True)
-class _Student:
-    """One line of the table in the making."""
-
-    group: ReportGroup
-    answered: Mapping[ScoreColumn, Resampled]
-    label: str
-    kept: float
-
-    def line(self, columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> FrameLine | None:
-        """None where nothing is known of the student."""
-        found = {c: one for c in sound if (one := self._kept(c)) is not None}
-        cells = [self._cell(c, found.get(c), sound) for c in columns]
-        if all(cell.text == DASH and not cell.footnotes for cell in cells):
-            return None
-        whole = list(found.values()) if len(found) == len(sound) > 1 else []
-        return line_of(self.group, self.label, [*cells, *_means(whole)])
-
-    def _sides(self, column: ScoreColumn) -> tuple[list[Record], list[Record]]:
-        return finished(self.group, self.label, column), finished(self.group, TEACHER, column)
-
-    def _refused(self, column: ScoreColumn) -> str:
-        return _refusal(self.label, column, *self._sides(column), self.answered.get(column))
-
-    def _kept(self, column: ScoreColumn) -> _Kept | None:
-        """None where there is no ratio."""
-        own, theirs = self._sides(column)
-        data = self.answered.get(column)
-        if data is None or not (data.has(own) and data.has(theirs)):
-            return None
-        if self._refused(column) or not cheaper(self.group, self.label):
-            return None
-        teacher, teacher_R = _teacher_seen(own, theirs[0], column, data)
-        # `sound_teacher` checked the teacher of the table; this may be another training of it
-        if teacher <= 0:
-            return None
-        teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
-        ratio_RS = data.stacked(own) / teacher_R[:, None]
-        spread = over_seeds(ratio_RS, (ratio_RS,), rng_for(column, "ratio", self.label, TEACHER))
-        drawn = metric_of(column.metric).possible_ratios(spread, teacher_R)
-        scores = [record.scores[column.evaluation][column.metric] for record in own]
-        return _Kept(retention(scores, teacher, drawn, self.kept), drawn, float(np.mean(scores)), teacher)
-
-    def _cell(self, column: ScoreColumn, one: _Kept | None, sound: Sequence[ScoreColumn]) -> TableCell:
-        own, theirs = self._sides(column)
-        if refused := self._refused(column):
-            return TableCell(REFUSED, footnotes=(Footnote(refused),))
-        if own and cheaper(self.group, self.label) and column not in sound:
-            return no_ratio(self.group, column)
-        if one is None:
-            return TableCell(DASH)
-        found = one.found
-        return TableCell(
-            found.text(),
-            value=found.ratio,
-            low=found.low,
-            high=found.high,
-            n=len(own),
-            keys=keys_of([*own, *theirs]),
-            verdict=found.verdict,
-        )
+DASHES = (TableCell(DASH), TableCell(DASH))
 
 
-def _means(whole: Sequence[_Kept]) -> tuple[TableCell, TableCell]:
-    """The mean of ratios and the ratio of means, of a student that has all of several columns."""
-    if not whole:
-        return TableCell(DASH), TableCell(DASH)
-    ratio = float(np.mean([100 * one.student / one.teacher for one in whole]))
-    drawn = np.stack([one.drawn for one in whole])
+def _means(scores: Sequence[tuple[float, float]], drawn: Sequence[np.ndarray]) -> tuple[TableCell, TableCell]:
+    """The mean of ratios and the ratio of means, of a student's and its teacher's scores in several columns."""
+    ratio = float(np.mean([100 * student / teacher for student, teacher in scores]))
+    drawn_CR = np.stack(drawn)
     # a resample in which the teacher has no score above 0 in any column has no ratio
-    drawn = np.compress(~np.isnan(drawn).all(0), drawn, axis=1)
-    low, high = (100 * bound for bound in interval(np.nanmean(drawn, axis=0)))
-    of_means = 100 * sum(one.student for one in whole) / sum(one.teacher for one in whole)
-    return (
-        TableCell(f"{ratio:.1f} % ({low:.1f} to {high:.1f})", value=ratio, low=low, high=high),
-        TableCell(f"{of_means:.1f} %", value=of_means),
-    )
+    drawn_CR = np.compress(~np.isnan(drawn_CR).all(0), drawn_CR, axis=1)
+    low, high = (100 * bound for bound in interval(np.nanmean(drawn_CR, axis=0)))
+    of_means = 100 * sum(student for student, _ in scores) / sum(teacher for _, teacher in scores)
+    return TableCell(f"{ratio:.1f} % ({low:.1f} to {high:.1f})", ratio, low, high), number(of_means, unit=" %")
 
 
 def _refusal(
@@ -199,20 +191,3 @@ def _further_teacher(own: Sequence[Record], data: Resampled | None) -> str:
     named = {teacher_weights(record) for record in own}
     weights = named.pop() if len(named) == 1 else None
     return weights if weights and data is not None and weights in data.teachers else ""
-
-
-def _teacher_seen(
-    own: Sequence[Record], shown: Record, column: ScoreColumn, data: Resampled
-) -> tuple[float, np.ndarray]:
-    """Score and [resamples] scores of the teacher that these students learned from."""
-    if further := _further_teacher(own, data):
-        return data.teachers[further]
-    return shown.scores[column.evaluation][column.metric], data.scores_R[shown.key]
-
-
-def same_teacher(student: Record, teacher: Record) -> bool:
-    """Whether both records name the same teacher: by its weights where both do, else by its key."""
-    own, theirs = teacher_weights(student), teacher_weights(teacher)
-    if own and theirs:
-        return own == theirs
-    return student.cell.teacher.key == teacher.cell.teacher.key

@@ -1,0 +1,394 @@
+"""The pictures of a report. The same records give the same bytes. No torch, no clock."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from statistics import median
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from bench.record.cell import TEACHER
+from bench.record.schema import Record
+from bench.report.comparison import BETTER, WORSE, MeanOfColumns
+from bench.report.escape import flat
+from bench.report.groups import ReportGroup
+from bench.report.table import DASH, TableCell
+from bench.report.tables.differences import SYSTEMS, reference_of
+from bench.report.tables.parts import ReportData, counted
+from bench.report.tables.registry import COST, RESULTS, RETENTION
+from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER
+
+GREY, BLUE, PALE = "#444444", "#0072b2", "#bbbbbb"
+"""Told apart by people who see colours differently (Okabe and Ito 2008), and by their brightness in print without colour."""
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
+"""Of several lines in one picture, in their order."""
+DASHES = ("-", "--", "-.", ":")
+"""Lines that follow one another differ in these too, for print without colour."""
+LONGEST_LABEL = 44
+
+
+def short(label: str) -> str:
+    """A row's name as a picture can hold it: of a long one the beginning and the end."""
+    half = LONGEST_LABEL // 2 - 1
+    return label if len(label) <= LONGEST_LABEL else f"{label[:half]}…{label[-half:]}"
+
+
+def escape_mathtext(text: str) -> str:
+    """Text of others in a picture: a dollar sign begins no formula."""
+    return flat(text).replace("$", r"\$")
+
+
+@contextmanager
+def drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.BytesIO]]:
+    """A figure with our look; after the block it is in the buffer, as SVG or PDF: the same figure, the same bytes.
+
+    Args:
+        width, height: inches.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    look: Any = {"svg.hashsalt": "bert-bench", "svg.fonttype": "none", "pdf.fonttype": 42}
+    look |= {"font.size": 9, "font.family": "sans-serif"}
+    with matplotlib.rc_context(look):
+        from matplotlib.figure import Figure
+
+        figure, out = Figure(figsize=(width, height), layout="constrained"), io.BytesIO()
+        yield figure, out
+        engine = figure.get_layout_engine()
+        assert engine is not None
+        engine.execute(figure)
+        figure.set_layout_engine("none")  # savefig would draw everything once more to lay it out
+        undated = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}[form]
+        figure.savefig(out, format=form, metadata=dict.fromkeys(undated))
+
+
+def _mark(axes: Any, x: float, y: float, label: str, face: str = "", edge: str = "") -> None:
+    """The point of a row: a diamond for the teacher, a circle for a student."""
+    is_teacher = label == TEACHER
+    colour = GREY if is_teacher else BLUE
+    marker, edge = "D" if is_teacher else "o", edge or colour
+    axes.scatter([x], [y], s=36, marker=marker, facecolor=face or colour, edgecolor=edge, zorder=3)
+
+
+def plotted_differences(data: ReportData) -> dict[str, TableCell]:
+    """Row -> its mean difference to the baseline, of the teacher and of the complete systems; the largest first."""
+    reference, found = reference_of(data.group), {}
+    table = next((table for table in data.tables if table.file == SYSTEMS), None)
+    for line in table.lines if table is not None else ():
+        mean = line.cells[-1]  # or the only column
+        if mean.value is not None and mean.low is not None and line.label in data.means:
+            found[line.label] = mean
+    teacher = data.pairs.get((TEACHER, reference))
+    if found and teacher is not None:
+        found[TEACHER] = TableCell("", teacher.value, teacher.low, teacher.high)
+    return dict(sorted(found.items(), key=lambda item: (-(item[1].value or 0.0), item[0])))
+
+
+def forest(data: ReportData, form: str = "svg") -> bytes | None:
+    """The forest plot: each row's mean difference to the baseline, with its interval; None where no two complete rows have stored
+    answers.
+    """
+    group, found = data.group, plotted_differences(data)
+    if not found:
+        return None
+    reference = reference_of(group)
+    with drawing(8.2, 0.26 * len(found) + 1.75, form) as (figure, out):
+        axes = figure.subplots()
+        for height, (label, cell) in enumerate(reversed(found.items())):
+            value, low, high, is_teacher = cell.value, cell.low, cell.high, label == TEACHER
+            axes.hlines(height, low, high, color=GREY if is_teacher else BLUE, linewidth=1.6)
+            _mark(axes, value, height, label, "" if is_teacher or cell.verdict in (BETTER, WORSE) else "white")
+            text, place = f"{value:+.1f} ({low:+.1f} to {high:+.1f})", axes.get_yaxis_transform()
+            axes.annotate(text, (1.02, height), xycoords=place, va="center", fontsize=8, annotation_clip=False)
+        axes.axvline(0, color=GREY, linewidth=0.8)
+        # the majority class, unless it is so far away that the rows would be too small
+        baseline, below = data.means.get(reference), None
+        if group.majority is not None and baseline is not None:
+            low, high = min(cell.low for cell in found.values()), max(cell.high for cell in found.values())
+            distance = group.majority - baseline.value
+            below = distance if low - distance <= high - low else None
+        if below is not None:
+            axes.axvline(below, color=GREY, linewidth=0.8, linestyle=":")
+        axes.set_yticks(range(len(found)), [escape_mathtext(short(group.called(label))) for label in reversed(found)])
+        axes.set_ylim(-0.7, len(found) - 0.3)
+        axes.grid(axis="x", color="#eeeeee")
+        axes.set_axisbelow(True)
+        columns = f"{counted(len(group.columns), 'column')} ({', '.join(column.name for column in group.columns)})"
+        axes.set_xlabel(escape_mathtext(f"difference to {group.called(reference)} in points, mean of {columns}"))
+        legend = ["circles: students, filled if significant after Holm's adjustment"]
+        legend += ["diamond: the teacher, not tested"] if TEACHER in found else []
+        further = "bars: 95 % intervals" + ("" if below is None else "; dotted: majority class")
+        title = fill(escape_mathtext(group.title), 96)
+        figure.suptitle(f"{title}\n{'; '.join(legend)}\n{further}", fontsize=9)
+    return out.getvalue()
+
+
+PANELS = 21
+"""Rows whose learning curves fit into one picture."""
+
+
+def curves_of(group: ReportGroup) -> tuple[str, dict[str, Record]]:
+    """The task that most full rows have, and the first record of each row on it: one row for each training.
+
+    Methods as they are go before rows with changed settings.
+    """
+    trained = [r for r in group.records if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER]
+    if not trained:
+        return "", {}
+    rows_of = {task: {r.row for r in trained if task in r.cell.tasks} for task in group.tasks}
+    task = max(group.tasks, key=lambda name: len(rows_of[name]))
+    labels = sorted((label for label in group.systems if label in rows_of[task]), key=lambda label: ":" in label)
+    first = {label: next(r for r in group.of(label, task) if r.terms) for label in labels}
+    once = {record.train_key: label for label, record in reversed(first.items())}  # operating points share a training
+    return task, {label: record for label, record in first.items() if label in once.values()}
+
+
+def learning_curves(data: ReportData, form: str = "svg") -> bytes | None:
+    """A panel a full row, a line a term, on the task that most rows have; stages one after another.
+
+    Each row has its first seed. The title names it, or each panel where rows have different ones.
+    """
+    group = data.group
+    task, found = curves_of(group)
+    if not found:
+        return None
+    records, further = dict(list(found.items())[:PANELS]), list(found)[PANELS:]
+    seeds = {record.cell.seed for record in records.values()}
+    names = dict.fromkeys(name for r in records.values() for terms in r.terms.values() for name in terms)
+    looks = {
+        name: {"color": LINES[i % len(LINES)], "linestyle": DASHES[i % len(DASHES)]} for i, name in enumerate(names)
+    }
+    columns = min(3, len(records))
+    rows = math.ceil(len(records) / columns)
+    with drawing(2.9 * columns, 2.1 * rows + 0.9, form) as (figure, out):
+        panels = [axes for line in figure.subplots(rows, columns, squeeze=False) for axes in line]
+        for axes in panels[len(records) :]:
+            axes.set_axis_off()
+        for axes, (label, record) in zip(panels, records.items(), strict=False):
+            start = 0
+            for terms in record.terms.values():
+                for name, values in terms.items():
+                    axes.plot(range(start, start + len(values)), values, linewidth=1.0, **looks[name])
+                start += max((len(values) for values in terms.values()), default=0)
+                axes.axvline(start, color="#dddddd", linewidth=0.6)
+            if any(v > 0 for terms in record.terms.values() for values in terms.values() for v in values):
+                axes.set_yscale("log")
+            axes.set_xticks([])
+            axes.tick_params(which="both", labelsize=6)
+            seed = f", seed {record.cell.seed}" if len(seeds) > 1 else ""
+            axes.set_title(escape_mathtext(short(group.called(label))) + seed, fontsize=8)
+        samples = [figure.axes[0].plot([], [], **look, linewidth=1.4)[0] for look in looks.values()]
+        words, where = [escape_mathtext(name) for name in looks], "outside lower center"
+        figure.legend(samples, words, loc=where, ncols=5, fontsize=7, frameon=False)
+        seed = f", seed {seeds.pop()}" if len(seeds) == 1 else ""
+        title = (
+            f"Learning curves on {escape_mathtext(task)}{seed}: the unweighted value of each term (vertical) "
+            "over the training (horizontal)\na grey line ends a stage"
+        )
+        if further:
+            title += f"\n{fill(escape_mathtext('without ' + ', '.join(map(group.called, further))), 96)}"
+        figure.suptitle(title, fontsize=9)
+    return out.getvalue()
+
+
+LOWEST, HIGHEST = 60.0, 110.0
+"""Percent at the ends of the scale of colours."""
+DARK = 85.0
+"""Percent below which the ground is dark, so that the number is white."""
+
+
+def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
+    """A heat map of the share of the teacher's score that each row reaches in each column; None where fewer than two rows or columns
+    have a share.
+    """
+    table = next((table for table in data.tables if table.file == KEPT_OF_THE_TEACHER), None)
+    if table is None:
+        return None
+    titles = {column.title for column in data.group.columns}
+    columns = [i for i, column in enumerate(table.columns[1:]) if column.title in titles]
+    # rows with a single column say little as a map, and would be most of it
+    lines = [line for line in table.lines if sum(line.cells[i].value is not None for i in columns) > 1]
+    if len(lines) < 2 or len(columns) < 2:
+        return None
+    shares = np.array([[line.cells[i].value for i in columns] for line in lines], float)  # NaN where there is none
+    with drawing(2.8 + 0.85 * len(columns), 0.24 * len(lines) + 1.5, form) as (figure, out):
+        axes = figure.subplots()
+        heat = axes.imshow(shares, cmap="cividis", vmin=LOWEST, vmax=HIGHEST, aspect="auto")
+        for row, line in enumerate(lines):
+            for place, i in enumerate(columns):
+                share = shares[row, place]
+                text = DASH if np.isnan(share) else f"{share:.0f}{'*' if line.cells[i].verdict == KEEPS else ''}"
+                colour = "white" if share < DARK else "black"
+                axes.text(place, row, text, ha="center", va="center", fontsize=8, color=colour)
+        names = [table.columns[1:][i].title.partition(" (")[0] for i in columns]
+        axes.set_xticks(range(len(columns)), list(map(escape_mathtext, names)))
+        axes.set_yticks(range(len(lines)), [escape_mathtext(short(line.name or line.label)) for line in lines])
+        axes.tick_params(length=0, labelsize=8)
+        bar = figure.colorbar(heat, ax=axes, extend="both")
+        bar.set_label("% of the teacher's score", fontsize=8)
+        title = fill(escape_mathtext(data.group.title), 60)
+        figure.suptitle(f"{title}\n*: keeps {100 * data.kept:g} % (whole interval above)", fontsize=8)
+    return out.getvalue()
+
+
+MARGIN = 0.08
+"""Part of the axis of costs, which is logarithmic, that stays free at each side and between two ticks; chosen by hand, so that
+the ticks' numbers do not touch."""
+BEATEN = "light grey: another row costs no more and scores higher (the interval of the difference is above 0)"
+"""What the legend says of beaten rows."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row: what it costs, its mean score in percent, and whether a row that costs no more is better.
+
+    Attributes:
+        cost: in the unit of the axis.
+        is_beaten: another row costs as little or less, and the 95 % interval of its mean difference to this one is above 0.
+        fewer_seeds: than other rows have. Such a row beats none.
+    """
+
+    label: str
+    cost: float
+    mean: MeanOfColumns
+    is_beaten: bool = False
+    fewer_seeds: bool = False
+
+
+def points(data: ReportData, costs: Mapping[str, float]) -> list[Point]:
+    """The complete rows that have a cost, the best mean first."""
+    group = data.group
+    few = {label for label in data.means if any(group.lacks_seeds(label, column) for column in group.columns)}
+    found = [Point(s, costs[s], mean, fewer_seeds=s in few) for s, mean in data.means.items() if s in costs]
+
+    def beats(other: Point, point: Point) -> bool:
+        pair = data.pairs.get((other.label, point.label))
+        return not other.fewer_seeds and pair is not None and (pair.low or 0.0) > 0 and other.cost <= point.cost
+
+    judged = [replace(point, is_beaten=any(beats(other, point) for other in found)) for point in found]
+    return sorted(judged, key=lambda point: (-point.mean.value, point.label))
+
+
+def flops_of(data: ReportData) -> dict[str, float]:
+    """Row -> FLOPs of one sequence of 128 tokens, in G."""
+    counts = {label: [r.sizes.flops for r in data.group.of(label) if r.sizes] for label in data.group.systems}
+    return {label: min(own) / 1e9 for label, own in counts.items() if own}
+
+
+def latencies_of(data: ReportData) -> dict[str, float]:
+    """Row -> milliseconds of a batch. Rows of one architecture have the median of their timings, which differ by chance alone."""
+    group = data.group
+    architectures: dict[object, list[str]] = {}
+    for label in group.latencies:
+        sizes = [(r.sizes.parameters, r.sizes.macs_closed_form) for r in group.of(label) if r.sizes]
+        architectures.setdefault(min(sizes) if sizes else label, []).append(label)
+    return {
+        label: median(group.latencies[other] for other in alike) for alike in architectures.values() for label in alike
+    }
+
+
+def score_against_flops(data: ReportData, form: str = "svg") -> bytes | None:
+    """A picture; None with fewer than two points."""
+    return _scatter(data, flops_of(data), form, "FLOPs of one sequence of 128 tokens (G, 2 x MACs, log scale)")
+
+
+def score_against_latency(data: ReportData, form: str = "svg") -> bytes | None:
+    """A picture; None where nothing was timed."""
+    return _scatter(data, latencies_of(data), form, f"median latency (ms, log scale)\n{data.group.speed_conditions}")
+
+
+def _scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
+    """One point a row with its interval, its label in a column at the right in the order of the scores."""
+    group, shown = data.group, points(data, costs)
+    if len(shown) < 2:
+        return None
+    with drawing(8.2, max(3.4, 0.24 * len(shown) + 1.5), form) as (figure, out):
+        axes = figure.subplots()
+        low = min(p.mean.value if p.mean.low is None else p.mean.low for p in shown)
+        high = max(p.mean.value if p.mean.high is None else p.mean.high for p in shown)
+        apart = max(high - low, 2.0) / max(12.0, 1.0 * len(shown))
+        places = spread_labels([p.mean.value for p in shown], apart)
+        for point, height in zip(shown, places, strict=True):
+            mean, label = point.mean, point.label
+            text = f"{short(group.called(label))}  {mean.value:.1f}"
+            if mean.low is not None:
+                colour = GREY if label == TEACHER else BLUE
+                axes.vlines(point.cost, mean.low, mean.high, color=colour, alpha=0.35, linewidth=1.2, zorder=2)
+                text += f" ({mean.low:.1f} to {mean.high:.1f})"
+            _mark(axes, point.cost, mean.value, label, *((PALE, GREY) if point.is_beaten else ()))
+            axes.annotate(
+                escape_mathtext(text + ("  (fewer seeds)" if point.fewer_seeds else "")),
+                (point.cost, mean.value),
+                xytext=(1.04, height),
+                textcoords=axes.get_yaxis_transform(),
+                va="center",
+                fontsize=8,
+                annotation_clip=False,
+                arrowprops={"arrowstyle": "-", "color": PALE, "linewidth": 0.6, "relpos": (0, 0.5), "shrinkB": 4},
+            )
+        _axis_of_costs(axes, [p.cost for p in shown])
+        axes.set_ylim(min(low, *places) - apart, max(high, *places) + apart)
+        has_majority = group.majority is not None and group.majority > low - apart
+        if has_majority:
+            axes.axhline(group.majority, color=GREY, linewidth=0.8, linestyle=":")
+        axes.grid(axis="y", color="#eeeeee")
+        axes.set_xlabel("\n".join(map(escape_mathtext, axis.split("\n"))))
+        axes.set_ylabel(f"mean score of {counted(len(group.columns), 'column')} (%)")
+        legend = [BEATEN] if any(point.is_beaten for point in shown) else []
+        further = ["bars: 95 % intervals, not adjusted"]
+        further += ["diamond: the teacher"] if any(point.label == TEACHER for point in shown) else []
+        further += ["dotted: majority class"] if has_majority else []
+        figure.suptitle("\n".join([fill(escape_mathtext(group.title), 96), *legend, "; ".join(further)]), fontsize=9)
+    return out.getvalue()
+
+
+def _axis_of_costs(axes: Any, costs: Sequence[float]) -> None:
+    """A logarithmic scale whose ticks are at the costs themselves, as far as they do not touch."""
+    smallest, largest = min(costs), max(costs)
+    margin = max(largest / smallest, 1.5) ** MARGIN
+    axes.set_xscale("log")
+    axes.set_xlim(smallest / margin, largest * margin)
+    ticks: list[float] = []
+    for cost in sorted({float(f"{cost:.3g}") for cost in costs}):
+        if not ticks or cost > margin * ticks[-1]:
+            ticks.append(cost)
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+
+
+def spread_labels(heights: Sequence[float], apart: float) -> list[float]:
+    """Places for labels in falling order of ``heights``: each as near to its own as a distance between all allows.
+
+    Labels that would touch become a block about the mean of its members' own heights.
+    """
+    blocks: list[list[int]] = []
+
+    def top(block: Collection[int]) -> float:
+        return sum(heights[i] for i in block) / len(block) + apart * (len(block) - 1) / 2
+
+    for index in sorted(range(len(heights)), key=lambda i: -heights[i]):
+        blocks.append([index])
+        while len(blocks) > 1 and top(blocks[-2]) - apart * len(blocks[-2]) < top(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    places = [0.0] * len(heights)
+    for block in blocks:
+        for place, index in enumerate(block):
+            places[index] = top(block) - apart * place
+    return places
+
+
+PICTURES: Mapping[str, tuple[str, str, Callable[[ReportData, str], bytes | None]]] = {
+    "differences": (RESULTS, "Mean difference to the baseline, with 95 % intervals", forest),
+    "score-flops": (RESULTS, "Mean score against FLOPs", score_against_flops),
+    "score-latency": (RESULTS, "Mean score against measured latency", score_against_latency),
+    "retention": (RETENTION, "Share of the teacher's score", retention_map),
+    "learning-curves": (COST, "Learning curves of each term", learning_curves),
+}
+"""Name of the file -> section, caption, and the function that draws it as ``svg`` or ``pdf``: None where the records have nothing."""

@@ -1,0 +1,187 @@
+"""One printed table: what each cell measures, and how it is printed. Every format is made from it (``render.py``). No torch, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+DASH = "–"
+Footnote = str | tuple[str, tuple[str, ...], str]
+"""What a reader has to know of a cell or row; of a note that names others: the words before them, they, and the words after."""
+
+
+class Footnotes:
+    """Footnotes numbered once each, in the order of their first use. Notes of the same words are one."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def number(self, note: Footnote) -> int:
+        """The number of a note, from 1 on. The notes that it names are numbered before it."""
+        if not isinstance(note, str):
+            before, others, after = note
+            note = before + " ".join(f"[{self.number(other)}]" for other in others) + after
+        if note not in self.texts:
+            self.texts.append(note)
+        return self.texts.index(note) + 1
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One cell: a measured number with its interval, and how it is printed.
+
+    Attributes:
+        text: as it is printed, without bold and without the marks of footnotes.
+        value: what was measured, unrounded, in the unit of its column; None for words and for what is missing.
+        low, high: the 95 % interval of the value.
+        deviation: the sample standard deviation over seeds; None for one seed.
+        n: how many trainings the value is the mean of.
+        keys: of the records that it is made of.
+        bold: whether it is the best of its column.
+        plain: the text for a CSV file, if it differs from ``text``. Example: a row's name as a user types it.
+        verdict: how a test ended, ``better``, ``worse``, ``keeps`` ...; "" where nothing was tested.
+    """
+
+    text: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    deviation: float | None = None
+    n: int | None = None
+    keys: tuple[str, ...] = ()
+    footnotes: tuple[Footnote, ...] = ()
+    bold: bool = False
+    plain: str | None = None
+    verdict: str = ""
+
+
+def number(value: float | None, form: str = ".1f", unit: str = "", **facts: Any) -> TableCell:
+    """The cell of a number; a dash where there is none."""
+    return TableCell(DASH) if value is None else TableCell(f"{value:{form}}{unit}", value=value, **facts)
+
+
+Field = tuple[str, Callable[[TableCell], str]]
+"""One column of a CSV file: what its title has behind the column's own, and the text of a cell."""
+
+
+def exact(digits: int = 4) -> tuple[Field, ...]:
+    """The value with so many decimals; empty where there is none."""
+    return (("", lambda cell: "" if cell.value is None else f"{cell.value:.{digits}f}"),)
+
+
+TEXT: tuple[Field, ...] = (("", lambda cell: cell.text if cell.plain is None else cell.plain),)
+EXACT = exact()
+SPREAD: tuple[Field, ...] = (
+    (" mean", EXACT[0][1]),
+    (" sd", lambda cell: "" if cell.deviation is None else f"{cell.deviation:.4f}"),
+    (" n", lambda cell: str(cell.n or 0)),
+)
+"""A mean over seeds, with its standard deviation and number of seeds."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its title, whether it holds words (printed to the left), and its columns in a CSV file."""
+
+    title: str
+    words: bool = False
+    csv: tuple[Field, ...] = TEXT
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a table: its name, and a cell for each further column.
+
+    Attributes:
+        label: the name as it is typed; CSV files and look-ups have this one.
+        name: as it is printed; "" where that is the label.
+        footnotes: what a reader has to know of the whole line.
+        only: ``csv`` for a line of the CSV file alone, ``markdown`` for one that every form but the CSV file has; "" for all forms.
+        row: the label of the row that the line is of; None where it is ``label``, "" for a line of no row.
+        continues: whether it stays below the line before it when a reader sorts the table.
+    """
+
+    label: str
+    cells: Sequence[TableCell]
+    name: str = ""
+    footnotes: tuple[Footnote, ...] = ()
+    only: str = ""
+    row: str | None = None
+    continues: bool = False
+
+    @property
+    def all_cells(self) -> list[TableCell]:
+        """The name as a cell, and the others."""
+        return [TableCell(self.name or self.label, footnotes=self.footnotes, plain=self.label), *self.cells]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: the title, the columns (the first one names the lines), the lines, and sentences below them.
+
+    Attributes:
+        file: the name of its files, where that is not the title.
+        section: of a report in which it is printed.
+        width: characters of a line of Markdown: columns that do not fit go into further tables below. None: any number.
+        folded: whether a report shows it only on a click.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    lines: Sequence[Line]
+    notes: Sequence[str] = ()
+    file: str = ""
+    section: str = ""
+    width: int | None = None
+    folded: bool = False
+
+    def __post_init__(self) -> None:
+        for line in self.lines:
+            if len(line.cells) != len(self.columns) - 1:
+                columns = f"the {len(self.columns) - 1} columns behind the first"
+                raise ValueError(f"{self.title}, {line.label}: {len(line.cells)} cells for {columns}")
+
+    @property
+    def header(self) -> list[str]:
+        return [column.title for column in self.columns]
+
+    @property
+    def sides(self) -> list[str]:
+        """``left`` or ``right`` for each column."""
+        return ["left" if i == 0 or column.words else "right" for i, column in enumerate(self.columns)]
+
+    @property
+    def printed_lines(self) -> list[Line]:
+        """The lines of all forms but the CSV file."""
+        return [line for line in self.lines if line.only != "csv"]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """What is printed in each cell, without bold and footnotes."""
+        return [[cell.text for cell in line.all_cells] for line in self.printed_lines]
+
+    @property
+    def values_header(self) -> list[str]:
+        """The titles of the columns of a CSV file."""
+        return [column.title + suffix for column in self.columns for suffix, _ in column.csv]
+
+    @property
+    def values(self) -> list[list[str]]:
+        """The cells of a CSV file, line by line."""
+        return [
+            [text(cell) for column, cell in zip(self.columns, line.all_cells, strict=True) for _, text in column.csv]
+            for line in self.lines
+            if line.only != "markdown"
+        ]
+
+    def number_footnotes(self, notes: Footnotes) -> None:
+        """Number its footnotes in the order of reading: line by line, from left to right."""
+        for line in self.printed_lines:
+            for cell in line.all_cells:
+                for note in cell.footnotes:
+                    notes.number(note)
+
+    def of_rows(self, labels: Collection[str]) -> Table:
+        """The lines of these labels alone, in all forms."""
+        return replace(self, lines=[replace(line, only="") for line in self.lines if line.label in labels])

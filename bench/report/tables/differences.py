@@ -1,0 +1,216 @@
+"""Differences between rows: on the same examples, with intervals and verdicts, and of ablations to their full rows.
+
+Made from the stored predictions. Every system is compared with plain fine-tuning where there is such a row, else with the
+teacher; an ablation with its full row, a row of changed settings with the plain one. Holm's adjustment runs over each of
+the two tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bench.record.cell import TEACHER
+from bench.report.comparison import (
+    NOT_SIGNIFICANT,
+    UNCLEAR,
+    Comparison,
+    adjusted,
+    compared,
+    comparison_notes,
+    of_mean,
+    p_in_words,
+)
+from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.resampled import Answers
+from bench.report.table import DASH, EXACT, Column, Line, Table, TableCell, number
+from bench.report.tables.parts import keys_of, line_of, missing
+from bench.stats.power import LEVEL, POWER
+from bench.stats.summary import summarise
+
+SYSTEMS = "paired comparisons"
+"""The name of the first table's files."""
+MEAN_OF = "mean of"
+"""Begins the heading of the last column."""
+BASELINE = "finetune"
+"""The row that full rows are compared with, where there is one."""
+
+
+def reference_of(group: ReportGroup) -> str:
+    """The row that full rows are compared with: plain fine-tuning with the shared start, else the teacher."""
+    return BASELINE if BASELINE in group.systems else TEACHER
+
+
+def own_row(group: ReportGroup, label: str) -> str:
+    """The row that a variant belongs to: an ablation's full row, or a method's plain row for one with changed settings.
+
+    "" for a system of its own.
+    """
+    cell = group.of(label)[0].cell
+    return cell.ablation_of or (cell.method if cell.label != cell.method and cell.method in group.systems else "")
+
+
+def systems_of(group: ReportGroup) -> list[str]:
+    """The rows that are compared with the reference: systems of their own, and no variants or ablations of another row."""
+    reference = reference_of(group)
+    others = [label for label in group.students if label != reference and not own_row(group, label)]
+    return others if reference in group.systems else []
+
+
+def paired_comparisons(group: ReportGroup, answers: Answers) -> list[Table]:
+    """Systems and a common reference, variants and their own rows: two questions, each adjusted over its table."""
+    reference = reference_of(group)
+    systems = dict.fromkeys(systems_of(group), reference)
+    variants = {label: own for label in group.systems if (own := own_row(group, label)) in group.systems}
+    tables = (
+        (_compared(f"Systems compared with {group.called(reference)}", group, systems, answers), SYSTEMS),
+        (
+            _compared("Variants and ablations compared with their own row", group, variants, answers),
+            "variants and ablations",
+        ),
+    )
+    return [replace(table, file=file) for table, file in tables if table is not None]
+
+
+def differences_to(group: ReportGroup, full: str, answers: Answers) -> Table | None:
+    """Every row of a group compared with one of them, with intervals and verdicts; None where no answers are stored."""
+    others = {label: full for label in group.students if label != full}
+    return _compared(f"Differences to {full}, with intervals", group, others, answers)
+
+
+def _compared(title: str, group: ReportGroup, other_of: Mapping[str, str], answers: Answers) -> Table | None:
+    """Each row's difference to another, 95 % interval and verdict, by column and on average; None where no answers are stored."""
+    lines: dict[tuple[str, ScoreColumn], Comparison] = {}
+    drawn: dict[tuple[str, ScoreColumn], np.ndarray] = {}
+    keys: dict[tuple[str, ScoreColumn], tuple[str, ...]] = {}
+    for label, other in other_of.items():
+        for column, data in answers.items():
+            sides = group.finished(label, column), group.finished(other, column)
+            if data.has(sides[0]) and data.has(sides[1]):
+                place = label, column
+                lines[place], drawn[place] = compared(data, sides, column.title)
+                keys[place] = keys_of([*sides[0], *sides[1]])
+    if not lines:
+        return None
+    lines = dict(zip(lines, adjusted(list(lines.values())), strict=True))
+
+    # the means of rows that have all of several columns: a family of tests of their own
+    means: dict[str, Comparison] = {}
+    has_means = len(group.columns) > 1
+    for label in other_of:
+        places = [(label, column) for column in group.columns if (label, column) in lines]
+        if has_means and len(places) == len(group.columns):
+            means[label] = of_mean([lines[place] for place in places], [drawn[place] for place in places])
+    means = dict(zip(means, adjusted(list(means.values())), strict=True))
+
+    printed = []
+    for label, other in other_of.items():
+        places = [(label, column) for column in group.columns]
+        if any(place in lines for place in places):
+            cells = [TableCell(group.called(other), plain=other)]
+            cells += [_cell(lines.get(place), keys.get(place, ())) for place in places]
+            if has_means:
+                cells.append(_cell(means.get(label), tuple(key for place in places for key in keys.get(place, ()))))
+            printed.append(line_of(group, label, cells))
+    least = [_least([line for (_, where), line in lines.items() if where == column]) for column in group.columns]
+    if has_means:
+        least.append(_least(means.values()) if means else TableCell(""))
+    printed.append(Line("minimum detectable difference", [TableCell(""), *least], only="markdown", row=""))
+    columns = [Column("System"), Column("compared with"), *(Column(c.title, csv=EXACT) for c in group.columns)]
+    if has_means:
+        columns.append(Column(f"{MEAN_OF} {len(group.columns)} differences", csv=EXACT))
+    notes = [_note(lines.values(), bool(means)), *comparison_notes(lines.values())]
+    return Table(title, columns, printed, notes)
+
+
+def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
+    """A difference with its interval and verdict; with its p where the interval alone would say something else."""
+    if line is None:
+        return TableCell(DASH)
+    without_zero, p = line.low > 0 or line.high < 0, f"(p = {p_in_words(line.adjusted)})"
+    if line.verdict == UNCLEAR:
+        verdict = f"{NOT_SIGNIFICANT} after Holm {p}" if without_zero else NOT_SIGNIFICANT
+    else:
+        verdict = line.verdict if without_zero else f"{line.verdict} {p}"
+    return TableCell(
+        f"{line.difference:+.1f} ({line.low:+.1f} to {line.high:+.1f}) {verdict}",
+        value=line.difference,
+        low=line.low,
+        high=line.high,
+        n=len(line.seeds) or None,
+        keys=keys,
+        verdict=line.verdict,
+    )
+
+
+def _least(lines: Collection[Comparison]) -> TableCell:
+    """The smallest true difference that comparisons like these would find: the median."""
+    values = [line.least for line in lines if line.least is not None]
+    return number(float(np.median(values)) if values else None)
+
+
+def _note(lines: Collection[Comparison], has_means: bool) -> str:
+    tests = {line.test for line in lines}
+    names = {
+        "McNemar, mid-p": "McNemar's test (mid-p) for shares of right answers",
+        "permutation": "a permutation test",
+    }
+    single = ", ".join(words for test, words in names.items() if test in tests)
+    if "permutation" in tests and len(tests & names.keys()) > 1:
+        single += " for other metrics"
+    if single and tests - names.keys():
+        single += ", if both rows have one seed. Otherwise the bootstrap"
+    means = " Means are tested with the bootstrap and adjusted separately." if has_means else ""
+    return (
+        "Differences in points, computed before rounding, with 95 % intervals (paired bootstrap over examples, with Student's t over "
+        "several seeds). "
+        f"Test: {single or 'the bootstrap'}. A verdict needs p below {LEVEL:g} after Holm's adjustment over the {len(lines)} comparisons "
+        f"of single columns.{means} The intervals are not adjusted. So an interval can exclude 0 without a verdict: then the cell "
+        f"says '{NOT_SIGNIFICANT} after Holm' and p. Minimum detectable difference: the true difference that such comparisons "
+        f"find in {100 * POWER:.0f} of 100 cases (the median of the column). docs/statistics.md explains all this."
+    )
+
+
+def ablation(group: ReportGroup) -> Table | None:
+    """Every ``w/o X`` row under its full row, with the difference to it."""
+    full_of = {r.row: r.cell.ablation_of for r in group.records if r.cell.ablation_of}
+    fulls = [label for label in group.systems if label in full_of.values()]
+    fulls += sorted(set(full_of.values()) - set(fulls))  # a full row that is not there
+    parts = [
+        differences("Ablations", group, full, [full, *(s for s in group.systems if full_of.get(s) == full)])
+        for full in fulls
+    ]
+    if not parts:
+        return None
+    # a note with the warning is longer than one without
+    notes = max((part.notes for part in parts), key=lambda notes: len(notes[0]))
+    return replace(parts[0], lines=[line for part in parts for line in part.lines], notes=notes, file="ablation")
+
+
+def differences(title: str, group: ReportGroup, full: str, labels: Sequence[str]) -> Table:
+    """Rows with their difference to the row ``full`` over the seeds that both have, column by column and on average."""
+    lines = []
+    for label in labels:
+        cells, gaps = [], []
+        for column in group.columns:
+            summary = group.summaries.get((label, column))
+            own, reference = group.values(label, column), group.values(full, column)
+            shared = sorted(set(own) & set(reference)) if label != full else ()
+            if shared:
+                gaps.append(summarise([own[seed] - reference[seed] for seed in shared]).mean)
+            if summary is None:
+                cells.append(missing(group, label, column))
+            else:
+                text = summary.text() + (f" ({gaps[-1]:+.1f})" if shared else "")
+                cells.append(TableCell(text, value=summary.mean, deviation=summary.deviation, n=summary.n))
+        mean = summarise(gaps).mean if gaps and len(gaps) == len(group.columns) else None
+        cells.append(TableCell("") if mean is None else number(mean, "+.1f"))
+        lines.append(line_of(group, label, cells))
+    note = "In brackets: the difference to the full row, computed before rounding, over the seeds that both rows have."
+    seeds = {frozenset(own) for label in labels for c in group.columns if (own := group.values(label, c))}
+    if len(seeds) != 1:
+        note += " The table of paired comparisons uses all seeds of both rows, so its differences are not the same."
+    columns = [*(Column(c.title, csv=EXACT) for c in group.columns), Column("mean difference")]
+    return Table(title, [Column("System"), *columns], lines, (note,))
