@@ -43,7 +43,8 @@ DIGITS = 4
 
 def page(data: ReportData) -> str:
     """The text of the page."""
-    group, notes, tables = data.group, Footnotes(), []
+    group, notes = data.group, Footnotes()
+    tables: list[dict[str, Any]] = []
     names = table_names([table.file or table.title for table in data.tables])
     for table, name in zip(data.tables, names, strict=True):
         before = len(notes.texts)
@@ -210,7 +211,9 @@ def _pairs(data: ReportData) -> dict[str, Any]:
 
     def cell(first: str, second: str) -> list[float | None] | None:
         pair = data.pairs.get((first, second))
-        return pair and [*map(_rounded, (pair.value, pair.low, pair.high, p_of[frozenset((first, second))]))]
+        if pair is None:
+            return None
+        return [*map(_rounded, (pair.value, pair.low, pair.high, p_of[frozenset((first, second))]))]
 
     return {"rows": order, "cells": [[cell(first, second) for second in order] for first in order]}
 

@@ -77,8 +77,8 @@ def _mark(axes: Any, x: float, y: float, label: str, face: str = "", edge: str =
     axes.scatter([x], [y], s=36, marker=marker, facecolor=face or colour, edgecolor=edge, zorder=3)
 
 
-def plotted_differences(data: ReportData) -> dict[str, TableCell]:
-    """Row -> its mean difference to the baseline, of the teacher and of the complete systems; the largest first."""
+def plotted_differences(data: ReportData) -> dict[str, Any]:
+    """Row -> the cell of its mean difference to the baseline, with its interval: of the teacher and the complete systems; the largest first."""
     reference, found = reference_of(data.group), {}
     table = next((table for table in data.tables if table.file == SYSTEMS), None)
     for line in table.lines if table is not None else ():
@@ -88,7 +88,7 @@ def plotted_differences(data: ReportData) -> dict[str, TableCell]:
     teacher = data.pairs.get((TEACHER, reference))
     if found and teacher is not None:
         found[TEACHER] = TableCell("", teacher.value, teacher.low, teacher.high)
-    return dict(sorted(found.items(), key=lambda item: (-(item[1].value or 0.0), item[0])))
+    return dict(sorted(found.items(), key=lambda item: (-item[1].value, item[0])))
 
 
 def forest(data: ReportData, form: str = "svg") -> bytes | None:

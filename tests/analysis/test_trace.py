@@ -13,15 +13,12 @@ from bench.errors import InputError
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.report.resampled import resample
-from bench.report.suspicions import suspicions_of
-from bench.report.tables.ablations import ablation
+from bench.report.resampled import resample, suspicions_of
+from bench.report.speed import latency_tables
 from bench.report.tables.accuracy import accuracy
-from bench.report.tables.cost import cost
-from bench.report.tables.latency import latency_tables
-from bench.report.tables.reappearance import reappearance
-from bench.report.tables.retention import retentions
-from bench.report.tables.sizes import sizes_of
+from bench.report.tables.cost import cost, sizes_of
+from bench.report.tables.differences import ablation
+from bench.report.tables.retention import reappearance, retentions
 
 CONDITIONS = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=8, length="128")
 SESSION = SpeedRecord(

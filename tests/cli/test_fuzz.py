@@ -36,9 +36,9 @@ from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
 from bench.plan.spelling import parse_rows, typed_order
 from bench.record.schema import load
-from bench.report.display_names import names_in
 from bench.report.printed_sizes import printed_and_ours, printed_sizes
 from bench.report.published import published
+from bench.report.write import names_in
 
 ROOT = Path(__file__).resolve().parents[2]
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)

@@ -27,9 +27,7 @@ from bench.measure.latency import Instruments, full_length, load_of_task, stopwa
 from bench.plan.spelling import parse_methods
 from bench.plan.untrained import untrained
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
-from bench.report.speed import conditions_of, speed_up
-from bench.report.speed_report import write_speed_report
-from bench.report.tables.latency import latency_tables
+from bench.report.speed import conditions_of, latency_tables, speed_up, write_speed_report
 from bench.stats.ratios import percentile
 from bench.workflows import speed
 

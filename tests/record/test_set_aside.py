@@ -24,10 +24,8 @@ from bench.report.groups import groups
 from bench.report.reproduce import commands, set_record_source
 from bench.report.sources import provenance, warnings
 from bench.report.tables.accuracy import accuracy
-from bench.report.tables.cost import cost
-from bench.report.tables.gradient_shares import gradient_shares
+from bench.report.tables.cost import cost, gradient_shares, sizes_of
 from bench.report.tables.provenance import record_keys
-from bench.report.tables.sizes import sizes_of
 from bench.train.prediction import score
 
 REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"

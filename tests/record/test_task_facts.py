@@ -19,7 +19,7 @@ from bench.record.schema import load
 from bench.record.store import Store
 from bench.record.task_facts import Augmented, TaskFacts, data_facts, facts_of, facts_of_older_record, row_as_typed
 from bench.report.groups import groups
-from bench.report.suspicions import faults_of
+from bench.report.resampled import faults_of
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = sorted((ROOT / "results" / "reference").glob("*/*/*/*/attempt-*.json"))

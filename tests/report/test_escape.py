@@ -18,8 +18,8 @@ from tabulate import tabulate
 from bench.analysis.gate import REGRESSED, GateResult, junit, summary
 from bench.record.store import Store
 from bench.report import escape
-from bench.report.frame import Frame, FrameLine, TableCell, TableColumn
 from bench.report.render import Paper, github, tex, to_csv, to_latex
+from bench.report.table import Column, Line, Table, TableCell
 from bench.report.write import Options, write_reports
 
 NASTY = "x\n\\input{/etc/passwd}\r\u2028| a | <script>alert(1)</script> ![i](http://e/x.png) `rm` $\\frac{ **b** [1] % \x1b[31m"
@@ -79,8 +79,8 @@ def test_tables_of_our_own_are_what_they_were():
 
 def test_a_comment_in_latex_cannot_be_ended():
     rows = ((NASTY, "[2pt] 1"), ("[3cm] x", "2"), ("=1", "-2"))
-    lines = tuple(FrameLine(name, (TableCell(text),)) for name, text in rows)
-    table = Frame("T", (TableColumn("System"), TableColumn("a")), lines)
+    lines = tuple(Line(name, (TableCell(text),)) for name, text in rows)
+    table = Table("T", (Column("System"), Column("a")), lines)
     text = to_latex(table, NASTY, Paper("of things", [NASTY], [NASTY]), "tab:x")
     assert "\\input" not in text.replace("% x \\input", "")
     assert [line for line in text.splitlines() if line.startswith("% x \\input")]

@@ -8,7 +8,7 @@ import factories
 import pytest
 
 from bench.record.store import Store
-from bench.report.index import LIST, MARK, write_index
+from bench.report.document import LIST, MARK, write_index
 from bench.report.write import write_reports
 
 

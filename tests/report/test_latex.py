@@ -12,11 +12,11 @@ import pytest
 from bench.audit.sheets import from_text
 from bench.record.store import Store
 from bench.report.file_names import place_of
-from bench.report.frame import Footnote, Frame, FrameLine, TableCell, TableColumn
 from bench.report.groups import groups
 from bench.report.render import Paper, tex, to_latex, to_markdown
+from bench.report.table import Column, Line, Table, TableCell
 from bench.report.tables.accuracy import accuracy
-from bench.report.tables.reappearance import reappearance
+from bench.report.tables.retention import reappearance
 from bench.report.write import Options, paper_of, write_reports
 
 
@@ -40,15 +40,15 @@ def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
 
 
 def test_footnotes_are_numbered_anew_and_each_stands_below():
-    once, twice = Footnote("100 % of a & b"), Footnote("twice")
+    once, twice = "100 % of a & b", "twice"
     lines = (
-        FrameLine("a", (TableCell("1.0", footnotes=(twice,)),)),
-        FrameLine("b", (TableCell("-2.0 ± 0.1", footnotes=(twice, once), bold=True),)),
-        FrameLine("checkpoint:x[7]", (TableCell("–"),)),
-        FrameLine("x[0]", (TableCell("–"),)),
-        FrameLine("x[1]", (TableCell("–"),)),
+        Line("a", (TableCell("1.0", footnotes=(twice,)),)),
+        Line("b", (TableCell("-2.0 ± 0.1", footnotes=(twice, once), bold=True),)),
+        Line("checkpoint:x[7]", (TableCell("–"),)),
+        Line("x[0]", (TableCell("–"),)),
+        Line("x[1]", (TableCell("–"),)),
     )
-    frame = Frame("T", (TableColumn("System"), TableColumn("rte")), lines)
+    frame = Table("T", (Column("System"), Column("rte")), lines)
     text = to_latex(frame, "T", Paper("made"), "tab:t")
     assert r"a & 1.0\textsuperscript{1} \\" in text
     assert r"b & \textbf{$-$2.0 $\pm$ 0.1\textsuperscript{1,2}} \\" in text

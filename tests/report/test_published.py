@@ -23,7 +23,7 @@ from bench.record.store import Store
 from bench.report.groups import ReportGroup, groups
 from bench.report.published import COLUMNS, FOLDER, Published, published
 from bench.report.systems import counted_shape, shape_of, start_kind
-from bench.report.tables.published import compared_with_papers, reasons
+from bench.report.tables.provenance import compared_with_papers, reasons
 
 ROOT = Path(__file__).resolve().parents[2]
 BERT_BASE = "google-bert/bert-base-uncased"

@@ -19,7 +19,7 @@ from bench.record.store import Store
 from bench.report.comparison import MEAN, NO_LEAST, compared, comparison_notes, drawn_differences
 from bench.report.groups import ScoreColumn, groups
 from bench.report.resampled import Resampled, resample, rng_for
-from bench.report.tables.paired_comparisons import paired_comparisons
+from bench.report.tables.differences import paired_comparisons
 from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import mcnemar, resampled_scores
 from bench.stats.power import least_gap_at_any_disagreement

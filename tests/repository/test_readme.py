@@ -205,20 +205,18 @@ def test_a_source_in_code(monkeypatch):
     assert len(source.load(GLUE["sst2"], "train").fingerprint()) == 64
 
 
-def test_a_table_in_every_report(paper_store, monkeypatch):
-    """In a file of the folder it is in every report; here its function is called as a report calls it."""
+def test_a_table_in_every_report(paper_store):
+    """Its function is called as a report calls it."""
     from bench.report.groups import groups
     from bench.report.render import to_markdown
-    from bench.report.tables import registry
+    from bench.report.tables.parts import ReportData
 
-    monkeypatch.setattr(registry, "KINDS", {})
     room: dict[str, Any] = {"__name__": "score_per_million"}
     exec(compile(blocks("report-columns.md")[0], "report-columns.md", "exec"), room)  # noqa: S102 the docs' own code
-    (kind,) = registry.KINDS.values()
     (group,) = groups(paper_store.records())
-    (frame,) = kind.make(registry.ReportData(group))
-    assert [line[0] for line in frame.values] == [label for label in group.systems if label != "teacher"]
-    assert "points per M" in to_markdown(frame)
+    table = room["score_per_million"](ReportData(group))
+    assert [line[0] for line in table.values] == group.students
+    assert "points per M" in to_markdown(table)
 
 
 def test_a_teacher_of_another_family(teacher_folder, monkeypatch):

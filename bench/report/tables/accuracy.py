@@ -115,8 +115,8 @@ def _score(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
 
 def _further(group: ReportGroup) -> dict[str, Callable[[ReportGroup, str], TableCell]]:
     """The columns behind the scores, which depend on no task: title -> the cell of a row."""
-    speed = {"speed-up": _faster} if group.speed_ups else {}
-    return {"Params (M)": _parameters, "FLOPs (G)": _flops} | speed
+    columns = {"Params (M)": _parameters, "FLOPs (G)": _flops}
+    return {**columns, "speed-up": _faster} if group.speed_ups else {**columns}
 
 
 def _parameters(group: ReportGroup, label: str) -> TableCell:
