@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.files import TEMPORARY, lock_of, sha256_of
+from bench.files import MODE, TEMPORARY, lock_of, sha256_of
 from bench.folders import users_cache
 from bench.record.code import is_given, named_code
 
@@ -84,23 +84,36 @@ class Slot:
 
 
 _CHECKED: set[Path] = set()
-"""Files of the cache whose content this process has compared with its hash, or has written: none is read twice for that."""
+"""Folders of the cache whose files this process has compared with their hashes, or has written: none is read twice for that."""
 
 
-def damage_reason(slot: Slot, file: str) -> str:
-    """Why what the cache has of a thing cannot be used; "" where it can, or where there is nothing."""
-    path = slot.folder.resolve() / file
-    if not slot.is_made:
-        return f"{MADE} cannot be read" if (slot.folder / MADE).exists() else ""
-    if path in _CHECKED:
+def damage_reason(folder: Path, key: str = "") -> str:
+    """Why what a folder of the cache holds cannot be used; "" where it can, or where there is nothing.
+
+    Args:
+        key: that it is kept under; "" where the folder's name is all that is known of it.
+    """
+    if not any(map(os.path.lexists, (folder / MADE, folder / WEIGHTS))):
         return ""
     try:
-        found = sha256_of(path)
+        made = json.loads((folder / MADE).read_text(encoding="utf-8"))
+        if not isinstance(made, dict) or not isinstance(made.get("key"), str):
+            return f"its {MADE} does not say what it is"
+        if made["key"] != (key or made["key"]) or not made["key"].startswith(folder.name):
+            return f"its {MADE} names another key"
+        names = {path.name for path in folder.iterdir()} - {MADE}
+        # older entries name the hash of one file alone
+        content = names.pop() if len(names) == 1 else WEIGHTS
+        for name, sha256 in (made.get("files") or {content: made.get("weights")}).items():
+            if sha256 is not None and sha256_of(folder / name) != sha256:
+                return f"its {name} is not the file that was written (sha256)"
+        for name in names - made.get("files", {}).keys():
+            if name.endswith(".json") and not isinstance(json.loads((folder / name).read_text(encoding="utf-8")), dict):
+                return f"its {name} holds no object"
     except OSError as error:
-        return f"{file} cannot be read: {error.strerror}"
-    if found != slot.made().get("weights", found):
-        return f"{file} is not the file that was written: another sha256"
-    _CHECKED.add(path)
+        return f"its {Path(error.filename).name if error.filename else 'content'} cannot be read: {error.strerror}"
+    except (ValueError, RecursionError, AttributeError, TypeError):
+        return f"its {MADE} or another of its files is no JSON of ours"
     return ""
 
 
@@ -117,8 +130,8 @@ def keep(
     Args:
         parts: what it is made from, as :func:`keep` returned it: the code behind that counts too. Looked at after
             ``write``, which may fill it.
-        file: the one whose hash ``write`` returns as ``weights``; a thing whose file has another hash is made again.
-        say: told where that is so.
+        file: the one whose hash ``write`` returns as ``weights``; it is not read again for that.
+        say: told where a file of it is not the one that was written, and it is made again.
 
     Returns:
         What ``write`` says of it, with its key and the code that made it.
@@ -126,19 +139,25 @@ def keep(
     final = slot.folder
     final.parent.mkdir(parents=True, exist_ok=True)
     with lock_of(final.with_suffix(".lock")):
-        if found := damage_reason(slot, file):
-            say(f"  {slot.title}, in the cache, is damaged and made again: {found}")
-        if found or not slot.is_made:
-            _remove(final)
-            with tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY) as temporary:
-                folder = Path(temporary) / "new"
-                folder.mkdir()
-                said = write(folder)
-                used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
-                made = {"key": slot.key, "code": named_code(slot.code, used), "identity": dict(slot.identity), **said}
-                (folder / MADE).write_text(json.dumps(made, indent=1), encoding="utf-8")
-                os.replace(folder, final)
-            _CHECKED.add(final.resolve() / file)
+        if final.resolve() not in _CHECKED or not slot.is_made:
+            if reason := damage_reason(final, slot.key):
+                say(f"  {slot.title}, in the cache, is damaged and made again: {reason}")
+                _remove(final)
+            if not slot.is_made:
+                _remove(final)
+                with tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY) as temporary:
+                    folder = Path(temporary) / "new"
+                    folder.mkdir()
+                    said = write(folder)
+                    used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
+                    files = {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != file}
+                    made = {"key": slot.key, "code": named_code(slot.code, used), "identity": dict(slot.identity), **said}
+                    made["files"] = {**files, file: said["weights"]}
+                    (folder / MADE).write_text(json.dumps(made, indent=1), encoding="utf-8")
+                    for path in folder.iterdir():
+                        path.chmod(MODE)
+                    os.replace(folder, final)
+            _CHECKED.add(final.resolve())
         return slot.made()
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from filelock import BaseFileLock, FileLock
 
+os.umask(_UMASK := os.umask(0o077))  # the system tells it only to who sets it
+MODE = 0o666 & ~_UMASK
+"""The permissions of files that others may read where the user lets them: some libraries write 0600."""
 TEMPORARY = ".tmp-"
 """How the names of files and folders begin that are being written; a killed process leaves them."""
 
@@ -28,7 +31,7 @@ def lock_of(file: Path) -> BaseFileLock:
 
     One object for each file and process: if a broken disk did not release it, this process can take it again.
     """
-    return _LOCKS.setdefault(file, FileLock(file))
+    return _LOCKS.setdefault(file, FileLock(file, mode=MODE))
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -40,7 +43,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+        os.chmod(temporary, MODE)
         os.replace(temporary, path)
     except BaseException as error:
         # of a disk that is full the system names no file

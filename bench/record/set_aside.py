@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.errors import one_line
 
-SET_ASIDE, ADOPTED, WITHOUT_ANSWERS = "set aside", "adopted", "without answers"
+SET_ASIDE, CHANGED, ADOPTED, WITHOUT_ANSWERS = "set aside", "changed", "adopted", "without answers"
 DEPTH = 5
 """Names in the path of a record's file below its root: data, tasks, method, key, file."""
 
@@ -20,7 +20,8 @@ class Note:
     """One file that is not as it should be, and what this command does about it."""
 
     kind: str
-    """:data:`SET_ASIDE`: the command goes on without it; :data:`ADOPTED`: it is used although no ``current`` names it;
+    """:data:`SET_ASIDE`: the command goes on without it; :data:`CHANGED`: it is used, and is not what was written;
+    :data:`ADOPTED`: it is used although no ``current`` names it;
     :data:`WITHOUT_ANSWERS`: its scores are used, and tests leave it out"""
     path: Path
     why: str

@@ -2,13 +2,14 @@
 
 <root>/<data>/<tasks>/<method>/<key>/attempt-1.json   the record
                                      attempt-1.npz    logits, labels, example hashes (no text)
-                                     current          the name of the attempt that counts
+                                     current          the name of the attempt that counts, and the sha256 of its record
 
 A file that cannot be used is set aside: it is named once (:mod:`bench.record.set_aside`), and readers go on without it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import LISTED, InputError, nearest
-from bench.files import lock_of, slug, write_atomically
+from bench.files import lock_of, sha256_of, slug, write_atomically
 from bench.record import answers
 from bench.record.cell import Cell, record_key
 from bench.record.schema import Record, load, not_finite
-from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, notify
+from bench.record.set_aside import ADOPTED, CHANGED, SET_ASIDE, WITHOUT_ANSWERS, Note, notify
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +51,8 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.notes: list[Note] = []
-        self._read: dict[Path, tuple[Stamp, Record | None]] = {}
+        self._read: dict[Path, tuple[Stamp, Record | None, str]] = {}
+        """file -> by what it is known to be unchanged, its record, and the sha256 of its bytes"""
         self._not_current: dict[Path, tuple[Attempt, Path]] = {}
         """folder of a cell -> an attempt that was written although the file ``current`` could not be"""
 
@@ -87,35 +89,40 @@ class Store:
         all, a failed attempt is adopted too.
         """
         pointer = folder / POINTER
-        named = self._named(pointer)
+        named, sha256 = self._named(pointer)
         if named is not None and self.opened(named) is not None:
+            if sha256 and sha256 != self._read[named][2]:
+                self.note(
+                    Note(CHANGED, named, "it is not the record that was written (sha256 in `current`), and is used")
+                )
             return named
         pointer_missing = not os.path.lexists(pointer)
         for file in self.attempts_in(folder):
             record = self.opened(file)
             if record is not None and (record.status == "ok" or (pointer_missing and record.status == "failed")):
                 why = "no `current` names it" if pointer_missing else "what `current` names was set aside"
-                self.note(Note(ADOPTED, file, f"{why}; `bench store repair` writes `current` anew"))
+                self.note(Note(ADOPTED, file, f"{why}; the next `run`, or `bench store repair`, writes `current` anew"))
                 return file
         return None
 
-    def _named(self, pointer: Path) -> Path | None:
-        """The attempt that a ``current`` names; None where there is none, or what it says is set aside."""
+    def _named(self, pointer: Path) -> tuple[Path | None, str]:
+        """The attempt that a ``current`` names, and the sha256 of its record, which older ones do not have; None where there is
+        none, or what it says is set aside."""
         try:
-            said = pointer.read_text(encoding="utf-8").strip()
+            said, _, sha256 = pointer.read_text(encoding="utf-8").strip().partition(" ")
         except FileNotFoundError:
-            return None
+            return None, ""
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
             self.note(Note(SET_ASIDE, pointer, f"it cannot be read: {why}"))
-            return None
+            return None, ""
         if not ATTEMPT.fullmatch(said):
             self.note(Note(SET_ASIDE, pointer, f"it does not name an attempt, but {said[:40]!r}"))
         elif not (pointer.parent / said).is_file():
             self.note(Note(SET_ASIDE, pointer, f"it points to {said}, which is not there"))
         else:
-            return pointer.parent / said
-        return None
+            return pointer.parent / said, sha256
+        return None, ""
 
     def attempts_in(self, folder: Path) -> list[Path]:
         """The attempts of a cell, the newest first."""
@@ -127,12 +134,13 @@ class Store:
         stamp = (_stamp(file), _stamp(file.with_suffix(".npz")))
         known = self._read.get(file)
         if known is None or known[0] != stamp:
-            known = self._read[file] = stamp, self._checked(file)
+            known = self._read[file] = (stamp, *self._checked(file))
         return known[1]
 
-    def _checked(self, file: Path) -> Record | None:
+    def _checked(self, file: Path) -> tuple[Record | None, str]:
         try:
-            record = load(file.read_bytes(), "it")
+            data = file.read_bytes()
+            record = load(data, "it")
             wrong = self._misplaced(record, file.parent) or self._fault_of_answers(record, file)
         except InputError as error:
             wrong = str(error)
@@ -140,8 +148,8 @@ class Store:
             wrong = f"it cannot be read: {error.strerror}"
         if wrong:
             self.note(Note(SET_ASIDE, file, wrong))
-            return None
-        return record
+            return None, ""
+        return record, hashlib.sha256(data).hexdigest()
 
     def _misplaced(self, record: Record, folder: Path) -> str:
         """Why a record cannot be the one of its folder; "" where it can."""
@@ -186,9 +194,20 @@ class Store:
             if file is None or written != attempt:
                 file = self._add(folder, record, arrays)
             self._not_current[folder] = attempt, file
-            write_atomically(folder / POINTER, f"{file.name}\n".encode())
+            _point(file)
         del self._not_current[folder]
         return file
+
+    def write_pointers(self) -> Iterator[tuple[Path, str]]:
+        """Write each ``current`` that is missing or names nothing, as after a kill between the two writings; yields it, and the
+        attempt that it names now."""
+        for folder in self.cells():
+            if self._named(folder / POINTER)[0] is None:
+                with lock_of(folder / ".lock"):  # a run that is between the two writings goes first
+                    file = self.current_attempt(folder)
+                    if file is not None and self._named(folder / POINTER)[0] is None:
+                        _point(file)
+                        yield folder / POINTER, file.name
 
     def _add(self, folder: Path, record: Record, arrays: Mapping[str, np.ndarray] | None) -> Path:
         """Write a new attempt, its predictions first."""
@@ -277,6 +296,11 @@ class Store:
             record = self._current(folder) if folder.is_dir() else None
             if record is not None:
                 yield record
+
+
+def _point(file: Path) -> None:
+    """Make an attempt the current one of its cell."""
+    write_atomically(file.with_name(POINTER), f"{file.name} {sha256_of(file)}\n".encode())
 
 
 def _numbers(folder: Path) -> list[int]:

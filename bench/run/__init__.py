@@ -36,6 +36,8 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
     if plan.request.save_students:
         check_saving(plan.request.save_students, plan, progress)
     outcome = Outcome(plan)
+    for pointer, attempt in Store(plan.request.results).write_pointers():
+        progress.say(f"written: {pointer} names {attempt}")
     if plan.todo:
         agree(plan.request, plan.seconds, plan.disk_bytes, confirm)
         check_disk(plan)

@@ -7,7 +7,6 @@ person asks for it.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -17,15 +16,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.cache import MADE, WEIGHTS
+from bench.cache import MADE, WEIGHTS, damage_reason
 from bench.errors import InputError
-from bench.files import TEMPORARY, lock_of, sha256_of, write_atomically
+from bench.files import TEMPORARY
 from bench.folders import NOT_FINISHED, STATES
 from bench.measure.busy_mark import refuse_while_training, trainings
 from bench.record.cell_locks import FOLDER as CLAIMS
-from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note
+from bench.record.set_aside import ADOPTED, CHANGED, SET_ASIDE, WITHOUT_ANSWERS, Note
 from bench.record.speed_sessions import speed_records
-from bench.record.store import POINTER, Store
+from bench.record.store import Store
 
 BROKEN, UNPOINTED, NO_ANSWERS = "broken", "no pointer", "no answers"
 LEFTOVER, UNFINISHED, RENAMED, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
@@ -97,12 +96,12 @@ def megabytes(size: int) -> str:
 
 def size_of(path: Path) -> int:
     """Bytes of a file, or of all files below a folder."""
-    if path.is_dir() and not path.is_symlink():
-        return sum(size_of(one) for one in path.iterdir())
-    try:
-        return path.lstat().st_size
-    except OSError:
-        return 0
+    files = (
+        [path]
+        if path.is_symlink() or not path.is_dir()
+        else [Path(at, name) for at, _, names in os.walk(path) for name in names]
+    )
+    return sum(file.lstat().st_size for file in files if os.path.lexists(file))
 
 
 def survey_store(results: Path, cache: Path) -> Survey:
@@ -134,13 +133,15 @@ def _records(results: Path, survey: Survey) -> None:
                 survey.found.append(Found(RESULTS, NO_ANSWERS, file, why))
     for _ in speed_records(results, store.note):
         survey.add("sessions of timing", 0)
-    kinds = {SET_ASIDE: BROKEN, ADOPTED: UNPOINTED, WITHOUT_ANSWERS: NO_ANSWERS}
+    kinds = {SET_ASIDE: BROKEN, CHANGED: BROKEN, ADOPTED: UNPOINTED, WITHOUT_ANSWERS: NO_ANSWERS}
     survey.found += [Found(RESULTS, kinds[one.kind], one.path, one.why, size_of(one.path)) for one in store.notes]
 
 
 def _cached(cache: Path, survey: Survey) -> None:
     for folder in _things(cache):
-        wrong = _wrong_in_cache(folder)
+        wrong = damage_reason(folder) or (
+            "" if os.path.lexists(folder / MADE) else f"it has no {MADE} that can be read"
+        )
         survey.add(f"cache, {folder.parent.name}", size_of(folder))
         if wrong:
             why = f"{wrong}; `bench store repair` puts it aside, and the next run makes it again"
@@ -160,45 +161,17 @@ def _things(cache: Path) -> Iterator[Path]:
             continue
         for folder in _files(kind):
             named = not folder.name.startswith(TEMPORARY) and folder.suffix != BROKEN_SUFFIX
-            if folder.is_dir() and named and (_is_there(folder) or not any(folder.iterdir())):
+            names = {path.name for path in _files(folder)}
+            if folder.is_dir() and named and (names & {MADE, WEIGHTS} or not names):
                 yield folder
 
 
-def _is_there(folder: Path) -> bool:
-    return (folder / MADE).is_file() or (folder / WEIGHTS).is_file()
-
-
 def _files(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
-
-
-def _content(folder: Path) -> str:
-    """The one file of an entry besides made.json; that of weights where there is none, or several."""
-    names = [path.name for path in _files(folder) if path.name != MADE]
-    return names[0] if len(names) == 1 else WEIGHTS
-
-
-def _made(folder: Path) -> dict[str, Any]:
-    """What an entry of the cache says of itself; nothing where that cannot be read."""
+    """What lies in a folder; nothing where it cannot be read."""
     try:
-        body = json.loads((folder / MADE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return body if isinstance(body, dict) else {}
-
-
-def _wrong_in_cache(folder: Path) -> str:
-    made = _made(folder)
-    if not isinstance(made.get("key"), str):
-        return f"its {MADE} cannot be read"
-    if not made["key"].startswith(folder.name):
-        return f"its {MADE} names another key"
-    file, said = _content(folder), made.get("weights")
-    if isinstance(said, str) and (folder / file).is_file() and sha256_of(folder / file) != said:
-        return f"its {file} is not the file that was written (sha256)"
-    if isinstance(said, str) and not (folder / file).is_file():
-        return f"its {file} is gone"
-    return ""
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _wrong_in_safetensors(file: Path) -> str:
@@ -223,21 +196,9 @@ def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
         for one in broken:
             say(f"put aside: {_put_aside(one.path)}")
         survey = survey_store(results, cache)  # a pointer to what was put aside is broken now
-    store = Store(results)
-    for folder in store.cells():
-        current_file = store.current_attempt(folder)
-        if current_file is not None and _pointed(folder) != current_file.name:
-            with lock_of(folder / ".lock"):
-                write_atomically(folder / POINTER, f"{current_file.name}\n".encode())
-            say(f"written: {folder / POINTER} names {current_file.name}")
+    for pointer, attempt in Store(results).write_pointers():
+        say(f"written: {pointer} names {attempt}")
     return survey_store(results, cache)
-
-
-def _pointed(folder: Path) -> str:
-    try:
-        return (folder / POINTER).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _put_aside(path: Path) -> Path:

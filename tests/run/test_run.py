@@ -138,7 +138,7 @@ def test_a_failing_cell_is_a_record_and_the_others_go_on(request_):
     assert again.failures
     folder = api.Store(request.results).folder(found["rte", "kd", 0].cell)
     assert (folder / "attempt-1.json").is_file()
-    assert (folder / "current").read_text().strip() == "attempt-2.json"
+    assert (folder / "current").read_text().split()[0] == "attempt-2.json"
 
 
 def test_an_interrupted_run_is_taken_up(request_, monkeypatch):

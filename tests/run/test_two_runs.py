@@ -79,7 +79,7 @@ def test_two_runs_at_once_train_each_cell_once(request_):
     assert len(attempts) == 2 * (1 + 2 * 2)
     assert {file.name for file in attempts} == {"attempt-1.json"}
     assert all(record.status == "ok" for record in api.Store(request.results).records())
-    assert not list((request.results / ".claims").glob("*.lock"))
+    assert not list((request.results / ".claims").glob("*.by"))
 
 
 def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(request_):

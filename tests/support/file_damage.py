@@ -94,7 +94,7 @@ RECORD: dict[str, tuple[Damage, str]] = {
     "impossible score": (edited(lambda b: b["scores"]["validation"].update(accuracy=2)), "less than or equal to 1"),
     "artefact": (edited(lambda b: b.update(artefacts={"teacher": {"weights": 5}})), "artefacts.teacher"),
     "code": (edited(lambda b: b["code"].update(computed_by=[])), "computed_by"),
-    "code without a kind": (edited(lambda b: b["code"].update(computed_by={"hash": "abc"})), "computed_by.kind"),
+    "code by another name": (edited(lambda b: b["code"].update(computed_by={"digest": 5})), "computed_by.digest"),
 }
 ANSWERS: dict[str, tuple[Damage, str]] = {
     "empty": (written("attempt-1.npz", b""), "no arrays"),

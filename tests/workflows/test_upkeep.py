@@ -1,6 +1,136 @@
-"""Upkeep of a folder of records: what `store repair` can do nothing about."""
+"""Upkeep of records and of the cache: what is not as it was written is noticed, said, and mended where that can be."""
 
 from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+
+from bench import cache
+from bench.cache import MADE, WEIGHTS, Slot, damage_reason, keep
+from bench.files import sha256_of
+from bench.record.set_aside import ADOPTED, CHANGED
+from bench.record.store import POINTER, Store
+
+ROOT = Path(__file__).resolve().parents[2]
+SLOT = Slot("teachers", "a" * 64, (), "teacher")
+
+
+def make(folder: Path) -> dict[str, str]:
+    """A teacher as libraries write it: the weights for their owner alone."""
+    (folder / "config.json").write_text('{"num_attention_heads": 12}')
+    (folder / WEIGHTS).write_bytes(b"weights")
+    (folder / WEIGHTS).chmod(0o600)
+    return {"weights": sha256_of(folder / WEIGHTS)}
+
+
+def as_of_before(folder: Path) -> None:
+    """made.json of an entry that an older version made: the hash of one file alone."""
+    body = json.loads((folder / MADE).read_text())
+    del body["files"]
+    (folder / MADE).write_text(json.dumps(body))
+
+
+def a_folder_in_its_place(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+DAMAGE = {
+    "edited": lambda file: file.write_text('{"num_attention_heads": 6}'),
+    "null": lambda file: file.write_text("null"),
+    "gone": lambda file: file.unlink(),
+    "unreadable": a_folder_in_its_place,
+}
+
+
+@pytest.mark.parametrize("name", ["config.json", WEIGHTS])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_every_file_of_a_cached_folder_is_checked_and_it_is_made_again(monkeypatch, name, damage):
+    monkeypatch.setattr(cache, "_CHECKED", set())
+    keep(SLOT, make)
+    assert damage_reason(SLOT.folder) == ""
+    DAMAGE[damage](SLOT.folder / name)
+    assert f"its {name} " in damage_reason(SLOT.folder)
+    cache._CHECKED.clear()
+    said: list[str] = []
+    keep(SLOT, make, say=said.append)
+    assert len(said) == 1
+    assert "12" in (SLOT.folder / "config.json").read_text()
+    assert damage_reason(SLOT.folder) == ""
+
+
+def test_an_entry_of_an_older_version_is_used_if_its_one_hash_is_right(monkeypatch):
+    monkeypatch.setattr(cache, "_CHECKED", set())
+    keep(SLOT, make)
+    as_of_before(SLOT.folder)
+    cache._CHECKED.clear()
+    said: list[str] = []
+    keep(SLOT, make, say=said.append)
+    assert not said
+    assert "files" not in SLOT.made()
+    (SLOT.folder / "config.json").write_text("null")  # no hash, and no model can be read from it
+    cache._CHECKED.clear()
+    keep(SLOT, make, say=said.append)
+    assert len(said) == 1
+    assert "files" in SLOT.made()
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_files_of_the_cache_have_the_permissions_that_the_user_chose(tmp_path, umask, mode):
+    code = (
+        f"import os, sys; os.umask({umask}); sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]\n"
+        "from bench.cache import keep; from test_upkeep import SLOT, make\n"
+        "keep(SLOT, make); print(*(f'{path.stat().st_mode & 0o777:o}' for path in SLOT.folder.iterdir()))"
+    )
+    environment = {
+        **os.environ,
+        "BERT_BENCH_CACHE": str(tmp_path),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}",
+    }
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [f"{mode:o}"] * 3, done.stderr
+
+
+def test_one_unreadable_file_does_not_hide_the_next(bench, answered_store):
+    for number in range(2):
+        slot = Slot("teachers", f"{number}" * 64, (), "teacher")
+        keep(slot, make)
+        a_folder_in_its_place(slot.folder / "config.json")
+    answer = bench("store", "verify", "--results", answered_store.root)
+    assert answer.returncode == 1
+    assert "2 broken" in answer.stdout
+
+
+def test_a_record_with_one_changed_digit_is_used_with_a_warning_and_put_aside_on_demand(bench, answered_store):
+    root = answered_store.root
+    record = next(answered_store.records())
+    file = answered_store.folder(record.cell) / "attempt-1.json"
+    file.write_text(file.read_text().replace('"sequence_length": 128', '"sequence_length": 129', 1))
+    assert "129" in file.read_text()
+    reader = Store(root)
+    assert reader.find(record.cell) is not None
+    assert [(note.kind, note.path) for note in reader.notes] == [(CHANGED, file)]
+    found = bench("store", "verify", "--results", root)
+    assert found.returncode == 1
+    assert "1 broken" in found.stdout
+    assert bench("store", "repair", "--results", root).returncode == 0
+    assert bench("store", "verify", "--results", root).returncode == 0
+    assert Store(root).find(record.cell) is None
+
+
+def test_a_pointer_of_an_older_version_names_no_sum(answered_store):
+    record = next(answered_store.records())
+    (answered_store.folder(record.cell) / POINTER).write_text("attempt-1.json\n")
+    reader = Store(answered_store.root)
+    assert reader.find(record.cell) == record
+    assert not reader.notes
 
 
 def test_predictions_that_are_gone_are_nothing_broken_that_repair_leaves(bench, answered_store):
@@ -10,3 +140,19 @@ def test_predictions_that_are_gone_are_nothing_broken_that_repair_leaves(bench, 
     answer = bench("store", "repair", *words)
     assert "no answers" in answer.stdout
     assert answer.returncode == 0
+
+
+@pytest.mark.slow
+def test_the_next_run_writes_the_pointer_that_a_kill_left_out(bench, tmp_path, teacher_folder, glue_folder):
+    words = ["run", "--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder,
+             "--teacher", teacher_folder, "--results", tmp_path / "r", "--reports", tmp_path / "p"]  # fmt: skip
+    assert bench(*words).returncode == 0
+    pointer = next((tmp_path / "r").glob("*/rte/kd/*/current"))
+    text = pointer.read_text()
+    pointer.unlink()
+    shutil.rmtree(tmp_path / "p")
+    again = bench(*words)
+    assert "nothing to do" in again.stderr
+    assert ADOPTED in again.stderr
+    assert pointer.read_text() == text
+    assert bench("store", "verify", "--results", tmp_path / "r").returncode == 0
