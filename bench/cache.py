@@ -151,7 +151,12 @@ def keep(
                     said = write(folder)
                     used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
                     files = {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != file}
-                    made = {"key": slot.key, "code": named_code(slot.code, used), "identity": dict(slot.identity), **said}
+                    made = {
+                        "key": slot.key,
+                        "code": named_code(slot.code, used),
+                        "identity": dict(slot.identity),
+                        **said,
+                    }
                     made["files"] = {**files, file: said["weights"]}
                     (folder / MADE).write_text(json.dumps(made, indent=1), encoding="utf-8")
                     for path in folder.iterdir():
