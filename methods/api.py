@@ -44,6 +44,9 @@ class Term:
     across_batch: bool = False
     """Whether its formula compares the sequences of a batch with each other, as contrastive losses and relations between
     examples do. For every other term, the gradient at one sequence depends only on that sequence, apart from a common factor."""
+    is_distance: bool = True
+    """Of a term that reads both models: whether it is least where the student answers like the teacher. Not so of an adversarial or
+    a contrastive loss, or one that the labels are a part of. ``check-method`` tries it."""
     unsupported: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 

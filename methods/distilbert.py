@@ -105,7 +105,8 @@ class TripleLoss(PretrainingStage):
             return losses.soft_kl_batchmean(*answers, temperature=2.0)
 
         terms = {
-            "vocabulary": Term(vocabulary, 5.0, ours, theirs),
+            # each side has a head of its own, so equal states are not equal answers
+            "vocabulary": Term(vocabulary, 5.0, ours, theirs, is_distance=False),
             "masked": masked_tokens("head", last, 2.0),
             "cos": last_states(last, top, 1.0),
         }

@@ -32,7 +32,7 @@ def check_method(
     on_check: Callable[[Check], Any] = lambda check: None,
     settings: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """Run the checks (all, or those named) on a method's class.
+    """Run the checks (all, or those named) on a method's class. Those after ``needs`` are run only if that one passes.
 
     Args:
         settings: in the place of its defaults, and of those for tests.
@@ -64,4 +64,6 @@ def check_method(
             found = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
         done.append(Check(name, found, round(time.perf_counter() - begun, 3)))
         on_check(done[-1])
+        if found and name == "needs":
+            break  # whatever trains or reads terms would fail for the same reason
     return done

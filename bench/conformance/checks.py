@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForSequenceClassification, BertConfig
 
+from bench.conformance.directions import distances_of_wrong_sign, terms_that_move_nothing
 from bench.conformance.mixing import MixingFault, findings
 from bench.conformance.tiny_bench import (
     EXAMPLES,
@@ -209,6 +210,19 @@ class Suite:
             if learned_weights(without) == whole:
                 raise Broken(f"dropping {name} changes nothing: it adds nothing")
 
+    def terms_pull_to_the_teacher(self) -> None:
+        """A term that reads both models is least where the student is like the teacher, unless it says that it is no distance."""
+        if wrong := [fault for scene in self.bench().scenes() for fault in distances_of_wrong_sign(scene)]:
+            raise Broken("; ".join(wrong))
+
+    def terms_move_the_deployed(self) -> None:
+        """Every term gives what is deployed a gradient, and not only ``aux``."""
+        own, *artefacts = self.bench().scenes()
+        deployed = {id(p) for model in self.method.deploy(own.student).values() for p in model.parameters()}
+        wrong = [*terms_that_move_nothing(own, deployed)]
+        if wrong := wrong + [fault for scene in artefacts for fault in terms_that_move_nothing(scene, None)]:
+            raise Broken("; ".join(wrong))
+
     def needs(self) -> None:
         """Each term finds what it reads when nothing but its own taps were computed."""
         bench = self.bench()
@@ -219,6 +233,8 @@ class Suite:
         with random.current():
             for stage in self.stages():
                 for name, term in stage.terms.items():
+                    if term.unsupported:
+                        continue
                     if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):
                         raise Broken(
                             f"{name} reads {', '.join(beyond)}, but the teacher has {depth} layers; "
@@ -431,12 +447,14 @@ class Suite:
 
 
 CHECKS: Mapping[str, Callable[[Suite], None]] = {
+    "needs": Suite.needs,
     "contract": Suite.contract,
     "settings can be typed": Suite.spellings,
     "forms": Suite.forms,
     "loss falls": Suite.loss_falls,
     "terms have an effect": Suite.terms_have_an_effect,
-    "needs": Suite.needs,
+    "terms pull to the teacher": Suite.terms_pull_to_the_teacher,
+    "terms move the deployed": Suite.terms_move_the_deployed,
     "sequences do not mix": Suite.sequences_do_not_mix,
     "padding has no effect": Suite.padding_has_no_effect,
     "aux is not deployed": Suite.aux_is_not_deployed,

@@ -97,6 +97,21 @@ class ReadValue:
         return [~(chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None] for chunk in layout.chunks]
 
 
+def batch_of(data: Encoded, stage: Stage, rows: Sequence[int], compared: Sequence[int], mask: int) -> Batch:
+    """These examples as the stage sees them; where it hides tokens, more of them in the sequences ``compared``."""
+    batch = data.batch(rows)
+    if stage.masking is not None:
+        starts = [0, *itertools.accumulate(batch.layout.lengths)]
+        places = sorted(
+            [start + HIDDEN_ALWAYS for start in starts[:-1]] + [starts[place] + HIDDEN_OF_KEPT for place in compared]
+        )
+        ids = batch.token_ids.clone()
+        ids[places] = mask
+        hidden = torch.tensor(places)
+        batch = replace(batch, token_ids=ids, masked_positions=hidden, masked_ids=batch.token_ids[hidden])
+    return pad_batch(batch, data, stage.padding) if stage.padding else batch
+
+
 class Look:
     """One batch, what both models say of it, and the gradients that a stage's terms have there."""
 
@@ -104,7 +119,7 @@ class Look:
         self.scene, self.rows, self.compared = scene, rows, compared
         self.drew = False
         """whether the last term drew random numbers: what it drew for a sequence then depends on all shapes"""
-        self.batch = self._batch(stage)
+        self.batch = batch_of(scene.data, stage, rows, compared, scene.mask)
         terms = stage.terms.values()
         read = {
             "student": frozenset[Tap]().union(*(term.student for term in terms)),
@@ -119,20 +134,6 @@ class Look:
             for side, said in self.said.items()
         }
         """what terms are called with: what both models say, with noise, and nonsense where there is no token"""
-
-    def _batch(self, stage: Stage) -> Batch:
-        batch = self.scene.data.batch(self.rows)
-        if stage.masking is not None:
-            starts = [0, *itertools.accumulate(batch.layout.lengths)]
-            places = sorted(
-                [start + HIDDEN_ALWAYS for start in starts[:-1]]
-                + [starts[place] + HIDDEN_OF_KEPT for place in self.compared]
-            )
-            ids = batch.token_ids.clone()
-            ids[places] = self.scene.mask
-            hidden = torch.tensor(places)
-            batch = replace(batch, token_ids=ids, masked_positions=hidden, masked_ids=batch.token_ids[hidden])
-        return pad_batch(batch, self.scene.data, stage.padding) if stage.padding else batch
 
     def _with_noise(self, reading: ReadValue, name: str, side: str) -> ReadValue:
         """The values with noise of each sequence's own, and with values that mean nothing where there is no token."""

@@ -16,6 +16,7 @@ from transformers import BertConfig
 import methods
 from bench.conformance.check_method import check_method
 from bench.conformance.checks import CHECKS, Suite
+from bench.conformance.directions import distances_of_wrong_sign
 from bench.conformance.mixing import findings
 from methods import losses, taps
 from methods.api import Method, MethodError, Setup, Stage, Student, Term
@@ -78,6 +79,36 @@ class TermLostInRounding(FineTune):
     def stages(self, setup):
         decor = Term(lambda b, student, t, aux: student.logits.square().mean(), 1e-13, LOGITS)
         return with_terms(super().stages(setup), decor=decor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnsToBeUnlike(KD):
+    """A similarity, minimised: the loss falls, and the student becomes the opposite of its teacher."""
+
+    def stages(self, setup):
+        def alike(batch, student, teacher, aux):
+            return (student.logits.tanh() * teacher.logits.tanh()).mean()
+
+        return with_terms(super().stages(setup), soft=Term(alike, 0.5, LOGITS, LOGITS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainsItsProjectionAlone(FineTune):
+    """The student's side is detached: what the term moves is never deployed."""
+
+    terms: ClassVar[tuple[str, ...]] = ("hard", "states")
+    needs_teacher: ClassVar[bool] = True
+
+    def build(self, setup):
+        student = super().build(setup)
+        student.aux["up"] = torch.nn.Linear(self.hidden, setup.teacher.hidden_size)
+        return student
+
+    def stages(self, setup):
+        def states(batch, student, teacher, aux):
+            return F.mse_loss(aux["up"](student.hidden(1).detach()), teacher.hidden(1))
+
+        return with_terms(super().stages(setup), states=Term(states, 1.0, taps.hidden(1), taps.hidden(1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,6 +342,20 @@ class ReadsALayerThatSmallTeachersLack(KD):
 def test_a_term_that_reads_a_layer_which_the_teacher_lacks_is_named():
     found = found_by(ReadsALayerThatSmallTeachersLack, "needs")["needs"]
     assert found.startswith("top reads hidden 12, but the teacher has 4 layers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadsAnUndeclaredLayer(FineTune):
+    def stages(self, setup):
+        return with_terms(
+            super().stages(setup), hard=Term(lambda b, student, t, aux: student.hidden(2).mean(), 1.0, LOGITS)
+        )
+
+
+def test_an_undeclared_layer_is_told_once():
+    (only,) = (check for check in check_method(ReadsAnUndeclaredLayer) if not check.passed)
+    assert only.name == "needs"
+    assert "read hidden 2, but declares logits" in only.found
 
 
 def found_by(kind, *checks, **settings):
@@ -656,12 +701,17 @@ def over_longest(fn):
     return lambda batch, ours, theirs, aux: fn(batch, ours, theirs, aux) / max(batch.layout.lengths)
 
 
+def turned(fn):
+    return lambda batch, ours, theirs, aux: -fn(batch, ours, theirs, aux)
+
+
 @pytest.mark.parametrize(
     "name", [name if name == "kd" else pytest.param(name, marks=pytest.mark.slow) for name in methods.TABLE]
 )
 @pytest.mark.slow
 def test_no_loss_of_ours_mixes_and_each_would_be_found(name):
-    """With its readings centred over the batch, or divided by the longest sequence, every term of every method is found."""
+    """With its readings centred over the batch, divided by the longest sequence, or its sign turned, every term of every method is
+    found."""
     kind = methods.get(name)
     for settings in SETTINGS.get(name, ({},)):
         for scene in Suite(kind, settings).bench().scenes():
@@ -672,6 +722,10 @@ def test_no_loss_of_ours_mixes_and_each_would_be_found(name):
             filled = sum(len(stage.terms) for stage in scene.stages() if stage.padding)
             padded = [found for found in findings(wrapped(scene, over_longest)) if found.padding]
             assert len(padded) == count - filled, settings
+            learned = [term for stage in scene.stages() for term in stage.terms.values() if term.player == "main"]
+            distances = [term for term in learned if term.is_distance and term.student and term.teacher and term.weight]
+            assert not [*distances_of_wrong_sign(scene)]
+            assert len([*distances_of_wrong_sign(wrapped(scene, turned))]) == len(distances), settings
 
 
 def test_a_gradient_that_is_not_a_number_at_padding_is_found():
@@ -698,6 +752,8 @@ PLANTED = {
     "loss falls": ClimbsInsteadOfDescending,
     "terms have an effect": TermLostInRounding,
     "needs": ReadsWhatOthersDeclared,
+    "terms pull to the teacher": LearnsToBeUnlike,
+    "terms move the deployed": TrainsItsProjectionAlone,
     "sequences do not mix": MIXING["pairs of tokens"],
     "padding has no effect": PADDED["padding divides"],
     "aux is not deployed": ShipsItsProjection,
