@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -97,9 +98,10 @@ def _offered() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def reference(name: str) -> str:
-    """Where the method's class is, ``module:Class``; "" for a name that nobody has registered. Imports no method."""
-    if name in TABLE:
-        return TABLE[name][0]
+    """Where the method's class is, ``module:Class``, which may be given in the place of a name; "" for a name that nobody has
+    registered. Imports no method."""
+    if name in TABLE or ":" in name:
+        return TABLE[name][0] if name in TABLE else name
     return next((point.value for point in entry_points(group=GROUP) if point.name == name), "")
 
 
@@ -132,11 +134,14 @@ def rate_factor(name: str, settings: Mapping[str, Any]) -> float:
 
 
 def get(name: str) -> type:
-    """The method's class.
+    """The method's class, by its name or as ``module:Class``.
 
     Raises:
         KeyError: no such method; the message offers the nearest name.
     """
+    if name not in TABLE and ":" in name:
+        module, _, attribute = name.partition(":")
+        return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
     if name in TABLE or name in names():
         return EntryPoint(name, reference(name), GROUP).load()  # type: ignore[no-any-return]
     known = list(names())

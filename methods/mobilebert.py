@@ -99,6 +99,10 @@ class MobileBERT(Method):
             raise MethodError(f"bottleneck={self.bottleneck} should be a multiple of heads={self.heads}")
         if self.pretraining != "none" and self.inverted % self.heads:
             raise MethodError(f"inverted={self.inverted} should be a multiple of heads={self.heads}")
+        if self.pretraining != "none" and self.embedding > self.hidden:
+            raise MethodError(
+                f"embedding={self.embedding} is wider than hidden={self.hidden}: the masked-language head cannot be narrower"
+            )
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.pretraining == "none":

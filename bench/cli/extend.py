@@ -50,21 +50,20 @@ def check_method(
 
 
 def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
-    """A method's class by its registered name, with settings behind it, or as module:Class while it is being written."""
-    import methods as registry
-    from bench.plan.plugins import class_being_written
+    """A method's class, and the settings behind it."""
+    from bench.plan.plugins import method_class
     from bench.plan.spelling import defaults, parse_one
+    from bench.record.cell import split_row
 
-    module, colon, _ = name.partition(":")
-    if not colon or module in registry.names():
-        row = parse_one(name)
-        if row.dropped or row.pace != 1 or row.stage_overrides:
-            raise InputError(
-                f"{name}: a method is checked with settings, not with dropped terms, another pace or numbers of a stage"
-            )
-        default = defaults(type(row.method))
-        return type(row.method), {n: value for n in default if (value := vars(row.method)[n]) != default[n]}
-    return class_being_written(name), {}
+    if not split_row(name)[1]:
+        return method_class(name), {}  # half a method cannot be a row, and is told what it lacks
+    row = parse_one(name)
+    if row.dropped or row.pace != 1 or row.stage_overrides:
+        raise InputError(
+            f"{name}: a method is checked with settings, not with dropped terms, another pace or numbers of a stage"
+        )
+    default = defaults(type(row.method))
+    return type(row.method), {n: value for n in default if (value := vars(row.method)[n]) != default[n]}
 
 
 @app.command(epilog="Example: python -m bench data --data sample --tasks rte,mnli --out sample-suite")

@@ -154,7 +154,7 @@ def _code(cell: Cell) -> dict[str, Any]:
     from bench import __version__
 
     found = {"version": __version__, **revision()}
-    if cell.method in methods.names():
+    if methods.reference(cell.method):
         found["method"] = source_hash(methods.get(cell.method))
     return found
 

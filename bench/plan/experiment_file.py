@@ -40,7 +40,7 @@ from bench.optimizers.learning_rate import Schedule
 from bench.plan.request import NUMBERS
 from bench.plan.spelling import ALL, MethodRow, parse_methods, parse_one
 from bench.plan.stage_settings import LIMITS
-from bench.record.cell import CHECKPOINT
+from bench.record.cell import CHECKPOINT, split_row
 from bench.user_files import TypedFile, checked, comma_separated, toml_of
 
 
@@ -101,7 +101,7 @@ class PaperSettings(TypedFile):
         return (
             (not self.tables or table in self.tables)
             and (not self.tasks or task in self.tasks)
-            and (not self.methods or bool({row.spelling.split(":")[0], full_row(row)} & set(map(_typed, self.methods))))
+            and (not self.methods or bool({split_row(row.spelling)[0], full_row(row)} & set(map(_typed, self.methods))))
         )
 
     @property
@@ -374,7 +374,7 @@ def _check_settings(experiment: Experiment, where: str, one: PaperSettings) -> N
         if task not in tasks:
             raise unknown(f"task in the tables for {where}", task, tasks)
     rows = [row for table in tables for _, members in _rows_of(table)[0] for row in members]
-    known = list(dict.fromkeys(name for row in rows for name in (row.spelling.split(":")[0], full_row(row))))
+    known = list(dict.fromkeys(name for row in rows for name in (split_row(row.spelling)[0], full_row(row))))
     for method in one.methods:
         if _typed(method) not in known:
             raise unknown(f"row in the tables for {where}", method, known)

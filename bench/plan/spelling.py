@@ -12,7 +12,7 @@ import methods
 from bench.errors import InputError, nearest, unknown
 from bench.plan import stage_settings
 from bench.plan.plugins import method_class
-from bench.record.cell import CHECKPOINT
+from bench.record.cell import CHECKPOINT, split_row
 from bench.user_files import comma_separated
 
 ALL = "all"
@@ -91,7 +91,7 @@ def parse_methods(text: str) -> list[MethodRow]:
     Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning rate), ``-term`` drops a term (and all below it,
     ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method, ``stage.epochs=10`` is a number of one of its
     stages (:mod:`bench.plan.stage_settings`). Their order does not matter.
-    ``all`` means every method that ships with the project.
+    ``mine:Mine`` is a class in a file of the current folder. ``all`` means every method that ships with the project.
 
     Raises:
         InputError: naming the nearest thing that exists.
@@ -126,7 +126,7 @@ def drop_incompatible(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[Met
 
 
 def _rows(text: str) -> list[MethodRow]:
-    name, *parts = text.split(":")
+    name, parts = split_row(text)
     plain = ":".join([name, *(p for p in parts if p != "ablate")])
     full = parse_one(plain)
     if "ablate" not in parts:
@@ -142,8 +142,8 @@ def _rows(text: str) -> list[MethodRow]:
 
 
 def parse_one(text: str) -> MethodRow:
-    """One spelling without ``ablate``, of a registered method."""
-    name, *parts = text.split(":")
+    """One spelling without ``ablate``, of a registered method or of ``module:Class``."""
+    name, parts = split_row(text)
     if name == CHECKPOINT:
         raise InputError(
             f"{text}: a finished model has no settings and no label, and only `run` and `plan` take it; "
@@ -153,7 +153,7 @@ def parse_one(text: str) -> MethodRow:
         raise InputError(f"{text}: all takes no settings and no :ablate; name the methods")
     if "ablate" in parts:
         raise InputError(f"{text}: ablate means several rows; name one row here, like {text.replace(':ablate', '')}")
-    if name not in methods.names():
+    if ":" not in name and name not in methods.names():
         words = re.split(r"[;\s]+", name)
         if len(words) > 1 and all(word in methods.names() for word in words):
             raise InputError(f"{name!r}: rows are separated by commas: {','.join(words)}")
@@ -164,17 +164,20 @@ def parse_one(text: str) -> MethodRow:
 
 
 def parse_of(method: type, text: str) -> MethodRow:
-    """One spelling without ``ablate``, read with this class; the name before the first colon is only used in messages and in
-    the row's spelling.
+    """One spelling without ``ablate``, read with this class; the method's name is only used in messages and in the row's spelling.
 
     Raises:
         InputError: as :func:`parse_methods`.
     """
-    name, *parts = text.split(":")
+    name, parts = split_row(text)
     if not isinstance(method, type) or not is_dataclass(method):
         raise InputError(
             f"{name}: {_what(method)} is no dataclass; write @dataclass(frozen=True) above the class of the method"
         )
+    from methods.api import missing_members
+
+    if missing := missing_members(method):
+        raise InputError(f"{name} lacks {', '.join(missing)}; `check-method {name}` checks it")
     offered = settings_of(method)
     settings: dict[str, Any] = {}
     dropped: set[str] = set()

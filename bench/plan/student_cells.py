@@ -13,7 +13,7 @@ from bench.plan.plan import ArtefactPlan, TaskPlan
 from bench.plan.request import EPOCH_RULES, FAST, Request
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import setup_of
-from bench.record.cell import Cell, Partner, Selection
+from bench.record.cell import Cell, Partner, Selection, split_row
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
 from bench.record.task_facts import (
@@ -88,7 +88,7 @@ def student_cells(
     cells = [
         Cell(
             label=(search.of + best_of_suffix(len(search.trials)) if search else row.label) + suffix,
-            method=_name(row),
+            method=split_row(row.spelling)[0],
             version=row.method.version,
             settings=row.settings,
             dropped=row.dropped,
@@ -116,11 +116,6 @@ def student_cells(
 def _selection(request: Request, tasks: Sequence[TaskPlan]) -> Selection | None:
     rows = {task.name: task.selection_split.fingerprint() for task in tasks if task.selection_split is not None}
     return Selection(rule=EPOCH_RULES[request.checkpoint], rows=rows) if rows else None
-
-
-def _name(row: MethodRow) -> str:
-    """The registered name, which for a third party's method has its package before it."""
-    return row.spelling.split(":")[0]
 
 
 def _artefacts(row: MethodRow, task: TaskPlan) -> Sequence[Artefact]:

@@ -14,6 +14,17 @@ CHECKPOINT = "checkpoint"
 """The reserved name of rows that are finished classifiers: ``checkpoint:FOLDER``."""
 
 
+def split_row(row: str) -> tuple[str, list[str]]:
+    """The method of a row as it is typed, and what stands behind it: ``kd:alpha=1`` -> ``kd``, ``[alpha=1]``.
+
+    A class in a file of one's own is called by module and class, ``mine:Mine:layers=2``: its name begins with a capital.
+    """
+    name, *parts = row.split(":")
+    if parts and name != CHECKPOINT and parts[0][:1].isupper():
+        return f"{name}:{parts[0]}", parts[1:]
+    return name, parts
+
+
 class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 

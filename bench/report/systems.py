@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.plan.spelling import as_typed
-from bench.record.cell import TEACHER
+from bench.record.cell import TEACHER, split_row
 from bench.record.schema import Record, Sizes
 from bench.record.task_facts import row_as_typed
 from bench.report.groups import ReportGroup
@@ -59,7 +59,7 @@ class PrintedSystem:
 
     @property
     def method(self) -> str:
-        return self.row.partition(":")[0]
+        return split_row(self.row)[0]
 
     @property
     def settings(self) -> dict[str, str]:
@@ -68,12 +68,12 @@ class PrintedSystem:
 
     @property
     def dropped(self) -> set[str]:
-        return {part[1:] for part in self.row.split(":")[1:] if part.startswith("-")}
+        return {part[1:] for part in split_row(self.row)[1] if part.startswith("-")}
 
 
 def settings_in(spelling: str) -> dict[str, str]:
     """``name=value`` of a spelling."""
-    pairs = (part.partition("=") for part in spelling.split(":")[1:] if not part.startswith("-"))
+    pairs = (part.partition("=") for part in split_row(spelling)[1] if not part.startswith("-"))
     return {name: value for name, _, value in pairs}
 
 

@@ -260,7 +260,7 @@ class StudentTrainer:
         for player in self._optimizers:
             own, weighted = self._weighted_terms(player, scheduled, progress, ours, whole)
             values |= own
-            self._check_gradients(scheduled, progress, weighted, self._moving[player])
+            self._check_gradients(scheduled, progress, weighted, self._moving[player], _has_history(ours))
             if self._add_gradients(player, weighted):
                 self._optimizer_step(player, scheduled, progress)
         return values
@@ -278,7 +278,7 @@ class StudentTrainer:
             ours = self._forward(scheduled, part.batch, player == MAIN)
             own, weighted = self._weighted_terms(player, scheduled, progress, ours, part)
             if number == 0:  # the guards look at one part: all have the same terms
-                self._check_gradients(scheduled, progress, weighted, self._moving[player])
+                self._check_gradients(scheduled, progress, weighted, self._moving[player], _has_history(ours))
             total = {name: total.get(name, 0.0) + part.share * value for name, value in own.items()}
             moves |= self._add_gradients(player, {name: part.share * value for name, value in weighted.items()})
         if moves:
@@ -329,11 +329,13 @@ class StudentTrainer:
         progress: float,
         weighted: Mapping[str, Tensor],
         parameters: Sequence[nn.Parameter],
+        student_moves: bool,
     ) -> None:
         """Note each term's share of the gradient at some steps, and stop a training of which a term moves nothing.
 
         Two kinds of steps say nothing against a term: those in which its weight is 0, and those in which the loss reaches no
-        parameter at all, as where a model draws what it trains and draws nothing.
+        parameter at all, as where a model draws what it trains and draws nothing: then what is read of the student has no history
+        either (``student_moves``).
         """
         measured: dict[str, float] = {}
         name_of_stage = scheduled.stage.name
@@ -342,7 +344,7 @@ class StudentTrainer:
             shares = self.log.gradient_shares.setdefault(name_of_stage, {})
             for name, norm in measured.items():
                 shares.setdefault(name, []).append(float(f"{norm / (sum(measured.values()) or 1.0):.4g}"))
-        reached = any(value.requires_grad for value in weighted.values())
+        reached = student_moves or any(value.requires_grad for value in weighted.values())
         for name in sorted(self._without_gradient.keys() & weighted.keys()):
             if not weight_at(scheduled.terms[name], progress):
                 continue
@@ -378,6 +380,12 @@ class StudentTrainer:
             )
         for column, name in enumerate(names):
             self._curves[name] += table[:, column].tolist()
+
+
+def _has_history(student: Out) -> bool:
+    """Whether what was read of a student depends on its parameters; true where nothing was read."""
+    read = [part for value in student.values.values() for part in (value if isinstance(value, tuple) else (value,))]
+    return not read or any(part.requires_grad for part in read)
 
 
 def weight_at(term: Term, progress: float) -> float:

@@ -179,7 +179,7 @@ def _no_row_today(record: Record, typed: Collection[str]) -> str:
     cell = record.cell
     if cell.method in (TEACHER, CHECKPOINT) or "methods" in typed:
         return ""
-    if cell.method not in methods.names():
+    if not methods.reference(cell.method):
         return f"the method {cell.method} is not installed here, so no plan can be asked; install its package"
     try:
         parse_rows(spelling_of(cell))

@@ -1,4 +1,4 @@
-"""The contract of methods has no half that is found by name, and a class of an older one is told in one line what to change."""
+"""The contract of methods has no half that is found by name."""
 
 from __future__ import annotations
 
@@ -10,90 +10,19 @@ import pytest
 import methods
 from bench import api
 from bench.errors import InputError
-from bench.plan.plugins import MEMBERS, method_class, outdated
-from methods.api import Method
+from bench.plan.plugins import method_class
 
 ROOT = Path(__file__).parents[2]
-PLUGIN = Path(__file__).parents[1] / "plugin"
-OLD = (
-    "change: subclass methods.api.Method, small -> tiny_settings, grid -> search_space, several_tasks -> multitask, "
-    "begins_alike -> same_init_across_seeds, prepare -> requires"
-)
-ALSO = (
-    "Stage(share=) -> Stage(epoch_fraction=)",
-    "Stage(pace=) -> Stage(lr_scale=)",
-    "Term(impossible=) -> Term(unsupported=)",
-)
 
 
-@pytest.fixture(autouse=True)
-def _on_the_path(monkeypatch):
-    monkeypatch.syspath_prepend(PLUGIN)
-
-
-@pytest.mark.parametrize(
-    "words", [("check-method", "oldbert:OldLogits"), ("check-method", "old/logits"), ("run", "--methods", "old/logits")]
-)
-def test_a_class_of_the_old_contract_is_told_what_to_change_in_one_line(bench, monkeypatch, words):
-    """Its file is read: it could not even be imported."""
-    monkeypatch.setitem(methods.TABLE, "old/logits", ("oldbert:OldLogits", "of contract 1"))
-    done = bench(*words)
-    assert done.returncode == 2
-    assert not done.stdout
-    (line,) = done.stderr.strip().splitlines()
-    assert f"{words[-1]} is not written for contract 2 of methods (docs/contract.md); {OLD}" in line
-    assert all(change in line for change in ALSO)
-    assert "GeneralStart -> methods.artefacts.GeneralDistillation" in line
-
-
-def test_list_says_so_too(bench, monkeypatch):
-    monkeypatch.setattr(methods, "TABLE", {"old/logits": ("oldbert:OldLogits", "of contract 1")})
-    done = bench("list", "--check")
-    assert done.returncode == 1
-    assert OLD in done.stdout
-
-
-@pytest.mark.parametrize("member, today", MEMBERS.items())
-def test_each_old_member_of_a_class_that_has_the_base_is_found(tmp_path, monkeypatch, member, today):
-    """It would be overlooked: the base class has a default for today's name."""
-    monkeypatch.syspath_prepend(tmp_path)
-    text = (PLUGIN / "shrinkbert.py").read_text()
-    for number, line in enumerate((f"{member}: ClassVar = {{}}", f"{member} = ()", f"def {member}(self, x): ...")):
-        module = f"half_old_{member}_{number}"
-        (tmp_path / f"{module}.py").write_text(text.replace("    def build", f"    {line}\n\n    def build"))
-        assert outdated(f"{module}:TeacherLogits") == [f"{member} -> {today}"]
-    (tmp_path / f"new_{member}.py").write_text(text.replace("    def build", f"    {member}: int = 1\n\n    def build"))
-    assert outdated(f"new_{member}:TeacherLogits") == [], "a setting may have this name"
-
-
-def test_classes_that_lead_back_to_themselves_are_read_to_an_end(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "one_of_two.py").write_text("from two_of_two import Mine\n")
-    (tmp_path / "two_of_two.py").write_text("from one_of_two import Mine\n")
-    assert outdated("one_of_two:Mine") == []
-    text = "from methods.api import Method\nclass Mine(Method): ...\nclass Mine(Mine):\n    prepare = None\n"
-    (tmp_path / "mine_twice.py").write_text(text)
-    assert outdated("mine_twice:Mine") == ["prepare -> requires"]
-
-
-def test_a_class_without_the_base_and_without_old_words_is_told_so(tmp_path, monkeypatch):
+def test_a_class_without_the_base_is_told_so(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "bare.py").write_text("class Bare:\n    name = 'bare'\n")
     monkeypatch.setitem(methods.TABLE, "bare/bare", ("bare:Bare", "nothing"))
-    with pytest.raises(
-        InputError, match=r"bare/bare is not written for contract 2 .*; change: subclass methods\.api\.Method$"
-    ):
+    with pytest.raises(InputError, match=r"bare/bare .*subclass methods\.api\.Method"):
         method_class("bare/bare")
-    with pytest.raises(InputError, match=r"subclass methods\.api\.Method, prepare -> requires"):
-        api.check_method(type("Bare", (), {"prepare": None}))
-
-
-@pytest.mark.parametrize("name", methods.TABLE)
-def test_what_is_shipped_is_of_today(name):
-    module, _, kind = methods.reference(name).partition(":")
-    assert issubclass(method_class(name), Method)
-    assert outdated(f"{module}:{kind}") == []
-    assert outdated("shrinkbert:TeacherLogits") == []
+    with pytest.raises(InputError, match=r"subclass methods\.api\.Method"):
+        api.check_method(type("Bare", (), {}))
 
 
 CONTRACT = {"methods/api.py"}
@@ -105,10 +34,7 @@ OTHER_THINGS = {
     ("bench/measure/machine.py", "hasattr(os, 'sched_getaffinity')"): "a function that some systems lack",
     ("bench/measure/memory.py", "getattr(import_module(module), name)"): "a function by its name in a module",
     ("bench/plan/from_record.py", "getattr(Recipe, name)"): "defaults of a recipe",
-    (
-        "bench/plan/plugins.py",
-        "getattr(importlib.import_module(module), attribute)",
-    ): "a class by its name in a module",
+    ("methods/__init__.py", "getattr(import_module(module), attribute)"): "a class by its name in a module",
     ("bench/record/recipe.py", "getattr(self, part.name)"): "fields of a recipe",
     ("bench/record/python_modules.py", "getattr(statement, part, [])"): "blocks of a syntax node",
     (

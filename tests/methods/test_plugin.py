@@ -14,6 +14,7 @@ import tiny
 import methods
 from bench.conformance.checks import CHECKS
 from bench.plan.spelling import parse_methods
+from bench.record.store import Store
 
 PLUGIN = Path(__file__).parents[1] / "plugin"
 ROOT = PLUGIN.parents[1]
@@ -52,6 +53,30 @@ def test_a_third_party_method_runs_to_a_report(tmp_path, teacher_folder):
     assert done.returncode == 0, done.stderr
     (report,) = (tmp_path / "reports" / "runs").glob("*/*/README.md")
     assert NAME in report.read_text()
+
+
+@pytest.mark.slow
+def test_the_class_of_the_page_runs_from_a_file_in_the_current_folder(tmp_path, teacher_folder):
+    """In worker processes too; its name is the reference, with settings and dropped terms behind it."""
+    page = (ROOT / "docs" / "contract.md").read_text()
+    (tmp_path / "mine.py").write_text(page.partition("```python\n")[2].partition("```")[0])
+    glue = tiny.write_glue(tmp_path / "glue", ("rte",))
+    row = f"mine:Mine:{tiny.SHAPE}:start=random"
+    words = ["--methods", f"{row},{row}:temperature=4:-cls", "--tasks", "rte", "--data", str(glue), "--epochs", "1"]
+    words += ["--teacher", str(teacher_folder)]
+    done = process("run", *words, "--jobs", "2", cwd=tmp_path, BERT_BENCH_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 0, done.stderr
+    records = [record for record in Store(tmp_path / "results" / "runs").records() if record.cell.method != "teacher"]
+    assert {record.cell.method for record in records} == {"mine:Mine"}
+    assert sorted(record.cell.dropped for record in records) == [(), ("cls",)]
+    (report,) = (tmp_path / "reports" / "runs").glob("*/*/README.md")
+    assert all(record.cell.label in report.read_text() for record in records)
+    again = process("plan", *words, cwd=tmp_path, BERT_BENCH_CACHE=str(tmp_path / "cache"))
+    assert again.returncode == 0, again.stderr
+    assert "nothing to do" in again.stdout or "0 to do" in again.stdout, again.stdout
+    unknown = process("plan", "--methods", "mine:Other", cwd=tmp_path)
+    assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)
+    assert "mine:Other cannot be imported" in unknown.stderr
 
 
 @pytest.mark.slow
