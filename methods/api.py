@@ -162,9 +162,6 @@ class Method(Settings, ABC):
     """Setting -> the values that a search may choose from: the paper's, where it names some."""
     tiny_settings: ClassVar[Mapping[str, Any]] = {}
     """Settings with which it trains in a test's time: its shape, shrunken."""
-    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """Setting -> stages that train the same weights whatever its value is; neither ``build`` nor an artefact may depend on it.
-    Rows that differ only in such settings train these stages once, if the stages before are the same too. ``check-method`` tries it."""
     same_init_across_seeds: ClassVar[bool] = False
     """Whether its students of every seed begin with the same weights, so that seeds differ by their training alone."""
 
@@ -176,11 +173,6 @@ class Method(Settings, ABC):
         gives one model for each task, by its name.
         """
         return False
-
-    @property
-    def padding(self) -> int:
-        """Tokens that its stages fill sequences up to, 0 for none: the time of a plan depends on it."""
-        return 0
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         """What must exist before ``build``: it is put into ``Setup.artefacts`` under the artefact's name.

@@ -208,12 +208,6 @@ class MicroBERT(OwnShape):
         "gamma": (0.01, 0.1),
         "hidn_weight": (0.5, 1.0, 2.0),
     }
-    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {
-        **dict.fromkeys(
-            ("order", "distance", "attention", "hidn_weight", "embd_weight", "schedule"), ("discriminator",)
-        ),
-        **dict.fromkeys(("alpha", "gamma", "temperature"), ("discriminator", "alignment")),
-    }
 
     projection: Literal["student", "teacher", "common"] = "student"
     """Which side is mapped. A trainable teacher-side map could collapse to 0, hence the student's."""

@@ -60,7 +60,6 @@ class MobileBERT(Method):
     ablations: ClassVar[Mapping[str, str]] = {"w/o soft": ":-soft"}
     needs_teacher: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
-    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {"alpha": ("transfer",), "temperature": ("transfer",)}
 
     tiny_settings: ClassVar[Mapping[str, Any]] = {
         "layers": 2,

@@ -37,7 +37,6 @@ class PreTrainedDistillation(OwnShape):
     terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
     ablations: ClassVar[Mapping[str, str]] = {"w/o pre-training": ":start=random", "PD-F": ":finetune=true"}
     needs_teacher: ClassVar[bool] = True
-    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {"finetune": ("distil",)}
 
     start: Literal["general", "random", "masked"] = "general"  # type: ignore[assignment]
     """``masked``: the paper's own pre-training, on the same text as the general start."""

@@ -75,10 +75,6 @@ class TinyBERT(OwnShape):
     }
     needs_teacher: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0)}
-    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {
-        "temperature": ("intermediate",),
-        "prediction": ("intermediate",),
-    }
 
     temperature: Positive = 1.0
     head: Literal["usual", "relu"] = added_setting("usual")

@@ -25,8 +25,6 @@ from methods.taps import hidden
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-FLOAT, DOUBLE = 4, 8
-
 
 def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
     """Fill a classifier's encoder and the way back to the teacher's width in place, on the CPU.
@@ -56,22 +54,6 @@ def encoder_tensors(model: Any, projection: nn.Linear) -> dict[str, Tensor]:
         "projection.weight": projection.weight,
         "projection.bias": projection.bias,
     }
-
-
-def held_bytes(teacher: PretrainedConfig, shape: Shape, tokens: int, pass_bytes: int) -> int:
-    """What :func:`fill_from_teacher` holds besides the models: the teacher's activations on some text, in double precision.
-
-    Args:
-        pass_bytes: of the teacher's largest layer on this text.
-    """
-    depth, wide = teacher.num_hidden_layers, teacher.hidden_size
-    middle, hidden = depth * tokens * wide, (depth + 1) * tokens * wide
-    observed = DOUBLE * middle + pass_bytes + FLOAT * hidden
-    states = DOUBLE * (middle + hidden)
-    # the projection back is fitted on all states at once, and on the kept coordinates of them, copied twice
-    fitting = DOUBLE * (hidden + 2 * (depth + 1) * tokens * shape.hidden) if fits(teacher, shape) else 0
-    # the memory of the states in single precision is not given back to the system
-    return max(observed, states + FLOAT * hidden + fitting)
 
 
 def fits(teacher: PretrainedConfig, shape: Shape) -> bool:

@@ -36,10 +36,8 @@ from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import grid_of, parse_of, settings_of
-from bench.plan.stage_keys import leaders, stage_keys
 from bench.plan.untrained import untrained
 from bench.train.loop import train_task
-from bench.train.shared_stages import begin_alike
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import SaveInterval, TrainingStates
 from methods.api import Method, MethodError, Out, Setup, Stage
@@ -289,44 +287,6 @@ class Suite:
         elif learned_weights(bench.trained(seed=1)) == learned_weights(self.whole):
             raise Broken("trainings of two seeds end alike: the seed decides nothing")
 
-    def shares_stages(self) -> None:
-        """Stages that `independent_stages` declares independent of a setting end alike with another value of it, to the bit."""
-        bench = self.bench()
-        keys = stage_keys(self.method, bench.trainer().schedule)
-        alone: dict[int, StudentTrainer] = {}
-        for setting, value in self._other_values():
-            try:
-                other = Bench(replace(self.method, **{setting: value}), 2)
-                changed = stage_keys(other.method, other.trainer().schedule)
-            except MethodError:
-                continue  # the method refuses this value with its other settings, or with this teacher
-            _, shared = leaders([keys, changed]).get(1, (0, 0))
-            if shared and shared not in alone:
-                alone[shared] = bench.trained(first=shared)
-            if shared and not begin_alike(alone[shared], other.trained(first=shared)):
-                names = ", ".join(self.kind.independent_stages[setting])  # type: ignore[attr-defined]
-                raise Broken(f"independent_stages: {setting}={value} changes {names}, or the student before them")
-
-    def _other_values(self) -> list[tuple[str, Any]]:
-        """Of each setting in `independent_stages` the values to try: other choices, those of a search, or half of a number.
-
-        Raises:
-            Broken: a setting that is none, or of which no other value is known.
-        """
-        found = []
-        for name in self.kind.independent_stages:  # type: ignore[attr-defined]
-            if name not in settings_of(self.kind):
-                raise Broken(f"independent_stages: {name} is no setting")
-            own = vars(self.method)[name]
-            values = [value for choice, value in choices_of(self.method) if choice == name]
-            values += [value for value in grid_of(self.kind).get(name, ()) if value != own]
-            if not values and isinstance(own, float) and own:
-                values = [own / 2]
-            if not values:
-                raise Broken(f"independent_stages: no other value of {name} is known; name some in search_space")
-            found += [(name, value) for value in values]
-        return found
-
     def resumes(self) -> None:
         """Interrupted in the middle and resumed by new objects, it ends with the same weights, to the bit."""
         bench = self.bench()
@@ -459,7 +419,6 @@ CHECKS: Mapping[str, Callable[[Suite], None]] = {
     "padding has no effect": Suite.padding_has_no_effect,
     "aux is not deployed": Suite.aux_is_not_deployed,
     "seeded": Suite.seeded,
-    "shares stages": Suite.shares_stages,
     "resumes": Suite.resumes,
     "saves": Suite.saves,
     "deploys what it trained": Suite.deploys_what_it_trained,

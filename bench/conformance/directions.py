@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,13 +47,12 @@ def distances_of_wrong_sign(scene: Scene) -> Iterator[str]:
             continue
         batch = batch_of(scene.data, stage, ROWS, (), scene.mask)
         aux = _without_projections(copy.deepcopy(scene.student.aux)).eval()
-        last = scene.teacher.config.num_hidden_layers  # type: ignore[union-attr]
         try:
-            alike = _value(anew(), batch, _answer(scene.teacher, batch, term.student, last), scene, aux)
+            alike = _value(anew(), batch, _answer(scene.teacher, batch, term.student), scene, aux)
         except Exception:
             continue
         for far in DISTANCES:
-            apart = _value(anew(), batch, _answer(scene.teacher, batch, term.student, last, far), scene, aux)
+            apart = _value(anew(), batch, _answer(scene.teacher, batch, term.student, far), scene, aux)
             if apart < alike - ROUNDING * max(abs(alike), abs(apart)):
                 yield (
                     f"{where}, term {name}: it is {alike:.4g} where the student answers like the teacher and {apart:.4g} where it does "
@@ -76,7 +76,7 @@ def terms_that_move_nothing(scene: Scene, deployed: Collection[int] | None) -> I
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         for p in parameters:
-            p += MOVED * p.square().mean().sqrt() * torch.randn_like(p)
+            p.add_(torch.randn_like(p), alpha=MOVED * float(p.square().mean().sqrt()))
     for where, stage, name, anew in _terms_of(scene):
         if stage.extra_steps:
             continue  # what comes before the counted stages may be for aux alone
@@ -99,7 +99,11 @@ def _terms_of(scene: Scene) -> Iterator[tuple[str, Stage, str, Callable[[], Term
         where = f"{scene.title}, " * bool(scene.title) + f"stage {stage.name}"
         for name, term in kept_terms(stage, ()).items():
             if term.player == MAIN and not term.unsupported:
-                yield where, stage, name, lambda number=number, name=name: scene.stages()[number].terms[name]
+                yield where, stage, name, partial(_term_anew, scene, number, name)
+
+
+def _term_anew(scene: Scene, stage: int, name: str) -> Term:
+    return scene.stages()[stage].terms[name]
 
 
 def _without_projections(container: Any) -> Any:
@@ -112,15 +116,16 @@ def _without_projections(container: Any) -> Any:
 
 
 def _value(term: Term, batch: Batch, student: Out, scene: Scene, aux: nn.ModuleDict) -> float:
-    teacher = _answer(scene.teacher, batch, term.teacher, scene.teacher.config.num_hidden_layers)  # type: ignore[union-attr]
+    teacher = _answer(scene.teacher, batch, term.teacher)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return weight_at(term, 0.5) * float(term.fn(batch, student, teacher, aux))
 
 
-def _answer(teacher: nn.Module, batch: Batch, taps: Taps, last: int, far: float = 0.0) -> Out:
+def _answer(teacher: Any, batch: Batch, taps: Taps, far: float = 0.0) -> Out:
     """What a model would answer whose every layer answers like the teacher's last one, but for noise of this size."""
-    wanted = frozenset().union(*(OF_LAST_LAYER[tap.kind](last) for tap in taps))
+    last = teacher.config.num_hidden_layers
+    wanted: Taps = frozenset().union(*(OF_LAST_LAYER[tap.kind](last) for tap in taps))
     with torch.no_grad():
         read = forward(teacher, batch, wanted)
     chance = torch.Generator().manual_seed(0)

@@ -19,7 +19,7 @@ from bench.data.encoding import Encoded, MaskingVocabulary
 from bench.errors import CellError
 from bench.make.given import Given, tensors_of
 from bench.measure.parameters import weights_hash
-from bench.plan.scheduled_stages import first_stages, schedule_stages
+from bench.plan.scheduled_stages import schedule_stages
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
@@ -189,18 +189,13 @@ class Bench:
     def options(self) -> LoopOptions:
         return LoopOptions(0, self.numerics, RECIPE.batch_size)
 
-    def trained(self, seed: int = 0, dropped: Sequence[str] = (), first: int | None = None) -> StudentTrainer:
+    def trained(self, seed: int = 0, dropped: Sequence[str] = ()) -> StudentTrainer:
         """A trained student.
-
-        Args:
-            first: train only so many of its first stages.
 
         Raises:
             Broken: the training fails.
         """
         trainer = self.trainer(seed, dropped)
-        if first is not None:
-            trainer.schedule = first_stages(trainer.schedule, first)
         train_task([trainer], self.data, self.teacher, LoopOptions(seed, self.numerics, RECIPE.batch_size))
         if (error := trainer.error) is not None:
             raise Broken(str(error) if isinstance(error, CellError) else f"{type(error).__name__}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,12 +38,6 @@ class ScheduledStage:
     def teacher(self) -> Taps:
         """What its terms read of the teacher; empty where it has not to answer."""
         return frozenset().union(*(term.teacher for term in self.terms.values()))
-
-
-def first_stages(schedule: Mapping[str, Sequence[ScheduledStage]], count: int) -> dict[str, list[ScheduledStage]]:
-    """The first stages of a training, by series: the preparation comes before the counted ones."""
-    preparation, counted = schedule[PREPARATION], schedule[COUNTED]
-    return {PREPARATION: [*preparation[:count]], COUNTED: [*counted[: max(0, count - len(preparation))]]}
 
 
 def kept_terms(stage: Stage, dropped: Sequence[str]) -> dict[str, Term]:

@@ -176,7 +176,7 @@ def parse_of(method: type, text: str) -> MethodRow:
         )
     from methods.api import missing_members
 
-    if missing := missing_members(method):
+    if missing := missing_members(method):  # type: ignore[arg-type]
         raise InputError(f"{name} lacks {', '.join(missing)}; `check-method {name}` checks it")
     offered = settings_of(method)
     settings: dict[str, Any] = {}

@@ -29,7 +29,6 @@ HARNESS = (
     "bench.data.padding",
     "bench.optimizers",
     "bench.plan.scheduled_stages",
-    "bench.plan.stage_keys",
     "bench.record.recipe",
     "bench.stats.form",
     "bench.train",

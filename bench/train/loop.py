@@ -23,7 +23,6 @@ from bench.data.padding import pad_batch
 from bench.errors import CellError
 from bench.plan.scheduled_stages import COUNTED, PREPARATION, ScheduledStage
 from bench.train.numerics import ComputeSettings, RandomState, Stopwatch
-from bench.train.shared_stages import SharedStages
 from bench.train.student_trainer import MicroBatch, StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods.api import Batch, Masking, Out, Taps
@@ -86,13 +85,10 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
     per_epoch = sum(math.ceil(size / batch_size) for size in sizes)
     lengths = {series: max((t.steps(series) for t in trainers), default=0) for series in (PREPARATION, COUNTED)}
     earlier = 0 if states is None else states.resume(trainers, sum(lengths.values()))
-    prepared = min(earlier, lengths[PREPARATION])
-    shared = SharedStages(trainers, {PREPARATION: prepared, COUNTED: earlier - prepared})
-    total, done = sum(t.steps(series) for t in trainers for series in lengths) - shared.steps_saved(), 0
+    total, done = sum(t.steps(series) for t in trainers for series in lengths), 0
     stopwatch = Stopwatch(options.numerics.device)
     for number, step in enumerate(_steps(sizes, batch_size, seed, lengths), start=1):
-        training = [trainer for trainer in trainers if shared.trains(trainer, step.series, step.number)]
-        due = [(trainer, *at) for trainer in training if (at := trainer.stage_at(step.series, step.number))]
+        due = [(trainer, *at) for trainer in trainers if (at := trainer.stage_at(step.series, step.number))]
         done += len(due)
         if number <= earlier:
             continue
@@ -100,15 +96,12 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
         _train_step(step, active, tasks[step.task], options, stopwatch)
         if step.series == COUNTED:
             _end_epochs([trainer for trainer, _, _ in active], step.number, per_epoch)
-        if parting := shared.parting(step.series, step.number):
-            stopwatch.settle()  # who takes over a state takes over the seconds that it cost
-            shared.part(parting)
         options.on_step(done, total)
         if number % SETTLE_EVERY == 0:
             stopwatch.settle()
         if states is not None and states.is_due:
             stopwatch.settle()
-            states.save([shared.holder_of_state(trainer) for trainer in trainers], number)
+            states.save(trainers, number)
     stopwatch.settle()
     for trainer in trainers:
         if trainer.error is None:

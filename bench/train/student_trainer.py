@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -60,8 +59,6 @@ class TrainLog:
     terms: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     gradient_norms: dict[str, dict[str, float]] = field(default_factory=dict)
     gradient_shares: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    trained_by: dict[str, str] = field(default_factory=dict)
-    """stage -> label of the row that trained it, where another row of the group trained it for this one too"""
 
     def add_seconds(self, seconds: float) -> None:
         """Add the time of a step of its own."""
@@ -96,8 +93,6 @@ class StudentTrainer:
     ) -> None:
         self.label, self.student, self.random, self.numerics = label, student, random, numerics
         self.schedule = {PREPARATION: preparation, COUNTED: counted}
-        self.stage_keys: Sequence[str] = ()
-        """what each of its stages depends on (:func:`bench.plan.stage_keys.stage_keys`); none: it shares no stage"""
         self.log = TrainLog()
         self.error: Exception | None = None
         self.best_epoch: BestEpoch | None = None
@@ -191,18 +186,6 @@ class StudentTrainer:
         self._step_of_stage, self._without_gradient = state["step_of_stage"], state["without_gradient"]
         self._curves, self.log = state["curves"], TrainLog(**state["log"])
         self.error = None if state["error"] is None else CellError(state["error"])
-
-    def take_over(self, other: StudentTrainer) -> None:
-        """Go on from where another student is: it trained until now what this one would have trained alike."""
-        tensors, rest = other.state()
-        self._current = None  # what it may have begun is replaced, not ended
-        self.restore({name: value.clone() for name, value in tensors.items()}, copy.deepcopy(rest))
-        if isinstance(other.error, CellError):
-            self.error = CellError(str(other.error).replace(other.label, self.label, 1))
-        else:
-            self.error = other.error
-        ended = [*self.log.terms] if self._current is None else [*self.log.terms, self._current.stage.name]
-        self.log.trained_by = {stage: self.log.trained_by.get(stage, other.label) for stage in ended}
 
     def _modules(self) -> nn.ModuleDict:
         return nn.ModuleDict({"model": self.student.model, "aux": self.student.aux})

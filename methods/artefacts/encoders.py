@@ -41,12 +41,6 @@ class TruncatedShape(Artefact):
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         return blank_encoder(self.shape, teacher)
 
-    def making_bytes(self, teacher: PretrainedConfig, tokens: int, pass_bytes: int) -> int:
-        from methods.truncation import held_bytes
-
-        # only a BERT is truncated: of other teachers the weights begin at random
-        return held_bytes(teacher, self.shape, tokens, pass_bytes) if teacher.model_type == "bert" else 0
-
     def title(self, key: str) -> str:
         return f"{self.words} {self.shape}"
 

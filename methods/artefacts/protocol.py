@@ -206,15 +206,6 @@ class Artefact:
         """That training as it begins, of artefacts with :meth:`stages`."""
         return None
 
-    def making_bytes(self, teacher: PretrainedConfig, tokens: int, pass_bytes: int) -> int:
-        """What :meth:`make` holds besides models and text while it trains nothing; 0 for little.
-
-        Args:
-            tokens: of the corpus that it reads.
-            pass_bytes: of the teacher's largest layer while it reads them at once.
-        """
-        return 0
-
     def identity(self, known: Identity) -> Mapping[str, Any]:
         """Plain values whose hash is its key; the generic form, unless it had another one before that form was there."""
         return known.generic

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -23,7 +22,6 @@ from methods.api import Method, MethodError, Setup, Stage, Student, Term
 from methods.finetune import FineTune
 from methods.kd import KD
 from methods.models import RoutedModule
-from methods.pd import PreTrainedDistillation
 from methods.taps import LOGITS
 
 
@@ -134,25 +132,6 @@ class SameStartForAllSeeds(FineTune):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return super().build(setup)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadsATemperatureInItsFirstStage(PreTrainedDistillation):
-    """Its last stage is its own, but what it declares of a setting is wrong."""
-
-    ablations: ClassVar[Mapping[str, str]] = {}
-    independent_stages: ClassVar[Mapping[str, Sequence[str]]] = {"temperature": ("distil",)}
-    temperature: float = 2.0
-    finetune: bool = True
-
-    def stages(self, setup):
-        distil, last = super().stages(setup)
-        term = distil.terms["soft"]
-
-        def colder(batch, student, teacher, aux):
-            return term.fn(batch, student, teacher, aux) / self.temperature
-
-        return replace(distil, terms={"soft": replace(term, fn=colder)}), last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,12 +259,11 @@ def test_the_base_class_gives_every_optional_member():
     plain = FineTune(start="random")
     teacher = BertConfig()
     assert (Method.ablations, Method.search_space, Method.tiny_settings) == ({}, {}, {})
-    assert (plain.same_init_across_seeds, plain.multitask, plain.padding) == (False, False, 0)
+    assert (plain.same_init_across_seeds, plain.multitask) == (False, False)
     assert plain.requires(teacher) == plain.notes(Setup(teacher, 2, ("rte",))) == ()
     student = Student(torch.nn.Linear(1, 1))
     assert plain.deploy(student) == {"": student.model}
     assert methods.get("microbert")(tasks="together").multitask
-    assert methods.get("tinybert")(padding=20).padding == 20
 
 
 def test_an_architecture_that_transformers_cannot_open_is_told_what_to_do():
@@ -758,7 +736,6 @@ PLANTED = {
     "padding has no effect": PADDED["padding divides"],
     "aux is not deployed": ShipsItsProjection,
     "seeded": SameStartForAllSeeds,
-    "shares stages": ReadsATemperatureInItsFirstStage,
     "resumes": CountsItsSteps,
     "saves": LosesSomethingWhenSaved,
     "deploys what it trained": ShipsAnotherModel,
