@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ from bench.errors import InputError, unknown
 
 MOST_BYTES = 16 * 2**20
 """Of a file that somebody types: tables, settings, configurations."""
+MOST_TOML_BYTES = 2**20
+DOTTED = 32
+DEEP_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{DOTTED}}}""")
+"""A key of so many parts, ``a.a.a``: the time and the memory that it takes grow with the square of their number."""
 EXTRA = "extra_forbidden"
 """What pydantic calls a key that a form has not."""
 Form = TypeVar("Form", bound=BaseModel)
@@ -59,9 +64,12 @@ def toml_of(path: Path, said: str) -> dict[str, Any]:
     """A TOML file.
 
     Raises:
-        InputError: as :func:`text_of`, or not TOML, with the line.
+        InputError: as :func:`text_of`, or not TOML, with the line, or a key of very many parts.
     """
-    text = text_of(path, said)
+    text = text_of(path, said, MOST_TOML_BYTES)
+    if deep := DEEP_KEY.search(text):
+        line = text.count("\n", 0, deep.start()) + 1
+        raise InputError(f"{said}, line {line}: a key of more than {DOTTED} parts; is it the right file?")
     try:
         return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
     except tomllib.TOMLDecodeError as error:

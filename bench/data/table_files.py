@@ -6,6 +6,7 @@ import csv
 import glob
 import hashlib
 import json
+import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,13 @@ from bench.user_files import json_of, refused_as_json
 
 MOST_JSON_BYTES = 4 * 2**30
 """A JSON file that is one list may be at most so large: it is read as a whole."""
+
+
+MOST_COLUMNS = 1000
+"""A file may have at most so many: what reads it takes minutes for 100,000."""
+LOOKED_AT = 2**20
+"""So many characters of a CSV file."""
+QUOTED = re.compile(r'"[^"]*("|$)')
 
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json"}
@@ -176,6 +184,8 @@ def _table(file: Path, task: Task) -> Any:
     options = {"sep": "\t", "quoting": csv.QUOTE_NONE} if file.suffix == ".tsv" else {}  # GLUE's quotes are text
     users_cache().mkdir(parents=True, exist_ok=True)
     try:
+        if (columns := _count_columns(file, kind)) > MOST_COLUMNS:
+            raise ValueError(f"{columns:,} columns; keep the ones of the task, at most {MOST_COLUMNS:,}")
         # `datasets` copies what it reads, by default into the hub's cache for ever: nobody asked for that
         with tempfile.TemporaryDirectory(dir=users_cache(), prefix=f"{TEMPORARY}data-") as copies:
             return datasets.load_dataset(
@@ -194,6 +204,24 @@ def _table(file: Path, task: Task) -> Any:
             raise InputError(f"{file} has no rows; {task.name} needs at least one") from None
         why = one_line(str(cause).strip())[:400] or type(cause).__name__
         raise InputError(f"{file} cannot be read as {kind}: {why}") from None
+
+
+def _count_columns(file: Path, kind: str) -> int:
+    """The columns of a parquet file, or of the first two lines of a CSV file; 0 for JSON, whose rows have been looked at."""
+    if kind == "parquet":
+        import pyarrow.parquet
+
+        return len(pyarrow.parquet.read_schema(file))
+    if kind == "csv":
+        tabs = file.suffix == ".tsv"
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            text = stream.read(LOOKED_AT)
+        lines = (text if tabs else QUOTED.sub("", text)).split("\n")
+        # the first row too: where the header is shorter, what stands before its columns becomes an index
+        return max(
+            line.count("\t" if tabs else ",") + 1 for line in [line for line in lines if line.strip()][:2] or [""]
+        )
+    return 0
 
 
 PACKED = {b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"Rar!": "rar",
@@ -240,15 +268,17 @@ def _check_json(file: Path) -> None:
     except InputError:
         raise wrong from None
     rows = body if isinstance(body, list) else [body]
+    names: set[str] = set()
     for number, row in enumerate(rows):
-        if not isinstance(row, dict):
-            raise InputError(f"{file}, row {number}: a row should be an object {{...}}, found {_shown(row)}")
+        if why := _fault_of_row(row, names):
+            raise InputError(f"{file}, row {number}: {why}")
     if not rows:
         raise InputError(f"{file} has no rows: it is an empty list")
 
 
 def _wrong_line(file: Path, lines: Iterable[str]) -> InputError | None:
-    """What is wrong with the first line that is no object; None where all are."""
+    """What is wrong with the first line that is no row; None where all are."""
+    names: set[str] = set()
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
@@ -256,9 +286,17 @@ def _wrong_line(file: Path, lines: Iterable[str]) -> InputError | None:
                     row = json.loads(line, parse_constant=_no_number)
             except InputError as error:
                 return error
-            if not isinstance(row, dict):
-                return InputError(f"{file}, line {number}: a row should be an object {{...}}, found {_shown(row)}")
+            if why := _fault_of_row(row, names):
+                return InputError(f"{file}, line {number}: {why}")
     return None
+
+
+def _fault_of_row(row: object, names: set[str]) -> str:
+    """Why this is no row of a JSON file; "" for one that is, whose names are added to those of the rows before it."""
+    if not isinstance(row, dict):
+        return f"a row should be an object {{...}}, found {_shown(row)}"
+    names.update(row)
+    return f"more than {MOST_COLUMNS:,} columns; keep the ones of the task" if len(names) > MOST_COLUMNS else ""
 
 
 def _no_number(word: str) -> float:
