@@ -31,8 +31,8 @@ from transformers import DistilBertConfig, DistilBertForSequenceClassification, 
 from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, PretrainingStage, TeacherWeights
-from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens, with_head
+from methods.models import Cost, cost
 from methods.parts import Depth, evenly_spread, load_checked, select_layers, teacher_depth
 from methods.settings import Positive, added_setting
 from methods.taps import hidden

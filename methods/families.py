@@ -1,4 +1,4 @@
-"""The encoder families of transformers that can run packed: how each embeds, answers, and what it costs.
+"""The encoder families of transformers that can run packed: how each embeds and answers.
 
 A family is known by its models' ``base_model_prefix``. Another architecture joins by an entry in FAMILIES, or
 as a :class:`methods.models.PackedModel`, with a forward pass of its own.
@@ -14,8 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from methods.batches import Batch
-from methods.models import Cost as Cost
-from methods.models import packed_model, routed_modules
 
 
 @dataclass(frozen=True)
@@ -95,26 +93,3 @@ def family_of(model: Any) -> Family:
             f"make it a methods.models.PackedModel with a packed_forward of its own"
         )
     return FAMILIES[prefix]
-
-
-def cost(model: Any) -> Cost:
-    """Of a forward pass: what the model says itself, or the closed form of its family."""
-    own = packed_model(model)
-    return closed_form(model) if own is None else own.cost()
-
-
-def closed_form(model: Any) -> Cost:
-    """Read off the model's own layers: an independent check of a traced count.
-
-    A linear layer of the embeddings or the encoder costs in x out for each token, attention 2 x width for each
-    pair; linear layers elsewhere count once a sequence. A :class:`methods.models.RoutedModule` says what one token costs.
-    """
-    family, body = family_of(model), getattr(model, model.base_model_prefix)
-    layers = family.layers(body)
-    by_token = sum(_linear_macs(part) for part in (body.embeddings, *layers))
-    return Cost(by_token, 2 * len(layers) * family.attended(model.config), _linear_macs(model) - by_token)
-
-
-def _linear_macs(module: nn.Module) -> int:
-    linear = sum(part.weight.numel() for part in module.modules() if isinstance(part, nn.Linear))
-    return linear + sum(part.macs_per_token for part in routed_modules(module))

@@ -19,9 +19,9 @@ from transformers import AttentionInterface
 from transformers.activations import GELUActivation
 
 from methods.batches import Batch
-from methods.families import Cost, cost, family_of
-from methods.models import PackedModel
-from methods.packed import AttentionTrace, Chunk, attention_by_chunk, forward
+from methods.families import family_of
+from methods.models import Cost, PackedModel, cost, forward
+from methods.packed import AttentionTrace, Chunk, attention_by_chunk
 from methods.taps import Out, Taps
 
 ATTENTION = "packed frozen"

@@ -34,8 +34,8 @@ from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
 from methods.families import FAMILIES
-from methods.models import Cost, PackedModel
-from methods.packed import AttentionTrace, Layout, packed_attention, run_layers
+from methods.models import Cost, PackedModel, run_layers
+from methods.packed import AttentionTrace, Layout, packed_attention
 from methods.parts import load_checked, opened_by_transformers, own_config, require_bert
 from methods.settings import Count
 from methods.taps import LOGITS, Tap, Taps, exits, hidden, layers_of

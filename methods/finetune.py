@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from methods.api import Setup, Stage, Student
-from methods.parts import OwnShape
+from methods.own_shape import OwnShape
 from methods.terms import hard
 
 

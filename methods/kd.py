@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from methods.api import Setup, Stage, Student
-from methods.parts import OwnShape
+from methods.own_shape import OwnShape
 from methods.settings import Fraction, Positive
 from methods.terms import hard, softened
 

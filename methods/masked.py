@@ -13,8 +13,7 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import Batch, Masking, MethodError, Out, Setup, Shape, Stage, Student, Taps, Term
 from methods.artefacts import Artefact, PretrainingStage, TeacherWeights
-from methods.families import cost
-from methods.models import Cost, PackedModel
+from methods.models import Cost, PackedModel, cost
 from methods.parts import bert_config, classifier
 from methods.taps import NOTHING, hidden
 

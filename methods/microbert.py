@@ -28,8 +28,9 @@ from torch import Tensor, nn
 
 from methods import losses
 from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Taps, TaskHead, Term
+from methods.own_shape import OwnShape
 from methods.packed import Layout
-from methods.parts import OwnShape, averaged_layers, for_task, nearest_layers, why_heads_differ
+from methods.parts import averaged_layers, for_task, nearest_layers, why_heads_differ
 from methods.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, added_setting
 from methods.taps import LOGITS, Source
 from methods.terms import (

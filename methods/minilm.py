@@ -30,7 +30,8 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import MethodError, Setup, Shape, Stage, Student, Term
 from methods.artefacts import Artefact, PretrainingStage, TruncatedTeacher
-from methods.parts import OwnShape, bert_config, classifier, encoder_of, without_projection
+from methods.own_shape import OwnShape
+from methods.parts import bert_config, classifier, encoder_of, without_projection
 from methods.terms import SCORES, VECTORS, Pair, hard, layerwise, with_layout
 
 MOST_RELATION_HEADS, MOST_OF_LARGE_TEACHERS = 48, 64

@@ -42,8 +42,8 @@ from transformers import MobileBertConfig, MobileBertForSequenceClassification, 
 from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, PretrainingStage
-from methods.families import Cost, cost
 from methods.masked import MaskedLanguageHead, masked_tokens, with_head
+from methods.models import Cost, cost
 from methods.parts import load_checked
 from methods.settings import Count, Fraction, Positive, added_setting, values_of
 from methods.taps import hidden

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from methods.batches import Batch
-    from methods.taps import Out, Taps
+from methods.batches import Batch
+from methods.errors import EmptyAttention, UndeclaredNeed
+from methods.families import family_of
+from methods.packed import POOLS, AttentionTrace, Layout
+from methods.taps import LOGITS, Out, Tap, Taps, layers_of
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,10 @@ class PackedModel(nn.Module):
         Raises:
             UndeclaredNeed: it has no such thing to read.
         """
-        from methods.packed import run_layers  # here, because packed.py imports this file
-
         return run_layers(self, batch, taps)
 
     def cost(self) -> Cost:
         """Of a forward pass as it is shipped."""
-        from methods.families import closed_form  # here, because families.py imports this file
-
         return closed_form(self)
 
     def training_cost(self) -> Cost:
@@ -141,3 +139,97 @@ def _refuse(kind: type, contract: type) -> None:
             f"{kind.__name__} has {', '.join(own)} but is no methods.models.{contract.__name__}: "
             f"write class {kind.__name__}({contract.__name__}, ...)"
         )
+
+
+def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
+    """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name.
+
+    Hidden index 0 is the embedding output, i the output of encoder layer i (1-based). The head reads the first
+    token of each sequence. A :class:`PackedModel` answers for itself.
+
+    Raises:
+        EmptyAttention: the model uses another attention kernel, or a layer kept no scores.
+        TypeError: an architecture that ``methods/families.py`` does not know.
+        KeyError: a state of a layer that the model does not have. Scores and vectors of such a layer are missing in the answer.
+        UndeclaredNeed: the model has no such thing to read.
+    """
+    own = packed_model(classifier)
+    return run_layers(classifier, batch, taps) if own is None else own.packed_forward(batch, taps)
+
+
+def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Module] | None = None) -> Out:
+    """:func:`forward` for a class of ``methods/families.py``, through these ``layers`` in the place of its own."""
+    model: Any = classifier
+    if layers_of(taps, "exits"):
+        raise UndeclaredNeed(f"{type(model).__name__} has no classifier before its last layer: nothing to exit by")
+    if model.config._attn_implementation != "packed":
+        raise EmptyAttention(
+            f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty. "
+            f"Call model.set_attn_implementation('packed') after building it"
+        )
+    layout, family = batch.layout, family_of(model)
+    body = getattr(model, model.base_model_prefix)
+    layers = family.layers(body) if layers is None else layers
+    with_states = layers_of(taps, "hidden", "pooled")
+    states: dict[int, Tensor] = {}
+    read: dict[Tap, Any] = {}
+    x_TW = family.embed(body, batch)
+    if 0 in with_states:
+        states[0] = x_TW
+    # without logits the pass ends at the last layer that something is read of
+    last = len(layers) if taps >= LOGITS else max(layers_of(taps), default=0)
+    for number, layer in enumerate(layers[:last], start=1):
+        scores, vectors = Tap("scores", number), Tap("vectors", number)
+        trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
+        x_1TW = layer(x_TW[None], trace=trace)
+        x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW)[0]
+        if number in with_states:
+            states[number] = x_TW
+        if (scores in taps and not trace.scores) or (vectors in taps and not trace.vectors):
+            raise EmptyAttention(f"layer {number} did not run through the packed kernel: it kept no scores or vectors")
+        if scores in taps:
+            read[scores] = trace.scores
+        if vectors in taps:
+            read[vectors] = trace.vectors
+    if taps >= LOGITS:
+        pooled_BW = family.pool(model, layout.first(x_TW))
+        head = model.classifier
+        read[Tap("logits")] = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
+    return Out(layout, read | of_states(layout, states, taps))
+
+
+def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[Tap, Tensor]:
+    """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W], weighted sums first."""
+    sums: dict[tuple[tuple[int, float], ...], Tensor] = {}
+    for weights in {tap.weights for tap in taps if tap.weights}:
+        sums[weights] = sum(weight * states[layer] for layer, weight in weights)  # type: ignore[assignment]
+    read: dict[Tap, Tensor] = {}
+    for tap in taps:
+        if tap.kind == "hidden":
+            read[tap] = states[tap.layer]
+        elif tap.kind == "pooled":
+            read[tap] = POOLS[tap.pool](layout, sums[tap.weights] if tap.weights else states[tap.layer])
+    return read
+
+
+def cost(model: Any) -> Cost:
+    """Of a forward pass: what the model says itself, or the closed form of its family."""
+    own = packed_model(model)
+    return closed_form(model) if own is None else own.cost()
+
+
+def closed_form(model: Any) -> Cost:
+    """Read off the model's own layers: an independent check of a traced count.
+
+    A linear layer of the embeddings or the encoder costs in x out for each token, attention 2 x width for each
+    pair; linear layers elsewhere count once a sequence. A :class:`RoutedModule` says what one token costs.
+    """
+    family, body = family_of(model), getattr(model, model.base_model_prefix)
+    layers = family.layers(body)
+    by_token = sum(_linear_macs(part) for part in (body.embeddings, *layers))
+    return Cost(by_token, 2 * len(layers) * family.attended(model.config), _linear_macs(model) - by_token)
+
+
+def _linear_macs(module: nn.Module) -> int:
+    linear = sum(part.weight.numel() for part in module.modules() if isinstance(part, nn.Linear))
+    return linear + sum(part.macs_per_token for part in routed_modules(module))

@@ -33,8 +33,7 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from methods import losses
 from methods.api import Batch, Method, MethodError, Setup, Stage, Student
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
-from methods.models import PackedModel, RoutedModule
-from methods.packed import forward
+from methods.models import PackedModel, RoutedModule, forward
 from methods.parts import Padding, check_padding, load_checked, opened_by_transformers, own_config, require_bert
 from methods.settings import NOT_NEGATIVE, Count, added_setting
 from methods.taps import LOGITS

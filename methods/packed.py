@@ -1,4 +1,4 @@
-"""Padding-free batches: sequences lie end to end in one row, and this file runs an encoder over them.
+"""Padding-free batches: sequences lie end to end in one row, and attention is computed chunk by chunk.
 
 Linear layers see only real tokens; attention is computed per sequence. The result equals the padded
 computation up to rounding. Shape legend used here and in every method file:
@@ -19,12 +19,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
-
-from methods.batches import Batch
-from methods.errors import EmptyAttention, UndeclaredNeed
-from methods.families import family_of
-from methods.models import TaskHead, packed_model
-from methods.taps import LOGITS, Out, Tap, Taps, layers_of
 
 TOLERATED_PADDING = 8192
 """Score places (query x key) of one head that a chunk may waste on padding before another chunk is cheaper."""
@@ -255,74 +249,3 @@ def packed_attention(
 
 
 AttentionInterface.register("packed", packed_attention)
-
-
-def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
-    """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name.
-
-    Hidden index 0 is the embedding output, i the output of encoder layer i (1-based). The head reads the first
-    token of each sequence. A :class:`methods.models.PackedModel` answers for itself.
-
-    Raises:
-        EmptyAttention: the model uses another attention kernel, or a layer kept no scores.
-        TypeError: an architecture that ``methods/families.py`` does not know.
-        KeyError: a state of a layer that the model does not have. Scores and vectors of such a layer are missing in the answer.
-        UndeclaredNeed: the model has no such thing to read.
-    """
-    own = packed_model(classifier)
-    return run_layers(classifier, batch, taps) if own is None else own.packed_forward(batch, taps)
-
-
-def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Module] | None = None) -> Out:
-    """:func:`forward` for a class of ``methods/families.py``, through these ``layers`` in the place of its own."""
-    model: Any = classifier
-    if layers_of(taps, "exits"):
-        raise UndeclaredNeed(f"{type(model).__name__} has no classifier before its last layer: nothing to exit by")
-    if model.config._attn_implementation != "packed":
-        raise EmptyAttention(
-            f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty. "
-            f"Call model.set_attn_implementation('packed') after building it"
-        )
-    layout, family = batch.layout, family_of(model)
-    body = getattr(model, model.base_model_prefix)
-    layers = family.layers(body) if layers is None else layers
-    with_states = layers_of(taps, "hidden", "pooled")
-    states: dict[int, Tensor] = {}
-    read: dict[Tap, Any] = {}
-    x_TW = family.embed(body, batch)
-    if 0 in with_states:
-        states[0] = x_TW
-    # without logits the pass ends at the last layer that something is read of
-    last = len(layers) if taps >= LOGITS else max(layers_of(taps), default=0)
-    for number, layer in enumerate(layers[:last], start=1):
-        scores, vectors = Tap("scores", number), Tap("vectors", number)
-        trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
-        x_1TW = layer(x_TW[None], trace=trace)
-        x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW)[0]
-        if number in with_states:
-            states[number] = x_TW
-        if (scores in taps and not trace.scores) or (vectors in taps and not trace.vectors):
-            raise EmptyAttention(f"layer {number} did not run through the packed kernel: it kept no scores or vectors")
-        if scores in taps:
-            read[scores] = trace.scores
-        if vectors in taps:
-            read[vectors] = trace.vectors
-    if taps >= LOGITS:
-        pooled_BW = family.pool(model, layout.first(x_TW))
-        head = model.classifier
-        read[Tap("logits")] = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
-    return Out(layout, read | of_states(layout, states, taps))
-
-
-def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[Tap, Tensor]:
-    """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W], weighted sums first."""
-    sums: dict[tuple[tuple[int, float], ...], Tensor] = {}
-    for weights in {tap.weights for tap in taps if tap.weights}:
-        sums[weights] = sum(weight * states[layer] for layer, weight in weights)  # type: ignore[assignment]
-    read: dict[Tap, Tensor] = {}
-    for tap in taps:
-        if tap.kind == "hidden":
-            read[tap] = states[tap.layer]
-        elif tap.kind == "pooled":
-            read[tap] = POOLS[tap.pool](layout, sums[tap.weights] if tap.weights else states[tap.layer])
-    return read

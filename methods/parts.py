@@ -6,8 +6,7 @@ import copy
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +19,9 @@ from transformers import (
     PreTrainedModel,
 )
 
-from methods.api import Method, MethodError, Setup, Shape, Student
-from methods.artefacts import Artefact, GeneralDistillation, GivenEncoder, artefact_name
-from methods.settings import Count, Limit, added_setting
+from methods.errors import MethodError
+from methods.settings import Limit
+from methods.stages import Setup, Shape, Student
 
 Classifier = TypeVar("Classifier", bound=type[PreTrainedModel])
 Config = TypeVar("Config", bound=PretrainedConfig)
@@ -120,19 +119,6 @@ def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) 
     return model
 
 
-def blank_artefacts(
-    artefacts: Sequence[Artefact], teacher: PretrainedConfig, num_labels: int, of_several: str = ""
-) -> dict[str, Mapping[str, Tensor]]:
-    """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student.
-
-    Args:
-        of_several: for a student of several tasks, the name of the one task there is.
-    """
-    return {
-        artefact_name(one, teacher, of_several, bool(of_several)): one.blank(teacher, num_labels) for one in artefacts
-    }
-
-
 def encoder_of(classifier: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The encoder's tensors out of a BERT classifier's, without pooler: what :func:`classifier` begins with."""
     return {
@@ -226,54 +212,3 @@ def for_task(model: Any, head: nn.Linear) -> BertForSequenceClassification:
     shipped.bert, shipped.classifier, shipped.dropout = model.bert, head, model.dropout
     shipped.set_attn_implementation("packed")
     return shipped.train(model.training)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnShape(Method):
-    """Settings shared by students with a shape of their own (default: 4 x 312 of TinyBERT, table 1)."""
-
-    tiny_settings: ClassVar[Mapping[str, Any]] = {"layers": 2, "hidden": 12, "heads": 4, "ffn": 24}
-
-    layers: Count = 4
-    hidden: Count = 312
-    heads: Count = 12
-    ffn: Count = 1200
-    start: Literal["general", "random"] = "general"
-    start_from: str = added_setting("")
-    """A finished general start in the place of ours: a hub name or a folder, like huawei-noah/TinyBERT_General_4L_312D."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.hidden % self.heads:
-            raise MethodError(f"hidden={self.hidden} should be a multiple of heads={self.heads}")
-        if self.start_from and self.start != "general":
-            raise MethodError(
-                f"start_from={self.start_from} replaces the general start, and with start={self.start} this row has none: leave start_from out"
-            )
-
-    @property
-    def shape(self) -> Shape:
-        return Shape(self.layers, self.hidden, self.heads, self.ffn)
-
-    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        if self.start_from:
-            return (GivenEncoder(self.start_from, self.shape),)
-        return (GeneralDistillation(self.shape),) if self.start == "general" else ()
-
-    def _start_tensors(self, setup: Setup) -> Mapping[str, Tensor]:
-        """The tensors of the start; none where it is random."""
-        if self.start_from:
-            return setup.artefacts[GivenEncoder.name]
-        return setup.artefacts[GeneralDistillation.name] if self.start == "general" else {}
-
-    def student_model(self, setup: Setup) -> BertForSequenceClassification:
-        encoder = without_projection(self._start_tensors(setup)) or None
-        return classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder)
-
-    def start_projection(self, setup: Setup) -> nn.Linear:
-        """The student's way up to the teacher's width: the one learned with the general start, as TinyBERT keeps it."""
-        layer = nn.Linear(self.hidden, setup.teacher.hidden_size)
-        begun = self._start_tensors(setup)
-        if "projection.weight" in begun:
-            layer.load_state_dict({"weight": begun["projection.weight"], "bias": begun["projection.bias"]})
-        return layer

@@ -26,7 +26,8 @@ from methods import losses
 from methods.api import Setup, Stage, Student
 from methods.artefacts import Artefact
 from methods.masked import MaskedPretraining
-from methods.parts import OwnShape, bert_config, classifier, encoder_of
+from methods.own_shape import OwnShape
+from methods.parts import bert_config, classifier, encoder_of
 from methods.terms import hard, soft
 
 

@@ -25,9 +25,7 @@ from transformers import BertForSequenceClassification, PretrainedConfig
 
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps
 from methods.artefacts import Artefact, TeacherWeights
-from methods.families import cost
-from methods.models import Cost, PackedModel
-from methods.packed import run_layers
+from methods.models import Cost, PackedModel, cost, run_layers
 from methods.parts import Depth, cut_classifier, select_layers, teacher_depth
 from methods.terms import hard
 

@@ -30,15 +30,8 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from methods import losses
 from methods.api import Setup, Stage, Student, Term
 from methods.artefacts import Artefact
-from methods.parts import (
-    OwnShape,
-    Padding,
-    check_padding,
-    nearest_layers,
-    opened_by_transformers,
-    own_config,
-    why_heads_differ,
-)
+from methods.own_shape import OwnShape
+from methods.parts import Padding, check_padding, nearest_layers, opened_by_transformers, own_config, why_heads_differ
 from methods.settings import Positive, added_setting
 from methods.terms import HIDDEN, SCORES, Pair, hard, layerwise, soft, with_layout
 

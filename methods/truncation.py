@@ -10,50 +10,17 @@ begins at random. Our choice, measured in reports/LOG.md; ``start=random`` is th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import BertForSequenceClassification
+from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods.api import Batch, Shape
-from methods.artefacts import BASE, CORPUS, OBSERVED_TOKENS, Given
-from methods.packed import forward
-from methods.parts import encoder_of, nearest_layers
+from methods.batches import Batch
+from methods.models import forward
+from methods.parts import nearest_layers
+from methods.stages import Shape
 from methods.taps import hidden
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig
-
-
-def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
-    """Fill a classifier's encoder and the way back to the teacher's width in place, on the CPU.
-
-    Nothing is filled where the teacher is no BERT or the shape does not fit into it; a note says which of them it is.
-
-    Returns:
-        The un-tuned teacher itself, unchanged, on the CPU.
-    """
-    teacher: Any = given.teacher(BASE).cpu()
-    kind = given.setup.teacher.model_type
-    if kind != "bert":
-        given.note(f"random weights: only a BERT can be truncated, and this teacher is a {kind}")
-    elif init_from_teacher(
-        teacher, model, projection, collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS))
-    ):
-        given.note("the cut-down teacher")
-    else:
-        given.note("random weights: the shape does not fit into the teacher's")
-    return teacher  # type: ignore[no-any-return]
-
-
-def encoder_tensors(model: Any, projection: nn.Linear) -> dict[str, Tensor]:
-    """A classifier's encoder without its pooler, by name as in a ``BertModel``, and the way up to the teacher's width."""
-    return {
-        **encoder_of(model.state_dict()),
-        "projection.weight": projection.weight,
-        "projection.bias": projection.bias,
-    }
 
 
 def fits(teacher: PretrainedConfig, shape: Shape) -> bool:

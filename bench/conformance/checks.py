@@ -42,8 +42,7 @@ from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import SaveInterval, TrainingStates
 from methods.api import Method, MethodError, Out, Setup, Stage
 from methods.artefacts import Artefact, sources
-from methods.families import cost
-from methods.packed import forward
+from methods.models import cost, forward
 from methods.settings import check_setting
 
 

@@ -14,7 +14,8 @@ from bench.conformance.mixing import Scene, batch_of
 from bench.plan.scheduled_stages import MAIN, kept_terms
 from bench.train.student_trainer import weight_at
 from methods.api import Batch, Out, Stage, Tap, Taps, Term
-from methods.packed import POOLS, Layout, forward
+from methods.models import forward
+from methods.packed import POOLS, Layout
 from methods.taps import LOGITS, hidden, scores, vectors
 
 ROWS = range(6)

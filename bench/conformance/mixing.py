@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from bench.data.encoding import Encoded
 from bench.data.padding import pad_batch
 from methods.api import Batch, Out, Stage, Student, Tap, Taps, Term, UndeclaredNeed
-from methods.packed import Layout, forward
+from methods.models import forward
+from methods.packed import Layout
 
 KEPT = (7, 9)
 """Tokens of the first and of the last sequence, which stay in every mixed batch."""

@@ -27,7 +27,7 @@ from bench.train.student_trainer import StudentTrainer
 from methods import get
 from methods.api import Setup, Stage, Student
 from methods.artefacts import Artefact, Source, artefact_name, is_of_task, sources
-from methods.packed import forward
+from methods.models import forward
 from methods.parts import classifier
 from methods.taps import LOGITS
 from methods.terms import hard

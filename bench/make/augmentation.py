@@ -26,7 +26,8 @@ from bench.train.prediction import predict
 from methods import taps
 from methods.api import Batch, Setup
 from methods.masked import TeacherHead
-from methods.packed import Layout, forward
+from methods.models import forward
+from methods.packed import Layout
 
 TOKENS_A_PASS = 8192
 LONGEST = 126

@@ -26,8 +26,7 @@ from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.prediction import predict, score
 from bench.train.student_trainer import TrainLog
-from methods.families import cost
-from methods.models import Cost, observed, packed_model
+from methods.models import Cost, cost, observed, packed_model
 
 
 def now() -> str:

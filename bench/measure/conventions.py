@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.measure.parameters import count
-from methods.families import cost
+from methods.models import cost
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.estimate import choose_jobs, real_glue_seconds
-from bench.plan.executor_options import is_elsewhere
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
@@ -132,7 +131,7 @@ def numeric_of(request: Request) -> NumericIdentity:
 
 def _kind_of_device(request: Request) -> str:
     """A device that somebody names for other machines need not be on this one."""
-    if is_elsewhere(request) and request.device != AUTO:
+    if request.is_elsewhere and request.device != AUTO:
         return request.device
     from bench.measure.devices import device_of
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
-from bench.plan.executor_options import SLURM, SLURM_JOBS, is_elsewhere
+from bench.plan.executor_options import SLURM, SLURM_JOBS
 from bench.plan.outputs import row_taps
 from bench.plan.plan import (
     ARTEFACT_STEP,
@@ -37,7 +37,7 @@ from bench.record.recipe import PAPER
 
 if TYPE_CHECKING:
     from bench.plan.request import Request
-    from methods.families import Cost as ForwardCost
+    from methods.models import Cost as ForwardCost
 
 EFFICIENCY = 0.6
 """Part of the matrix-multiplication rate that whole training steps were seen to reach."""
@@ -265,7 +265,7 @@ def choose_jobs(plan: Plan) -> None:
     Raises:
         InputError: more jobs than accelerators.
     """
-    request, elsewhere = plan.request, is_elsewhere(plan.request)
+    request, elsewhere = plan.request, plan.request.is_elsewhere
     most = 1 if request.jobs == 1 else _max_parallel_jobs(plan)
     if plan.tasks[0].numeric.device != "cpu" and request.jobs > most and not elsewhere:
         raise InputError(
@@ -300,7 +300,7 @@ def _divide(plan: Plan, jobs: int) -> None:
 def _max_parallel_jobs(plan: Plan) -> int:
     """How many jobs can be done at a time: one an accelerator, or as many as the cores have room for threads."""
     request, on_cpu = plan.request, plan.tasks[0].numeric.device == "cpu"
-    if is_elsewhere(request):
+    if request.is_elsewhere:
         if request.jobs or request.executor == SLURM:
             return request.jobs or SLURM_JOBS
         from bench.measure.ray_cluster import places

@@ -5,13 +5,9 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from bench.errors import InputError, unknown
-
-if TYPE_CHECKING:
-    from bench.plan.request import Request
 
 PROCESSES, RAY, SLURM = "processes", "ray", "slurm"
 EXECUTORS = (PROCESSES, RAY, SLURM)
@@ -36,13 +32,6 @@ SLURM_JOBS = 100
 """How many jobs are in Slurm's queue at a time where nobody says a number; chosen by hand."""
 
 
-def is_elsewhere(request: Request) -> bool:
-    """Whether the jobs are done on other machines, so that this one's cores, memory and accelerators set no limit."""
-    if request.executor == RAY:
-        return bool(request.address)
-    return request.executor == SLURM and dict(request.slurm).get(CLUSTER) != LOCAL
-
-
 def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
     """``"partition=gpu,time=120"`` -> parameters of a request, in alphabetical order.
 
@@ -64,26 +53,25 @@ def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
-def check_executor(request: Request) -> None:
+def check_executor(executor: str, address: str, slurm: Iterable[tuple[str, str]], device: str) -> None:
     """Refuse options that do not go together, and an executor whose package is missing.
 
     Raises:
         InputError: naming the option, or what to install.
     """
-    executor = request.executor
     if executor not in EXECUTORS:
         raise InputError(f"--executor {executor}: choose one of {', '.join(EXECUTORS)}")
-    if request.address and executor != RAY:
+    if address and executor != RAY:
         raise InputError("--address goes with --executor ray")
-    if request.slurm and executor != SLURM:
+    if slurm and executor != SLURM:
         raise InputError("--slurm goes with --executor slurm")
     if executor == PROCESSES:
         return
-    _check_slurm(dict(request.slurm))
-    if ":" in request.device:
+    _check_slurm(dict(slurm))
+    if ":" in device:
         raise InputError(
-            f"--device {request.device}: with --executor {executor} each job has an accelerator of its own; "
-            f"type --device {request.device.partition(':')[0]}"
+            f"--device {device}: with --executor {executor} each job has an accelerator of its own; "
+            f"type --device {device.partition(':')[0]}"
         )
     if importlib.util.find_spec(PACKAGES[executor]) is None:
         raise InputError(

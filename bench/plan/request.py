@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.data.augmentation import Augmentation
 from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
-from bench.plan.executor_options import PROCESSES, check_executor
+from bench.plan.executor_options import CLUSTER, LOCAL, PROCESSES, RAY, SLURM, check_executor
 from bench.record.cell import Search
 from bench.record.recipe import ADAMW, Recipe
 from bench.user_files import comma_separated
@@ -104,6 +104,13 @@ class Request:
         return Augmentation(self.augment, self.augment_times, vectors=self.word_vectors)
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether the jobs are done on other machines, so that this one's cores, memory and accelerators set no limit."""
+        if self.executor == RAY:
+            return bool(self.address)
+        return self.executor == SLURM and dict(self.slurm).get(CLUSTER) != LOCAL
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """What pre-training reads, as :func:`bench.data.corpus.read_corpus` takes it; nothing for generated sentences."""
         asked = self.corpus or ((SAMPLE,) if self.data in (SAMPLE, AUTO) else (PUBLIC_TEXT,))
@@ -118,7 +125,7 @@ class Request:
         self._check_choices()
         self._check_counts()
         self._check_recipe()
-        check_executor(self)
+        check_executor(self.executor, self.address, self.slurm, self.device)
         if self.augmentation is not None:
             self.augmentation.checked()
         elif self.word_vectors is not None:

@@ -19,8 +19,8 @@ from bench.plan.spelling import MethodRow, drop_incompatible, parse_methods
 from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
 from methods.api import Setup, Student
-from methods.families import Cost, cost
-from methods.parts import blank_artefacts
+from methods.artefacts import blank_artefacts
+from methods.models import Cost, cost
 
 TASK = "x"
 """Name of the one task that an untrained student knows."""

@@ -14,7 +14,7 @@ from bench.data.encoding import TOKENS_A_BATCH, Encoded
 from bench.errors import CellError
 from bench.stats.metrics import Metric, metric_of
 from bench.train.numerics import ComputeSettings
-from methods.packed import forward
+from methods.models import forward
 from methods.taps import LOGITS
 
 

@@ -17,7 +17,7 @@ from bench.plan.scheduled_stages import COUNTED, MAIN, PREPARATION, ScheduledSta
 from bench.record.recipe import Recipe
 from bench.train.numerics import ComputeSettings, RandomState
 from methods.api import Batch, Out, Student, Term
-from methods.packed import forward
+from methods.models import forward
 
 if TYPE_CHECKING:
     from bench.train.best_epoch import BestEpoch

@@ -26,9 +26,8 @@ from bench.plan.request import OUTPUT_FORMATS
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from methods.api import Batch, Out, Tap, Taps
-from methods.families import Cost, cost
-from methods.models import PackedModel
-from methods.packed import Layout, forward
+from methods.models import Cost, PackedModel, cost, forward
+from methods.packed import Layout
 
 FORMATS: dict[str, np.dtype[Any]] = {name: np.dtype(number) for name, number in OUTPUT_FORMATS.items()}
 """What the numbers of a file may be."""

@@ -263,8 +263,8 @@ def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_fol
     from bench.data.word_vectors import read
     from bench.make.augmentation import TeacherCandidates
     from bench.train.numerics import ComputeSettings
+    from methods.artefacts import blank_artefacts
     from methods.masked import TeacherHead
-    from methods.parts import blank_artefacts
 
     file = tmp_path / "glove.txt"
     file.write_text(VECTORS)

@@ -19,7 +19,7 @@ from bench.plan.untrained import counts_of
 from bench.report.printed_sizes import printed_and_ours, printed_sizes, rule_of
 from bench.report.render import to_markdown
 from bench.train.prediction import score
-from methods.families import Cost, cost
+from methods.models import Cost, cost
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
 

@@ -13,8 +13,7 @@ import methods
 from bench.measure.flops import macs
 from methods.api import Setup, UndeclaredNeed
 from methods.bilstm import UNKNOWN, BiLstmForSequenceClassification, Vocabulary, words_of
-from methods.families import cost
-from methods.packed import forward
+from methods.models import cost, forward
 from methods.taps import LOGITS, hidden
 
 

@@ -19,7 +19,6 @@ from transformers import (
 
 from bench.data.padding import pad_batch
 from methods import fast_kernels
-from methods.families import cost
 from methods.fast_kernels import (
     LEAST_ROWS,
     FastLinear,
@@ -29,7 +28,7 @@ from methods.fast_kernels import (
     reordered_bytes,
     with_fast_kernels,
 )
-from methods.packed import forward
+from methods.models import cost, forward
 from methods.taps import LOGITS, hidden, pooled, scores, vectors
 
 pytestmark = pytest.mark.skipif(bool(problem_here()), reason=f"no fast kernels: {problem_here()}")

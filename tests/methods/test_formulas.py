@@ -19,9 +19,9 @@ from transformers import MobileBertConfig
 from bench.plan.spelling import parse_one
 from methods import losses
 from methods.api import Batch, Out, Setup
-from methods.artefacts import EnsembleTargets, GeneralDistillation, PretrainingStage
-from methods.packed import Layout, of_states
-from methods.parts import blank_artefacts
+from methods.artefacts import EnsembleTargets, GeneralDistillation, PretrainingStage, blank_artefacts
+from methods.models import of_states
+from methods.packed import Layout
 from methods.taps import Tap, Taps, hidden
 
 CLASSES, VOCABULARY, JUNK = 3, 40, 1e3

@@ -12,10 +12,10 @@ import methods
 from bench.record.store import Store
 from methods import losses
 from methods.api import Setup
-from methods.families import cost
+from methods.artefacts import blank_artefacts
 from methods.fastbert import uncertainty
-from methods.packed import Layout, forward
-from methods.parts import blank_artefacts
+from methods.models import cost, forward
+from methods.packed import Layout
 from methods.taps import LOGITS, NOTHING, exits, hidden, scores, vectors
 
 

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 from transformers import DistilBertConfig
 
-from methods.packed import forward
+from methods.artefacts import fill_from_teacher
+from methods.models import forward
 from methods.taps import hidden
-from methods.truncation import collect_activations, fill_from_teacher, init_from_teacher, regression
+from methods.truncation import collect_activations, init_from_teacher, regression
 
 
 def test_nothing_is_lost_when_nothing_is_cut(teacher_folder):

@@ -9,7 +9,8 @@ from torch import nn
 
 from methods import losses, taps
 from methods.api import Batch, Taps, UndeclaredNeed
-from methods.packed import Layout, forward
+from methods.models import forward
+from methods.packed import Layout
 from methods.terms import HIDDEN, SCORES, VECTORS, Pair, layerwise, plain, with_layout
 
 LENGTHS = (5, 3, 4)

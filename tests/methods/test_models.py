@@ -13,9 +13,17 @@ from bench.make.record import _cost
 from bench.measure.parameters import count
 from bench.plan.untrained import untrained
 from bench.train.student_trainer import TrainLog
-from methods.families import closed_form, cost
-from methods.models import Cost, PackedModel, RoutedModule, leaves_early, observed, reads_texts
-from methods.packed import forward
+from methods.models import (
+    Cost,
+    PackedModel,
+    RoutedModule,
+    closed_form,
+    cost,
+    forward,
+    leaves_early,
+    observed,
+    reads_texts,
+)
 from methods.terms import LOGITS
 
 

@@ -12,7 +12,8 @@ from transformers import BertForSequenceClassification
 from bench.data.padding import pad_batch
 from methods import packed, taps
 from methods.errors import EmptyAttention, UndeclaredNeed
-from methods.packed import AttentionTrace, Layout, forward
+from methods.models import forward
+from methods.packed import AttentionTrace, Layout
 from methods.taps import LOGITS, hidden
 
 EVERYTHING = LOGITS | hidden(*range(4)) | taps.scores(1, 2, 3)

@@ -20,8 +20,8 @@ from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import Masking, MethodError, Setup
-from methods.families import cost
-from methods.parts import blank_artefacts
+from methods.artefacts import blank_artefacts
+from methods.models import cost
 
 
 def transfer(kind, **settings):

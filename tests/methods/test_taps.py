@@ -12,7 +12,8 @@ from transformers import BertConfig
 import methods
 from methods import taps
 from methods.api import MethodError, Setup, Term, UndeclaredNeed
-from methods.packed import POOLS, Layout, forward, of_states
+from methods.models import forward, of_states
+from methods.packed import POOLS, Layout
 from methods.taps import LOGITS, NOTHING, Out, Tap, hidden, layers_of, pooled
 
 BERT_BASE = BertConfig()

@@ -14,8 +14,8 @@ import methods
 from methods import losses
 from methods.api import MethodError, Setup
 from methods.artefacts import TeacherWeights
+from methods.models import forward
 from methods.moebert import MoEBERT, NeuronImportance
-from methods.packed import forward
 from methods.pkd import PKD
 from methods.taps import LOGITS, hidden
 

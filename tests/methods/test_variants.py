@@ -14,9 +14,9 @@ from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import MethodError, Setup
+from methods.artefacts import blank_artefacts
+from methods.models import forward
 from methods.moebert import Experts, MoEBertConfig, NeuronImportance, TokensSeen, fill
-from methods.packed import forward
-from methods.parts import blank_artefacts
 from methods.taps import LOGITS, hidden
 from methods.tinybert import ReluBertForSequenceClassification
 

@@ -9,7 +9,7 @@ import tiny
 
 from bench import api
 from bench.errors import InputError
-from bench.plan.executor_options import PACKAGES, is_elsewhere, parse_slurm
+from bench.plan.executor_options import PACKAGES, parse_slurm
 from bench.record.cell import record_key
 
 
@@ -84,11 +84,11 @@ def test_pretraining_alone_names_the_executor_that_it_does_not_use(bench):
 
 
 def test_another_machine_has_other_limits(installed):
-    assert not is_elsewhere(request())
-    assert not is_elsewhere(request(executor="ray"))
-    assert is_elsewhere(request(executor="ray", address="auto"))
-    assert is_elsewhere(request(executor="slurm"))
-    assert not is_elsewhere(request(executor="slurm", slurm=(("cluster", "local"),)))
+    assert not request().is_elsewhere
+    assert not request(executor="ray").is_elsewhere
+    assert request(executor="ray", address="auto").is_elsewhere
+    assert request(executor="slurm").is_elsewhere
+    assert not request(executor="slurm", slurm=(("cluster", "local"),)).is_elsewhere
 
 
 def test_where_jobs_are_done_is_in_no_key(installed, tmp_path, teacher_folder, glue_folder):

@@ -10,8 +10,9 @@ from torch import nn
 
 from methods.api import Shape, Stage, Student, Term
 from methods.artefacts import BASE, CORPUS, TRAIN, Artefact, PretrainingStage, fine_tuned
-from methods.packed import forward
-from methods.parts import OwnShape, bert_config, classifier, encoder_of, pretrained_tensors
+from methods.models import forward
+from methods.own_shape import OwnShape
+from methods.parts import bert_config, classifier, encoder_of, pretrained_tensors
 from methods.taps import LOGITS, hidden
 from methods.terms import hard
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import os
 import subprocess
 import sys
@@ -106,6 +107,34 @@ def test_every_file_has_a_layer():
     assert {layer_of(name) for name in modules()} == set(LAYERS)
 
 
+def files_read(known: dict[str, Path]) -> dict[str, set[str]]:
+    """Each module -> those of ``known`` that it reads, also inside functions and for types.
+
+    ``from package import module`` reads the module alone; of any other name it reads the package's own file.
+    """
+    graph = {}
+    for name, file in known.items():
+        graph[name] = set()
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                graph[name] |= {alias.name for alias in node.names} & known.keys()
+            elif isinstance(node, ast.ImportFrom):
+                inner = {f"{node.module}.{alias.name}": node.module for alias in node.names}
+                graph[name] |= {full if full in known else own for full, own in inner.items()} & known.keys()
+    return graph
+
+
+def test_no_two_files_import_each_other():
+    assert list(graphlib.TopologicalSorter(files_read(modules())).static_order())
+
+
+def test_a_circle_through_a_function_would_be_seen(tmp_path):
+    for name, text in {"a": "import b", "b": "def late():\n    from c import x", "c": "from a import y"}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    with pytest.raises(graphlib.CycleError):
+        graphlib.TopologicalSorter(files_read({name: tmp_path / f"{name}.py" for name in "abc"})).prepare()
+
+
 def test_an_upward_import_would_be_seen(tmp_path):
     file = tmp_path / "x.py"
     file.write_text("def added_setting():\n    from bench.report import groups\n")
@@ -125,9 +154,11 @@ def test_methods_never_import_the_harness_or_each_other(file):
         "losses",
         "masked",
         "models",
+        "own_shape",
         "packed",
         "parts",
         "settings",
+        "stages",
         "taps",
         "terms",
         "truncation",

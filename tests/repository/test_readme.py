@@ -224,7 +224,7 @@ def test_a_teacher_of_another_family(teacher_folder, monkeypatch):
     from transformers import RobertaConfig, RobertaForSequenceClassification
 
     from methods.families import FAMILIES
-    from methods.packed import forward
+    from methods.models import forward
     from methods.taps import LOGITS, hidden
 
     monkeypatch.delitem(FAMILIES, "roberta", raising=False)

@@ -14,7 +14,7 @@ from bench.conformance.tiny_bench import Bench
 from bench.data.padding import pad_batch
 from bench.train.student_trainer import SHARE_POINTS, MicroBatch
 from methods.api import Out
-from methods.packed import forward
+from methods.models import forward
 
 ROUNDS = 40
 

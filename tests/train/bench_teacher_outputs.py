@@ -27,7 +27,7 @@ from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import MicroBatch, StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, write_outputs
 from methods.api import Setup
-from methods.packed import forward
+from methods.models import forward
 
 STEPS, BATCH = 33, 32
 BERT_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}

@@ -25,8 +25,8 @@ from bench.record.keys import canonical, digest
 from bench.record.recipe import PAPER_START, START, TEACHER_LEARNING_RATES, Recipe
 from bench.train.student_trainer import optimizer_of
 from methods.api import Setup, Shape, Stage
+from methods.artefacts import blank_artefacts
 from methods.minilm import Relations
-from methods.parts import blank_artefacts
 from methods.terms import hard
 
 OWN, TEACHER = "students' own", "teacher's"

@@ -19,7 +19,7 @@ from bench.record.store import Store
 from bench.train.loop import LoopOptions, _cut, train_task
 from bench.train.numerics import ComputeSettings
 from methods.api import Masking, Stage, Term
-from methods.packed import forward
+from methods.models import forward
 from methods.taps import LOGITS
 
 PLAYERS = "microbert:expert_dropout=0"

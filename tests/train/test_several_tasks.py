@@ -18,10 +18,9 @@ from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods import losses
 from methods.api import Batch, Out, Setup
-from methods.artefacts import EnsembleTargets, artefact_name
+from methods.artefacts import EnsembleTargets, artefact_name, blank_artefacts
 from methods.microbert import TaskExperts
-from methods.packed import forward
-from methods.parts import blank_artefacts
+from methods.models import forward
 from methods.taps import LOGITS, Tap
 
 SMALL = "layers=2:hidden=12:heads=4:ffn=24:start=random"

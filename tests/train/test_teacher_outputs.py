@@ -14,7 +14,7 @@ from bench.make.outputs import FILE
 from bench.record.store import Store
 from bench.train.numerics import ComputeSettings
 from bench.train.teacher_outputs import FORMATS, KeptTeacher, StoredTap, TeacherOutputs, write_outputs
-from methods.packed import forward
+from methods.models import forward
 from methods.taps import LOGITS, hidden, pooled, scores, vectors
 
 TAPS = LOGITS | hidden(0, 2, 3) | scores(1, 3) | vectors(2) | pooled(3, "cls", "max") | pooled({1: 0.5, 2: 0.5}, "mean")

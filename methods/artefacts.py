@@ -1,0 +1,574 @@
+"""What a method may ask for before its student is built: named tensors, each a pure function of named inputs.
+
+An artefact says what it is made from (:meth:`Artefact.inputs`) and makes itself of that (:meth:`Artefact.make`). Whoever
+runs the method plans it, keeps it under a key that is known before it is made, and puts its tensors into
+``Setup.artefacts``. Whether there is one for each task, or one for all, follows from the inputs.
+First the protocol, then the artefacts that several methods ask for.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, cast
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+from transformers import AutoModel, AutoModelForSequenceClassification, BertModel, PretrainedConfig
+
+from methods import losses
+from methods.batches import Batch
+from methods.models import Cost, cost
+from methods.parts import bert_config, classifier, encoder_of, nearest_layers, pretrained_tensors
+from methods.stages import Setup, Shape, Stage, Student, Term
+from methods.taps import Out, hidden
+from methods.truncation import collect_activations, init_from_teacher
+
+OBSERVED_TOKENS = 16_384
+"""Text on which the teacher's activations are looked at before it is cut."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something that is there before any artefact, or that whoever runs the method tunes: where artefacts begin."""
+
+    kind: Literal["base", "fine_tuned", "train", "evaluation", "corpus", "checkpoint"]
+    seed: int = 0
+    """of a fine-tuned teacher: of its head, its dropout and the order of its batches"""
+    path: str = ""
+    """of a checkpoint that somebody else made: a hub name or a folder"""
+    shape: Shape | None = None
+    """that such a checkpoint must have"""
+    label: str = field(default="", compare=False)
+    """what records call it among the inputs of an artefact"""
+
+    @property
+    def is_of_task(self) -> bool:
+        """Whether every task has its own."""
+        return self.kind in ("fine_tuned", "train", "evaluation")
+
+    @property
+    def is_teacher(self) -> bool:
+        return self.kind in ("base", "fine_tuned")
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether it is a task's examples."""
+        return self.kind in ("train", "evaluation")
+
+
+BASE = Source("base", label="base")
+"""The teacher's checkpoint before it is tuned on a task."""
+TRAIN = Source("train", label="data")
+"""The rows that students of a task are trained on, in their order."""
+EVALUATION = Source("evaluation", label="evaluation")
+"""The first evaluation set of a task that has labels."""
+CORPUS = Source("corpus", label="corpus")
+"""Unlabelled text."""
+
+
+def fine_tuned(seed: int = 0, label: str = "teacher") -> Source:
+    """The teacher after it was tuned on a task with this seed; 0 is the one that students learn from."""
+    return Source("fine_tuned", seed=seed, label=label)
+
+
+def checkpoint(path: str, shape: Shape) -> Source:
+    """An encoder that somebody else made. Whoever runs the method refuses another shape or vocabulary."""
+    return Source("checkpoint", path=path, shape=shape, label="checkpoint")
+
+
+class Given(Protocol):
+    """What :meth:`Artefact.make` is given. Whatever :meth:`Artefact.inputs` does not name is refused."""
+
+    @property
+    def setup(self) -> Setup:
+        """The teacher's configuration, the task's form (two labels and no task for what all tasks share), and the input
+        artefacts by name in ``artefacts``."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where batches lie."""
+
+    def __getitem__(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        """The tensors of an input."""
+
+    def teacher(self, source: Source) -> nn.Module:
+        """``BASE`` or ``fine_tuned(seed)`` as a classifier of packed batches, in evaluation mode, on the device.
+
+        ``BASE`` draws the weights of a head that its checkpoint lacks from torch's generator.
+        """
+
+    def batches(self, source: Source) -> Iterator[Batch]:
+        """``TRAIN``, ``EVALUATION`` or ``CORPUS`` in the order of its examples, not shuffled."""
+
+    def first(self, source: Source, tokens: int) -> Batch:
+        """The leading examples up to about so many tokens as one batch on the CPU."""
+
+    def answers(self, teacher: Source, rows: Source) -> Tensor:
+        """[n, C] float32 logits of a teacher in the order of the examples, on the CPU."""
+
+    def ids(self, rows: Source) -> Sequence[int]:
+        """The numbers that ``Batch.example_ids`` has, in the order of the examples."""
+
+    def folder(self, checkpoint: Source) -> Path:
+        """Where the files of a ``checkpoint`` lie."""
+
+    def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
+        """Take a student through stages on ``CORPUS``, once; text shorter than its budget is seen several times.
+
+        Raises:
+            RuntimeError: :meth:`Artefact.stages` names none, so that no plan has counted this.
+        """
+
+    def note(self, beginning: str) -> None:
+        """Say where it began, for whoever reads a record."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training on the corpus as it begins, with weights that may mean nothing: for counting its time and memory."""
+
+    student: Student
+    stages: Sequence[Stage]
+    cost: Cost
+    """of the student's forward pass while it trains"""
+    teacher: nn.Module | None = None
+    """of its own; None for the un-tuned one"""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a plan knows of an artefact before it is made."""
+
+    generic: Mapping[str, Any]
+    """plain values: ``what`` is made, the keys of all inputs, and what of the recipe and the numerics they depend on"""
+    teachers: tuple[str, ...] = ()
+    """keys of the fine-tuned teachers, in the order of the inputs"""
+    reads_as_teacher: bool = True
+    """whether students read sequences of the length that their teacher was tuned on"""
+
+
+class Artefact:
+    """Named tensors that a method asks for. Subclasses are frozen dataclasses: equal ones are one artefact.
+
+    A subclass states ``name``, :meth:`inputs`, :meth:`make` and :meth:`blank`; everything else has a default. Its
+    ``version`` goes up whenever the same settings and inputs would give other tensors.
+    """
+
+    name: ClassVar[str]
+    """where it lies in ``Setup.artefacts``"""
+    version: ClassVar[int] = 1
+    is_kept: ClassVar[bool] = True
+    """False for a view of its one input, which is taken anew each time and has that input's key"""
+    cut_from_teacher: ClassVar[bool] = False
+    """whether these are the teacher's own weights: a student made of them takes its learning rate, however narrow it is"""
+    in_checkpoint: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """its tensors -> the names that they may have in the teacher's file: where all are there, nothing is made"""
+    corpus_tokens: ClassVar[int | None] = None
+    """tokens of the corpus that :meth:`make` reads, not counting those that it trains on; None: all"""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What else changes the result, plain values: the fields of the dataclass."""
+        return asdict(self) if is_dataclass(self) else {}
+
+    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
+        """What it is made from.
+
+        Raises:
+            MethodError: a teacher of this form cannot be used.
+        """
+        return ()
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        """Compute it. Randomness comes from torch's generator, which always begins at the same state."""
+        raise NotImplementedError(f"{type(self).__name__} must implement make()")
+
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
+        """Tensors of the same names and shapes, for counting a student without making anything.
+
+        Where the first dimension depends on the data (one row an example), any length will do.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement blank()")
+
+    def encoder_width(self, teacher: PretrainedConfig) -> int | None:
+        """Width of the states between the layers of the pre-trained encoder that it gives to a student; None: it gives none.
+
+        The learning rate depends on it.
+        """
+        return None
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        """What :meth:`make` minimises on the corpus, where it trains. A plan asks too, before there are artefacts."""
+        return ()
+
+    def training(self, setup: Setup) -> Training | None:
+        """That training as it begins, of artefacts with :meth:`stages`."""
+        return None
+
+    def identity(self, known: Identity) -> Mapping[str, Any]:
+        """Plain values whose hash is its key; the generic form, unless it had another one before that form was there."""
+        return known.generic
+
+    def title(self, key: str) -> str:
+        """For people: its words and the beginning of its key, since several may have one name."""
+        return f"{self.words} {key[:6]}"
+
+    @property
+    def words(self) -> str:
+        """Its name for people."""
+        return self.name.replace("_", " ")
+
+
+def sources(artefact: Artefact, teacher: PretrainedConfig) -> list[Source]:
+    """All that an artefact is made from in the end, each once."""
+    found: list[Source] = []
+    for one in artefact.inputs(teacher):
+        found += [one] if isinstance(one, Source) else sources(one, teacher)
+    return list(dict.fromkeys(found))
+
+
+def is_of_task(artefact: Artefact, teacher: PretrainedConfig) -> bool:
+    """Whether there is one for each task; else all tasks, seeds and methods share it."""
+    return any(source.is_of_task for source in sources(artefact, teacher))
+
+
+def artefact_name(artefact: Artefact, teacher: PretrainedConfig, task: str, several: bool) -> str:
+    """Where it lies in ``Setup.artefacts``: of a student of several tasks, ``name.task`` for what is one task's own."""
+    return f"{artefact.name}.{task}" if several and is_of_task(artefact, teacher) else artefact.name
+
+
+def blank_artefacts(
+    artefacts: Sequence[Artefact], teacher: PretrainedConfig, num_labels: int, of_several: str = ""
+) -> dict[str, Mapping[str, Tensor]]:
+    """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student.
+
+    Args:
+        of_several: for a student of several tasks, the name of the one task there is.
+    """
+    return {
+        artefact_name(one, teacher, of_several, bool(of_several)): one.blank(teacher, num_labels) for one in artefacts
+    }
+
+
+# --- computed from examples
+
+
+@dataclass(frozen=True)
+class EnsembleTargets(Artefact):
+    """The mean answer of several tuned teachers of one task to each of its training examples.
+
+    The teachers differ by their seed: of head, dropout and order of batches. Tensors: ``targets`` [n, C], the
+    mean of their class probabilities (of a regression, of their scores), and ``ids`` [n], the examples' ids.
+    """
+
+    members: int
+    name: ClassVar[str] = "ensemble_targets"
+
+    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
+        return (*self._teachers, TRAIN)
+
+    @property
+    def _teachers(self) -> list[Source]:
+        return [fine_tuned(seed, f"teacher {seed}") for seed in range(self.members)]
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        answers = []
+        for teacher in self._teachers:
+            logits = given.answers(teacher, TRAIN)
+            answers.append(logits if logits.size(1) == 1 else logits.softmax(-1))
+        return {"targets": torch.stack(answers).mean(0), "ids": torch.tensor(list(given.ids(TRAIN)))}
+
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
+        return {"targets": torch.zeros(1, num_labels), "ids": torch.zeros(1, dtype=torch.int64)}
+
+    def identity(self, known: Identity) -> Mapping[str, Any]:
+        taken = {name: known.generic[name] for name in ("schema", "data")}
+        read = {} if known.reads_as_teacher else {"max_length": known.generic["max_length"]}
+        return {**taken, "what": self.name, "teachers": list(known.teachers), **read}
+
+
+class ComputedArtefact(Artefact):
+    """Something computed from the tuned teacher and a task's examples, like importance scores.
+
+    A subclass states ``compute`` in the place of ``make``. With ``rows`` of the value ``validation`` it is given the
+    first evaluation set in the place of the training rows: for reproducing a pipeline that does that.
+    """
+
+    rows: str = "train"
+
+    def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
+        """Its tensors; the batches are the examples in their order, not shuffled."""
+        raise NotImplementedError(f"{type(self).__name__} must implement compute()")
+
+    @property
+    def _rows(self) -> Source:
+        return EVALUATION if self.rows == "validation" else TRAIN
+
+    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
+        return (fine_tuned(), self._rows)
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        return self.compute(given.teacher(fine_tuned()), given.batches(self._rows))
+
+    def identity(self, known: Identity) -> Mapping[str, Any]:
+        """Rows are called ``data``, whichever they are."""
+        return {"data" if name == "evaluation" else name: value for name, value in known.generic.items()}
+
+
+class PretrainingStage(Artefact):
+    """A pre-training of a method's own: a student trained on unlabelled text beside the un-tuned teacher.
+
+    Its tensors are those of the student's model by name, and those of its aux after ``aux.``. If the encoder of the row's
+    student is taken from them, override ``encoder_width``.
+    """
+
+    corpus_tokens: ClassVar[int | None] = 0
+
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
+        """What must exist before :meth:`build`."""
+        return ()
+
+    def build(self, setup: Setup) -> Student:
+        """The student before its pre-training."""
+        raise NotImplementedError(f"{type(self).__name__} must implement build()")
+
+    def teacher(self, setup: Setup) -> nn.Module | None:
+        """A teacher of its own; None for the un-tuned one."""
+        return None
+
+    def training_cost(self, student: Student) -> Cost:
+        """Of the student's forward pass while it trains, where that is more than the model's own."""
+        return cost(student.model)
+
+    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
+        return (BASE, CORPUS, *self.requires(teacher))
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        setup = given.setup
+        student = self.build(setup)
+        teacher = self.teacher(setup)
+        given.train(student, self.stages(setup), given.teacher(BASE) if teacher is None else teacher)
+        return pretrained_tensors(student)
+
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
+        parts = blank_artefacts(self.requires(teacher), teacher, num_labels)
+        return pretrained_tensors(self.build(Setup(teacher, num_labels, (), parts)))
+
+    def training(self, setup: Setup) -> Training:
+        student = self.build(setup)
+        return Training(student, self.stages(setup), self.training_cost(student), self.teacher(setup))
+
+    def identity(self, known: Identity) -> Mapping[str, Any]:
+        return {"parts": {}, **known.generic}
+
+
+@dataclass(frozen=True)
+class TruncatedShape(Artefact):
+    """What the artefacts share that begin as the un-tuned teacher truncated to this shape; named first among the bases."""
+
+    shape: Shape
+    corpus_tokens: ClassVar[int | None] = OBSERVED_TOKENS
+
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.shape.hidden
+
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
+        return blank_encoder(self.shape, teacher)
+
+    def title(self, key: str) -> str:
+        return f"{self.words} {self.shape}"
+
+
+@dataclass(frozen=True)
+class TruncatedTeacher(TruncatedShape):
+    """The un-tuned teacher truncated to its shape: where the general start begins before it is trained.
+
+    Tensors as of :class:`GeneralDistillation`; where the teacher is no BERT or the shape does not fit into it, random weights.
+    """
+
+    name: ClassVar[str] = "cut_teacher"
+
+    @property
+    def words(self) -> str:
+        return "truncated teacher"
+
+    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
+        return (BASE, CORPUS)
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        config = given.setup.teacher
+        model = classifier(bert_config(self.shape, config))
+        projection = nn.Linear(self.shape.hidden, config.hidden_size)
+        fill_from_teacher(given, model, projection)
+        return encoder_tensors(model, projection)
+
+    def identity(self, known: Identity) -> Mapping[str, Any]:
+        return by_shape(known, self.shape) | {"what": self.name}
+
+
+def by_shape(known: Identity, shape: Shape) -> dict[str, Any]:
+    """The form of the oldest keys: a shape, and nothing that says what has it."""
+    generic = {name: value for name, value in known.generic.items() if name != "what"}
+    return generic | {"shape": [shape.layers, shape.hidden, shape.heads, shape.ffn]}
+
+
+def blank_encoder(shape: Shape, teacher: PretrainedConfig) -> dict[str, Tensor]:
+
+    from methods.parts import bert_config
+
+    encoder = BertModel(bert_config(shape, teacher), add_pooling_layer=False).state_dict()
+    projection = nn.Linear(shape.hidden, teacher.hidden_size).state_dict()
+    return {**encoder, **{f"projection.{part}": value for part, value in projection.items()}}
+
+
+@dataclass(frozen=True)
+class GivenEncoder(Artefact):
+    """Encoder weights that somebody else made: a hub name or a folder with safetensors.
+
+    Tensors as of :class:`GeneralDistillation`; the projection is there only if the checkpoint has one (``fit_dense``, as
+    TinyBERT's do).
+    """
+
+    path: str
+    shape: Shape
+    name: ClassVar[str] = "given_start"
+    is_kept: ClassVar[bool] = False
+
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return self.shape.hidden
+
+    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
+        return (checkpoint(self.path, self.shape),)
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        """Read through transformers, which knows the older names of LayerNorm's weights."""
+        return given_tensors(given.folder(checkpoint(self.path, self.shape)))
+
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
+        return blank_encoder(self.shape, teacher)
+
+
+def given_tensors(folder: Path) -> dict[str, Tensor]:
+    """The encoder of somebody's checkpoint without its pooler, and TinyBERT's ``fit_dense`` as the projection."""
+
+    model: Any = AutoModel.from_pretrained(folder, add_pooling_layer=False)
+    made = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
+    with safe_open(folder / "model.safetensors", framework="pt") as file:
+        if {"fit_dense.weight", "fit_dense.bias"} <= set(file.keys()):
+            made["projection.weight"] = file.get_tensor("fit_dense.weight")
+            made["projection.bias"] = file.get_tensor("fit_dense.bias")
+    return made
+
+
+@dataclass(frozen=True)
+class TeacherWeights(Artefact):
+    """The teacher's own weights, by name as in its classifier's state dict.
+
+    ``tuned``: after fine-tuning on the task, with its head; else as the checkpoint came, without a head.
+    """
+
+    tuned: bool
+    is_kept: ClassVar[bool] = False
+    cut_from_teacher: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "tuned_teacher" if self.tuned else "teacher_weights"
+
+    def encoder_width(self, teacher: PretrainedConfig) -> int:
+        return int(teacher.hidden_size)
+
+    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
+        return (fine_tuned() if self.tuned else BASE,)
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        teacher = given.teacher(fine_tuned() if self.tuned else BASE)
+        return self._kept({name: value.cpu() for name, value in teacher.state_dict().items()})
+
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
+
+        config = copy.deepcopy(teacher)
+        config.num_labels = num_labels
+        return self._kept(AutoModelForSequenceClassification.from_config(config).state_dict())
+
+    def _kept(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        head = () if self.tuned else ("classifier.", "pre_classifier.")
+        return {name: value for name, value in weights.items() if not name.startswith(head)}
+
+
+def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
+    """Fill a classifier's encoder and the way back to the teacher's width in place, on the CPU.
+
+    Nothing is filled where the teacher is no BERT or the shape does not fit into it; a note says which of them it is.
+
+    Returns:
+        The un-tuned teacher itself, unchanged, on the CPU.
+    """
+    teacher: Any = given.teacher(BASE).cpu()
+    kind = given.setup.teacher.model_type
+    if kind != "bert":
+        given.note(f"random weights: only a BERT can be truncated, and this teacher is a {kind}")
+    elif init_from_teacher(
+        teacher, model, projection, collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS))
+    ):
+        given.note("the cut-down teacher")
+    else:
+        given.note("random weights: the shape does not fit into the teacher's")
+    return teacher  # type: ignore[no-any-return]
+
+
+def encoder_tensors(model: Any, projection: nn.Linear) -> dict[str, Tensor]:
+    """A classifier's encoder without its pooler, by name as in a ``BertModel``, and the way up to the teacher's width."""
+    return {
+        **encoder_of(model.state_dict()),
+        "projection.weight": projection.weight,
+        "projection.bias": projection.bias,
+    }
+
+
+@dataclass(frozen=True)
+class GeneralDistillation(TruncatedShape, PretrainingStage):
+    """Encoder weights of this shape that imitate the un-tuned teacher's hidden states on unlabelled text.
+
+    Embedding and every layer, through one learned projection, against the nearest teacher layers (TinyBERT's
+    hidden loss, the part of its general stage that needs no attention of equal head count). It begins
+    as the truncated teacher where that is possible (``methods/truncation.py``). Tensors: those of a ``BertModel`` without
+    pooler by name, and ``projection.weight``, ``projection.bias`` from its width to the teacher's.
+    """
+
+    name: ClassVar[str] = "general_start"
+    paper: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-4}
+    """The rate of TinyBERT's general distillation, which takes that of BERT's pre-training (Devlin et al. 2019, A.2)."""
+
+    def build(self, setup: Setup) -> Student:
+        config = bert_config(self.shape, setup.teacher)
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0  # a regression on plenty of text
+        model = classifier(config)
+        return Student(model, nn.ModuleDict({"projection": nn.Linear(self.shape.hidden, setup.teacher.hidden_size)}))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        layer_map = nearest_layers(self.shape.layers, setup.teacher.num_hidden_layers)
+
+        def imitate(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            parts = [
+                losses.hidden_mse_tokenmean(aux["projection"](student.hidden(m)), teacher.hidden(n))
+                for m, n in layer_map.items()
+            ]
+            return torch.stack(parts).sum()
+
+        term = Term(imitate, student=hidden(*layer_map), teacher=hidden(*layer_map.values()))
+        return (Stage("general start", {"hidn": term}, paper=self.paper),)
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        student = self.build(given.setup)
+        model, projection = student.model, cast(nn.Linear, student.aux["projection"])
+        teacher = fill_from_teacher(given, model, projection)
+        given.train(student, self.stages(given.setup), teacher)
+        return encoder_tensors(model, projection)
+
+    def identity(self, known: Identity) -> Mapping[str, Any]:
+        return by_shape(known, self.shape)
