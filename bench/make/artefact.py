@@ -41,8 +41,8 @@ def artefact(entry: ArtefactPlan, data: TaskData | None, work: Work) -> MadeArte
     if not entry.is_kept:
         # the key, the weights and the code of a view are those of its one input
         tensors, _ = tensors_of(given, weights)
-        body = {"key": entry.key, "weights": entry.key, **dict(*given.made_from.values())}
-        return MadeArtefact(tensors, body, known(body, "beginning"))
+        view: dict[str, Any] = {"key": entry.key, "weights": entry.key, **dict(*given.made_from.values())}
+        return MadeArtefact(tensors, view, known(view, "beginning"))
     if not entry.slot.is_made:
         given.open()
 

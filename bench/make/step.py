@@ -44,8 +44,8 @@ class Maker:
             return students(step, one, self.work)
         if step.students:
             return self._score(step)
+        data = self._data_of(step.tasks[0]) if step.tasks else None
         try:
-            data = self._data_of(step.tasks[0]) if step.tasks else None
             if step.kind == ARTEFACT_STEP:
                 assert step.artefact is not None
                 artefact(step.artefact, data, self.work)

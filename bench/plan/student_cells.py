@@ -67,8 +67,8 @@ def student_cells(
         for entry in entries:
             artefacts[artefact_name(entry.artefact, task.checkpoint.config, task.name, several)] = entry.key
         asked.append(entries)
-        recipe = _recipe(task, [entry.artefact for entry in entries], row.pace)
-        recipes.append(replace(recipe, stage_optimizers=by_stages))
+        own = _recipe(task, [entry.artefact for entry in entries], row.pace)
+        recipes.append(replace(own, stage_optimizers=by_stages))
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""

@@ -89,13 +89,13 @@ def executor_for(plan: Plan, progress: Progress) -> Executor:
     """
     at_once = min(plan.request.jobs, len(plan.todo_steps))
     if plan.request.executor == RAY:
-        from bench.run.ray_executor import RayJobs
+        from bench.run.ray_executor import RaySteps
 
-        return RayJobs(plan, at_once, progress)
+        return RaySteps(plan, at_once, progress)
     if plan.request.executor == SLURM:
-        from bench.run.slurm_executor import SlurmJobs
+        from bench.run.slurm_executor import SlurmSteps
 
-        return SlurmJobs(plan, at_once, progress)
+        return SlurmSteps(plan, at_once, progress)
     return InProcess(plan, progress) if at_once <= 1 else Processes(plan, at_once, progress)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import platform
+import shutil
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -19,18 +21,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bench.cache import cache_root
 from bench.errors import InputError
 from bench.interrupts import interrupts_ignored
 from bench.make.result import StepResult
 from bench.plan.executor_options import CLUSTER, LOCAL, SLURM, SLURM_MINUTES
 from bench.plan.plan import Plan, Step
 from bench.progress import Progress
-from bench.run.cluster_common import RunFolder, ShownJobs
-from bench.run.display import read_status
-from bench.run.remote_worker import start_of
-from bench.run.slurm_worker import PULSE, STOP, Errand, do
+from bench.run.display import FileProgress, read_status
+from bench.run.local_worker import new_maker
+from bench.run.remote import ShownSteps, Start, WorkerReply, enter_run_folder, new_run_folder, run_to_reply
 
+STOP, PULSE = "stop", "pulse"
+"""Files of a run's folder. The first is there when trainings should keep their states and end; the second is written again
+and again as long as the run lives."""
+LOOK_SECONDS = 2.0
+"""How often these files are looked at: they may lie on a network disk."""
+LOST_SECONDS = 600.0
+"""A run whose file has not changed for so long is gone: network disks show changes late, and a run may be suspended."""
+SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
+"""What Slurm sends to a job that is cancelled, and to one whose time is nearly over."""
 STOP_SECONDS = 20.0
 """How long jobs may take to keep the states of their trainings before Slurm cancels them."""
 PULSE_SECONDS = 20.0
@@ -45,6 +54,70 @@ WARNING_SECONDS = 120
 """How long before the end of its time a job is told to keep its state."""
 
 
+@dataclass(frozen=True)
+class Errand:
+    """One step, and where to report: plain data, written by the run and read by the job."""
+
+    start: Start
+    step: Step
+    status: Path
+    """the file that says how far it is"""
+
+
+class StopFlag:
+    """Above 0 when the training should keep its state and end: the run or Slurm asks for it, or the run is gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._looked = self._changed = time.monotonic()
+        self._pulse: float | None = None
+        self._value = 0
+
+    def raise_it(self, *_: object) -> None:
+        """A handler of signals."""
+        self._value = 1
+
+    @property
+    def value(self) -> int:
+        now = time.monotonic()
+        if not self._value and now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._value = int((self._folder / STOP).exists() or self._run_is_gone(now))
+        return self._value
+
+    def _run_is_gone(self, now: float) -> bool:
+        """By this machine's own clock: the clocks of two machines may differ."""
+        try:
+            pulse = (self._folder / PULSE).stat().st_mtime
+        except OSError:
+            pulse = None
+        if pulse != self._pulse:
+            self._pulse, self._changed = pulse, now
+        return now - self._changed > LOST_SECONDS
+
+
+def make(errand: Errand) -> WorkerReply:
+    """Make one step; called by submitit in the main thread of the process that Slurm started."""
+    flag = StopFlag(errand.status.parent)
+    for number in SIGNALS:
+        signal.signal(number, flag.raise_it)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's, also where its jobs are on the same terminal
+    progress = FileProgress(flag)
+    progress.begin(errand.step.title, errand.status)
+    reply = run_to_reply(lambda: _make(errand, progress))
+    progress.end()
+    return reply
+
+
+def _make(errand: Errand, progress: FileProgress) -> StepResult:
+    if not enter_run_folder(errand.start):
+        raise InputError(
+            f"node {platform.node()} does not see the cache {errand.start.cache}; set BERT_BENCH_CACHE to a folder on "
+            "a disk that all nodes share"
+        )
+    return new_maker(errand.start.order, progress).make(errand.step)
+
+
 @dataclass
 class SubmittedJob:
     """A job of ours under way."""
@@ -56,7 +129,7 @@ class SubmittedJob:
     """when Slurm said that it has ended, without an answer that could be seen"""
 
 
-class SlurmJobs:
+class SlurmSteps:
     """Does jobs as jobs of Slurm, or as processes of this machine that stand for them."""
 
     cannot_start = "no job of Slurm could begin; their logs are in {folder}"
@@ -76,14 +149,14 @@ class SlurmJobs:
         self._stack, self._stopping, self._keeps_logs = ExitStack(), False, False
         with ExitStack() as undo:
             undo.push(self._stack)
-            self._folder = RunFolder()
+            self._folder = new_run_folder()
             self._stack.callback(self._remove_folder)
             self._submitit = self._submitting()
-            self._shown = ShownJobs(plan, progress)
+            self._shown = ShownSteps(plan, progress)
             undo.pop_all()
         self.say = self._shown.display.say
-        self.cannot_start = self.cannot_start.format(folder=self._folder.path)
-        self._start = start_of(plan.request, plan.tasks[0].numeric.device, cache_root(), self._folder.mark)
+        self.cannot_start = self.cannot_start.format(folder=self._folder)
+        self._start = Start.of(plan, self._folder)
         self._under_way: dict[Future[StepResult], SubmittedJob] = {}
         self._processes: list[Any] = []
         """jobs of this machine that have answered, and whose processes are about to end"""
@@ -94,7 +167,7 @@ class SlurmJobs:
         import submitit
 
         try:
-            return submitit.AutoExecutor(self._folder.path, cluster=LOCAL if self._is_local else SLURM)
+            return submitit.AutoExecutor(self._folder, cluster=LOCAL if self._is_local else SLURM)
         except (RuntimeError, OSError) as error:
             raise InputError(
                 f"--executor slurm: {str(error).splitlines()[0]} Type this on a machine that has Slurm's commands, or try "
@@ -112,12 +185,12 @@ class SlurmJobs:
         """
         self._beat()
         self._submitted += 1
-        status = self._folder.path / f"{self._submitted:06}.json"
+        status = self._folder / f"{self._submitted:06}.json"
         self._submitit.update_parameters(**self._parameters(step))
         errand, future = Errand(self._start, step, status), Future[StepResult]()
         try:
             with interrupts_ignored():  # processes that stand for Slurm's jobs are on this terminal
-                submitted = self._submitit.submit(do, errand)
+                submitted = self._submitit.submit(make, errand)
         except Exception as error:  # submitit has errors of its own for each command that fails
             last = (str(error).strip() or type(error).__name__).splitlines()[-1]
             raise InputError(f"--executor slurm: the job was refused: {last}") from None
@@ -164,7 +237,7 @@ class SlurmJobs:
         if time.monotonic() - self._pulsed >= PULSE_SECONDS:
             self._pulsed = time.monotonic()
             with contextlib.suppress(OSError):
-                (self._folder.path / PULSE).write_text(f"{time.time()}", encoding="utf-8")
+                (self._folder / PULSE).write_text(f"{time.time()}", encoding="utf-8")
 
     def _look(self) -> None:
         """Take the answers that are there."""
@@ -200,7 +273,7 @@ class SlurmJobs:
     def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         self._stopping = True
         with contextlib.suppress(OSError):
-            (self._folder.path / STOP).write_text("", encoding="utf-8")
+            (self._folder / STOP).write_text("", encoding="utf-8")
         for _, submitted in self._waiting():
             if not submitted.status.exists():
                 self._cancel(submitted)
@@ -218,9 +291,9 @@ class SlurmJobs:
 
     def _remove_folder(self) -> None:
         if not self._keeps_logs:
-            self._folder.remove()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
-    def __enter__(self) -> SlurmJobs:
+    def __enter__(self) -> SlurmSteps:
         self._shown.display.begin()
         return self
 

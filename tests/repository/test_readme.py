@@ -297,14 +297,6 @@ def test_the_first_run_prints_what_getting_started_shows(bench, embedded, tmp_pa
     assert (tmp_path / report).is_file()
 
 
-def test_the_tree_names_what_is_there():
-    tree = (DOCS / "architecture.md").read_text().split("## The tree")[1]
-    for name in re.findall(r"([\w]+/)", tree):
-        assert name == "runs/" or any(
-            (ROOT / base / name).exists() for base in ("", "methods", "results", "tests", "docs")
-        ), name
-
-
 @EVERY_PAGE
 def test_files_it_links_to_exist(page):
     prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)

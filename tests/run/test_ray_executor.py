@@ -13,13 +13,13 @@ from types import SimpleNamespace
 
 import pytest
 import tiny
-from bench.plan.parallel import JobMemory
 from small_runs import LONG, ends, requests
 
 from bench import api
 from bench.errors import InputError
+from bench.plan.plan import SCORE_STEP, Plan
 from bench.progress import Progress
-from bench.run.ray_executor import RayJobs, Seat
+from bench.run.ray_executor import RaySteps, Seat
 from bench.run_status import under_way
 
 ray = pytest.importorskip("ray", reason="needs the extra 'ray'")
@@ -126,13 +126,13 @@ def test_what_a_node_refuses_is_one_line():
     refused = InputError("--save-students /x: node n has no such folder")
     text = f"ray::RayWorker.begin() (pid=1)\n  File x, line 3\nbench.errors.InputError: {refused}"
     error = ray.exceptions.RayTaskError("RayWorker.begin", text, refused, pid=1, ip="1.2.3.4").as_instanceof_cause()
-    jobs, future = RayJobs.__new__(RayJobs), Future()
+    steps, future = RaySteps.__new__(RaySteps), Future()
 
     def raises(seat, job):
         raise error
 
-    jobs._done = raises
-    jobs._answer(Seat(), SimpleNamespace(title="rte: kd"), future)
+    steps._done = raises
+    steps._answer(Seat(), SimpleNamespace(title="rte: kd"), future)
     assert isinstance(future.exception(), InputError)
     assert str(future.exception()) == f"rte: kd: a node cannot do this: {refused}"
 
@@ -141,7 +141,7 @@ class CannotBegin:
     """A worker of another version of the program."""
 
     def __init__(self, start) -> None:
-        raise ModuleNotFoundError("No module named 'bench.run.ray_worker'")
+        raise ModuleNotFoundError("No module named 'bench.run.ray_executor'")
 
     def begin(self):
         """Never asked."""
@@ -164,19 +164,18 @@ def test_nodes_without_this_program_end_the_run_with_one_line(request_, monkeypa
 def test_a_job_that_no_node_has_room_for_is_named(request_, monkeypatch, capfd):
     """It waits: a node that has room may join. Workers with nothing to do give their places back meanwhile."""
     monkeypatch.setattr("bench.run.ray_executor.PATIENCE_SECONDS", 0.1)
-    whole = JobMemory.of
-    monkeypatch.setattr(JobMemory, "of", lambda self, job: 10**15 if job.kind == "scores" else whole(self, job))
-    monkeypatch.setattr("bench.run.ray_executor.RayJobs._most", lambda self, jobs: 0)
+    whole = Plan.memory_of
+    monkeypatch.setattr(Plan, "memory_of", lambda self, step: 10**15 if step.kind == SCORE_STEP else whole(self, step))
     timer = threading.Timer(100.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    shown = RayJobs.show
+    shown = RaySteps.show
 
     def until_it_waits(self):
         shown(self)
-        if any(seat.actor is not None and seat.settled is None and seat.memory == 10**15 for seat in self._seats):
+        if any(seat.actor is not None and seat.shares_cache is None and seat.memory == 10**15 for seat in self._seats):
             timer.cancel()
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(RayJobs, "show", until_it_waits)
+    monkeypatch.setattr(RaySteps, "show", until_it_waits)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         api.run(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", executor="ray", jobs=2))

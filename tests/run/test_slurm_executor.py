@@ -12,8 +12,8 @@ from small_runs import LONG, ends, requests
 
 from bench import api
 from bench.progress import Progress
-from bench.run import slurm_worker
-from bench.run.slurm_worker import PULSE, STOP, StopFlag
+from bench.run import slurm_executor
+from bench.run.slurm_executor import PULSE, STOP, StopFlag
 from bench.run_status import under_way
 
 LOCAL = (("cluster", "local"),)
@@ -71,7 +71,7 @@ def test_a_job_that_goes_away_is_done_again_with_the_same_answers(request_, tmp_
 def clock(monkeypatch):
     """A clock that a test turns."""
     now = [0.0]
-    monkeypatch.setattr(slurm_worker.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(slurm_executor.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -92,7 +92,7 @@ def test_a_job_ends_when_its_run_is_gone(tmp_path, clock):
         (tmp_path / PULSE).write_text("")
         os.utime(tmp_path / PULSE, (minute, minute))
         assert not flag.value
-    clock[0] += slurm_worker.LOST_SECONDS + 1
+    clock[0] += slurm_executor.LOST_SECONDS + 1
     assert flag.value
 
 

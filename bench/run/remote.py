@@ -1,0 +1,253 @@
+"""What the executors for clusters share: what a worker is told and answers, how folders travel, and what a person sees.
+
+A folder of the cache has the same place on every machine: ``kind/key``. Nodes that share no disk with the run are sent
+what a step reads, file by file, and send back what it made; each file is checked where it arrives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import BrokenExecutor, Future
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.cache import MADE, Slot, cache_root
+from bench.errors import BenchError, InputError
+from bench.files import TEMPORARY, lock_of, sha256_of
+from bench.folders import CLUSTER_RUNS, users_cache
+from bench.make.result import StepResult
+from bench.plan.plan import Plan, Step
+from bench.progress import Progress
+from bench.run.display import Display, write_status
+from bench.run.local_worker import Order
+from bench.run_status import announce, new_folder
+
+FORGOTTEN_SECONDS = 30 * 86_400.0
+"""The folder of a run that was killed is removed by a later one after so long."""
+PART_BYTES = 64 * 2**20
+"""Bytes that travel in one piece: what a machine holds in memory of a file on its way."""
+SAME_PATHS = "what a command names by a path has to be readable at the same path on every node"
+
+
+def new_run_folder() -> Path:
+    """A folder in the cache of the machine that starts a run, with the file that tells a node whether it shares this cache."""
+    root = cache_root() / CLUSTER_RUNS
+    root.mkdir(parents=True, exist_ok=True)
+    for old in root.glob("run-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - old.stat().st_mtime > FORGOTTEN_SECONDS:
+                shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(dir=root, prefix="run-")).absolute()
+    (folder / "mark").write_text("", encoding="utf-8")
+    return folder
+
+
+# what a worker is told, and what it answers
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a worker is told once."""
+
+    order: Order
+    folder: Path
+    """in which the run was started"""
+    cache: Path
+    """of the machine that started the run"""
+    mark: str
+    """a file below that cache, which a machine sees that shares its disk"""
+
+    @classmethod
+    def of(cls, plan: Plan, run_folder: Path) -> Start:
+        """What the workers of a run are told; ``run_folder`` is that of :func:`new_run_folder`."""
+        order = Order.of(plan.request, plan.tasks[0].numeric.device)
+        # what a node lacks of the hub is fetched unless the run is offline
+        order = replace(order, offline=plan.request.offline)
+        return cls(order, Path.cwd(), cache_root().absolute(), f"{CLUSTER_RUNS}/{run_folder.name}/mark")
+
+
+def enter_run_folder(start: Start) -> bool:
+    """Change to the folder of the run and use its cache, as far as this machine sees them.
+
+    A cache that this machine's own ``BERT_BENCH_CACHE`` names is used in the place of the run's.
+
+    Returns:
+        Whether this machine sees the cache of the one that started the run.
+
+    Raises:
+        InputError: students are to be saved in a folder that is not there.
+    """
+    if start.folder.is_dir():
+        os.chdir(start.folder)
+    if not os.environ.get("BERT_BENCH_CACHE") and (start.cache / start.mark).is_file():
+        os.environ["BERT_BENCH_CACHE"] = str(start.cache)
+    shares = (users_cache() / start.mark).is_file()
+    saved = start.order.save_students
+    if not shares and saved is not None and not saved.is_dir():
+        raise InputError(f"--save-students {saved}: node {platform.node()} has no such folder; {SAME_PATHS}")
+    return shares
+
+
+@dataclass
+class WorkerReply:
+    """What a worker says of a step: plain data, also where it went wrong."""
+
+    result: StepResult | None = None
+    refusal: str = ""
+    """why it will not make this step: bad input"""
+    error: str = ""
+    """a defect of the harness, or a machine that is broken"""
+    was_stopped: bool = False
+    """it was asked to end, and kept the state of what it trained"""
+    status: dict[str, Any] = field(default_factory=dict)
+    """its last words"""
+
+    def resolve(self, future: Future[StepResult], is_stopping: bool) -> None:
+        """Give a future the reply, as a process of this machine does.
+
+        Args:
+            is_stopping: whether the run has asked for its end; else whoever stopped it has taken its machine away.
+        """
+        if self.result is not None:
+            future.set_result(self.result)
+        elif self.refusal:
+            future.set_exception(InputError(self.refusal))
+        elif self.was_stopped:
+            future.set_exception(KeyboardInterrupt() if is_stopping else BrokenExecutor("it was stopped from outside"))
+        else:
+            future.set_exception(RuntimeError(self.error))
+
+
+def run_to_reply(make: Callable[[], StepResult]) -> WorkerReply:
+    """Make a step; what goes wrong is part of the reply, named with this machine."""
+    node = platform.node()
+    try:
+        return WorkerReply(make())
+    except KeyboardInterrupt:
+        return WorkerReply(was_stopped=True)
+    except BenchError as error:
+        return WorkerReply(refusal=f"node {node}: {error}; {SAME_PATHS}")
+    except Exception as error:
+        return WorkerReply(error=f"node {node}: {type(error).__name__}: {error}")
+
+
+# folders of the cache on their way
+
+
+class SentFile(NamedTuple):
+    """One file on its way."""
+
+    name: str
+    sha256: str
+    parts: Sequence[Any]
+    """what the cluster knows each part by, in their order"""
+
+
+def place_of(slot: Slot) -> str:
+    """Where a folder lies below the cache of any machine."""
+    return f"{slot.kind}/{slot.key[:24]}"
+
+
+def weights_at(place: str) -> str | None:
+    """The hash of the weights of a folder of this machine's cache; None where it has none."""
+    try:
+        return str(json.loads((cache_root() / place / MADE).read_text(encoding="utf-8"))["weights"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def forget(place: str) -> None:
+    """Remove a folder from this machine's cache."""
+    folder = cache_root() / place
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with lock_of(folder.with_suffix(".lock")):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def pack(place: str, ship: Callable[[bytes], Any]) -> list[SentFile]:
+    """Hand every part of a folder of this machine's cache to the cluster.
+
+    Args:
+        ship: takes the bytes of a part; returns what the cluster knows it by.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    sent = []
+    for file in sorted(file for file in (cache_root() / place).iterdir() if file.is_file()):
+        with file.open("rb") as stream:
+            parts = [ship(part) for part in iter(lambda: stream.read(PART_BYTES), b"")]
+        sent.append(SentFile(file.name, sha256_of(file), parts))
+    return sent
+
+
+def unpack(place: str, files: Iterable[SentFile], receive: Callable[[Any], bytes]) -> None:
+    """Put a folder that comes from another machine into this machine's cache, whole or not at all.
+
+    Args:
+        receive: gives the bytes of a part.
+
+    Raises:
+        InputError: it is not what was sent.
+        OSError: it cannot be written.
+    """
+    final = cache_root() / place
+    final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY)
+    with lock_of(final.with_suffix(".lock")), temporary as above:
+        folder, hashes = Path(above) / "new", set()
+        folder.mkdir()
+        for file in files:
+            if Path(file.name).name != file.name:
+                raise InputError(f"a file that arrived is called {file.name}: that is no plain name")
+            with (folder / file.name).open("wb") as stream:
+                stream.writelines(receive(part) for part in file.parts)
+            if sha256_of(folder / file.name) != file.sha256:
+                raise InputError(f"{file.name} of {place} was damaged on its way: another sha256")
+            hashes.add(file.sha256)
+        try:
+            weights = json.loads((folder / MADE).read_text(encoding="utf-8"))["weights"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(f"{place} arrived without what is known of how it was made") from None
+        if weights not in hashes:
+            raise InputError(f"{place} arrived, and none of its files has the sha256 that it names")
+        shutil.rmtree(final, ignore_errors=True)
+        os.replace(folder, final)
+
+
+class ShownSteps:
+    """The steps under way as a person sees them, here and by ``bench status``: one status file each, on this machine."""
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self.folder = new_folder()
+        announce(self.folder, plan.request.results, {planned.key for planned in plan.todo})
+        self.display = Display(self.folder, progress)
+        self._files: dict[Future[StepResult], Path] = {}
+        self._submitted = 0
+
+    def add(self, step: Step, future: Future[StepResult]) -> None:
+        """A step that waits for a machine."""
+        self._submitted += 1
+        self._files[future] = self.folder / f"{self._submitted:06}.json"
+        waiting = {"job": step.title, "process": os.getpid(), "title": f"{step.title}: waits for a place", "done": 0}
+        self.tell(future, {**waiting, "total": None, "pace": "", "said": []})
+
+    def tell(self, future: Future[StepResult], status: dict[str, Any]) -> None:
+        """What its worker says of it."""
+        if status and future in self._files:
+            write_status(self._files[future], status)
+
+    def end(self, future: Future[StepResult]) -> None:
+        self.display.end_job(self._files.pop(future))
+
+    def close(self) -> None:
+        self.display.end()
+        shutil.rmtree(self.folder, ignore_errors=True)

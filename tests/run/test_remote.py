@@ -1,0 +1,213 @@
+"""What a worker on a node does with a step, without Ray, and folders of the cache that travel: whole, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import shutil
+from concurrent.futures import BrokenExecutor, Future
+from dataclasses import replace
+
+import pytest
+import tiny
+from small_runs import requests
+
+from bench import api
+from bench.cache import cache_root
+from bench.errors import InputError
+from bench.make.result import StepResult
+from bench.plan.plan import TEACHER_STEP
+from bench.run import remote
+from bench.run.ray_executor import RayWorker
+from bench.run.remote import (
+    Start,
+    WorkerReply,
+    enter_run_folder,
+    forget,
+    new_run_folder,
+    pack,
+    place_of,
+    unpack,
+    weights_at,
+)
+
+PLACE = "teachers/0123456789abcdef01234567"
+
+
+@pytest.fixture
+def request_(tmp_path, teacher_folder, glue_folder):
+    return requests(tmp_path, teacher_folder, glue_folder)(methods=f"kd:{tiny.SHAPE}", tasks="rte")
+
+
+@pytest.fixture
+def plan(request_):
+    return api.plan(request_)
+
+
+@pytest.fixture
+def step(plan):
+    """The first of the plan."""
+    assert plan.todo_steps[0].kind == TEACHER_STEP
+    return plan.todo_steps[0]
+
+
+def sent(value):
+    """What another process would receive."""
+    here, there = multiprocessing.Pipe()
+    there.send(value)
+    return here.recv()
+
+
+def worker_of(plan, tmp_path) -> RayWorker:
+    return RayWorker(sent(Start.of(plan, tmp_path / "no folder")))
+
+
+@pytest.mark.slow
+def test_what_a_step_makes_is_in_the_cache_of_the_node(plan, step, tmp_path):
+    worker, place = worker_of(plan, tmp_path), place_of(step.slot)
+    assert not worker.begin()
+    assert worker.lacking({place: "a hash"}) == [place]
+    reply = sent(worker.make(sent(step)))
+    assert reply.result.error is None
+    assert reply.status["title"].startswith("rte: teacher")
+    assert any("done in" in line for line in reply.status["said"])
+    assert worker.lacking({place: weights_at(place)}) == []
+    worker.forget(place)
+    assert weights_at(place) is None
+
+
+def test_a_node_that_reads_other_data_refuses(request_, tmp_path):
+    data = tiny.write_glue(tmp_path / "own" / "tiny-glue", ("rte",))
+    plan = api.plan(replace(request_, data=str(data)))
+    tiny.write_glue(data, ("rte",), rows=30)
+    reply = worker_of(plan, tmp_path).make(sent(plan.todo_steps[0]))
+    assert "the examples of train have changed since this run began" in reply.refusal
+    assert reply.refusal.startswith("node ")
+
+
+def test_a_node_with_other_code_refuses(plan, step, tmp_path):
+    reply = worker_of(plan, tmp_path).make(replace(step, code="of another version"))
+    assert "other code than the run began with" in reply.refusal
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_told_to_stop_keeps_its_state(plan, step, tmp_path):
+    worker = worker_of(plan, tmp_path)
+    worker.stop()
+    assert worker.make(step).was_stopped
+    assert list(cache_root().glob("halfway/*.safetensors"))
+
+
+def test_a_node_that_sees_the_mark_shares_the_cache(plan, monkeypatch, tmp_path):
+    folder = new_run_folder()
+    start = Start.of(plan, folder)
+    assert enter_run_folder(start)
+    monkeypatch.delenv("BERT_BENCH_CACHE")
+    assert enter_run_folder(start), "without a cache of its own it takes that of the run, where it sees it"
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "own"))
+    assert not enter_run_folder(start)
+    shutil.rmtree(folder)
+    monkeypatch.delenv("BERT_BENCH_CACHE")
+    assert not enter_run_folder(start)
+
+
+def test_students_are_not_saved_where_nobody_finds_them(request_, tmp_path):
+    start = Start.of(api.plan(replace(request_, save_students=tmp_path / "students")), tmp_path / "no folder")
+    with pytest.raises(InputError, match=r"node .* has no such folder"):
+        enter_run_folder(start)
+
+
+@pytest.mark.parametrize(
+    "answer, is_stopping, error",
+    [
+        (WorkerReply(refusal="no"), False, InputError),
+        (WorkerReply(error="OSError: disk"), False, RuntimeError),
+        (WorkerReply(was_stopped=True), True, KeyboardInterrupt),
+        (WorkerReply(was_stopped=True), False, BrokenExecutor),
+    ],
+)
+def test_an_answer_becomes_what_a_process_of_this_machine_says(answer, is_stopping, error):
+    future: Future[StepResult] = Future()
+    answer.resolve(future, is_stopping)
+    assert isinstance(future.exception(), error)
+
+
+def test_an_answer_with_records_is_a_result():
+    future: Future[StepResult] = Future()
+    WorkerReply(StepResult()).resolve(future, False)
+    assert future.result() == StepResult()
+
+
+@pytest.fixture
+def machines(tmp_path, monkeypatch):
+    """``machines("b")``: from now on this process is that machine, with a cache of its own."""
+
+    def become(name: str):
+        cache = tmp_path / name
+        monkeypatch.setenv("BERT_BENCH_CACHE", str(cache))
+        return cache / PLACE
+
+    return become
+
+
+@pytest.fixture
+def travelling(machines, monkeypatch):
+    """A thing of machine a on its way, in parts of three bytes."""
+    monkeypatch.setattr(remote, "PART_BYTES", 3)
+    folder = machines("a")
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"0123456789")
+    (folder / "empty").write_bytes(b"")
+    weights = hashlib.sha256(b"0123456789").hexdigest()
+    (folder / "made.json").write_text(json.dumps({"key": "k", "weights": weights}))
+    files = pack(PLACE, bytes)
+    machines("b")
+    return files
+
+
+def received(part):
+    return part
+
+
+def test_a_thing_arrives_as_it_was_sent(machines, travelling):
+    assert [len(file.parts) for file in travelling if file.name == "model.safetensors"] == [4]
+    assert weights_at(PLACE) is None
+    unpack(PLACE, travelling, received)
+    theirs, ours = machines("a"), machines("b")
+    assert {f.name: f.read_bytes() for f in theirs.iterdir()} == {f.name: f.read_bytes() for f in ours.iterdir()}
+    assert weights_at(PLACE) == hashlib.sha256(b"0123456789").hexdigest()
+
+
+def test_what_arrives_replaces_what_another_run_left(machines, travelling):
+    folder = machines("b")
+    folder.mkdir(parents=True)
+    (folder / "made.json").write_text('{"weights": "another"}')
+    unpack(PLACE, travelling, received)
+    assert weights_at(PLACE) != "another"
+    forget(PLACE)
+    assert weights_at(PLACE) is None
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda file: file._replace(parts=file.parts[:-1]), "was damaged on its way"),
+        (lambda file: file._replace(name="../../escaped"), "is no plain name"),
+        (lambda file: None, "none of its files has the sha256"),
+    ],
+)
+def test_what_is_not_what_was_sent_leaves_nothing(machines, travelling, damage, message, tmp_path):
+    files = [damage(file) if file.name == "model.safetensors" else file for file in travelling]
+    with pytest.raises(InputError, match=message):
+        unpack(PLACE, [file for file in files if file is not None], received)
+    assert not machines("b").exists()
+    assert not list(tmp_path.rglob("escaped"))
+    assert not list(machines("b").parent.glob(".tmp-*"))
+
+
+def test_a_thing_that_does_not_say_what_it_is_is_refused(machines, travelling):
+    with pytest.raises(InputError, match="without what is known"):
+        unpack(PLACE, [file for file in travelling if file.name != "made.json"], received)
+    assert not machines("b").exists()
