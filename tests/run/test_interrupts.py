@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import tiny
@@ -14,6 +17,7 @@ from bench import interrupts
 from bench.make import students
 from bench.record.store import Store
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = f"{tiny.SHAPE}:start=random"
 pytestmark = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals are handled in the main thread"
@@ -64,3 +68,24 @@ def test_it_is_forgotten_when_the_run_has_ended():
         pressed()
     interrupts.end_if_interrupted()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("library", ["typer", "torch", "transformers"])
+def test_ctrl_c_while_something_is_imported_is_one_line(tmp_path, library):
+    """The library makes another error of it, as some do."""
+    (tmp_path / f"{library}.py").write_text(
+        "import os, signal, time\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(5)\n"
+        "except KeyboardInterrupt:\n    raise ImportError('half a library') from None\n"
+    )
+    words = [sys.executable, "-m", "bench", "plan", "--methods", "kd", "--tasks", "rte", "--data", "sample"]
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = subprocess.run(
+        [*words, "--teacher", "embedded", "--results", str(tmp_path / "r")],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (done.returncode, done.stderr.strip()) == (130, "bench: interrupted")
