@@ -23,9 +23,9 @@ import fault_library
 from bench import api
 from bench.errors import CELLS_FAILED
 from bench.files import write_atomically
+from bench.make import record as recording
 from bench.record.cell_locks import CellLocks
 from bench.record.store import Store
-from bench.run import recording
 
 
 @contextmanager

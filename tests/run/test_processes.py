@@ -1,4 +1,4 @@
-"""A plan as a graph of jobs; done in one process or in several it gives the same answers to the bit."""
+"""The steps of a plan; made in one process or in several they give the same answers to the bit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import time
 
 import pytest
 import tiny
-from bench.plan.jobs import AUGMENTATION_JOB, STUDENTS_JOB, JobInputs, jobs_of, slot_of
 from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import LONG, ends, requests
@@ -25,54 +24,38 @@ def request_(tmp_path, teacher_folder, glue_folder):
     return requests(tmp_path, teacher_folder, glue_folder)
 
 
-def test_a_job_comes_after_what_it_needs_and_every_cell_has_one(request_):
+def test_a_step_comes_after_what_it_needs_and_every_cell_is_in_one(request_):
     plan = api.plan(request_(seeds=(0, 1)))
-    jobs = jobs_of(plan)
-    place = {job.key: number for number, job in enumerate(jobs)}
-    assert len(place) == len(jobs)
-    assert all(place[needed] < place[job.key] for job in jobs for needed in job.needs)
-    answered = [cell for job in jobs for cell in job.cells]
-    assert len(answered) == len(set(answered)) == len(plan.todo)
-    kinds = [job.kind for job in jobs]
+    steps = plan.todo_steps
+    place = {step.key: number for number, step in enumerate(steps)}
+    assert len(place) == len(steps)
+    assert all(place[needed] < place[step.key] for step in steps for needed in step.needs)
+    cells = [planned.key for step in steps for planned in step.cells]
+    assert len(cells) == len(set(cells)) == len(plan.todo)
+    kinds = [step.kind for step in steps]
     assert kinds.count("teacher") == 2 * 3, "mtdnn wants three teachers of each task"
-    made = 2 * 2 + 1
-    assert kinds.count("artefact") == made, "neuron importance and ensemble of each task, and the general start"
-    alone = jobs_of(plan, group_size=1)
-    assert sum(job.kind == STUDENTS_JOB for job in alone) == 2 * 2 * 5 + 2
-    assert [job for job in alone if job.kind != STUDENTS_JOB] == [job for job in jobs if job.kind != STUDENTS_JOB]
+    assert kinds.count("artefact") == 2 * 2 + 1, "neuron importance and ensemble of each task, and the general start"
 
 
-def test_what_is_in_the_cache_is_no_job(request_):
+def test_what_is_in_the_cache_is_no_step_to_do(request_):
     api.run(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte"))
-    jobs = jobs_of(api.plan(request_("again", methods=f"kd:{tiny.SHAPE}", tasks="rte")))
-    assert [(job.kind, job.needs) for job in jobs] == [("scores", ()), ("students", ())]
+    steps = api.plan(request_("again", methods=f"kd:{tiny.SHAPE}", tasks="rte")).todo_steps
+    assert [step.kind for step in steps] == ["score", "students"]
 
 
-def test_the_inputs_of_a_job_are_what_it_needs_also_where_it_is_made(request_):
+def test_a_step_names_all_that_it_reads_also_where_it_is_made(request_):
     """A node that shares no disk is sent these."""
     plan = api.plan(request_(augment="masked", augment_times=2))
-    jobs = {job.key: job for job in jobs_of(plan)}
-    inputs = JobInputs(plan)
-    read = {job.key: {slot.key for slot in inputs.of(job)} for job in jobs.values()}
-    assert all(set(job.needs) <= read[job.key] for job in jobs.values())
-    makers = {job.key for job in jobs.values() if job.kind == AUGMENTATION_JOB}
-    heads = {key for maker in makers for key in jobs[maker].made_from}
-    assert heads
-    for job in jobs.values():
-        assert (slot_of(plan, job) is None) == bool(job.students)
-        if read[job.key] & makers:
-            assert heads <= read[job.key], "the record says from which text the rows were made"
-    for job in jobs.values():
-        if not job.students:
-            folder = slot_of(plan, job).folder
-            folder.mkdir(parents=True)
-            (folder / "made.json").write_text("{}")
-    left = [job for job in jobs_of(plan) if job.students]
-    assert not any(job.needs for job in left)
-    inputs = JobInputs(plan)
-    assert {job.key: {slot.key for slot in inputs.of(job)} for job in left} == {
-        job.key: read[job.key] for job in jobs.values() if job.students
-    }
+    reads = {step.key: set(step.needs) for step in plan.todo_steps if step.students}
+    (rte, sst2) = (step.key for step in plan.todo_steps if step.kind == "augmentation")
+    assert all(needs & {rte, sst2} for needs in reads.values())
+    for step in plan.todo_steps:
+        assert (step.slot is None) == bool(step.students)
+        if step.slot is not None:
+            step.slot.folder.mkdir(parents=True)
+            (step.slot.folder / "made.json").write_text("{}")
+    plan = api.plan(request_(augment="masked", augment_times=2))
+    assert {step.key: set(step.needs) for step in plan.todo_steps} == reads
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from bench.plan.rows import CheckpointRow, TeacherRow
 from bench.plan.show import describe
 from bench.plan.spelling import MethodRow
 from bench.record.cell import record_key, train_key
-from bench.run.preflight import check_disk
+from bench.run.preflight import agree, check_disk
 
 SPELLED = f"microbert:{tiny.SHAPE}"
 
@@ -289,13 +289,10 @@ def test_long_plans_ask_first(request_, monkeypatch):
 
 def test_a_slow_machine_does_not_stop_the_first_command():
     """An hour for the sample suite is a busy machine; an hour for a folder of data is a long plan."""
-    from bench.run import agree
-
-    hour = {"seconds": 3600.0, "disk_bytes": 0}
-    agree(SimpleNamespace(request=api.Request(data="sample"), **hour), None)
+    agree(api.Request(data="sample"), 3600.0, 0, None)
     for data, seconds in (("glue", 3600.0), ("sample", 3 * 3600.0)):
         with pytest.raises(InputError, match="add --yes"):
-            agree(SimpleNamespace(request=api.Request(data=data), seconds=seconds, disk_bytes=0), None)
+            agree(api.Request(data=data), seconds, 0, None)
 
 
 def test_a_full_disk_is_found_before_anything_starts(request_, monkeypatch):
