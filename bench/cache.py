@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.files import MODE, TEMPORARY, lock_of, sha256_of
+from bench.files import TEMPORARY, lock_of, open_to_others, sha256_of
 from bench.folders import users_cache
 from bench.record.code import is_given, named_code
 
@@ -159,8 +159,7 @@ def keep(
                     }
                     made["files"] = {**files, file: said["weights"]}
                     (folder / MADE).write_text(json.dumps(made, indent=1), encoding="utf-8")
-                    for path in folder.iterdir():
-                        path.chmod(MODE)
+                    open_to_others(folder)
                     os.replace(folder, final)
             _CHECKED.add(final.resolve())
         return slot.made()

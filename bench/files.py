@@ -54,6 +54,12 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
+def open_to_others(folder: Path) -> None:
+    """Give the files of a folder the permissions that the user's umask gives."""
+    for path in folder.iterdir():
+        path.chmod(MODE)
+
+
 def sha256_of(path: Path) -> str:
     """Of a file's content, as hexadecimal digits."""
     with path.open("rb") as file:

@@ -16,7 +16,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import app
 from bench.cli.shared import write_json
-from bench.errors import CHECK_FAILED, OK, InputError
+from bench.errors import CHECK_FAILED, OK, InputError, one_line
 
 
 @app.command("check-method", epilog="Example: python -m bench check-method tinybert")
@@ -83,9 +83,8 @@ def data(
     width = max(len(f"{row['task']}/{row['split']}") for row in rows)
     for row in rows:
         shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
-        print(
-            f"{row['task'] + '/' + row['split']:{width}}  {row['rows']:>8,} examples  {row['fingerprint'][:12]}  {row['labels']}{shared}"
-        )
+        name, labels = f"{row['task']}/{row['split']}", one_line(row["labels"])
+        print(f"{name:{width}}  {row['rows']:>8,} examples  {row['fingerprint'][:12]}  {labels}{shared}")
     if out is not None:
         print(f"written: {export(tasks, data, asks_no_hub(offline), out)} files below {out}")
     write_json(json_file, rows)

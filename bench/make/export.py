@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.data.checkpoints import OURS
 from bench.data.tasks import Task
-from bench.files import TEMPORARY, slug
+from bench.files import TEMPORARY, open_to_others, slug
 from bench.plan.commands import scoring_again
 from bench.plan.request import SAMPLE
 from bench.record.recipe import optimizers_of
@@ -43,6 +43,7 @@ def export_student(root: Path, model: Any, tokenizer: Any, record: Record, task:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / "README.md").write_text(card(record, model), encoding="utf-8")
+        open_to_others(folder)
         shutil.rmtree(final, ignore_errors=True)
         os.replace(folder, final)
     return final

@@ -59,6 +59,7 @@ def check_saving(root: Path, plan: Plan, progress: Progress) -> None:
 
 def check_disk(plan: Plan) -> None:
     """Raises InputError where a folder cannot be written, or has less free than the plan needs."""
+    needed = plan.disk_bytes + SPARE_BYTES
     saved = [("--save-students", plan.request.save_students)] if plan.request.save_students else []
     reports = ("reports", plan.request.reports)
     for what, folder in (("results", plan.request.results), reports, ("the cache", cache_root()), *saved):
@@ -69,8 +70,8 @@ def check_disk(plan: Plan) -> None:
             free = shutil.disk_usage(folder).free
         except OSError as error:
             raise InputError(f"{what} cannot be written to {folder}: {error.strerror}; choose another folder") from None
-        if free < plan.disk_bytes + SPARE_BYTES:
+        if free < needed:
             raise InputError(
-                f"{what} in {folder} has {free / 1e9:.1f} GB free, this plan needs about {plan.disk_bytes / 1e9:.1f} GB; "
+                f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about {needed / 1e6:,.0f} MB; "
                 f"free some, or set --results, --reports and BERT_BENCH_CACHE to another disk"
             )

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bench.cache import cache_root
+from bench.files import MODE
 from bench.folders import STATES
 from bench.plan.scheduled_stages import COUNTED, PREPARATION
 from bench.record.keys import digest
@@ -96,6 +97,7 @@ class StudentState:
         new = self.file.with_suffix(f".{os.getpid()}")
         try:
             save_file(_apart(tensors), new, {"state": json.dumps({**body, "student": student})})
+            new.chmod(MODE)
             os.replace(new, self.file)
         finally:
             new.unlink(missing_ok=True)

@@ -6,13 +6,14 @@ It is read with ``weights_only=True``, so that nothing in it can run; what it ho
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
 
 from bench.data.hub import downloaded
 from bench.errors import InputError
-from bench.files import TEMPORARY
+from bench.files import TEMPORARY, open_to_others
 
 BINARY, SAFE = "pytorch_model.bin", "model.safetensors"
 COPIED_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
@@ -43,7 +44,9 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
     try:
         found = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling raises many kinds; every one of them means the same here
-        why = next(iter(str(error).splitlines()), type(error).__name__)
+        # its message recommends to open the file all the same
+        named = re.search(r"GLOBAL ([\w.]+)", str(error))
+        why = f"it names {named[1]}" if named else type(error).__name__
         raise InputError(f"{file}: not a file of plain tensors ({why}); nothing was written") from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
         raise InputError(f"{file}: expected names with a tensor each; nothing was written")
@@ -57,6 +60,7 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
         for name in COPIED_FILES:
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, made / name)
+        open_to_others(made)
         os.replace(made, target)
     return target, len(tensors)
 

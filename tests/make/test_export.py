@@ -14,6 +14,7 @@ import tiny
 from safetensors import SafetensorError
 
 from bench.errors import BAD_INPUT, CELLS_FAILED, OK
+from bench.files import MODE
 from bench.make import export, students
 from bench.record.store import Store
 
@@ -55,6 +56,7 @@ def test_a_saved_student_scores_as_its_record(bench, tmp_path, common):
     assert again.returncode == OK, again.stderr
     rescored = {record.cell.label: record for record in store.records() if record.cell.method == "checkpoint"}
     for folder in folders:
+        assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {MODE}
         config = json.loads((folder / "config.json").read_text())
         record = records[config["bert_bench"]["record"]]
         second = rescored[f"checkpoint:{folder.name}"]

@@ -297,7 +297,7 @@ def test_a_slow_machine_does_not_stop_the_first_command():
 
 def test_a_full_disk_is_found_before_anything_starts(request_, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
-    with pytest.raises(InputError, match="GB free"):
+    with pytest.raises(InputError, match=r"has 0 MB free, this plan needs about \d\d\d MB"):
         api.run(request_(tasks="rte"))
 
 

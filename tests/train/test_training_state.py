@@ -19,6 +19,7 @@ from interruption import BreaksOff
 from small_runs import requests
 
 from bench import api
+from bench.files import MODE
 from bench.progress import Progress
 from bench.train import training_state
 from bench.train.training_state import SaveInterval, TrainingStates
@@ -145,6 +146,7 @@ def test_a_torn_file_begins_anew(request_, always, capfd):
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
     for left in kept_states():
+        assert left.stat().st_mode & 0o777 == MODE
         left.write_bytes(left.read_bytes()[:-7])
     assert api.run(request_()).exit_code == 0
     assert "resumes" not in capfd.readouterr().err

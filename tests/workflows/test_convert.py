@@ -9,6 +9,7 @@ import tiny
 import torch
 from transformers import BertModel
 
+from bench.files import MODE
 from bench.record.store import Store
 from methods.parts import bert_config
 
@@ -50,6 +51,7 @@ def test_a_bin_file_becomes_safetensors_with_the_same_tensors(bench, binary, tmp
     assert all(torch.equal(again[name], old[name]) for name in old)
     assert (tmp_path / "new" / "vocab.txt").is_file()
     assert not list((tmp_path / "new").glob("*.bin"))
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "new").iterdir()} == {MODE}
 
 
 def test_a_bin_file_that_could_run_code_is_refused_and_nothing_is_written(bench, binary, tmp_path, capsys):
@@ -57,7 +59,8 @@ def test_a_bin_file_that_could_run_code_is_refused_and_nothing_is_written(bench,
     torch.save({"x": Evil()}, folder / "pytorch_model.bin")
     answer = bench("convert", folder, tmp_path / "new")
     assert answer.returncode == 2
-    assert "not a file of plain tensors" in answer.stderr
+    assert "not a file of plain tensors (it names print)" in answer.stderr
+    assert "weights_only" not in answer.stderr
     assert "this ran" not in answer.stdout
     assert not (tmp_path / "new").exists()
 
