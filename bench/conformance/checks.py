@@ -39,7 +39,7 @@ from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.plan.untrained import untrained
 from bench.train.loop import train_task
 from bench.train.student_trainer import StudentTrainer
-from bench.train.training_state import SaveInterval, TrainingStates
+from bench.train.training_state import TrainingStates
 from methods.api import Method, MethodError, Out, Setup, Stage
 from methods.artefacts import Artefact, sources
 from methods.models import cost, forward
@@ -292,19 +292,18 @@ class Suite:
         before: list[str] = []
         after: list[str] = []
         middle = sum(self.whole.steps(series) for series in ("preparation", "counted")) // 2
+        steps = 0
 
-        def stop(done: int, total: int) -> None:
-            if done > middle:
-                raise KeyboardInterrupt
+        def count(done: int, total: int) -> None:
+            nonlocal steps
+            steps = done
 
         with tempfile.TemporaryDirectory() as folder:
-            first, second = (
-                TrainingStates(["tiny"], said.append, SaveInterval(0.0), folder=Path(folder))
-                for said in (before, after)
-            )
+            first = TrainingStates(["tiny"], before.append, folder=Path(folder), is_stopping=lambda: steps >= middle)
+            second = TrainingStates(["tiny"], after.append, folder=Path(folder))
             with contextlib.suppress(KeyboardInterrupt):
                 train_task(
-                    [bench.trainer()], bench.data, bench.teacher, replace(bench.options, on_step=stop, states=first)
+                    [bench.trainer()], bench.data, bench.teacher, replace(bench.options, on_step=count, states=first)
                 )
             again = bench.trainer()
             train_task([again], bench.data, bench.teacher, replace(bench.options, states=second))
