@@ -1,0 +1,260 @@
+"""Six stories of a user, typed as commands from beginning to end. Each asserts what the user gets, not how it is said."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForSequenceClassification
+
+import bench as installed
+from bench.errors import CHECK_FAILED, OK
+from bench.record.cell import TEACHER
+from bench.record.store import Store
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+LABELS = ["very bad", "so so", "very good"]
+ANIMALS = ["cat", "dog", "bird"]
+"""Which class a sentence has: the animal in it decides."""
+SMALL = "layers=1:hidden=64:heads=4:ffn=64:start=random"
+EMBEDDED = ["--teacher", "embedded", "--threads", 1, "--jobs", 1, "--yes"]
+SAMPLE = ["--data", "sample", *EMBEDDED]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    yield
+    sys.modules.pop("mine", None)
+    sys.path[:] = [entry for entry in sys.path if entry != str(tmp_path)]
+
+
+def reviews(train: int, dev: int, labels: list[str] = LABELS) -> list[tuple[str, str]]:
+    """A task of one's own in the current folder: two CSV files and a TOML file; returns the examples of the dev file."""
+    draw = random.Random(0)
+    for name, rows in (("train", train), ("dev", dev)):
+        examples = []
+        for _ in range(rows):
+            label = draw.randrange(len(labels))
+            rest = ", ".join(draw.choices(["red", "blue", "old", "young", "in the house", "on the tree"], k=3))
+            examples.append((f"the {ANIMALS[label]} is {rest} .", labels[label]))
+        with open(f"{name}.csv", "w", newline="") as file:
+            csv.writer(file).writerows([("sentence", "label"), *examples])
+    Path("reviews.toml").write_text(
+        f'name = "reviews"\ntrain = "train.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\n'
+        f'labels = {json.dumps(labels)}\nmetrics = ["accuracy", "macro_f1"]\n'
+    )
+    return examples
+
+
+def classifier_of_ones_own(examples: list[tuple[str, str]]) -> Path:
+    """A folder as a user has it: a BERT that plain transformers has fine-tuned on the task."""
+    folder = tiny.save_teacher(Path("classifier"), BertForSequenceClassification, num_labels=len(LABELS), layers=4)
+    model, tokenizer = BertForSequenceClassification.from_pretrained(folder), tiny.tokenizer(folder)
+    codes = torch.tensor([LABELS.index(label) for _, label in examples])
+    batch = tokenizer([text for text, _ in examples], padding=True, return_tensors="pt")
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
+    for _ in range(30):
+        model(**batch, labels=codes).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.config.id2label, model.config.label2id = dict(enumerate(LABELS)), {name: i for i, name in enumerate(LABELS)}
+    model.save_pretrained(folder)
+    return folder
+
+
+def logits(folder: Path, texts: list[str]) -> tuple[np.ndarray, dict[int, str]]:
+    """What plain transformers answers, and the names of the classes."""
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    batch = AutoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        return model(**batch).logits.numpy(), model.config.id2label
+
+
+def table(folder: str, name: str) -> dict[str, list[str]]:
+    """The lines of the only table of this name below a folder of reports, by the row's name."""
+    (file,) = Path(folder).rglob(f"{name}.csv")
+    with file.open(newline="") as lines:
+        return {line[0]: line[1:] for line in csv.reader(lines)}
+
+
+def mine(temperature: str = "self.temperature") -> None:
+    """The method of docs/contract.md as a file of one's own."""
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "contract.md").read_text(), re.DOTALL)
+    assert code
+    Path("mine.py").write_text(code.group(1).replace("self.temperature)", f"{temperature})"))
+
+
+def test_own_classifier_and_own_files(bench):
+    """A table, and a student that plain transformers opens and that answers as its record says."""
+    examples = reviews(train=200, dev=90)
+    classifier = classifier_of_ones_own(examples)
+    words = ["--methods", "theseus,distilbert", "--tasks", "reviews.toml", "--teacher", classifier, "--epochs", 8]
+    done = bench("run", *words, "--threads", 1, "--save-students", "students", "--latex")
+    assert done.returncode == OK, done.stderr
+
+    texts, truth = [text for text, _ in examples], [label for _, label in examples]
+    records = {record.key: record for record in Store(Path("results/runs")).records()}
+    (teacher,) = [record for record in records.values() if record.cell.method == TEACHER]
+    answers, names = logits(classifier, texts)
+    right = np.mean([names[i] == label for i, label in zip(answers.argmax(1), truth, strict=True)])
+    assert teacher.scores["validation"]["accuracy"] == pytest.approx(right), "the classifier is the teacher as it is"
+    assert right > 0.6
+
+    folders = [path.parent for path in Path("students").rglob("config.json")]
+    assert len(folders) == 2
+    printed = table("reports/runs", "accuracy")
+    for folder in folders:
+        record = records[json.loads((folder / "config.json").read_text())["bert_bench"]["record"]]
+        answers, names = logits(folder, texts)
+        stored = Store(Path("results/runs")).predictions(record)["logits.validation"]
+        assert answers == pytest.approx(stored, abs=1e-4)
+        assert [names[i] for i in range(3)] == LABELS
+        right = 100 * np.mean([names[i] == label for i, label in zip(answers.argmax(1), truth, strict=True)])
+        assert float(printed[record.row][0]) == pytest.approx(right, abs=0.01)
+
+
+def test_a_method_in_a_file(bench):
+    """It is checked, trained with its ablations and two seeds, and comes out as LaTeX and as a DataFrame."""
+    mine()
+    shape = SMALL.removesuffix(":start=random")
+    assert bench("check-method", f"mine:Mine:{shape}").returncode == OK
+    row = f"mine:Mine:{SMALL}"
+    words = ["--methods", f"finetune:{SMALL},{row},{row}:ablate", "--tasks", "rte", "--seeds", "0,1"]
+    done = bench("run", *words, *SAMPLE, "--max-train-rows", 32, "--epochs", 1, "--latex")
+    assert done.returncode == OK, done.stderr
+
+    frame = installed.load("results/runs").query("headline")
+    scores = frame[frame["method"] != TEACHER].groupby("row")["score"].agg(["mean", "count"])
+    ablation = [name for name in scores.index if name.endswith("w/o Cls")]
+    assert len(scores) == 3
+    assert len(ablation) == 1
+    assert (scores["count"] == 2).all()
+    (latex,) = Path("reports/runs").rglob("accuracy.tex")
+    lines = latex.read_text().splitlines()
+    for name, score in scores["mean"].items():
+        said = str(name).replace("_", r"\_")
+        assert any(said in line.replace("{}", "") and f"{score:.1f}" in line for line in lines), (name, score)
+
+
+def test_one_table_of_a_papers_experiment(bench):
+    """All of PKD's tables are planned; one of them is trained, with the paper's settings for its task."""
+    file = ["--experiment", ROOT / "methods" / "experiments" / "pkd.toml", *SAMPLE]
+    assert bench("plan", *[word for word in file if word != "--yes"]).returncode == OK
+    assert not Path("results").exists(), "a plan trains nothing"
+    table_of_two_rows = ["--table", "skip and last", "--tasks", "mrpc", "--seeds", 0, "--max-train-rows", 16]
+    done = bench("run", *file, *table_of_two_rows)
+    assert done.returncode == OK, done.stderr
+
+    students = [r for r in Store(Path("results/runs")).records() if r.cell.method != TEACHER]
+    settings = {r.cell.settings["map"]: r.cell.settings for r in students}
+    assert settings["skip"]["alpha"] == 0.7, "as the authors' pkd_6layer_mean.csv has it for mrpc"
+    assert settings["last"]["beta"] == 10.0, "as the authors' pkd_6layer_last_mean.csv has it for mrpc"
+    lines = table("reports/runs", "skip-and-last")
+    skip, last = (next(r for r in students if r.cell.settings["map"] == which) for which in ("skip", "last"))
+    difference = 100 * (last.scores["validation"]["f1"] - skip.scores["validation"]["f1"])
+    assert any(cell and float(cell) == pytest.approx(difference, abs=0.06) for cell in numbers(lines))
+
+
+def numbers(lines: dict[str, list[str]]) -> list[str]:
+    return [cell for line in lines.values() for cell in line if re.fullmatch(r"[+-]?\d+\.\d+", cell)]
+
+
+def test_a_gate_finds_a_planted_regression(bench):
+    """An edit of the method that ruins it is found; the unchanged method passes."""
+    reviews(train=256, dev=300, labels=["bad", "good"])
+    row = f"mine:Mine:{SMALL}:pace=20"
+    words = ["run", "--methods", row, "--tasks", "reviews.toml", *EMBEDDED, "--epochs", 3]
+    mine()
+    assert bench(*words, "--results", "before").returncode == OK
+    gate = ["check", "--baseline", "before", "--methods", row, "--tasks", "reviews", "--seeds", 0]
+    done = bench(*gate, "--results", "before")
+    assert done.returncode == OK, done.stderr
+
+    mine(temperature="-self.temperature")  # students learn the opposite of their teacher
+    command(*words, "--results", "after")
+    done = bench(*gate, "--results", "after", "--summary", "summary.md")
+    assert done.returncode == CHECK_FAILED, done.stdout + done.stderr
+    assert row in Path("summary.md").read_text()
+
+
+def started(*words: object) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.Popen(
+        [sys.executable, "-m", "bench", *map(str, words)],
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def command(*words: object) -> None:
+    """A command in a process of its own, as after an edit of the code."""
+    process = started(*words)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == OK, said
+
+
+def test_two_runners_and_a_kill_on_one_store(bench):
+    """One of two runs is killed in the middle: the other one finishes all, and no cell is trained twice."""
+    words = ["run", "--methods", f"finetune:{SMALL},kd:{SMALL}", "--tasks", "rte", "--seeds", "0,1,2,3,4,5", *SAMPLE]
+    words += ["--max-train-rows", 32, "--epochs", 8]
+    runs = [started(*words) for _ in range(2)]
+    store = Store(Path("results/runs"))
+    try:
+        end = time.monotonic() + 120
+        while not any(record.cell.method != TEACHER for record in store.records()):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        runs[0].kill()
+        before = {record.key: record.finished for record in store.records()}
+        said = runs[1].communicate(timeout=120)[1]
+    finally:
+        for run in runs:
+            run.kill()
+            run.communicate()
+    assert len(before) < 13, "it was killed in the middle"
+    assert runs[1].returncode == OK, said
+    records = {record.key: record for record in store.records()}
+    assert len(records) == 13, "a teacher, and two rows of six seeds"
+    assert {key: records[key].finished for key in before} == before, "nothing was lost"
+    assert all(len(store.attempts(record)) == 1 for record in records.values()), "each cell was trained once"
+    assert all(store.has_predictions(record) for record in records.values())
+    assert bench(*words).returncode == OK
+    assert {r.key: r.finished for r in store.records()} == {k: r.finished for k, r in records.items()}, "nothing to do"
+
+
+RIGHT = """
+| Model | CoLA | SST-2 | MRPC | RTE | Avg |
+|---|---|---|---|---|---|
+| BERT | 52.1 | 93.5 | 88.9 | 66.4 | 75.2 |
+| Half | 45.3 | 91.2 | 86.0 | 60.4 | 70.7 |
+| Small | 41.0 | 90.1 | 85.2 | 58.3 | 68.7 |
+"""
+
+
+def test_an_audit_of_a_papers_table(bench):
+    """A planted wrong average is found, with what it should be; the right table has no findings."""
+    Path("right.md").write_text(RIGHT)
+    Path("wrong.md").write_text(RIGHT.replace("70.7", "72.7"))
+    assert bench("audit", "right.md").returncode == OK
+    done = bench("audit", "wrong.md", "--json", "findings.json")
+    assert done.returncode == CHECK_FAILED
+    (finding,) = json.loads(Path("findings.json").read_text())
+    assert finding["row"] == "Half"
+    assert finding["recomputed"] == "70.7"
