@@ -112,17 +112,23 @@ LISTED = 8
 """Names that an error lists. Of more it names the nearest, or says where all of them are if none is near."""
 
 
-def unknown_row(row: str, known: Iterable[str], where: object) -> InputError:
-    """The error for a row that no record has, with the nearest one that some record has.
+def known_row(row: str, known: Iterable[str], where: object) -> str:
+    """The row of some record that was typed, perhaps with its settings in another order.
 
     Args:
         where: the folder of the records.
+
+    Raises:
+        InputError: no record has it; names the nearest one.
     """
     known = sorted(known)
+    for name in known:
+        if sorted(name.split(":")) == sorted(row.split(":")):
+            return name
     near = nearest(row, known)
     said = [f"did you mean {near!r}?"] if near else []
     if len(known) <= LISTED:
         said.append(f"there are: {', '.join(known)}" if known else "the folder has no records")
     elif not near:
         said.append(f"the reports of `bench report --results {where}` have all {len(known)} rows")
-    return InputError(f"no record of the row {row!r} in {where}; {' '.join(said)}")
+    raise InputError(f"no record of the row {row!r} in {where}; {' '.join(said)}")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bench.audit.names import is_average, is_score, plain_name, plain_task
 from bench.audit.sheets import Sheet, read
 from bench.audit.table import PrintedRow
-from bench.errors import InputError, unknown_row
+from bench.errors import InputError, known_row
 from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -85,7 +85,7 @@ def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str
     for paper, ours in halves:
         if ours in known:
             return plain_name(paper), ours
-    raise unknown_row(halves[0][1], known, results)
+    return plain_name(halves[0][0]), known_row(halves[0][1], known, results)
 
 
 def _row(sheet: Sheet, row: PrintedRow, label: str | None, tables: Sequence[ReportGroup]) -> Iterator[Checked]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.data.tasks import check_known
-from bench.errors import InputError, unknown_row
+from bench.errors import InputError, known_row
 from bench.progress import Progress
 from bench.record.cell import Cell
 from bench.record.code import code_warnings
@@ -124,10 +124,7 @@ def _named(
     """
     labels = {r.row for r in everything}
     printed = {r.called: r.row for r in everything if r.called not in labels}
-    first, second = (printed.get(name, name) for name in typed)
-    for row in (first, second):
-        if row not in labels:
-            raise unknown_row(row, labels, results)
+    first, second = (printed.get(name) or known_row(name, labels, results) for name in typed)
     check_known(tasks, {task for r in everything for task in r.cell.tasks}, results)
     if first == second:
         raise InputError(f"compare needs two different rows; both are {first!r}")

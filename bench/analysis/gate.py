@@ -25,8 +25,8 @@ from bench.errors import (
     NOTHING_MEASURED,
     OK,
     InputError,
+    known_row,
     unknown,
-    unknown_row,
 )
 from bench.files import slug
 from bench.record.cell import TEACHER
@@ -176,9 +176,7 @@ def check(
     there = [r for r in old_store.records() if data in (None, slug(r.cell.data.slug))]
     if there:  # a row or task that nobody has would be left out without a word
         known = {name for record in there for name in (record.cell.label, record.row)}
-        for row in rows:
-            if row not in known:
-                raise unknown_row(row, known, baseline)
+        rows = [known_row(row, known, baseline) for row in rows]
         check_known(tasks, {task for record in there for task in record.cell.tasks}, baseline)
     olds = [record for record in there if wanted(record)]
     sessions = list(speed_records(root, old_store.note)) if data is None else []

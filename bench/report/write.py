@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.errors import InputError, NothingMeasured, unknown_row
+from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER, Cell, record_key
 from bench.record.schema import Record
@@ -106,10 +106,9 @@ def write_groups(
 
     # a name for a row that there is not is refused (it is misspelt, and the right row would keep its own name), and another row's too
     called = {record.row: record.called for record in records}
-    for row, name in options.names.items():
-        if row not in called:
-            raise unknown_row(row, called, store.root)
-        if any(name in (other, said) for other, said in called.items() if other != row and other not in options.names):
+    names = {known_row(row, called, store.root): name for row, name in options.names.items()}
+    for row, name in names.items():
+        if any(name in (other, said) for other, said in called.items() if other != row and other not in names):
             raise InputError(f"--names: {row}: another row has {name!r} as its name or label; give each its own")
 
     written = []
@@ -117,7 +116,7 @@ def write_groups(
         is_teacher_alone = all(r.cell.method == TEACHER for r in group.records)
         own = {r.key for r in group.records if r.cell.method != TEACHER or is_teacher_alone}
         if touched is None or touched & own:
-            group.order, group.names = list(options.order), options.names
+            group.order, group.names = list(options.order), names
             set_record_source(group, store, records)
             group.aside = sentences(store.notes, store.root, {slug(group.slug)})
             add_speed(group, latest(sessions, group.teacher))

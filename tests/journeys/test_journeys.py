@@ -92,11 +92,11 @@ def table(folder: str, name: str) -> dict[str, list[str]]:
         return {line[0]: line[1:] for line in csv.reader(lines)}
 
 
-def mine(temperature: str = "self.temperature") -> None:
+def mine(soft_labels: str = "teacher.logits") -> None:
     """The method of docs/contract.md as a file of one's own."""
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "contract.md").read_text(), re.DOTALL)
     assert code
-    Path("mine.py").write_text(code.group(1).replace("self.temperature)", f"{temperature})"))
+    Path("mine.py").write_text(code.group(1).replace(", teacher.logits", f", {soft_labels}"))
 
 
 def test_own_classifier_and_own_files(bench):
@@ -185,11 +185,12 @@ def test_a_gate_finds_a_planted_regression(bench):
     done = bench(*gate, "--results", "before")
     assert done.returncode == OK, done.stderr
 
-    mine(temperature="-self.temperature")  # students learn the opposite of their teacher
-    command(*words, "--results", "after")
-    done = bench(*gate, "--results", "after", "--summary", "summary.md")
-    assert done.returncode == CHECK_FAILED, done.stdout + done.stderr
-    assert row in Path("summary.md").read_text()
+    mine(soft_labels="-teacher.logits")  # students learn the opposite of their teacher
+    for asked, code in ([*words], OK), ([*gate, "--summary", "summary.md"], CHECK_FAILED):
+        process = started(*asked, "--results", "after")  # of its own: this one knows the method as it was
+        said = process.communicate(timeout=120)[1]
+        assert process.returncode == code, said
+    assert "mine:Mine" in Path("summary.md").read_text()
 
 
 def started(*words: object) -> subprocess.Popen[str]:
@@ -201,13 +202,6 @@ def started(*words: object) -> subprocess.Popen[str]:
         stdout=subprocess.DEVNULL,
         text=True,
     )
-
-
-def command(*words: object) -> None:
-    """A command in a process of its own, as after an edit of the code."""
-    process = started(*words)
-    said = process.communicate(timeout=120)[1]
-    assert process.returncode == OK, said
 
 
 def test_two_runners_and_a_kill_on_one_store(bench):
