@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
 
-CONTRACT = 2
-"""Number of the contract in methods/api.py. Contract 1 had no base class, and ``requires`` was called ``prepare``."""
+CONTRACT = 3
+"""Number of the contract in methods/api.py. In contract 2, tables of this file named what rows lack, and the artefacts were a
+package. Contract 1 had no base class."""
 GROUP = "bert_bench.methods"
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)+")
 """How a third party's method is called. Other signs have a meaning where rows are typed, or in the names of folders."""
@@ -42,34 +41,6 @@ TABLE: dict[str, tuple[str, str]] = {
     "mtdnn": ("methods.mtdnn:MTDNN", "one student of all tasks, taught by an ensemble of teachers (Liu et al. 2019)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
-
-LACKS: dict[str, tuple[str, Any, str]] = {
-    "distilbert": ("pretraining", "none", "second step only"),
-    "mobilebert": ("pretraining", "none", "no pre-training"),
-}
-"""Method -> a setting, its default, and what a row with this default has less than the paper that it is named after."""
-
-REMARKS: dict[str, str] = {
-    "microbert": "microbert is a reconstruction. Its authors released no code, and no public copy of the paper has its equations.",
-    "minilm": "minilm has its own pre-training on text (relations). It imitates the teacher's self-attention relations.",
-    "minilmv2": "minilmv2 has its own pre-training on text (relations). It imitates the teacher's self-attention relations.",
-    "fastbert": "fastbert: speed= is a threshold. A sequence exits at the first layer where the normalised entropy of the prediction "
-    "is below this threshold. So with a higher value sequences exit earlier. In the row without speed= all sequences pass all layers.",
-}
-"""Method -> what a reader of a table has to know of all its rows, in sentences."""
-
-REWORDED: dict[str, str] = {
-    "no IB-BERT teacher: feature-map and attention transfer are absent; random start, ": "no IB-BERT (MobileBERT's own teacher), so "
-    "no feature-map and attention transfer. Random start, ",
-    "word vectors begin at random, over a vocabulary of the task's own training words": "word vectors begin at random. The "
-    "vocabulary is that of the task's training texts",
-    "the paper's transfer set is made with --augment rules alone": "the paper's transfer set (augmented examples) is made only with "
-    "--augment rules",
-}
-"""What older records note of a row -> how tables print it."""
-
-RATES: dict[str, tuple[str, float]] = {"bilstm": ("rate", 10.0), "fastbert": ("", 10.0)}
-"""Method -> what its training on a task multiplies the recipe's learning rate with: a setting and its default, or a number."""
 
 
 def names() -> dict[str, str]:
@@ -103,34 +74,6 @@ def reference(name: str) -> str:
     if name in TABLE or ":" in name:
         return TABLE[name][0] if name in TABLE else name
     return next((point.value for point in entry_points(group=GROUP) if point.name == name), "")
-
-
-def shortcoming(name: str, settings: Mapping[str, Any]) -> str:
-    """What a table says behind the name of a row with these settings: ``second step only``; "" for most rows.
-
-    Args:
-        settings: by name; one that is missing has its default.
-    """
-    setting, default, words = LACKS.get(name, ("", None, ""))
-    return words if settings.get(setting, default) == default else ""
-
-
-def remark(name: str) -> str:
-    """What a table says below itself of all rows of the method; "" for most methods."""
-    return REMARKS.get(name, "")
-
-
-def reworded(note: str) -> str:
-    """The note of a record in today's words."""
-    for older, today in REWORDED.items():
-        note = note.replace(older, today)
-    return note
-
-
-def rate_factor(name: str, settings: Mapping[str, Any]) -> float:
-    """What a row's training on its task multiplies the recipe's learning rate with, at the beginning of every stage."""
-    setting, factor = RATES.get(name, ("", 1.0))
-    return float(settings.get(setting, factor))
 
 
 def get(name: str) -> type:

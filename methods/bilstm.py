@@ -211,6 +211,13 @@ class BiLSTM(Method):
         "with labels": ":hard_weight=1",
     }
     needs_teacher: ClassVar[bool] = True
+    rate_factor: ClassVar[float | str] = "rate"
+    reworded: ClassVar[Mapping[str, str]] = {
+        "word vectors begin at random, over a vocabulary of the task's own training words": "word vectors begin at random. The "
+        "vocabulary is that of the task's training texts",
+        "the paper's transfer set is made with --augment rules alone": "the paper's transfer set (augmented examples) is made only "
+        "with --augment rules",
+    }
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"hard_weight": (0.0, 1.0), "hidden": (150, 300)}
     tiny_settings: ClassVar[Mapping[str, Any]] = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
 

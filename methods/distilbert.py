@@ -176,6 +176,7 @@ class DistilBERT(Method):
         "random weights": ":start=random",
     }
     needs_teacher: ClassVar[bool] = True
+    lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {"pretraining": ("none", "second step only")}
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0, 4.0), "cosine_weight": (0.1, 0.5)}
 
     layers: Depth = 0

@@ -214,6 +214,12 @@ class FastBERT(Method):
     terms: ClassVar[tuple[str, ...]] = ("branches",)
     ablations: ClassVar[Mapping[str, str]] = {"authors' schedule": ":schedule=authors:dropout=true"}
     needs_teacher: ClassVar[bool] = True
+    rate_factor: ClassVar[float | str] = 10.0
+    remark: ClassVar[str] = (
+        "fastbert: speed= is a threshold. A sequence exits at the first layer where the normalised entropy of the prediction "
+        "is below this threshold. So with a higher value sequences exit earlier. In the row without speed= all sequences pass "
+        "all layers."
+    )
     tiny_settings: ClassVar[Mapping[str, Any]] = {"branch_width": 8}
 
     speeds: str = "0.1/0.5/0.8"

@@ -204,6 +204,9 @@ class MicroBERT(OwnShape):
     terms: ClassVar[tuple[str, ...]] = ("hidn", "embd", "attn", "pred", "hard", "dis.adv", "dis.disc")
     ablations: ClassVar[Mapping[str, str]] = {"w/o Dis": ":-dis", "w/o Hidn": ":-hidn", "w/o Pred": ":-pred"}
     needs_teacher: ClassVar[bool] = True
+    remark: ClassVar[str] = (
+        "microbert is a reconstruction. Its authors released no code, and no public copy of the paper has its equations."
+    )
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {
         "alpha": (0.2, 0.5, 0.8),
         "gamma": (0.01, 0.1),

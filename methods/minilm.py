@@ -140,6 +140,9 @@ class _RelationsThenLabels(OwnShape):
 class MiniLM(_RelationsThenLabels):
     name: ClassVar[str] = "minilm"
     version: ClassVar[int] = 1
+    remark: ClassVar[str] = (
+        "minilm has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
+    )
 
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         if teacher.num_attention_heads != self.heads:
@@ -154,6 +157,9 @@ class MiniLM(_RelationsThenLabels):
 class MiniLMv2(_RelationsThenLabels):
     name: ClassVar[str] = "minilmv2"
     version: ClassVar[int] = 1
+    remark: ClassVar[str] = (
+        "minilmv2 has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
+    )
 
     relation_heads: int = 0
     """0: the largest number up to 48 (64 for a teacher of width 1024 or more) that divides both widths."""

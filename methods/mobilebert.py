@@ -59,6 +59,11 @@ class MobileBERT(Method):
     terms: ClassVar[tuple[str, ...]] = ("fmt", "att", "soft", "hard")
     ablations: ClassVar[Mapping[str, str]] = {"w/o soft": ":-soft"}
     needs_teacher: ClassVar[bool] = True
+    lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {"pretraining": ("none", "no pre-training")}
+    reworded: ClassVar[Mapping[str, str]] = {
+        "no IB-BERT teacher: feature-map and attention transfer are absent; random start, ": "no IB-BERT (MobileBERT's own "
+        "teacher), so no feature-map and attention transfer. Random start, "
+    }
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
 
     tiny_settings: ClassVar[Mapping[str, Any]] = {

@@ -37,6 +37,7 @@ from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.plan.untrained import untrained
+from bench.record.stated import stated_in
 from bench.train.loop import train_task
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates
@@ -53,6 +54,19 @@ def choices_of(method: Any) -> list[tuple[str, Any]]:
         values = get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ()
         found += [(name, value) for value in values if value != vars(method)[name]]
     return found
+
+
+READ_FROM_FILE = ("version", "lacks", "remark", "reworded", "rate_factor")
+"""Members that tables and records read with no torch."""
+
+
+def _is_stated(kind: type[Method], member: str) -> bool:
+    """Whether the value of a class member can be read in the file that states it."""
+    owner = next(base for base in kind.__mro__ if member in vars(base))
+    try:
+        return bool(stated_in(owner.__module__, owner.__name__, member) == vars(owner)[member])
+    except (LookupError, SyntaxError, ValueError, OSError):
+        return False
 
 
 def _annotated(kind: type) -> set[str]:
@@ -96,6 +110,10 @@ class Suite:
         if not_fields := sorted(_annotated(kind) - {setting.name for setting in fields(kind)}):
             raise Broken(
                 f"{', '.join(not_fields)} would be no setting: put @dataclass(frozen=True, kw_only=True) before the class"
+            )
+        if unreadable := [name for name in READ_FROM_FILE if not _is_stated(kind, name)]:
+            raise Broken(
+                f"tables read {', '.join(unreadable)} in the class's file, without importing it: write the value itself there, as a literal"
             )
         stages = self.stages()
         unknown = {term for stage in stages for term in stage.terms} - set(made.terms)

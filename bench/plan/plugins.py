@@ -33,6 +33,8 @@ def method_class(name: str) -> type[Method]:
         hint = (
             "; name a module as Python imports it, like mine:Mine, not a file" if "/" in name or ".py" in name else ""
         )
+        if (error.name or "").startswith("methods."):  # a name of another contract
+            hint = f"; it is not written for contract {methods.CONTRACT} ({PAGE})"
         raise InputError(f"the method {name} cannot be imported: {what_to_install(error) or error}{hint}") from None
     except InputError:
         raise

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import methods
+from bench.record.stated import file_of, modules_imported, stated, tree_of
 
 if TYPE_CHECKING:
     from bench.record.schema import Record
@@ -101,26 +100,10 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
 def _harness() -> tuple[str, ...]:
     names = []
     for module in HARNESS:
-        file = _file(module)
+        file = file_of(module)
         inner = sorted(file.parent.glob("*.py")) if file is not None and file.name == "__init__.py" else []
         names += [module, *(f"{module}.{path.stem}" for path in inner if path != file)]
     return tuple(names)
-
-
-@cache
-def _file(module: str) -> Path | None:
-    """Where a module lies, without importing it or its package."""
-    top, *rest = module.split(".")
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    if spec is None or not rest:
-        origin = spec.origin if spec is not None else None
-        return Path(origin) if origin and origin.endswith(".py") else None
-    places = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
-    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
-    return next(filter(Path.is_file, files), None)
 
 
 class _Computing(ast.NodeTransformer):
@@ -135,65 +118,10 @@ class _Computing(ast.NodeTransformer):
 
 
 @cache
-def _tree(module: str) -> ast.Module:
-    """Raises LookupError: there is no such file; SyntaxError and others: it is not Python."""
-    file = _file(module)
-    if file is None:
-        raise LookupError(module)
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
-@cache
 def _parsed(module: str) -> tuple[str, tuple[str, ...]]:
     """The file of a module as text that all versions of Python write alike, and the modules that it imports."""
-    tree = _Computing().visit(_tree(module))
-    return ast.unparse(tree), tuple(_imported(tree, module))
-
-
-def _imported(tree: ast.AST, module: str) -> Iterator[str]:
-    file = _file(module)
-    package = module if file is not None and file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if _file(alias.name) is not None)
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            origin = ".".join([*above, *([node.module] if node.module else [])])
-            for (
-                alias
-            ) in node.names:  # `from package import module` reads the module, else what the package itself binds
-                inner = f"{origin}.{alias.name}"
-                if (name := inner if _file(inner) is not None else origin) and _file(name) is not None:
-                    yield name
-
-
-@cache
-def version_of(method: str) -> int | None:
-    """The version that a registered method's class states in its file; None where it cannot be found or read."""
-    module, _, name = methods.reference(method).partition(":")
-    try:
-        return _stated_version(module, name) if name else None
-    except (LookupError, SyntaxError, ValueError, OSError, RecursionError):  # a third party's file may hold anything
-        return None
-
-
-def _stated_version(module: str, name: str) -> int | None:
-    """``version`` in the body of a class, or of the first of its bases that has one."""
-    for node in _tree(module).body:
-        if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
-            original = next(alias.name for alias in node.names if (alias.asname or alias.name) == name)
-            return next(
-                (_stated_version(origin, original) for origin in _imported(ast.Module([node], []), module)), None
-            )
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            for line in node.body:
-                if isinstance(line, ast.Assign | ast.AnnAssign) and isinstance(line.value, ast.Constant):
-                    targets = line.targets if isinstance(line, ast.Assign) else [line.target]
-                    if any(isinstance(target, ast.Name) and target.id == "version" for target in targets):
-                        return line.value.value  # type: ignore[return-value]
-            of_bases = (_stated_version(module, base.id) for base in node.bases if isinstance(base, ast.Name))
-            return next((version for version in of_bases if version is not None), None)
-    return None
+    tree = _Computing().visit(tree_of(module))
+    return ast.unparse(tree), tuple(modules_imported(tree, module))
 
 
 # --- judging
@@ -238,7 +166,7 @@ def stale_parts(record: Record) -> list[str]:
 
 def other_version(record: Record) -> str:
     """Which version of its method trained a record, where today's is another one; "" where it is the same or not known."""
-    made, today = record.cell.version, version_of(record.cell.method)
+    made, today = record.cell.version, stated(record.cell.method, "version")
     return "" if today in (None, made) else f"version {made}, today's is {today}"
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-import methods
 from bench.errors import InputError
 from bench.record.cell import Cell
 from bench.record.keys import SCHEMA
+from bench.record.stated import stated
 from bench.record.task_facts import TaskFacts, facts_of_older_record
 
 
@@ -146,8 +146,10 @@ class Record(StrictModel):
     @property
     def called(self) -> str:
         """The row's name as tables print it: with what it has less than the paper that its method is named after."""
-        lacks = methods.shortcoming(self.cell.method, self.cell.settings)
-        return f"{self.row} ({lacks})" if lacks else self.row
+        given = self.cell.settings
+        lacks = (stated(self.cell.method, "lacks") or {}).items()
+        said = [words for setting, (value, words) in lacks if given.get(setting, value) == value]
+        return f"{self.row} ({', '.join(said)})" if said else self.row
 
 
 def with_facts(record: Record) -> Record:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import methods
 from bench.record.cell import CHECKPOINT, TEACHER, Cell
 from bench.record.recipe import ADAMW, PAPER, START, TEACHER_LEARNING_RATES, WIDE, Recipe
 from bench.record.schema import Record
+from bench.record.stated import stated
 from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup
 
@@ -48,7 +48,10 @@ def rates_line(group: ReportGroup) -> str:
 
 def peak_rate(cell: Cell) -> float:
     """The highest learning rate of a training's schedule, after its row's own factor."""
-    return float(f"{cell.recipe['learning_rate'] * methods.rate_factor(cell.method, cell.settings):.6g}")
+    factor = stated(cell.method, "rate_factor") or 1.0
+    if isinstance(factor, str):  # the name of a setting
+        factor = cell.settings.get(factor, stated(cell.method, factor))
+    return float(f"{cell.recipe['learning_rate'] * factor:.6g}")
 
 
 def rates_of(records: list[Record]) -> dict[float, list[str]]:

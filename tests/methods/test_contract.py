@@ -48,8 +48,8 @@ OTHER_THINGS = {
         "methods/families.py",
         "getattr(model, 'base_model_prefix', type(model).__name__)",
     ): "a plain class may be of no family",
-    ("methods/families.py", "getattr(model, model.base_model_prefix)"): "the body of a transformers' model",
-    ("methods/packed.py", "getattr(model, model.base_model_prefix)"): "the body of a transformers' model",
+    ("bench/workflows/why.py", "getattr(asked, name)"): "fields of a request",
+    ("methods/models.py", "getattr(model, model.base_model_prefix)"): "the body of a transformers' model",
     ("methods/parts.py", "getattr(teacher, 'type_vocab_size', 2)"): "a configuration; DistilBERT's has none",
     ("methods/mobilebert.py", "getattr(teacher, 'type_vocab_size', 2)"): "a configuration; DistilBERT's has none",
 }

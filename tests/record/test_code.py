@@ -12,7 +12,8 @@ import tiny
 import methods
 from bench.plan.build import build
 from bench.plan.request import Request
-from bench.record.code import digest_of, files_of, student_modules, version_of
+from bench.record.code import digest_of, files_of, student_modules
+from bench.record.stated import stated
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = itertools.count()
@@ -133,8 +134,8 @@ def test_every_file_that_runs_in_a_training_counts(name):
 
 
 def test_the_version_is_read_without_importing_the_method():
-    assert {name: version_of(name) for name in methods.TABLE} == {
+    assert {name: stated(name, "version") for name in methods.TABLE} == {
         name: methods.get(name).version for name in methods.TABLE
     }
-    assert version_of("teacher") is None
-    assert version_of("nobody/method") is None
+    assert stated("teacher", "version") is None
+    assert stated("nobody/method", "version") is None

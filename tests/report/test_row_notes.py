@@ -19,6 +19,7 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.cell import Search, Trial, record_key, train_key
 from bench.record.recipe import Recipe
+from bench.record.stated import stated
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.learning_rates import rates_line, written
@@ -61,17 +62,24 @@ def test_what_a_row_lacks_goes_by_its_settings():
 
 
 @pytest.mark.parametrize("name", methods.TABLE)
-def test_the_registry_knows_the_settings_that_it_goes_by(name):
-    """It reads no method, so it holds the settings' names and defaults a second time."""
-    default = parse_one(name).method
-    for known in (methods.LACKS, methods.RATES):
-        setting, value = known.get(name, ("", None))[:2]
-        if setting:
-            assert vars(default)[setting] == value
-    settings = parse_one(name).settings
+def test_what_a_class_states_is_read_without_importing_it(name):
+    kind, found = methods.get(name), parse_one(name)
+    for member in ("version", "lacks", "remark", "reworded", "rate_factor"):
+        assert stated(name, member) == getattr(kind, member)
+    assert all(vars(found.method)[setting] == value for setting, (value, _) in kind.lacks.items())
     paces = {stage.stage.lr_scale(0.0) for stage in scheduled(name) if stage.stage.lr_scale} or {1.0}
-    assert paces == {methods.rate_factor(name, settings)}
-    assert bool(methods.shortcoming(name, settings)) == (name in methods.LACKS)
+    assert paces == {found.settings.get(kind.rate_factor, kind.rate_factor)}
+
+
+def test_a_third_partys_rows_say_what_they_lack(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "import no_such_package\n\nclass Mine:\n    lacks = {'depth': (0, 'half of it'), 'width': (1, 'narrow')}\n"
+    (tmp_path / "lacking.py").write_text(text)
+    monkeypatch.setitem(methods.TABLE, "package/lacking", ("lacking:Mine", ""))
+    record = factories.record("package/lacking")
+    cell = record.cell.model_copy(update={"settings": {"depth": 1}})
+    assert record.called == "package/lacking (half of it, narrow)"
+    assert record.model_copy(update={"cell": cell}).called == "package/lacking (narrow)"
 
 
 def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):

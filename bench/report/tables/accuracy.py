@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-import methods
 from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
+from bench.record.stated import stated
 from bench.record.task_facts import several_tasks_note
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, EXACT, SPREAD, Column, Line, Table, TableCell, number
@@ -85,8 +85,9 @@ def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
         number(mean, bold=is_best or label in alike),
         *(further(group, label) for further in _further(group).values()),
     ]
-    remark = methods.remark(records[0].cell.method)
-    said = [f"{label}: {_in_todays_words(group, note)}" for record in records for note in record.notes]
+    method = records[0].cell.method
+    remark = stated(method, "remark")
+    said = [f"{label}: {_in_todays_words(group, method, note)}" for record in records for note in record.notes]
     return line_of(group, label, cells, *dict.fromkeys([*([remark] if remark else []), *said]))
 
 
@@ -155,15 +156,16 @@ TOGETHER = (
 """How older records, and today's, say that a student was trained on several tasks."""
 
 
-def _in_todays_words(group: ReportGroup, note: str) -> str:
+def _in_todays_words(group: ReportGroup, method: str, note: str) -> str:
     for pattern in TOGETHER:
         if match := pattern.fullmatch(note):
             tasks = match["tasks"].split(", ")
             others = [task for task in tasks if task not in group.tasks]
             elsewhere = f" ({listed(others)} {'is' if len(others) == 1 else 'are'} in another report)" if others else ""
             return f"one student was trained on {listed(tasks)} together{elsewhere}. Its cost is that of this one training."
-    said = methods.reworded(note)
-    return f"{said}." if ". " in said and not said.endswith(".") else said
+    for older, today in (stated(method, "reworded") or {}).items():
+        note = note.replace(older, today)
+    return f"{note}." if ". " in note and not note.endswith(".") else note
 
 
 def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
