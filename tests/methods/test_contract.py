@@ -36,7 +36,6 @@ OTHER_THINGS = {
     ("bench/plan/from_record.py", "getattr(Recipe, name)"): "defaults of a recipe",
     ("methods/__init__.py", "getattr(import_module(module), attribute)"): "a class by its name in a module",
     ("bench/record/recipe.py", "getattr(self, part.name)"): "fields of a recipe",
-    ("bench/record/python_modules.py", "getattr(statement, part, [])"): "blocks of a syntax node",
     (
         "bench/run/executors.py",
         "getattr(multiprocessing.current_process(), '_inheriting', False)",
