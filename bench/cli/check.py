@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +17,6 @@ from bench.cli.program import app, store
 from bench.cli.shared import request_from_options, write_json
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.record.set_aside import notes_sent_to
-
-if TYPE_CHECKING:
-    from bench.workflows.upkeep import Survey
 
 
 @app.command(
@@ -288,7 +285,7 @@ def store_verify(results: Results = Path("results/runs"), json_file: Json = None
     with notes_sent_to(lambda note: None):  # said below
         survey = survey_store(results, users_cache())
     _show_survey(survey, json_file)
-    return CHECK_FAILED if survey.found else OK
+    return CHECK_FAILED if survey["found"] else OK
 
 
 @store.command("repair", epilog="Example: python -m bench store repair --results results/runs")
@@ -298,24 +295,22 @@ def store_repair(results: Results = Path("results/runs"), json_file: Json = None
     Exit code 1 if something is still broken. Missing predictions do not count here: only `run --rerun` makes them again.
     """
     from bench.folders import users_cache
-    from bench.workflows.upkeep import NO_ANSWERS
-    from bench.workflows.upkeep import repair as carry_out
+    from bench.workflows import upkeep
 
     with notes_sent_to(lambda note: None):
-        survey = carry_out(results, users_cache(), print)
+        survey = upkeep.repair(results, users_cache(), print)
     _show_survey(survey, json_file)
-    return CHECK_FAILED if any(one.kind != NO_ANSWERS for one in survey.found) else OK
+    return CHECK_FAILED if any(problem["kind"] != upkeep.NO_ANSWERS for problem in survey["found"]) else OK
 
 
-def _show_survey(survey: Survey, json_file: Path | None) -> None:
-    from bench.workflows.upkeep import counts_by_kind
+def _show_survey(survey: dict[str, Any], json_file: Path | None) -> None:
+    from bench.workflows import upkeep
 
-    print(f"contents: {survey.describe()}" if survey.holds else "contents: nothing")
-    for one in survey.found:
-        print(one.sentence())
-    print(counts_by_kind(survey.found) if survey.found else "nothing is broken")
-    body = {"holds": survey.holds, "bytes": survey.sizes, "found": [one.as_json() for one in survey.found]}
-    write_json(json_file, body)
+    print(f"contents: {upkeep.contents(survey)}")
+    for problem in survey["found"]:
+        print(upkeep.sentence(problem))
+    print(upkeep.counts_by_kind(survey["found"]) or "nothing is broken")
+    write_json(json_file, survey)
 
 
 @store.command("gc", epilog="Example: python -m bench store gc --results results/runs --yes")
@@ -335,23 +330,24 @@ def store_gc(
     Exit code 1 if such files were found and not removed.
     """
     from bench.folders import users_cache
-    from bench.workflows.upkeep import UNNAMED, megabytes, remove, unneeded
+    from bench.workflows import upkeep
 
     with notes_sent_to(lambda note: None):
-        found = unneeded(results, users_cache())
-    asked = [one for one in found if cache or one.kind != UNNAMED]
-    for one in asked:
-        print(f"{one.sentence()} ({megabytes(one.size)})")
-    if others := [one for one in found if one not in asked]:
-        size = megabytes(sum(one.size for one in others))
+        found = upkeep.unneeded(results, users_cache())
+    asked = [problem for problem in found if cache or problem["kind"] != upkeep.UNNAMED]
+    for problem in asked:
+        print(f"{upkeep.sentence(problem)} ({upkeep.megabytes(problem['bytes'])})")
+    if others := [problem for problem in found if problem not in asked]:
+        size = upkeep.total(others)
         print(
             f"the cache has {len(others)} more things that no record of these results names ({size}); --cache names them"
         )
     if asked and yes:
-        print(f"removed: {len(asked)}, {megabytes(remove(asked, users_cache()))}")
+        upkeep.remove(asked, users_cache())
+        print(f"removed: {len(asked)}, {upkeep.total(asked)}")
     elif asked:
-        print(f"{len(asked)} can go, {megabytes(sum(one.size for one in asked))}; --yes removes them")
+        print(f"{len(asked)} can go, {upkeep.total(asked)}; --yes removes them")
     else:
         print("nothing to remove")
-    write_json(json_file, {"found": [one.as_json() for one in asked], "removed": bool(asked and yes)})
+    write_json(json_file, {"found": asked, "removed": bool(asked and yes)})
     return CHECK_FAILED if asked and not yes else OK

@@ -138,10 +138,10 @@ def facts(results: Path) -> Facts:
 
 def broken(place: Place) -> list[str]:
     """What cannot be used as it is, of the records and of the cache."""
-    from bench.workflows.upkeep import BROKEN, survey_store
+    from bench.workflows.upkeep import BROKEN, sentence, survey_store
 
     place.results.mkdir(parents=True, exist_ok=True)
-    return [one.sentence() for one in survey_store(place.results, place.cache).found if one.kind == BROKEN]
+    return [sentence(it) for it in survey_store(place.results, place.cache)["found"] if it["kind"] == BROKEN]
 
 
 def left(place: Place) -> int:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,6 @@ from bench.files import sha256_of
 from bench.record.set_aside import ADOPTED, CHANGED
 from bench.record.store import POINTER, Store
 
-ROOT = Path(__file__).resolve().parents[2]
 SLOT = Slot("teachers", "a" * 64, (), "teacher")
 
 
@@ -83,19 +80,13 @@ def test_an_entry_of_an_older_version_is_used_if_its_one_hash_is_right(monkeypat
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
-def test_files_of_the_cache_have_the_permissions_that_the_user_chose(tmp_path, umask, mode):
-    code = (
-        f"import os, sys; os.umask({umask}); sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]\n"
-        "from bench.cache import keep; from test_upkeep import SLOT, make\n"
-        "keep(SLOT, make); print(*(f'{path.stat().st_mode & 0o777:o}' for path in SLOT.folder.iterdir()))"
-    )
-    environment = {
-        **os.environ,
-        "BERT_BENCH_CACHE": str(tmp_path),
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}",
-    }
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == [f"{mode:o}"] * 3, done.stderr
+def test_files_of_the_cache_have_the_permissions_that_the_user_chose(umask, mode):
+    before = os.umask(umask)
+    try:
+        keep(SLOT, make)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in SLOT.folder.iterdir()} == {mode}
 
 
 def test_one_unreadable_file_does_not_hide_the_next(bench, answered_store):
