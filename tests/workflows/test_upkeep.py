@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,14 +80,17 @@ def test_an_entry_of_an_older_version_is_used_if_its_one_hash_is_right(monkeypat
     assert "files" in SLOT.made()
 
 
-@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
-def test_files_of_the_cache_have_the_permissions_that_the_user_chose(umask, mode):
-    before = os.umask(umask)
-    try:
-        keep(SLOT, make)
-    finally:
-        os.umask(before)
-    assert {path.stat().st_mode & 0o777 for path in SLOT.folder.iterdir()} == {mode}
+def test_files_of_the_cache_have_the_permissions_that_the_user_chose():
+    """The umask is read when Python starts."""
+    code = (
+        "import os, pathlib; os.umask(0o027)\n"
+        "from bench.cache import Slot, keep\n"
+        "def make(folder): file = folder / 'model.safetensors'; file.touch(0o600); return {'weights': '0'}\n"
+        "slot = Slot('teachers', 'a' * 64, (), 'teacher'); keep(slot, make)\n"
+        "print(*{f'{path.stat().st_mode & 0o777:o}' for path in slot.folder.iterdir()})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["640"], done.stderr
 
 
 def test_one_unreadable_file_does_not_hide_the_next(bench, answered_store):
