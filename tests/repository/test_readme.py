@@ -8,6 +8,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,7 +29,12 @@ from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
+from methods import losses, terms
 from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
+from methods.artefacts import blank_artefacts
+from methods.models import forward
+from methods.packed import Layout
+from methods.taps import LOGITS, hidden
 
 ROOT = pages.ROOT
 DOCS = ROOT / "docs"
@@ -102,14 +109,12 @@ def test_the_layers_are_those_that_imports_are_checked_by():
     assert tuple(rows) == test_imports.LAYERS
 
 
-def test_the_method_in_one_file(teacher_folder, monkeypatch):
-    code = re.search(r"```python\n(.*?)```", CONTRACT, re.DOTALL)
-    assert code
-    module = ModuleType("mine")
-    monkeypatch.setitem(sys.modules, "mine", module)
-    exec(code.group(1), module.__dict__)  # noqa: S102 the docs' own code
+def test_the_method_in_one_file(teacher_folder, tmp_path, monkeypatch):
+    (tmp_path / "page_of_mine.py").write_text(CONTRACT.partition("```python\n")[2].partition("```")[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    module = import_module("page_of_mine")
     method = module.Mine(layers=2, hidden=12, heads=4, ffn=24, start="random", temperature=4.0)
-    setup = Setup(tiny.config(), 2, ("x",))
+    setup = Setup(tiny.config(), 2, ("x",), blank_artefacts(method.requires(tiny.config()), tiny.config(), 2))
     data = tiny.encoded(teacher_folder)
     random = RandomState(0, torch.device("cpu"))
     with random.current():
@@ -138,6 +143,38 @@ def test_the_page_of_the_contract_names_every_member(kind):
     members = {*vars(kind), *vars(kind).get("__annotations__", {})}
     missing = [name for name in members if not name.startswith("_") and not re.search(rf"\b{name}\b", CONTRACT)]
     assert not missing
+
+
+def test_the_port_of_a_trainers_loss_computes_the_same():
+    table = CONTRACT.partition("| a term here")[2].partition("\n\n")[0].splitlines()[2:]
+    lines = [re.findall(r"(?<=\| )`([^`]*)`(?= \|)", line) for line in table]
+    known: dict[str, Any] = {"F": torch.nn.functional, "torch": torch}
+    for column in zip(*lines, strict=True):
+        exec(column[0] + "\n    " + "\n    ".join(column[1:]), known)  # noqa: S102 the docs' own code
+    layout = Layout((7, 4, 9))
+    ids = torch.arange(layout.total)
+    batch = Batch(range(3), ids % tiny.config().vocab_size, ids % 2, layout, None)
+    student, teacher = tiny.classifier(layers=2, seed=1).eval(), tiny.classifier(layers=4, seed=2).eval()
+    aux = torch.nn.ModuleDict({"up": torch.nn.Linear(student.config.hidden_size, teacher.config.hidden_size)})
+    inputs = {
+        name: layout.padded(row)
+        for name, row in (("input_ids", batch.token_ids), ("token_type_ids", batch.segment_ids))
+    }
+    inputs["attention_mask"] = layout.mask_BL.long()
+    packed = known["states"](batch, forward(student, batch, hidden(2)), forward(teacher, batch, hidden(4)), aux)
+    for model in (student, teacher):
+        model.set_attn_implementation("eager")
+    padded = known["compute_loss"](student, inputs, teacher, aux["up"])
+    assert packed.item() == pytest.approx(padded.item(), rel=1e-4)
+
+
+def test_the_page_of_the_contract_names_every_loss_and_term():
+    said = CONTRACT.partition("**What is there**")[2].partition("\n\n")[0]
+    for module in (losses, terms):
+        own = [kind for kind in vars(module).values() if isfunction(kind) and kind.__module__ == module.__name__]
+        missing = [kind.__name__ for kind in own if kind.__name__[0] != "_" and f"`{kind.__name__}`" not in said]
+        assert not missing
+    assert all(hasattr(losses, name) or hasattr(terms, name) for name in re.findall(r"`(\w+)`", said))
 
 
 def blocks(page: str) -> list[str]:
@@ -224,8 +261,6 @@ def test_a_teacher_of_another_family(teacher_folder, monkeypatch):
     from transformers import RobertaConfig, RobertaForSequenceClassification
 
     from methods.families import FAMILIES
-    from methods.models import forward
-    from methods.taps import LOGITS, hidden
 
     monkeypatch.delitem(FAMILIES, "roberta", raising=False)
     exec(compile(blocks("teachers.md")[0], "teachers.md", "exec"), {})  # noqa: S102 the docs' own code
