@@ -1,4 +1,4 @@
-"""Every check of printed tables, within one table or across them: arithmetic, names, and facts of GLUE's data."""
+"""Every check of printed tables, within one table or across them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from bench.audit.averages import average_rows, averages
 from bench.audit.derived_cells import derived_columns, derived_rows
 from bench.audit.findings import ARITHMETIC, Finding
-from bench.audit.impossible_scores import impossible
-from bench.audit.rows_across_tables import changed_elsewhere, derived_elsewhere, quotes_and_teachers
-from bench.audit.sizes import sizes
-from bench.audit.sums import counts, sums
+from bench.audit.rows_across_tables import changed_elsewhere, quotes_and_teachers
+from bench.audit.sums import sums
 from bench.audit.table import Sheet
 
-WITHIN = (averages, average_rows, sums, derived_rows, derived_columns, counts, impossible, sizes)
-ACROSS = (quotes_and_teachers, derived_elsewhere, changed_elsewhere)
+WITHIN = (averages, average_rows, sums, derived_rows, derived_columns)
+ACROSS = (quotes_and_teachers, changed_elsewhere)
 
 
 def audit(sheets: Sequence[Sheet]) -> list[Finding]:

@@ -90,7 +90,7 @@ def causes(findings: Sequence[Finding]) -> list[list[Finding]]:
     grouped: dict[tuple[str, ...], list[Finding]] = {}
     for f in findings:
         key: tuple[str, ...] = (f.where, f.row, f.column, f.check, f.why)
-        if f.check in ("truncation", "sizes"):
+        if f.check == "truncation":
             key = (f.where, f.check, f.why)
         elif f.check in ("quoted differently", "teacher changes"):
             key = (f.where, f.row, f.check)

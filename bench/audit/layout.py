@@ -203,7 +203,6 @@ def _fill(row: PrintedRow, names: Sequence[str], cells: Sequence[GridCell], lead
                 row.sizes[size] = part.number
             elif column not in row.cells:
                 row.cells[column] = part.number
-                row.texts[column] = cell.own
 
 
 def _with_second(name: str, parts: Sequence[NumberInCell]) -> Sequence[NumberInCell]:

@@ -12,11 +12,8 @@ from bench.audit.findings import INFERENCE, Finding
 from bench.audit.names import (
     TEACHER,
     conditions,
-    derived_kind,
     has_scores,
-    is_average,
     is_plain,
-    is_quantity,
     is_quantity_row,
     plain_name,
     whole_name,
@@ -123,31 +120,6 @@ def _is_same(first: System, second: System) -> bool:
     if first.often != 1 or second.often != 1 or plain_name(a.group) != plain_name(b.group):
         return False
     return all(a.sizes[name].value == b.sizes[name].value for name in a.sizes.keys() & b.sizes.keys())
-
-
-def derived_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
-    """Derived cells of one system that two tables print differently, although the scores they print are the same."""
-    of_name: dict[str, list[System]] = defaultdict(list)
-    for sheet in (s for s in sheets if any(map(derived_kind, s.columns))):
-        often = Counter(plain_name(row.system) for row in sheet.rows)
-        for row in sheet.rows:
-            name = plain_name(row.system)
-            if often[name] == 1:
-                of_name[name].append(System(sheet, row, name, 1, {}))
-    for first, second in (pair for named in of_name.values() for pair in combinations(named[:CROWD], 2)):
-        (one, a), (other, b) = first[:2], second[:2]
-        if conditions(one.where) != conditions(other.where) or not _is_same(first, second):
-            continue
-        columns = [c for c in a.cells if c in b.cells]
-        differing = [c for c in columns if a.cells[c].value != b.cells[c].value]
-        scores = [c for c in columns if not derived_kind(c) and not is_quantity(c)]
-        derived = [c for c in differing if derived_kind(c) and not is_average(c)]
-        if len(scores) < 2 or len(derived) != 1 or set(scores) & set(differing):
-            continue
-        x, y = a.cells[derived[0]], b.cells[derived[0]]
-        if x.places == y.places:
-            why = f"{one.where} has {x.text}, from the same {' and '.join(scores)}"
-            yield _differs(other, b, derived[0], (y, x), "derived differently", why, "a comparison")
 
 
 def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:

@@ -1,15 +1,14 @@
-"""Totals and counts: a row or a column that its name calls a sum, and a percentage beside the two counts that it is of."""
+"""Totals: a row or a column that its name calls a sum."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from bench.audit.averages import rows_above
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, of_cell
 from bench.audit.names import TOTAL, is_average, is_plain, is_total_row
-from bench.audit.printed import ROOM, PrintedNumber, numbers_of
+from bench.audit.printed import PrintedNumber
 from bench.audit.table import PrintedRow, Sheet
 
 DEVIATIONS = Decimal("1.9")
@@ -65,26 +64,3 @@ def _against(
     likely = not counted and off <= cell.step / 2 + sum((part.step / 2 for part in nearest), Decimal(0))
     why = f"{why}; rounding of the parts hardly gives this" if likely else why
     yield of_cell(sheet, row, column, _sum(nearest), "sum", why, "a total", INFERENCE if likely else ARITHMETIC)
-
-
-def counts(sheet: Sheet) -> Iterator[Finding]:
-    """Cells like ``20/28 (71.4%)`` whose percentage is not that of the two counts."""
-    for row in sheet.rows:
-        for column, text in row.texts.items():
-            base = re.fullmatch(r"\W*(\d{1,15})\s*/\s*(\d{1,15})\s*\(?\s*=?\s*([\d.]+)\s*%\W*", text)
-            if base is None or not int(base[2]) or int(base[1]) > int(base[2]):
-                continue
-            percent = next((part.number for part in numbers_of(text) if part.number.unit == "%"), None)
-            exact = 100 * Decimal(base[1]) / Decimal(base[2])
-            if percent is not None and not percent.is_rounded(exact) and not percent.is_cut(exact):
-                yield Finding(
-                    where=sheet.where,
-                    row=row.system,
-                    column=column,
-                    printed=percent.text,
-                    recomputed=str(exact.quantize(percent.step, context=ROOM)),
-                    basis=ARITHMETIC,
-                    check="count",
-                    why=f"100 x {base[1]} / {base[2]}",
-                    changes="a digit",
-                )

@@ -29,8 +29,6 @@ class PrintedRow:
     """the line of words above that heads several rows"""
     label: str = ""
     """what its first cell shows, its own or the one above"""
-    texts: dict[str, str] = field(default_factory=dict)
-    """column -> the whole cell"""
 
 
 @dataclass

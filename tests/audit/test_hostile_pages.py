@@ -126,7 +126,7 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(bench, tmp_path)
     escape = "\x1b[31m\x07\x9b2J"
     (tmp_path / "page.md").write_text(
         f"## Title{escape}\n{TABLE.replace('TinyBERT', f'Tiny{escape}BERT').replace('85.6', '75.6')}"
-        f"\n| {escape} | 1.5{escape} | 2.5 |\n\nIt falls from 61.5 to 55.6 (-6.9{escape} points).\n"
+        f"\n| {escape} | 1.5{escape} | 2.5 |\n\nTinyBERT keeps 90{escape} % of BERT-base's performance.\n"
     )
     for further in (("--markdown", tmp_path / "said.md"), ("--unread",)):
         answer = bench("audit", tmp_path / "page.md", *further)
@@ -150,12 +150,11 @@ def test_a_percent_sign_is_a_comment_in_latex_alone():
     "claim",
     [
         f"TinyBERT keeps {LONG} % of BERT-base's performance.",
-        f"It falls from {LONG} to 1 (-1.0 %).",
         "TinyBERT keeps" + " " * 100_000 + "97 of BERT-base.",
         "TinyBERT keeps 97 % of" + " -" * 50_000 + " BERT-base's performance.",
         "x" * 100_000 + " keeps 94 % of BERT-base's performance",
     ],
-    ids=["share", "change", "blanks", "dashes", "word"],
+    ids=["share", "blanks", "dashes", "word"],
 )
 def test_a_claim_of_any_length_is_read_at_once(tmp_path, claim):
     findings(tmp_path, f"{claim}\n{TABLE}\n{claim}\n")

@@ -65,31 +65,6 @@ QNLI | 90.30 | 89.12 | 1.31
 RTE | 69.70 | 68.78 | 1.32
 SQuAD | 88.46 | 87.74 | 0.81"""
 
-COUNTED = """Right
-File | ARC | GSM
-one | 20/28 (71.4%) | 15/28 (53.6%)
-two | 536/800 (67.0%) | 515/800 (64.4%)"""
-
-EM = """SQuAD
-System | SQuAD (EM/F1)
-one | 80.1/88.2
-two | 79.0/87.3"""
-
-PASSES = """Code
-System | pass@1 | pass@10 | pass@100
-one | 14.0 | 20.1 | 47.3
-two | 15.9 | 25.5 | 46.3"""
-
-SIDES = """GLUE
-Task | Metric | Result
-MRPC | F1/Accuracy | 88.85/84.07
-QQP | Accuracy/F1 | 90.71/87.49"""
-
-MATTHEWS = """CoLA
-System | CoLA (acc) | CoLA (MCC)
-one | 82.6 | 57.4
-two | 80.1 | 50.3"""
-
 COLUMNS = """First
 Model | Retrieval score
 oak | 50.15
@@ -117,12 +92,6 @@ RULES = [
     (ACROSS, "| -0.23", "| +0.23", ("second", "Δ Acc", "0.23", "-0.23", "sign", ARITHMETIC)),
     (SPEED, "3.01x", "3.51x", ("four", "speed-up", "3.51", "3.01", "compression", ARITHMETIC)),
     (RELATIVE, "1.32", "1.82", ("RTE", "Relative reduction (%)", "1.82", "1.32", "reduction", ARITHMETIC)),
-    (COUNTED, "(53.6%)", "(56.3%)", ("one", "GSM (first)", "56.3", "53.6", "count", ARITHMETIC)),
-    (EM, "79.0/87.3", "87.3/79.0", ("two", "SQuAD EM, SQuAD F1", "87.3, 79.0", "", "impossible", ARITHMETIC)),
-    (PASSES, "15.9 | 25.5", "35.9 | 25.5", ("two", "pass@1, pass@10", "35.9, 25.5", "", "impossible", ARITHMETIC)),
-    (SIDES, "88.85/84.07", "84.07/88.85", ("MRPC, F1/Accuracy", None, "88.85, 84.07", "", "impossible", ARITHMETIC)),
-    (SIDES, "90.71/87.49", "87.49/90.71", ("QQP, Accuracy/F1", None, "87.49, 90.71", "", "impossible", ARITHMETIC)),
-    (MATTHEWS, "50.3", "75.3", ("two", None, "80.1, 75.3", "", "impossible", ARITHMETIC)),
     (
         COLUMNS,
         "ash | 54.90\nfir | 55.98\nmore",
@@ -152,28 +121,6 @@ def test_an_average_of_zero_is_no_divisor():
     assert not [f for f in audit(page(f"Kept\nSystem | RTE | SST-2 | Average\n{cells}")) if f.row == "% of teacher"]
 
 
-def test_the_bound_of_f1_is_shown_with_the_digits_of_its_scale():
-    for accuracy, f1, bound in (("80.0", "89.5", "88.9"), ("0.800", "0.895", "0.889")):
-        (finding,) = audit(page(f"MRPC\nSystem | MRPC (acc) | MRPC (F1)\none | {accuracy} | {f1}"))
-        assert finding.why.endswith(f"at most {bound}")
-
-
-def test_one_delta_that_two_files_print_with_other_signs_is_found_where_its_own_table_cannot_tell():
-    head = "Pruning\nMethod | Base | Pruned | Δ Acc"
-    one, other = (
-        page(f"{head}\nfirst | 93.26 | 92.17 | -0.23", "a.md"),
-        page(f"{head}\nfirst | 93.26 | 92.17 | 0.23", "b.md"),
-    )
-    assert audit([*one, *page(f"{head}\nfirst | 93.26 | 92.17 | -0.23", "b.md")]) == []
-    (finding,) = audit([*one, *other])
-    assert (finding.where, finding.check, finding.printed, finding.recomputed) == (
-        "b.md: Pruning",
-        "derived differently",
-        "0.23",
-        "-0.23",
-    )
-
-
 TEXT = """
 System | A | B | Avg
 --- | --- | --- | ---
@@ -187,8 +134,6 @@ MicroBERT | 71.0 | 66.0 | 68.5
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
-        ("It falls from 61.5 to 55.6 (-5.9 points).", "It falls from 61.5 to 55.6 (-6.9 points).", "5.9"),
-        ("It falls from 61.5 to 55.6 (-9.6%).", "It falls from 61.5 to 55.6 (-8.6%).", "9.6"),
         ("MicroBERT reaches 91% of BigBERT's performance.", "MicroBERT reaches 95% of BigBERT's performance.", "91.3"),
         ("MicroBERT reaches 95% of SomeBERT's performance.", None, ""),
     ],
@@ -247,9 +192,9 @@ def test_arithmetic_is_first_and_one_cause_is_one_line(bench, tmp_path):
     rng = np.random.default_rng(5)
     for place in range(8):
         row = rng.uniform(50, 90, 3).round(2)
-        lines.append(f"s{place} | {' | '.join(f'{v:.2f}' for v in row)} | {round(row.sum() * 100) // 3 / 100:.2f}")
+        lines.append(f"MiniLM{place} | {' | '.join(f'{v:.2f}' for v in row)} | {round(row.sum() * 100) // 3 / 100:.2f}")
     text = "\n".join(lines)
-    guessed = "\n\nIt falls from 61.5 to 55.6 (-6.9 points).\n"
+    guessed = "\n\nMiniLM1 keeps 55% of MiniLM0's performance.\n"
     (tmp_path / "x.md").write_text(markdown(text) + guessed)
     pages = read_all([tmp_path / "x.md"])
     found = findings_of(pages)
@@ -297,10 +242,6 @@ def test_a_text_without_findings_says_how_much_was_checked(tmp_path):
     )
     with pytest.raises(InputError, match="arithmetic or inference"):
         findings_of(pages, "guess")
-
-
-def test_an_accuracy_above_100_ends_no_audit():
-    audit(page("Scores\nmodel | CoLA acc | CoLA mcc\nA | 843 | 60.1\nB | 80.3 | 50.1"))
 
 
 def test_two_rows_of_one_name_with_one_right_average_are_two_findings():
