@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from bench.data.tasks import GLUE
@@ -22,6 +22,8 @@ from bench.stats.summary import Summary, summarise
 GLUE_FOLDER = "glue"
 """The name of the folder whose files are called GLUE without more words."""
 FROM_GLUE = re.compile(rf" from the folder {GLUE_FOLDER}(?=$|,)")
+BESIDE = {"spearman": "pearson"}
+"""A task's metric -> another one that papers print beside it, as of stsb. It has a column, and is in no mean and no test."""
 GENERATED = ", generated, not GLUE"
 """What follows the name of the sample suite, for people."""
 
@@ -143,6 +145,13 @@ class ReportGroup:
         return columns
 
     @cached_property
+    def printed_columns(self) -> list[ScoreColumn]:
+        """The columns, and those of the metrics that papers print beside theirs."""
+        pairs = [(column, replace(column, metric=BESIDE.get(column.metric, column.metric))) for column in self.columns]
+        measured = {column for _, column in self._scores}
+        return [c for pair in pairs for c in dict.fromkeys(pair) if c in self.columns or c in measured]
+
+    @cached_property
     def systems(self) -> list[str]:
         """Labels of rows: the teacher first, then as ``order`` has them, then by their full rows, each with its ablations."""
         rows = sorted(
@@ -216,7 +225,8 @@ class ReportGroup:
 
     @cached_property
     def _most_seeds(self) -> dict[ScoreColumn, int]:
-        return {c: max((len(self.values(label, c)) for label in self.students), default=0) for c in self.columns}
+        columns = self.printed_columns
+        return {c: max((len(self.values(label, c)) for label in self.students), default=0) for c in columns}
 
     def lacks_seeds(self, label: str, column: ScoreColumn) -> bool:
         """Whether a student's mean is of fewer seeds than others of this column have: luckier or unluckier by that."""

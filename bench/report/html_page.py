@@ -80,7 +80,7 @@ def page(data: ReportData) -> str:
         cost_title=COST,
         again=[line.removeprefix("- ").replace("`", "") for line in made_again(commands(group), group)],
         methods=sorted({record.cell.method for record in group.records}),
-        columns=[column.title for column in group.columns],
+        columns=[column.title for column in group.printed_columns],
         note_number=notes.number,
         detail=detail,
         numbers=lambda: numbers_of(data, details),
@@ -122,7 +122,7 @@ def numbers_of(data: ReportData, details: Sequence[Mapping[str, Any]]) -> dict[s
         "teacher": TEACHER,
         "reference": group.called(reference_of(group)),
         "majority": _rounded(group.majority),
-        "columns": [column.title for column in group.columns],
+        "columns": [column.title for column in group.printed_columns],
         "rows": {
             label: {
                 "name": group.called(label),

@@ -72,7 +72,7 @@ def to_markdown(table: Table, notes: Footnotes | None = None) -> str:
     sizes = [max(3, *map(len, column)) for column in columns]
     blocks = []
     # no padding of the headings as in `github`: the characters of a line are counted
-    for block in _blocks([max(map(len, column)) for column in columns], table.width):
+    for block in _blocks(table, [max(map(len, column)) for column in columns], table.width):
         is_left = {i: table.sides[i] == "left" for i in block}
         lines = [
             " | ".join(
@@ -85,7 +85,7 @@ def to_markdown(table: Table, notes: Footnotes | None = None) -> str:
     return "\n\n".join(blocks)
 
 
-def _blocks(widths: Sequence[int], most: int, between: int = 3) -> list[list[int]]:
+def _blocks(table: Table, widths: Sequence[int], most: int, between: int = 3) -> list[list[int]]:
     """The numbers of the columns in each block: the first column in all of them, and as many others as fit.
 
     Args:
@@ -96,7 +96,8 @@ def _blocks(widths: Sequence[int], most: int, between: int = 3) -> list[list[int
     blocks: list[list[int]] = [[0]]
     for i in range(1, len(widths)):
         if len(blocks[-1]) > 1 and 1 + sum(widths[j] + between for j in (*blocks[-1], i)) > most:
-            blocks.append([0])
+            held = [blocks[-1].pop()] if table.columns[i].beside and len(blocks[-1]) > 2 else []
+            blocks.append([0, *held])
         blocks[-1].append(i)
     return blocks
 
@@ -141,7 +142,9 @@ def to_terminal(table: Table, width: int = TERMINAL) -> str:
         return lines
 
     blocks = []
-    for block in _blocks(sizes, width + 3, between=2):  # nothing is printed before the first column or behind the last
+    for block in _blocks(
+        table, sizes, width + 3, between=2
+    ):  # nothing is printed before the first column or behind the last
         below = [text for row in range(1, len(cells) + 1) for text in drawn(block, row)]
         blocks.append("\n".join([*drawn(block, 0), "  ".join("-" * sizes[i] for i in block), *below]))
     return "\n\n".join(blocks)
@@ -237,7 +240,7 @@ def to_latex(table: Table, title: str, paper: Paper, label: str) -> str:
 
     # parts of a page, with their lines: a tabular for each block of columns and page of rows, then the notes
     parts: list[tuple[str, int, bool]] = []
-    for block in _blocks([min(width, TEX_WORDS) for width in widths], TEX_WIDTH):
+    for block in _blocks(table, [min(width, TEX_WORDS) for width in widths], TEX_WIDTH):
         for page in _pages(heights[1:], TEX_LINES - 3):
             head, *body = [_tex_row([rows[row][i] for i in block]) for row in (0, *(1 + row for row in page))]
             begin = rf"\begin{{tabular}}{{{''.join(sides[i] for i in block)}}}"

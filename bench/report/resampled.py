@@ -168,7 +168,7 @@ def seeds_in_words(of_seed: Mapping[int, Suspicion]) -> str:
 def baselines_of(group: ReportGroup, store: Store) -> dict[ScoreColumn, float]:
     """Percent that the best single answer to every example scores; without columns that have no stored answers."""
     baselines = {}
-    for column in group.columns:
+    for column in group.printed_columns:
         for _, _, logits, labels in _answers_of(group, column, store):
             metric = metric_of(column.metric)
             baselines[column] = 100 * metric.form.constant(labels, logits.shape[1], metric.score)[1]

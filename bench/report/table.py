@@ -82,11 +82,14 @@ SPREAD: tuple[Field, ...] = (
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its title, whether it holds words (printed to the left), and its columns in a CSV file."""
+    """One column: its title, whether it holds words (printed to the left), its columns in a CSV file, and whether it stays
+    beside the column before it where a table is broken into blocks.
+    """
 
     title: str
     words: bool = False
     csv: tuple[Field, ...] = TEXT
+    beside: bool = False
 
 
 @dataclass(frozen=True)

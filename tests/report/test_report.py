@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import factories
@@ -69,6 +70,21 @@ def test_only_students_of_another_training_of_the_teacher_are_named_as_such():
         " kd learned from another training of the same teacher (same settings and seed, other weights). For this row,"
         in teachers_note("b" * 64)
     )
+
+
+@pytest.mark.parametrize("width", [50, 70, 120])
+def test_pearson_stands_beside_spearman_and_no_mean_counts_it(width):
+    records = [factories.record(row, task, score=0.5) for row in ("teacher", "kd") for task in ("rte", "stsb", "mrpc")]
+    for record in records:
+        if record.cell.tasks == ("stsb",):
+            record.scores["validation"].update(spearman=0.6, pearson=0.9)
+    table = replace(accuracy(groups(records)[0]), width=width)
+    place = table.header.index("stsb (Spearman)")
+    assert table.header[place + 1] == "stsb (Pearson)"
+    (line,) = [line for line in to_markdown(table).splitlines() if "Spearman" in line]
+    assert "stsb (Spearman) | stsb (Pearson)" in line, "also where the table is broken into blocks"
+    kd = dict(zip(table.values_header, table.values[-1], strict=True))
+    assert (kd["stsb (Pearson) mean"], kd["mean of 3"]) == ("90.0000", f"{(50 + 50 + 60) / 3:.4f}")
 
 
 @pytest.mark.parametrize("fewer", ["kd", "pkd"])

@@ -45,7 +45,7 @@ def accuracy(group: ReportGroup, only_complete: bool = False, alike: Collection[
         apart = _incomplete(group)
         lines = [replace(line, only="csv") if line.label in apart else line for line in lines]
     if group.baselines:  # behind the teacher, which is the first line where there is one
-        baselines = [number(group.baselines.get(column)) for column in group.columns]
+        baselines = [number(group.baselines.get(column)) for column in group.printed_columns]
         empty = [TableCell("") for _ in _further(group)]
         line = Line(MAJORITY, [*baselines, number(group.majority), *empty], row="")
         lines.insert(1 if group.systems[:1] == [TEACHER] else 0, line)
@@ -67,7 +67,7 @@ def _incomplete(group: ReportGroup) -> list[str]:
 
 
 def _columns(group: ReportGroup) -> list[Column]:
-    scores = [Column(column.title, csv=SPREAD) for column in group.columns]
+    scores = [Column(c.title, csv=SPREAD, beside=c not in group.columns) for c in group.printed_columns]
     return [
         Column("System"),
         *scores,
@@ -80,7 +80,7 @@ def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
     records, mean = group.of(label), group.mean_scores.get(label)
     best = max((round(group.mean_scores[s], 1) for s in group.complete), default=math.nan)
     is_best = mean is not None and label in group.complete and round(mean, 1) == best
-    cells = [_score(group, label, column) for column in group.columns]
+    cells = [_score(group, label, column) for column in group.printed_columns]
     cells += [
         number(mean, bold=is_best or label in alike),
         *(further(group, label) for further in _further(group).values()),
@@ -186,6 +186,8 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
                 else "."
             )
         )
+    if beside := [column.title for column in group.printed_columns if column not in group.columns]:
+        said.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
     if has_alike:
         said.append(
             "A mean is also bold if the 95 % interval of its difference to the best mean contains 0 (not adjusted)."
