@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import importlib.util
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import methods
-from bench.record.stated import file_of, modules_imported, stated, tree_of
 
 if TYPE_CHECKING:
     from bench.record.schema import Record
@@ -42,6 +43,8 @@ CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 COMPUTED_BY = "computed_by"
 """Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
 WHAT_TO_DO = "`run --rerun-stale` trains again what other code made; where results should change, raise `version`"
+UNREADABLE = (LookupError, SyntaxError, ValueError, OSError, RecursionError)
+"""What a module that is not there, or a third party's file, which may hold anything, raises here."""
 
 
 def student_modules(method: str, metrics: Sequence[str] = ()) -> tuple[str, ...]:
@@ -50,7 +53,6 @@ def student_modules(method: str, metrics: Sequence[str] = ()) -> tuple[str, ...]
 
 
 def metric_modules(metrics: Sequence[str]) -> tuple[str, ...]:
-    """What the scores of any model are computed by."""
     from bench.stats.metrics import metric_of
 
     return tuple(sorted({metric_of(name).score.__module__ for name in metrics}))
@@ -62,8 +64,7 @@ def named_code(modules: Sequence[str], parts: Mapping[str, Any] | None = None) -
     Args:
         parts: what the result was made from -> the code that made that; None where that is not known.
     """
-    body: dict[str, Any] = {"of": list(modules), "digest": digest_of(tuple(modules))}
-    return body | ({"parts": dict(parts)} if parts else {})
+    return {"of": list(modules), "digest": digest_of(tuple(modules))} | ({"parts": dict(parts)} if parts else {})
 
 
 @cache
@@ -74,7 +75,7 @@ def digest_of(modules: tuple[str, ...]) -> str:
     """
     try:
         texts = files_of(modules)
-    except (LookupError, SyntaxError, ValueError, OSError, RecursionError):
+    except UNREADABLE:
         return ""
     return hashlib.sha256("\n".join(texts[module] for module in sorted(texts)).encode()).hexdigest()
 
@@ -85,8 +86,12 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
     Raises:
         LookupError: one of them is not there; SyntaxError and others: it cannot be read.
     """
-    waiting, texts = [*_harness(), *modules], dict[str, str]()
-    own = {"methods"} | {module.split(".")[0] for module in modules} - {"bench"}
+    waiting, texts = list(modules), dict[str, str]()
+    own = {"methods"} | {module.split(".")[0] for module in waiting} - {"bench"}
+    for module in HARNESS:
+        file = _file(module)
+        siblings = file.parent.glob("*.py") if file is not None and file.name == "__init__.py" else ()
+        waiting += [module, *(f"{module}.{path.stem}" for path in siblings if path != file)]
     while waiting:
         module = waiting.pop()
         if module not in texts:
@@ -97,31 +102,86 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
 
 
 @cache
-def _harness() -> tuple[str, ...]:
-    names = []
-    for module in HARNESS:
-        file = file_of(module)
-        inner = sorted(file.parent.glob("*.py")) if file is not None and file.name == "__init__.py" else []
-        names += [module, *(f"{module}.{path.stem}" for path in inner if path != file)]
-    return tuple(names)
+def _file(module: str) -> Path | None:
+    """Where a module lies, without importing it or its package."""
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    folders = (spec.submodule_search_locations if spec is not None else None) or ()
+    places = [Path(folder, *rest) for folder in folders]
+    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")] if rest else []
+    if spec is not None and not rest:
+        files = [Path(spec.origin or "")]
+    return next((file for file in files if file.suffix == ".py" and file.is_file()), None)
 
 
-class _Computing(ast.NodeTransformer):
-    """Leaves out what computes nothing: docstrings, and imports for types alone."""
+@cache
+def _tree(module: str) -> ast.Module:
+    """Without docstrings and imports for types alone, which compute nothing. Raises what :data:`UNREADABLE` names."""
+    file = _file(module)
+    if file is None:
+        raise LookupError(module)
 
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        return None if is_text else self.generic_visit(node)
+    class Computing(ast.NodeTransformer):
+        def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+            is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+            return None if is_text else self.generic_visit(node)
 
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+        def visit_If(self, node: ast.If) -> ast.AST | None:
+            return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+
+    return Computing().visit(ast.parse(file.read_text(encoding="utf-8")))
 
 
 @cache
 def _parsed(module: str) -> tuple[str, tuple[str, ...]]:
     """The file of a module as text that all versions of Python write alike, and the modules that it imports."""
-    tree = _Computing().visit(tree_of(module))
-    return ast.unparse(tree), tuple(modules_imported(tree, module))
+    imported = {origin for node in ast.walk(_tree(module)) for origin, _ in _origins(node, module).values()}
+    return ast.unparse(_tree(module)), tuple(sorted(imported))
+
+
+def _origins(node: ast.AST, module: str) -> dict[str, tuple[str, str]]:
+    """Of an import in a module, each name here -> the module that is read, of those that are files, and the name there."""
+    if isinstance(node, ast.Import):
+        return {alias.name: (alias.name, "") for alias in node.names if _file(alias.name)}
+    if not isinstance(node, ast.ImportFrom):
+        return {}
+    file, above = _file(module), module.split(".")
+    up = node.level - (file is not None and file.name == "__init__.py")
+    above = above[: len(above) - up] if node.level else []
+    origin = ".".join([*above, *([node.module] if node.module else [])])
+    # `from package import module` reads the module, else what the package itself binds
+    names = {alias.asname or alias.name: alias.name for alias in node.names}
+    inner = {here: f"{origin}.{there}" for here, there in names.items()}
+    origins = {here: (inner[here] if _file(inner[here]) else origin, there) for here, there in names.items()}
+    return {here: place for here, place in origins.items() if _file(place[0])}
+
+
+@cache
+def version_of(method: str) -> int | None:
+    """The version that a registered method's class states in its file; None where it cannot be found or read."""
+    module, _, name = methods.reference(method).partition(":")
+    try:
+        return next(_stated_versions(module, name), None) if name else None
+    except UNREADABLE:
+        return None
+
+
+def _stated_versions(module: str, name: str) -> Iterator[int]:
+    """``version`` in the body of a class, then in those of its bases."""
+    for node in _tree(module).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            for line in node.body:
+                if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None:
+                    targets = line.targets if isinstance(line, ast.Assign) else [line.target]
+                    if "version" in [target.id for target in targets if isinstance(target, ast.Name)]:
+                        yield ast.literal_eval(line.value)
+            for base in node.bases:
+                yield from _stated_versions(module, base.id) if isinstance(base, ast.Name) else ()
+        elif name in (origins := _origins(node, module)):
+            yield from _stated_versions(*origins[name])
 
 
 # --- judging
@@ -153,8 +213,7 @@ def state_of_record(record: Record) -> str:
     return _worst([STALE if other_version(record) else CURRENT, *map(state_of, codes_of(record).values())])
 
 
-def _worst(states: Iterable[str]) -> str:
-    states = set(states)
+def _worst(states: Sequence[str]) -> str:
     return next((state for state in (STALE, UNKNOWN) if state in states), CURRENT)
 
 
@@ -166,7 +225,7 @@ def stale_parts(record: Record) -> list[str]:
 
 def other_version(record: Record) -> str:
     """Which version of its method trained a record, where today's is another one; "" where it is the same or not known."""
-    made, today = record.cell.version, stated(record.cell.method, "version")
+    made, today = record.cell.version, version_of(record.cell.method)
     return "" if today in (None, made) else f"version {made}, today's is {today}"
 
 
@@ -179,11 +238,11 @@ def stale_lines(records: Iterable[Record]) -> list[str]:
     if older:
         rows = ", ".join(sorted({f"{record.row} ({other_version(record)})" for record in older}))
         lines.append(
-            f"{len(older)} of {len(done)} records {_were(len(older))} made by another version of the method: {rows}. The `run` "
-            f"that made {'them' if len(older) > 1 else 'it'} trains today's version."
+            f"{_share(len(older), done)} made by another version of the method: {rows}. The `run` that made "
+            f"{'them' if len(older) > 1 else 'it'} trains today's version."
         )
     if other:
-        lines.append(f"{other} of {len(done)} records {_were(other)} made by other code than this. {WHAT_TO_DO}.")
+        lines.append(f"{_share(other, done)} made by other code than this. {WHAT_TO_DO}.")
     return lines
 
 
@@ -194,8 +253,8 @@ def unknown_line(records: Iterable[Record]) -> str:
     if not count:
         return ""
     return (
-        f"{count} of {len(done)} records {_were(count)} made by code that is not known here: no digest of it was kept, or its "
-        f"package is not installed. Nobody checked that today's code gives the same results."
+        f"{_share(count, done)} made by code that is not known here: no digest of it was kept, or its package is not "
+        f"installed. Nobody checked that today's code gives the same results."
     )
 
 
@@ -204,5 +263,5 @@ def code_warnings(records: Sequence[Record]) -> list[str]:
     return [*stale_lines(records), *filter(None, [unknown_line(records)])]
 
 
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
+def _share(count: int, records: Sequence[Record]) -> str:
+    return f"{count} of {len(records)} records {'was' if count == 1 else 'were'}"
