@@ -66,8 +66,9 @@ class CellError(BenchError):
 
 
 def nearest(given: str, known: Iterable[str], alike: float = 0.6) -> str:
-    """The known name that is most like the given one; "" where none is at least so much alike, from 0 to 1."""
-    return next(iter(difflib.get_close_matches(given, list(known), n=1, cutoff=alike)), "")
+    """The known name that is most like the given one, in capitals or not; "" where none is at least so much alike, from 0 to 1."""
+    lower = {name.lower(): name for name in known}
+    return next((lower[near] for near in difflib.get_close_matches(given.lower(), lower, n=1, cutoff=alike)), "")
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:

@@ -52,11 +52,11 @@ def check_method(
 def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     """A method's class, and the settings behind it."""
     from bench.plan.plugins import method_class
-    from bench.plan.spelling import defaults, parse_one
+    from bench.plan.spelling import defaults, method_name, parse_one
     from bench.record.cell import split_row
 
     if not split_row(name)[1]:
-        return method_class(name), {}  # half a method cannot be a row, and is told what it lacks
+        return method_class(method_name(name)), {}  # half a method cannot be a row, and is told what it lacks
     row = parse_one(name)
     if row.dropped or row.pace != 1 or row.stage_overrides:
         raise InputError(

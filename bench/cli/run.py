@@ -28,7 +28,7 @@ from bench.cli.options import (
     with_request_options,
 )
 from bench.cli.program import app
-from bench.cli.shared import asking, report_outcome, request_from_options, typed_options, write_json
+from bench.cli.shared import asking, checked_request, report_outcome, request_from_options, typed_options, write_json
 from bench.errors import OK, InputError
 from bench.plan.executor_options import PROCESSES
 
@@ -52,16 +52,17 @@ def plan(
     For an experiment it also shows the settings of each task.
     """
     typed = typed_options(ctx, given, experiment, table)
-    request = request_from_options(**given)
     if experiment is not None:
         from bench.progress import quiet
         from bench.workflows.experiment import describe_experiment
 
+        request = request_from_options(**given)
         quiet()
         text, body = describe_experiment(experiment, request, typed, table)
         print(text)
         write_json(json_file, body)
         return
+    request = checked_request(**given)
     from bench.plan.build import build
     from bench.plan.show import as_json, describe
     from bench.progress import quiet
@@ -110,13 +111,15 @@ def run(
     if only:
         return _part_of_run(only, given, typed, experiment)
     if experiment is not None:
+        request = request_from_options(**given)
         from bench.workflows.experiment import run_experiment
 
-        outcome = run_experiment(experiment, request_from_options(**given), typed, table, asking())
+        outcome = run_experiment(experiment, request, typed, table, asking())
     else:
+        request = checked_request(**given)
         from bench.workflows.run import run as carry_out
 
-        outcome = carry_out(request_from_options(**given), confirm=asking())
+        outcome = carry_out(request, confirm=asking())
     return report_outcome(outcome)
 
 
@@ -142,9 +145,10 @@ def _part_of_run(part: str, given: dict[str, Any], typed: Collection[str], exper
 
 
 def _teachers(given: dict[str, Any]) -> int:
+    request = checked_request(**(given | {"methods": ""}))
     from bench.workflows.run import run as carry_out
 
-    return report_outcome(carry_out(request_from_options(**(given | {"methods": ""})), confirm=asking()))
+    return report_outcome(carry_out(request, confirm=asking()))
 
 
 def _pretraining(given: dict[str, Any], json_file: Path | None = None) -> None:
@@ -249,9 +253,10 @@ def tune(
     """
     from dataclasses import asdict
 
+    request = checked_request(**given)
     from bench.workflows.tune import tune as carry_out
 
-    chosen, outcome = carry_out(request_from_options(**given), trials, confirm=asking())
+    chosen, outcome = carry_out(request, trials, confirm=asking())
     for found in chosen:
         print(f"{found.task}: {found.search.of} -> {found.row}; {found.search.describe()}")
     write_json(json_file, [{**asdict(found), "search": found.search.model_dump()} for found in chosen])

@@ -35,6 +35,21 @@ def request_from_options(**given: Any) -> Any:
     return Request(**given)
 
 
+def checked_request(**given: Any) -> Any:
+    """A request whose options, rows, tasks and folder of data have been looked at, before a library is loaded for seconds."""
+    from bench.data.sources import source_for
+    from bench.data.tasks import expand
+    from bench.plan.request import AUTO, HUB
+    from bench.plan.spelling import check_names
+
+    request = request_from_options(**given).checked()
+    check_names(request.methods)
+    for task, _ in expand(request.tasks):
+        if request.data not in (AUTO, HUB):
+            source_for(task, request.data, request.offline)
+    return request
+
+
 def report_outcome(outcome: Outcome) -> int:
     """Say how a run ended: its tables, what to type next, what failed. Returns its exit code."""
     from bench.workflows.run_summary import failure_lines

@@ -135,9 +135,10 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
     wanted = [*task.columns, *([task.label_column] if labelled else [])]
     for column in wanted:
         if column not in table.column_names:
-            raise InputError(
-                f"{where} has no column {column!r} for {task.name}; it has: {one_line(', '.join(table.column_names))[:400]}"
-            )
+            key = 'label = "..."' if column == task.label_column else "text = [...]"
+            hint = f"; {key} in {task.file} names it" if task.file else ""
+            there = one_line(", ".join(table.column_names))[:400]
+            raise InputError(f"{where} has no column {column!r} for {task.name}; it has: {there}{hint}")
     if len(table) == 0:
         raise InputError(f"{where} has no rows; {task.name} needs at least one")
     texts = [_values(table, column, where) for column in task.columns]

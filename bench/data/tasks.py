@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, Field, field_validator
 
-from bench.errors import InputError, unknown
+from bench.errors import InputError, nearest, unknown
 from bench.user_files import TypedFile, checked, comma_separated, is_file, toml_of
 
 if TYPE_CHECKING:
@@ -220,6 +220,7 @@ def _check_metrics(task: Task, path: Path) -> None:
     known = {metric.name: metric for metric in fitting(task.form)}
     for name in task.metrics or ("",):
         if name not in known:
-            raise InputError(f"{path}: metric {name!r} does not fit; for this task: {', '.join(known)}")
+            hint = f"did you mean {near!r}? " if (near := nearest(name, known)) else ""
+            raise InputError(f"{path}: metric {name!r} does not fit; {hint}for this task: {', '.join(known)}")
         if why := known[name].misfit(task.labels):
             raise InputError(f"{path}: metric {name!r} {why}")

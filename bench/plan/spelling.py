@@ -143,7 +143,20 @@ def _rows(text: str) -> list[MethodRow]:
 
 def parse_one(text: str) -> MethodRow:
     """One spelling without ``ablate``, of a registered method or of ``module:Class``."""
-    name, parts = split_row(text)
+    typed, parts = split_row(text)
+    name = method_name(text)
+    if "ablate" in parts:
+        raise InputError(f"{text}: ablate means several rows; name one row here, like {text.replace(':ablate', '')}")
+    return parse_of(method_class(name), name + text.removeprefix(typed))
+
+
+def method_name(text: str) -> str:
+    """The registered name of a row's method, typed in capitals or not; ``module:Class`` as it is. Imports no method.
+
+    Raises:
+        InputError: no such method, or a row that is not trained here.
+    """
+    name = split_row(text)[0]
     if name == CHECKPOINT:
         raise InputError(
             f"{text}: a finished model has no settings and no label, and only `run` and `plan` take it; "
@@ -151,16 +164,25 @@ def parse_one(text: str) -> MethodRow:
         )
     if name == ALL:
         raise InputError(f"{text}: all takes no settings and no :ablate; name the methods")
-    if "ablate" in parts:
-        raise InputError(f"{text}: ablate means several rows; name one row here, like {text.replace(':ablate', '')}")
-    if ":" not in name and name not in methods.names():
-        words = re.split(r"[;\s]+", name)
-        if len(words) > 1 and all(word in methods.names() for word in words):
-            raise InputError(f"{name!r}: rows are separated by commas: {','.join(words)}")
-        if name in methods.refused():
-            raise InputError(f"the method {name!r} cannot be used: {methods.refused()[name]}")
-        raise unknown("method", name, [*methods.names(), ALL])
-    return parse_of(method_class(name), text)
+    known = methods.names()
+    if ":" in name or name in known:
+        return name
+    alike = [other for other in known if other.lower() == name.lower()]
+    if len(alike) == 1:
+        return alike[0]
+    words = re.split(r"[;\s]+", name)
+    if len(words) > 1 and all(word in known for word in words):
+        raise InputError(f"{name!r}: rows are separated by commas: {','.join(words)}")
+    if name in methods.refused():
+        raise InputError(f"the method {name!r} cannot be used: {methods.refused()[name]}")
+    raise unknown("method", name, [*known, ALL])
+
+
+def check_names(text: str) -> None:
+    """Raises InputError where :func:`parse_rows` would for the name of a method; imports none."""
+    for part in comma_separated(text):
+        if part != ALL and split_row(part)[0] != CHECKPOINT:
+            method_name(part)
 
 
 def parse_of(method: type, text: str) -> MethodRow:

@@ -9,7 +9,7 @@ import tiny
 
 from bench.data.corpus import read_corpus
 from bench.data.encoding import batches_of_epoch, encode, pieces
-from bench.data.inspect import export
+from bench.data.inspect import export, inspect
 from bench.data.sources import Folder, hub_folder, source_for
 from bench.data.table_files import Split, read
 from bench.data.tasks import GLUE, expand, from_toml
@@ -186,6 +186,7 @@ def test_an_export_has_the_columns_of_the_task(tmp_path):
         (('"mine"', '"rte"'), "belongs to GLUE"),
         (('"mine"', '"mine-held-back"'), "choose another end"),
         (('"accuracy"', '"spearman"'), "does not fit"),
+        (('"accuracy"', '"macrof1"'), "did you mean 'macro_f1'"),
         (('["a"]', '["a", "b", "c"]'), "one or two columns"),
         (('"t.csv"', '"x.csv"'), "there is no file"),
         (('["no", "yes"]', '["no"]'), "at least two classes"),
@@ -197,6 +198,13 @@ def test_an_export_has_the_columns_of_the_task(tmp_path):
 def test_a_bad_task_file(tmp_path, change, message):
     with pytest.raises(InputError, match=message):
         from_toml(own_task(tmp_path, TOML.replace(*change)))
+
+
+def test_a_label_column_that_the_task_file_does_not_name(tmp_path):
+    file = own_task(tmp_path, TOML)
+    (tmp_path / "t.csv").write_text("a,verdict\nfine,yes\n")
+    with pytest.raises(InputError, match=r'it has: a, verdict; label = "..." in mine.toml names it'):
+        inspect(str(file), "sample", True)
 
 
 THREE = TOML.replace('["no", "yes"]', '["no", "yes", "maybe"]')

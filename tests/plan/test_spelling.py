@@ -49,6 +49,11 @@ def test_ablate_makes_the_papers_rows():
     assert all(row.ablation_of == "microbert" for row in rows[1:])
 
 
+def test_a_name_is_found_in_capitals_too():
+    assert parse_one("tinyBERT:layers=2").spelling == "tinybert:layers=2"
+    assert [row.spelling for row in parse_methods("TinyBERT,tinybert,KD:ablate")] == ["tinybert", "kd", "kd:-hard"]
+
+
 def test_all_is_every_method_that_ships():
     from methods import TABLE
 
