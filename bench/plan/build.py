@@ -21,7 +21,7 @@ from bench.plan.rows import CheckpointRow, Row, TeacherRow
 from bench.plan.spelling import GivenCheckpoint, MethodRow, drop_incompatible, parse_rows
 from bench.plan.stale import stale_slots, warnings
 from bench.plan.steps import steps_of
-from bench.plan.student_cells import asks_ensemble, drop_untrainable, multitask, student_cells
+from bench.plan.student_cells import asks_ensemble, drop_untrainable, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks
 from bench.progress import duration
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity
@@ -60,10 +60,11 @@ def build(request: Request) -> Plan:
         for checkpoint in given:
             cells.append(_planned(*_checkpoint_cell(checkpoint, task, request), request, store))
         for row in rows:
-            if not multitask(row):
+            if not row.method.multitask:
                 enter(row, [task])
-    for row in filter(multitask, rows):
-        enter(row, tasks)
+    for row in rows:
+        if row.method.multitask:
+            enter(row, tasks)
     plan = Plan(request, tasks, planner.entries, cells, notes)
     if request.teacher_outputs:
         plan_outputs(plan)

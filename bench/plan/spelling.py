@@ -213,7 +213,7 @@ def parse_of(method: type, text: str) -> MethodRow:
         given.add(key)
         if key == PACE and equals and PACE not in offered:  # a method's own setting of this name comes first
             pace = _pace(text, value)
-        elif equals and stage_settings.is_stage_number(key):
+        elif equals and "." in key:
             numbers[key] = stage_settings.read(name, key, value)
         elif part.startswith("-") and not equals:
             dropped.add(_term(method, name, part[1:]))

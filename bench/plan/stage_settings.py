@@ -7,8 +7,8 @@ They go in the place of those that the method's file takes from its paper (``Sta
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any, get_args
 
@@ -18,42 +18,16 @@ from bench.optimizers.learning_rate import Schedule
 
 StageOverrides = tuple[tuple[str, Any], ...]
 """``stage.number`` and its value, in alphabetical order"""
-SCHEDULES: tuple[str, ...] = get_args(Schedule)
-
-
-COMPARISONS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
-
-
-@dataclass(frozen=True)
-class NumberLimits:
-    """Which values of a number make sense."""
-
-    bounds: Mapping[str, float]
-    """gt, ge, lt or le, as pydantic calls them -> the bound"""
-    words: str
-    """how to say so"""
-
-    def allow(self, value: float) -> bool:
-        """Whether a value is within all bounds."""
-        return all(COMPARISONS[comparison](value, bound) for comparison, bound in self.bounds.items())
-
-
-LIMITS: Mapping[str, NumberLimits] = {
-    "epochs": NumberLimits({"gt": 0, "lt": 10_000}, "above 0 and below 10,000"),
-    "learning_rate": NumberLimits({"gt": 0, "le": 1}, "above 0 and at most 1"),
-    "warmup": NumberLimits({"ge": 0, "lt": 1}, "a share of the steps, from 0 to below 1"),
-    "weight_decay": NumberLimits({"ge": 0, "lt": 1}, "from 0 to below 1"),
-    "clip": NumberLimits({"gt": 0, "lt": 1_000_000}, "above 0 and below 1,000,000"),
-    "eps": NumberLimits({"gt": 0, "lt": 1}, "above 0 and below 1"),
+LIMITS: dict[str, tuple[dict[str, Any], str]] = {
+    "epochs": ({"gt": 0, "lt": 10_000}, "above 0 and below 10,000"),
+    "learning_rate": ({"gt": 0, "le": 1}, "above 0 and at most 1"),
+    "warmup": ({"ge": 0, "lt": 1}, "a share of the steps, from 0 to below 1"),
+    "weight_decay": ({"ge": 0, "lt": 1}, "from 0 to below 1"),
+    "clip": ({"gt": 0, "lt": 1_000_000}, "above 0 and below 1,000,000"),
+    "eps": ({"gt": 0, "lt": 1}, "above 0 and below 1"),
 }
-"""Number of a stage -> which values make sense. The fields of an experiment file have these limits too."""
-CHOICES: Mapping[str, tuple[str, ...]] = {"schedule": SCHEDULES, "optimizer": tuple(OPTIMIZERS)}
-NUMBER_NAMES = ("epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "optimizer", "eps")
-
-
-def is_stage_number(name: str) -> bool:
-    """Whether a part of a spelling names a number of a stage."""
-    return "." in name
+"""Number of a stage -> its bounds, as pydantic and the module operator call them, and how to say so."""
+CHOICES: dict[str, tuple[str, ...]] = {"schedule": get_args(Schedule), "optimizer": tuple(OPTIMIZERS)}
 
 
 def read(where: str, name: str, text: str) -> Any:
@@ -68,14 +42,14 @@ def read(where: str, name: str, text: str) -> Any:
             raise unknown(f"{number} of {where}", text, list(CHOICES[number]))
         return text
     if number not in LIMITS:
-        raise unknown(f"number of a stage in {where}", number, list(NUMBER_NAMES))
-    limits = LIMITS[number]
+        raise unknown(f"number of a stage in {where}", number, [*LIMITS, *CHOICES])
     try:
         value = float(text)
     except ValueError:
         raise InputError(f"{where}: {name}={text}: expected a number") from None
-    if not limits.allow(value):
-        raise InputError(f"{where}: {name}={text} should be {limits.words}")
+    bounds, words = LIMITS[number]
+    if not all(getattr(operator, comparison)(value, bound) for comparison, bound in bounds.items()):
+        raise InputError(f"{where}: {name}={text} should be {words}")
     return value
 
 
@@ -86,37 +60,31 @@ def with_stage_settings(method: Any, numbers: StageOverrides) -> Any:
     """
     if not numbers:
         return method
-    values = vars(method)
-    own = _class(type(method), numbers)  # type: ignore[arg-type]  # a class is hashable
-    return own(**{setting.name: values[setting.name] for setting in fields(method)})
+    kind: Any = _with_own_stages(type(method), numbers)  # type: ignore[arg-type]  # a class is hashable
+    return kind(**{setting.name: vars(method)[setting.name] for setting in fields(method)})
 
 
 @cache
-def _class(of: type, numbers: StageOverrides) -> type:
-    def stages(self: Any, setup: Any) -> Sequence[Any]:
-        return with_numbers(of.stages(self, setup), numbers)  # type: ignore[attr-defined]
-
-    def again(self: Any) -> Any:  # pickle finds no class that was made here
-        return with_stage_settings, (of(**{one.name: vars(self)[one.name] for one in fields(self)}), numbers)
-
-    members = {"stages": stages, "__reduce__": again, "__module__": of.__module__, "__qualname__": of.__qualname__}
-    return type(of.__name__, (of,), members)
-
-
-def with_numbers(stages: Sequence[Any], numbers: StageOverrides) -> tuple[Any, ...]:
-    """The stages, each with its own numbers before those of its paper.
-
-    Raises:
-        MethodError: a number is of no stage.
-    """
-    from methods.api import MethodError
-
+def _with_own_stages(method: type, numbers: StageOverrides) -> type:
+    """A class like this one whose stages have their own numbers before those of its paper."""
     own: dict[str, dict[str, Any]] = {}
     for name, value in numbers:
         stage, _, number = name.rpartition(".")
         own.setdefault(stage, {})[number] = value
-    there = [stage.name for stage in stages]
-    for stage in own:
-        if stage not in there:
-            raise MethodError(f"there is no stage {stage}; its stages are: {', '.join(there)}")
-    return tuple(replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in stages)
+
+    def stages(self: Any, setup: Any) -> Sequence[Any]:
+        from methods.api import MethodError
+
+        usual = method.stages(self, setup)  # type: ignore[attr-defined]
+        there = [stage.name for stage in usual]
+        for name in own:
+            if name not in there:
+                raise MethodError(f"there is no stage {name}; its stages are: {', '.join(there)}")
+        return tuple(replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in usual)
+
+    def again(self: Any) -> Any:  # pickle finds no class that was made here
+        plain = method(**{setting.name: vars(self)[setting.name] for setting in fields(self)})
+        return with_stage_settings, (plain, numbers)
+
+    members = {"stages": stages, "__reduce__": again, "__module__": method.__module__}
+    return type(method.__name__, (method,), members | {"__qualname__": method.__qualname__})

@@ -36,11 +36,6 @@ def asks_ensemble(row: MethodRow, task: TaskPlan) -> bool:
     return any(source.seed for artefact in _artefacts(row, task) for source in sources(artefact, config))
 
 
-def multitask(row: MethodRow) -> bool:
-    """Whether one student of this row learns all tasks of the run."""
-    return bool(row.method.multitask)
-
-
 def student_cells(
     row: MethodRow, tasks: Sequence[TaskPlan], request: Request, planner: ArtefactPlanner
 ) -> list[tuple[Cell, tuple[ArtefactPlan, ...]]]:
@@ -52,7 +47,7 @@ def student_cells(
     """
     from methods.artefacts import artefact_name
 
-    several, search = multitask(row), dict(request.searches).get(row.spelling)
+    several, search = bool(row.method.multitask), dict(request.searches).get(row.spelling)
     artefacts: dict[str, str] = {}
     asked: list[tuple[ArtefactPlan, ...]] = []
     recipes = []
@@ -156,7 +151,7 @@ def drop_untrainable(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tu
     kept, left = [], []
     for row in rows:
         try:
-            for together in [tasks] if multitask(row) else [[task] for task in tasks]:
+            for together in [tasks] if row.method.multitask else [[task] for task in tasks]:
                 _check_stages(row, together, together[0].recipe)
             kept.append(row)
         except InputError as error:

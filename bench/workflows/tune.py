@@ -16,7 +16,6 @@ from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.request import Request
 from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one
-from bench.plan.student_cells import multitask
 from bench.progress import Progress
 from bench.record.cell import Search, Trial
 from bench.record.schema import Record
@@ -85,7 +84,7 @@ def tune(
         raise InputError("--seeds: a search takes one seed; run the rows that it finds with more")
     rows = []
     for row in parse_methods(request.methods):
-        if not multitask(row):
+        if not row.method.multitask:
             rows.append(row)
         elif row.from_all:
             progress.say(f"{row.spelling} is left out of `--methods all`: {NOT_SEARCHED}")

@@ -427,4 +427,4 @@ def test_a_file_and_a_spelling_allow_the_same_numbers_of_a_stage(name, value):
 
 
 def test_every_number_of_a_stage_has_a_field_in_a_file():
-    assert set(StageNumbers.model_fields) == set(stage_settings.NUMBER_NAMES)
+    assert set(StageNumbers.model_fields) == {*stage_settings.LIMITS, *stage_settings.CHOICES}
