@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from bench.data.checkpoints import Checkpoint
 from bench.errors import InputError
 from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
@@ -17,7 +18,6 @@ from bench.make.task_data import TaskData
 from bench.make.teacher import base_model
 from bench.make.work import Work, known
 from bench.plan.plan import ARTEFACT_STEP, AUGMENTATION_STEP, OUTPUTS_STEP, STUDENTS_STEP, TEACHER_STEP, Step, TaskPlan
-from bench.plan.rows import CheckpointRow
 from bench.train.student_trainer import TrainLog
 
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
@@ -75,9 +75,9 @@ class Maker:
         (planned,), started = step.cells, now()
         data, task = self._data_of(step.tasks[0]), step.tasks[0]
         try:
-            if isinstance(planned.row, CheckpointRow):  # read with its own tokenizer
-                given = self._task_data(replace(task, checkpoint=planned.row.checkpoint))
-                model = base_model(planned.row.checkpoint, task.task.num_labels)
+            if isinstance(planned.row, Checkpoint):  # read with its own tokenizer
+                given = self._task_data(replace(task, checkpoint=planned.row))
+                model = base_model(planned.row, task.task.num_labels)
                 record, arrays = scored(planned.cell, Deployed(model), given, started)
                 record = record.model_copy(update={"notes": (NOT_OURS,)})
             else:

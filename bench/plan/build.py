@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.tasks import expand
@@ -17,8 +17,7 @@ from bench.plan.estimate import choose_jobs, real_glue_seconds
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
-from bench.plan.rows import CheckpointRow, Row, TeacherRow
-from bench.plan.spelling import GivenCheckpoint, MethodRow, drop_incompatible, parse_rows
+from bench.plan.spelling import MethodRow, drop_incompatible, parse_rows
 from bench.plan.stale import stale_slots, warnings
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import asks_ensemble, drop_untrainable, student_cells
@@ -28,6 +27,9 @@ from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, state_of_record
 from bench.record.keys import digest
 from bench.record.store import Store
+
+if TYPE_CHECKING:
+    from bench.data.checkpoints import Checkpoint
 
 
 def build(request: Request) -> Plan:
@@ -56,9 +58,9 @@ def build(request: Request) -> Plan:
 
     for task in tasks:
         augment(task, planner)
-        cells.append(_planned(_teacher_cell(task), TeacherRow(), request, store))
-        for checkpoint in given:
-            cells.append(_planned(*_checkpoint_cell(checkpoint, task, request), request, store))
+        cells.append(_planned(_teacher_cell(task), None, request, store))
+        for path in given:
+            cells.append(_planned(*_checkpoint_cell(path, task, request), request, store))
         for row in rows:
             if not row.method.multitask:
                 enter(row, [task])
@@ -189,14 +191,15 @@ def _teacher_cell(task: TaskPlan) -> Cell:
     )
 
 
-def _checkpoint_cell(row: GivenCheckpoint, task: TaskPlan, request: Request) -> tuple[Cell, CheckpointRow]:
+def _checkpoint_cell(path: str, task: TaskPlan, request: Request) -> tuple[Cell, Checkpoint]:
     """The cell of a finished classifier: identified by weights and configuration, read with its own tokenizer."""
     from bench.data.checkpoints import find
 
-    found = find(row.path, task.task, request.offline, ours=True, asked=row.spelling)
+    spelling = f"{CHECKPOINT}:{path}"
+    found = find(path, task.task, request.offline, ours=True, asked=spelling)
     if not found.finetuned:
         raise InputError(
-            f"{row.spelling}: no classification head in it, so it has no answers to {task.name}; "
+            f"{spelling}: no classification head in it, so it has no answers to {task.name}; "
             f"a finished checkpoint is a ...ForSequenceClassification that was tuned on the task"
         )
     mean_tokens(found, task.task, task.train, task.recipe.max_length)  # its tokenizer has to read the task's text
@@ -213,7 +216,7 @@ def _checkpoint_cell(row: GivenCheckpoint, task: TaskPlan, request: Request) -> 
         seed=0,
         numeric=task.numeric,
     )
-    return cell, CheckpointRow(row.spelling, found)
+    return cell, found
 
 
 def _telling(config: Any) -> dict[str, Any]:
@@ -233,7 +236,13 @@ def _made_anew(plan: Plan, store: Store) -> list[str]:
     ]
 
 
-def _planned(cell: Cell, row: Row, request: Request, store: Store, artefacts: tuple[ArtefactPlan, ...] = ()) -> Planned:
+def _planned(
+    cell: Cell,
+    row: MethodRow | Checkpoint | None,
+    request: Request,
+    store: Store,
+    artefacts: tuple[ArtefactPlan, ...] = (),
+) -> Planned:
     record = store.find(cell)
     done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
     code_state = state_of_record(record) if record is not None and record.status == "ok" else ""

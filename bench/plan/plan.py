@@ -16,7 +16,6 @@ import numpy as np
 from bench.cache import Slot
 from bench.errors import InputError
 from bench.plan.request import OUTPUT_FORMATS, Request
-from bench.plan.rows import Row, TeacherRow
 from bench.plan.spelling import MethodRow, typed_order
 from bench.record.cell import Cell, DataIdentity, NumericIdentity, TeacherIdentity, record_key, train_key
 from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER, digest_of, student_modules
@@ -308,7 +307,8 @@ class Planned:
     """One cell and what the store knows of it."""
 
     cell: Cell
-    row: Row
+    row: MethodRow | Checkpoint | None
+    """what is trained, or a finished classifier that is scored; None for the teacher"""
     record: Record | None
     is_todo: bool
     code_state: str = ""
@@ -324,7 +324,9 @@ class Planned:
     @property
     def spelling(self) -> str:
         """Of the row; "" for the teacher's own cell."""
-        return self.row.spelling
+        if isinstance(self.row, MethodRow):
+            return self.row.spelling
+        return self.row.asked if self.row is not None else ""
 
 
 @dataclass(frozen=True)
@@ -479,6 +481,4 @@ def is_trained(planned: Planned) -> bool:
 
 def reads_teacher(planned: Planned) -> bool:
     """Whether the fine-tuned teacher is needed to make this cell."""
-    return isinstance(planned.row, TeacherRow) or (
-        isinstance(planned.row, MethodRow) and planned.row.method.needs_teacher
-    )
+    return planned.row is None or (isinstance(planned.row, MethodRow) and planned.row.method.needs_teacher)

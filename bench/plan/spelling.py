@@ -45,19 +45,9 @@ class MethodRow:
         return own | dict(self.stage_overrides)
 
 
-@dataclass(frozen=True)
-class GivenCheckpoint:
-    """A row that is not ours to train: a finished classifier in a folder, or a folder with one a task."""
-
-    path: str
-
-    @property
-    def spelling(self) -> str:
-        return f"{CHECKPOINT}:{self.path}"
-
-
-def parse_rows(text: str) -> tuple[list[MethodRow], list[GivenCheckpoint]]:
-    """Rows to train and finished checkpoints, ``checkpoint:PATH``, each in order and without repeats.
+def parse_rows(text: str) -> tuple[list[MethodRow], list[str]]:
+    """Rows to train, and the paths of finished checkpoints, ``checkpoint:PATH`` (a folder with a classifier, or with one a task), each
+    in order and without repeats.
 
     Raises:
         InputError: as :func:`parse_methods`; a checkpoint without a path.
@@ -69,7 +59,7 @@ def parse_rows(text: str) -> tuple[list[MethodRow], list[GivenCheckpoint]]:
             raise InputError(f"{part}: add the folder of a finished classifier: {CHECKPOINT}:PATH")
     trained = ",".join(part for part in parts if part not in given)
     rows = [] if given and not trained else parse_methods(trained)
-    return rows, [GivenCheckpoint(part.partition(":")[2]) for part in dict.fromkeys(given)]
+    return rows, [part.partition(":")[2] for part in dict.fromkeys(given)]
 
 
 def typed_order(text: str) -> list[str]:
@@ -81,7 +71,7 @@ def typed_order(text: str) -> list[str]:
     found: list[str] = []
     for part in comma_separated(text):
         rows, given = parse_rows(part)
-        found += [*(row.spelling for row in rows), *(row.spelling for row in given)]
+        found += [*(row.spelling for row in rows), *(f"{CHECKPOINT}:{path}" for path in given)]
     return list(dict.fromkeys(found))
 
 

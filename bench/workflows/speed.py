@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from bench.errors import InputError, unknown
 from bench.plan.request import AUTO
 from bench.progress import Progress
+from bench.record.cell import CHECKPOINT
 from bench.record.speed_sessions import BUSY_CORES, Conditions, Footprint, SpeedRecord, Timing, write_speed
 
 if TYPE_CHECKING:
     from bench.measure.energy import Counter
     from bench.measure.latency import Load
-    from bench.plan.spelling import GivenCheckpoint
 
 FEWEST_ROUNDS = 6
 
@@ -168,7 +168,7 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
             )
             continue
         systems |= models
-    systems |= {row.spelling: _finished(row, request) for row in given}
+    systems |= {f"{CHECKPOINT}:{path}": _finished(path, request) for path in given}
     if len(systems) == 1:
         raise InputError(
             f"--methods {request.methods}: none of these rows can be timed without training; name another one"
@@ -176,7 +176,7 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     return systems
 
 
-def _finished(row: GivenCheckpoint, request: SpeedRequest) -> Any:
+def _finished(path: str, request: SpeedRequest) -> Any:
     """A finished classifier with its own weights.
 
     Raises:
@@ -188,14 +188,14 @@ def _finished(row: GivenCheckpoint, request: SpeedRequest) -> Any:
     from methods.models import leaves_early, reads_texts
 
     task = expand(request.task)[0][0] if request.task else None
-    found = find(row.path, task, request.offline, ours=True, asked=row.spelling)
+    found = find(path, task, request.offline, ours=True, asked=f"{CHECKPOINT}:{path}")
     model = base_model(found, found.config.num_labels)
     if leaves_early(model) or reads_texts(model):
-        raise InputError(f"{row.spelling}: only models that read token ids and use all their layers can be timed")
+        raise InputError(f"{found.asked}: only models that read token ids and use all their layers can be timed")
     if "task" in request.lengths:
         teacher = find(request.teacher, offline=request.offline)
         if hash_of_tokenizer(found) != hash_of_tokenizer(teacher):
-            raise InputError(f"{row.spelling}: it has another vocabulary than {teacher.asked}, whose examples are read")
+            raise InputError(f"{found.asked}: it has another vocabulary than {teacher.asked}, whose examples are read")
     return model
 
 

@@ -12,7 +12,6 @@ from transformers import BertForSequenceClassification
 
 from bench import api
 from bench.errors import CELLS_FAILED, OK, InputError
-from bench.plan.rows import CheckpointRow, TeacherRow
 from bench.plan.show import describe
 from bench.plan.spelling import MethodRow
 from bench.record.cell import record_key, train_key
@@ -336,18 +335,3 @@ def test_bf16_and_the_paper_recipe_are_other_cells(request_):
     assert len(keys) == 4
     request = request_(tasks="rte", methods=f"kd:{tiny.SHAPE}", precision="bf16")
     assert api.run(request).exit_code == OK
-
-
-def test_every_planned_cell_is_of_one_kind_of_row(request_, tmp_path):
-    checkpoint = tmp_path / "finished"
-    tiny.save_teacher(checkpoint, BertForSequenceClassification)
-    made = api.plan(request_(tasks="rte", methods=f"kd:{tiny.SHAPE},checkpoint:{checkpoint}")).cells
-    rows = {planned.cell.method: planned.row for planned in made}
-    assert {method: type(row) for method, row in rows.items()} == {
-        "teacher": TeacherRow,
-        "kd": MethodRow,
-        "checkpoint": CheckpointRow,
-    }
-    assert rows["checkpoint"].checkpoint.folder == checkpoint
-    assert [planned.spelling for planned in made] == [planned.row.spelling for planned in made]
-    assert rows["teacher"].spelling == ""
