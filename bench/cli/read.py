@@ -318,7 +318,7 @@ def profile(
     epilog="Example: python -m bench why 7a8e8b41 --results results/reference --data sample --teacher embedded --threads 2"
 )
 @with_request_options(
-    *(name for name in REQUEST if name not in ("seeds", "reports", "rerun_stale", "yes", *PLACEMENT)),
+    *(name for name in REQUEST if name not in ("seeds", "reports", "rerun_stale", "yes", "jobs", *PLACEMENT)),
     **dict.fromkeys(AS_RECORDED),
     data="sample",
     teacher="embedded",

@@ -30,6 +30,7 @@ def test_the_module_is_the_command():
         (["run", "--methods", " "], "names no row"),
         (["run", "--seeds", "one"], "whole numbers"),
         (["run", "--no-such-option"], "No such option"),
+        (["why", "abc", "--jobs", "2"], "No such option"),  # it had no effect
         (["rn"], "No such command"),
         (["run", "--max-train-rows", "few"], "valid int"),
         (["show", "abc", "--results", "nowhere"], "no record"),
