@@ -13,7 +13,7 @@ from bench.errors import InputError, known_row
 from bench.progress import Progress
 from bench.record.cell import Cell
 from bench.record.code import code_warnings
-from bench.record.newest import left_out_lines, newest_of
+from bench.record.differences import left_out_lines, newest_of
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.store import Store

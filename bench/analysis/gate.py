@@ -31,7 +31,7 @@ from bench.errors import (
 from bench.files import slug
 from bench.record.cell import TEACHER
 from bench.record.code import STALE, WHAT_TO_DO, state_of_record
-from bench.record.comparability import comparability_key, differing_parts
+from bench.record.differences import comparability_key, differing_parts
 from bench.record.schema import Record
 from bench.record.speed_sessions import Conditions, SpeedRecord, speed_records
 from bench.record.store import Store

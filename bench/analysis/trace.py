@@ -73,7 +73,7 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
     """Every number of a group's tables that need no intervals, and the scores of its single seeds."""
     where, left_out = (
         _where(group),
-        [(one.record, "left out: a newer training has that name") for one in group.left_out],
+        [(record, "left out: a newer training has that name") for record, _ in group.left_out],
     )
     for record, why in [*left_out, *((record, where) for record in group.records)]:
         for name, metrics in record.scores.items():

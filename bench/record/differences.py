@@ -1,13 +1,13 @@
-"""Where two cells differ, field by field, in exactly what their keys are the hashes of. No torch."""
+"""Where cells differ: field by field, in the parts of the question, and which of several trainings under one name is shown. No torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from bench.record.cell import Cell, scoring_identity, training_identity
+from bench.record.cell import TEACHER, Cell, scoring_identity, training_identity
 from bench.record.keys import canonical
+from bench.record.schema import Record
 
 ABSENT = "(not there)"
 """The value of a field that only the other cell has."""
@@ -28,9 +28,6 @@ WORDS: Mapping[str, str] = {
     "teacher_outputs": "how the teacher's outputs are kept",
     "kernels": "the kernels of the training",
     "selection.rule": "the rule that chooses the epoch",
-}
-"""Field of an identity -> what it is, for a reader."""
-GROUPS: Mapping[str, str] = {
     "evaluation.": "the evaluation set {}",
     "settings.": "the setting {}",
     "artefacts.": "the artefact {}",
@@ -39,35 +36,26 @@ GROUPS: Mapping[str, str] = {
     "selection.rows.": "the examples of {} that choose the epoch",
     "together.": "of the tasks of the student: {}",
 }
-"""The same of fields that have names of their own."""
+"""Field of an identity, or how those begin that have names of their own -> what it is, for a reader."""
+PARTS: Mapping[str, Callable[[Cell], Any]] = {
+    "data": lambda c: (c.data.train, sorted(c.data.evaluation.items()), c.data.max_train_rows),
+    "teacher": lambda c: (c.teacher.base, c.teacher.origin),
+    "recipe": lambda c: sorted(c.recipe.items()),
+    "precision, threads or device": lambda c: c.numeric.model_dump(),
+    "settings": lambda c: (c.version, sorted(c.settings.items()), c.dropped),
+    "search of the settings": lambda c: c.search and c.search.model_dump(),
+    "general start or other artefacts": lambda c: sorted(c.artefacts.items()),
+    "tokenizer": lambda c: c.tokenizer,
+    "tasks learned together": lambda c: [partner.model_dump() for partner in c.together],
+    "teacher's training": lambda c: c.teacher.key,
+}
+"""What besides the row, the task and the seed two records must share to be answers to one question. In the order in which a
+reader is told: the last one differs with many of the others."""
+SHARED = ("data", "teacher", "teacher's training")
+"""What all rows of a column must have in common."""
 
 
-@dataclass(frozen=True)
-class DifferingField:
-    """One field of two cells' identities that has two values."""
-
-    field: str
-    """its place, like ``recipe.epochs``"""
-    first: Any
-    """its value in the first cell"""
-    second: Any
-
-    @property
-    def what(self) -> str:
-        """The field in words."""
-        if self.field in WORDS:
-            return WORDS[self.field]
-        return next(
-            (
-                text.format(self.field.removeprefix(group))
-                for group, text in GROUPS.items()
-                if self.field.startswith(group)
-            ),
-            self.field,
-        )
-
-
-def differences(first: Cell, second: Cell, point: str = "") -> list[DifferingField]:
+def differences(first: Cell, second: Cell, point: str = "") -> list[dict[str, Any]]:
     """Every field in which the keys' contents differ, in the order of the keys; none exactly where the keys are the same.
 
     Args:
@@ -76,13 +64,20 @@ def differences(first: Cell, second: Cell, point: str = "") -> list[DifferingFie
     return field_differences(identity(first, point), identity(second, point))
 
 
-def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[DifferingField]:
-    """The same of two identities."""
-    return [
-        DifferingField(name, first.get(name, ABSENT), second.get(name, ABSENT))
-        for name in dict.fromkeys([*first, *second])
-        if _differ(name, first, second)
-    ]
+def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The same of two identities: ``field`` (its place, like ``recipe.epochs``), ``what`` in words, and both values."""
+    differing = []
+    for name in dict.fromkeys([*first, *second]):
+        if name in first and name in second:
+            differs = canonical(first[name]) != canonical(second[name])
+        else:  # of a task that only one student learns, `together` itself says enough
+            differs = not (name.startswith("together.") and "together" in first and "together" in second)
+        if differs:
+            group = next((part for part in WORDS if part.endswith(".") and name.startswith(part)), "")
+            what = WORDS.get(name) or (WORDS[group].format(name.removeprefix(group)) if group else name)
+            values = {"first": first.get(name, ABSENT), "second": second.get(name, ABSENT)}
+            differing.append({"field": name, "what": what, **values})
+    return differing
 
 
 def identity(cell: Cell, point: str = "") -> dict[str, Any]:
@@ -99,13 +94,79 @@ def flat(values: Mapping[str, Any], top: bool = True) -> Iterator[tuple[str, Any
             for partner in value:
                 yield from ((f"{name}.{partner['task']}.{k}", v) for k, v in partner.items() if k != "task")
         elif isinstance(value, dict) and not (top and name == "search"):  # one search is one thing
-            yield from ((f"{name}.{inner}", found) for inner, found in flat(value, top=False))
+            yield from ((f"{name}.{inner}", part) for inner, part in flat(value, top=False))
         else:
             yield name, value
 
 
-def _differ(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    if name not in first or name not in second:
-        # of a task that only one student learns, `together` itself says enough
-        return not (name.startswith("together.") and "together" in first and "together" in second)
-    return canonical(first[name]) != canonical(second[name])
+def comparability_key(cell: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
+    """The same for cells that agree in these parts.
+
+    With all of them, only the task's name, the seed and the row's name may differ, and what that name says: method,
+    chosen epoch, outputs, kernels.
+    """
+    return canonical([PARTS[name](cell) for name in parts])
+
+
+def differing_parts(first: Cell, second: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
+    """Which of these parts of the question differ, in words."""
+    differing = [
+        name for name in PARTS if name in parts and canonical(PARTS[name](first)) != canonical(PARTS[name](second))
+    ]
+    return ", ".join(differing[:-1] if len(differing) > 1 and differing[-1] == "teacher's training" else differing)
+
+
+LeftOut = list[tuple[Record, str]]
+"""Records that are not shown, and in which parts each differs from those that are."""
+
+
+def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
+    """Of each task, the students of the newest teacher and data; of each row on it, those of the newest training.
+
+    Seeds of one training belong together: a mean never mixes two. A training that gave a score goes before one that did not.
+    """
+    records = list(records)
+    students = [r for r in records if r.cell.method != TEACHER]
+    teachers = [r for r in records if r.cell.method == TEACHER]
+    of_one_teacher, others = newest_of(students, lambda r: r.cell.tasks, SHARED)
+    shown, older = newest_of(of_one_teacher, lambda r: (r.cell.tasks, r.row))
+    taught = {(r.cell.tasks, comparability_key(r.cell, SHARED)) for r in shown}
+    theirs = [r for r in teachers if (r.cell.tasks, comparability_key(r.cell, SHARED)) in taught]
+    tasks = {r.cell.tasks for r in shown}
+    alone, older_alone = newest_of([r for r in teachers if r.cell.tasks not in tasks], lambda r: (r.cell.tasks, r.row))
+    return [*shown, *theirs, *alone], [*others, *older, *older_alone]
+
+
+def newest_of(
+    records: Iterable[Record], place: Callable[[Record], Hashable], parts: Collection[str] = tuple(PARTS)
+) -> tuple[list[Record], LeftOut]:
+    """Of each place, the records that agree in these parts with its newest one; and all others.
+
+    Args:
+        place: what names the place of a record, for instance its task and row.
+    """
+    met: dict[Hashable, dict[str, list[Record]]] = {}
+    for record in records:
+        met.setdefault(place(record), {}).setdefault(comparability_key(record.cell, parts), []).append(record)
+    shown: list[Record] = []
+    left: LeftOut = []
+    for kinds in met.values():
+        chosen = max(kinds.values(), key=lambda those: max((r.status == "ok", r.finished, r.key) for r in those))
+        shown += chosen
+        others = (r for those in kinds.values() if those is not chosen for r in those)
+        left += [(r, differing_parts(r.cell, chosen[-1].cell, parts)) for r in others]
+    return shown, left
+
+
+def left_out_lines(left: LeftOut) -> list[str]:
+    """For a reader: rows, tasks, seeds and keys of what is not shown. Trainings without a score are not listed."""
+    by_row: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
+    for record, why in left:
+        if record.status == "ok":
+            place = ("+".join(record.cell.tasks), record.row, why)
+            by_row.setdefault(place, []).append((record.cell.seed, record.key[:12]))
+    return [
+        f"left out: {row} on {task}, {', '.join(f'seed {seed} ({key})' for seed, key in sorted(those))}; "
+        f"newer records differ in: {why}"
+        for (task, row, why), those in sorted(by_row.items())
+    ]

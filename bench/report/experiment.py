@@ -135,7 +135,7 @@ def _write(
     """One report: a head, each table under the name that the paper's file has for it, and where its numbers come from."""
     # all records of the report, each once, as one group
     all_records = {r.key: r for group in parts.values() for r in group.records}
-    left_out = {one.record.key: one for group in parts.values() for one in group.left_out}
+    left_out = {entry[0].key: entry for group in parts.values() for entry in group.left_out}
     whole = replace(next(iter(parts.values())), records=list(all_records.values()), left_out=list(left_out.values()))
     place = paper_place(title, whole)
     own = folder / place

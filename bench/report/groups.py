@@ -9,8 +9,8 @@ from functools import cached_property
 
 from bench.data.tasks import GLUE
 from bench.record.cell import TEACHER
+from bench.record.differences import LeftOut, newest
 from bench.record.keys import canonical
-from bench.record.newest import LeftOut, newest
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts
@@ -89,7 +89,7 @@ class ReportGroup:
     names: Mapping[str, str] = field(default_factory=dict)
     suspicions: dict[tuple[str, ScoreColumn], list[str]] = field(default_factory=dict)
     baselines: dict[ScoreColumn, float] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: LeftOut = field(default_factory=list)
     aside: Sequence[str] = ()
     results: str = "results/runs"
     texts: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bench.data.checkpoints import EMBEDDED_SHA256
 from bench.record.cell import TEACHER
 from bench.record.code import stale_lines, unknown_line
-from bench.record.newest import left_out_lines
+from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE

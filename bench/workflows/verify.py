@@ -114,7 +114,7 @@ def verify(
         ]
         cell = planned[0].model_copy(update={"search": record.cell.search})
         if record_key(cell, record.point) != record.key:
-            differing = ", ".join(one.what for one in differences(record.cell, cell, record.point))
+            differing = ", ".join(part["what"] for part in differences(record.cell, cell, record.point))
             return Verification(OTHER, f"what was typed gives another cell: {differing}")
         taken, made = _taken_and_made(plan, record, from_scratch)
         apart = from_scratch or any(slot.is_made for slot in made)  # else what is made now may stay in the cache

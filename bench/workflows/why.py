@@ -73,9 +73,9 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     planned, cell, not_compared = _in_its_place(record, plan, typed)
     slots = {slot.key: slot for slot in _slots(plan)}
     differing = [
-        {"field": one.field, "what": one.what, "record": one.first, "plan": one.second}
-        | ({"inputs": inputs} if (inputs := _inputs(one.first, slots.get(str(one.second)), store)) else {})
-        for one in differences(record.cell, cell, record.point)
+        {"field": part["field"], "what": part["what"], "record": part["first"], "plan": part["second"]}
+        | ({"inputs": inputs} if (inputs := _inputs(part["first"], slots.get(str(part["second"])), store)) else {})
+        for part in differences(record.cell, cell, record.point)
     ]
     verdict, again = _verdict(record, cell, planned, bool(differing))
     return answer | {
@@ -164,7 +164,9 @@ def _inputs(recorded: Any, today: Slot | None, store: Store) -> list[str]:
     if not before:
         return ["its own identity is not known: it is not in this cache"]
     differing = field_differences(dict(flat(before)), dict(flat(today.identity)))
-    return [f"{one.what} ({one.field}): {shown(one.first)}, today {shown(one.second)}" for one in differing]
+    return [
+        f"{part['what']} ({part['field']}): {shown(part['first'])}, today {shown(part['second'])}" for part in differing
+    ]
 
 
 def _identity_of_teacher(cell: Cell, today: Mapping[str, Any]) -> dict[str, Any]:

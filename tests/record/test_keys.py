@@ -106,4 +106,4 @@ def test_a_broken_record_says_what_is_wrong(text, message):
 def test_a_setting_may_be_called_together():
     one = cell()
     other = one.model_copy(update={"settings": {"together": True, "search": {"a": 1}}})
-    assert {found.field for found in differences(one, other)} >= {"settings.together", "settings.search.a"}
+    assert {part["field"] for part in differences(one, other)} >= {"settings.together", "settings.search.a"}

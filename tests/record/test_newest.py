@@ -12,8 +12,7 @@ import tiny
 from bench.analysis.compare import compare
 from bench.analysis.trace import trace
 from bench.record.cell import Partner, Search, Trial, record_key
-from bench.record.comparability import comparability_key
-from bench.record.newest import left_out_lines
+from bench.record.differences import comparability_key, left_out_lines
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.write import write_reports

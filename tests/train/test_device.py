@@ -12,7 +12,7 @@ from frozen_cell import cell
 from bench import api
 from bench.measure.devices import device_of
 from bench.record.cell import NumericIdentity, train_key
-from bench.record.comparability import differing_parts
+from bench.record.differences import differing_parts
 from bench.record.keys import digest
 from bench.train import numerics
 from bench.train.numerics import RandomState, Stopwatch
