@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import methods
+from bench.record.stated import UNREADABLE, file_of, origins, stated, tree_of
 
 if TYPE_CHECKING:
     from bench.record.schema import Record
@@ -43,8 +42,6 @@ CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 COMPUTED_BY = "computed_by"
 """Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
 WHAT_TO_DO = "`run --rerun-stale` trains again what other code made; where results should change, raise `version`"
-UNREADABLE = (LookupError, SyntaxError, ValueError, OSError, RecursionError)
-"""What a module that is not there, or a third party's file, which may hold anything, raises here."""
 
 
 def student_modules(method: str, metrics: Sequence[str] = ()) -> tuple[str, ...]:
@@ -89,7 +86,7 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
     waiting, texts = list(modules), dict[str, str]()
     own = {"methods"} | {module.split(".")[0] for module in waiting} - {"bench"}
     for module in HARNESS:
-        file = _file(module)
+        file = file_of(module)
         siblings = file.parent.glob("*.py") if file is not None and file.name == "__init__.py" else ()
         waiting += [module, *(f"{module}.{path.stem}" for path in siblings if path != file)]
     while waiting:
@@ -102,86 +99,10 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
 
 
 @cache
-def _file(module: str) -> Path | None:
-    """Where a module lies, without importing it or its package."""
-    top, *rest = module.split(".")
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    folders = (spec.submodule_search_locations if spec is not None else None) or ()
-    places = [Path(folder, *rest) for folder in folders]
-    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")] if rest else []
-    if spec is not None and not rest:
-        files = [Path(spec.origin or "")]
-    return next((file for file in files if file.suffix == ".py" and file.is_file()), None)
-
-
-@cache
-def _tree(module: str) -> ast.Module:
-    """Without docstrings and imports for types alone, which compute nothing. Raises what :data:`UNREADABLE` names."""
-    file = _file(module)
-    if file is None:
-        raise LookupError(module)
-
-    class Computing(ast.NodeTransformer):
-        def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-            is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-            return None if is_text else self.generic_visit(node)
-
-        def visit_If(self, node: ast.If) -> ast.AST | None:
-            return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
-
-    return Computing().visit(ast.parse(file.read_text(encoding="utf-8")))
-
-
-@cache
 def _parsed(module: str) -> tuple[str, tuple[str, ...]]:
     """The file of a module as text that all versions of Python write alike, and the modules that it imports."""
-    imported = {origin for node in ast.walk(_tree(module)) for origin, _ in _origins(node, module).values()}
-    return ast.unparse(_tree(module)), tuple(sorted(imported))
-
-
-def _origins(node: ast.AST, module: str) -> dict[str, tuple[str, str]]:
-    """Of an import in a module, each name here -> the module that is read, of those that are files, and the name there."""
-    if isinstance(node, ast.Import):
-        return {alias.name: (alias.name, "") for alias in node.names if _file(alias.name)}
-    if not isinstance(node, ast.ImportFrom):
-        return {}
-    file, above = _file(module), module.split(".")
-    up = node.level - (file is not None and file.name == "__init__.py")
-    above = above[: len(above) - up] if node.level else []
-    origin = ".".join([*above, *([node.module] if node.module else [])])
-    # `from package import module` reads the module, else what the package itself binds
-    names = {alias.asname or alias.name: alias.name for alias in node.names}
-    inner = {here: f"{origin}.{there}" for here, there in names.items()}
-    origins = {here: (inner[here] if _file(inner[here]) else origin, there) for here, there in names.items()}
-    return {here: place for here, place in origins.items() if _file(place[0])}
-
-
-@cache
-def version_of(method: str) -> int | None:
-    """The version that a registered method's class states in its file; None where it cannot be found or read."""
-    module, _, name = methods.reference(method).partition(":")
-    try:
-        return next(_stated_versions(module, name), None) if name else None
-    except UNREADABLE:
-        return None
-
-
-def _stated_versions(module: str, name: str) -> Iterator[int]:
-    """``version`` in the body of a class, then in those of its bases."""
-    for node in _tree(module).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            for line in node.body:
-                if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None:
-                    targets = line.targets if isinstance(line, ast.Assign) else [line.target]
-                    if "version" in [target.id for target in targets if isinstance(target, ast.Name)]:
-                        yield ast.literal_eval(line.value)
-            for base in node.bases:
-                yield from _stated_versions(module, base.id) if isinstance(base, ast.Name) else ()
-        elif name in (origins := _origins(node, module)):
-            yield from _stated_versions(*origins[name])
+    tree = tree_of(module)
+    return ast.unparse(tree), tuple({read for node in ast.walk(tree) for read, _ in origins(node, module).values()})
 
 
 # --- judging
@@ -225,7 +146,7 @@ def stale_parts(record: Record) -> list[str]:
 
 def other_version(record: Record) -> str:
     """Which version of its method trained a record, where today's is another one; "" where it is the same or not known."""
-    made, today = record.cell.version, version_of(record.cell.method)
+    made, today = record.cell.version, stated(record.cell.method, "version")
     return "" if today in (None, made) else f"version {made}, today's is {today}"
 
 

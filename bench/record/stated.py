@@ -11,6 +11,9 @@ from typing import Any
 
 import methods
 
+UNREADABLE = (LookupError, SyntaxError, ValueError, OSError, RecursionError)
+"""What a module that is not there, or a third party's file, which may hold anything, raises here."""
+
 
 @cache
 def file_of(module: str) -> Path | None:
@@ -21,37 +24,50 @@ def file_of(module: str) -> Path | None:
     except (ImportError, ValueError):
         return None
     if spec is None or not rest:
-        origin = spec.origin if spec is not None else None
-        return Path(origin) if origin and origin.endswith(".py") else None
-    places = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
-    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
-    return next(filter(Path.is_file, files), None)
+        files = [Path(spec.origin or "")] if spec is not None else []
+    else:
+        places = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
+        files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
+    return next((file for file in files if file.suffix == ".py" and file.is_file()), None)
 
 
 @cache
 def tree_of(module: str) -> ast.Module:
-    """Raises LookupError: there is no such file; SyntaxError and others: it is not Python."""
+    """The syntax of a file without what computes nothing: docstrings, and imports for types alone.
+
+    Raises:
+        LookupError: there is no such file; SyntaxError and others: it is not Python.
+    """
     file = file_of(module)
     if file is None:
         raise LookupError(module)
-    return ast.parse(file.read_text(encoding="utf-8"))
+
+    class Computing(ast.NodeTransformer):
+        def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+            is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+            return None if is_text else self.generic_visit(node)
+
+        def visit_If(self, node: ast.If) -> ast.AST | None:
+            return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+
+    return Computing().visit(ast.parse(file.read_text(encoding="utf-8")))
 
 
-def modules_imported(tree: ast.AST, module: str) -> Iterator[str]:
-    file = file_of(module)
-    package = module if file is not None and file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if file_of(alias.name) is not None)
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            origin = ".".join([*above, *([node.module] if node.module else [])])
-            for (
-                alias
-            ) in node.names:  # `from package import module` reads the module, else what the package itself binds
-                inner = f"{origin}.{alias.name}"
-                if (name := inner if file_of(inner) is not None else origin) and file_of(name) is not None:
-                    yield name
+def origins(node: ast.AST, module: str) -> dict[str, tuple[str, str]]:
+    """Of an import in a module, each name here -> the module that it reads, of those that are files, and the name there."""
+    if isinstance(node, ast.Import):
+        return {alias.name: (alias.name, "") for alias in node.names if file_of(alias.name)}
+    if not isinstance(node, ast.ImportFrom):
+        return {}
+    file, above = file_of(module), module.split(".")
+    up = node.level - (file is not None and file.name == "__init__.py")
+    above = above[: len(above) - up] if node.level else []
+    package = ".".join([*above, *([node.module] if node.module else [])])
+    read = {}
+    for alias in node.names:  # `from package import module` reads the module, else what the package itself binds
+        inner = f"{package}.{alias.name}"
+        read[alias.asname or alias.name] = (inner if file_of(inner) else package, alias.name)
+    return {here: (origin, there) for here, (origin, there) in read.items() if file_of(origin)}
 
 
 @cache
@@ -63,7 +79,7 @@ def stated(method: str, member: str) -> Any:
     module, _, name = methods.reference(method).partition(":")
     try:
         return stated_in(module, name, member) if name else None
-    except (LookupError, SyntaxError, ValueError, OSError, RecursionError):  # a third party's file may hold anything
+    except UNREADABLE:
         return None
 
 
@@ -73,17 +89,18 @@ def stated_in(module: str, name: str, member: str) -> Any:
     Raises:
         LookupError: there is no such file; SyntaxError, ValueError and others: it, or the value, cannot be read.
     """
+    return next(_values(module, name, member), None)
+
+
+def _values(module: str, name: str, member: str) -> Iterator[Any]:
     for node in tree_of(module).body:
-        if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
-            original = next(alias.name for alias in node.names if (alias.asname or alias.name) == name)
-            origins = modules_imported(ast.Module([node], []), module)
-            return next((stated_in(origin, original, member) for origin in origins), None)
         if isinstance(node, ast.ClassDef) and node.name == name:
             for line in node.body:
                 if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None:
                     targets = line.targets if isinstance(line, ast.Assign) else [line.target]
-                    if any(isinstance(target, ast.Name) and target.id == member for target in targets):
-                        return ast.literal_eval(line.value)
-            of_bases = (stated_in(module, base.id, member) for base in node.bases if isinstance(base, ast.Name))
-            return next((value for value in of_bases if value is not None), None)
-    return None
+                    if member in [target.id for target in targets if isinstance(target, ast.Name)]:
+                        yield ast.literal_eval(line.value)
+            for base in node.bases:
+                yield from _values(module, base.id, member) if isinstance(base, ast.Name) else ()
+        elif name in (read := origins(node, module)):
+            yield from _values(*read[name], member)
