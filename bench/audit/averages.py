@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from bench.audit.findings import Finding, of_cell
@@ -33,26 +32,9 @@ MISMATCHED = r"mnli.*mm|\bmm\b|mismatched"
 MOST_AVERAGES = 20
 """Columns of averages that are checked in one table."""
 
-Rule = Callable[[Mapping[str, Decimal]], "tuple[Decimal, int] | None"]
 
-
-def _mean(groups: Sequence[Sequence[str]]) -> Rule:
-    """The mean of the means of these groups of columns; None where a cell is missing."""
-
-    def of(cells: Mapping[str, Decimal]) -> tuple[Decimal, int] | None:
-        if len(groups) < 2 or any(column not in cells for group in groups for column in group):
-            return None
-        means = [sum((cells[c] for c in group), Decimal(0)) / len(group) for group in groups]
-        return sum(means, Decimal(0)) / len(groups), len(groups)
-
-    return of
-
-
-def averaging_rules(columns: Sequence[str]) -> dict[str, Rule]:
-    """Ways in which a table may average: name -> mean and number of parts, or None where a cell is missing."""
-
-    def each(chosen: Sequence[str]) -> list[list[str]]:
-        return [[column] for column in chosen]
+def averaging_rules(columns: Sequence[str]) -> dict[str, list[list[str]]]:
+    """Ways in which a table may average: name -> groups of columns, the means of which are averaged. Each way is there once."""
 
     def by(key: Callable[[str], str], chosen: Sequence[str]) -> list[list[str]]:
         groups: dict[str, list[str]] = {}
@@ -65,25 +47,29 @@ def averaging_rules(columns: Sequence[str]) -> dict[str, Rule]:
 
     scored = [column for column in columns if not AX.search(column)]
     rules = {
-        "the mean of all columns": each(columns),
-        "the mean with the two MNLI columns as one": by(
-            lambda c: "mnli" if re.search("mnli", c, re.IGNORECASE) else c, columns
-        ),
-        "the mean without WNLI": each(without("wnli")),
-        "the mean without MNLI-mm": each(without(MISMATCHED)),
-        "the mean without WNLI and MNLI-mm": each(without(f"wnli|{MISMATCHED}")),
+        "the mean of all columns": by(str, columns),
+        "the mean with the two MNLI columns as one": by(lambda c: "mnli" if "mnli" in c.lower() else c, columns),
+        "the mean without WNLI": by(str, without("wnli")),
+        "the mean without MNLI-mm": by(str, without(MISMATCHED)),
+        "the mean without WNLI and MNLI-mm": by(str, without(f"wnli|{MISMATCHED}")),
         "the mean of tasks, two metrics of one task as one": by(task_of, columns),
         "the GLUE mean: MNLI and two metrics of one task as one, AX left out": by(task_of, scored),
-        "the GLUE mean without WNLI": by(task_of, [c for c in scored if c in without("wnli")]),
-        "the mean without AX": each(scored),
+        "the GLUE mean without WNLI": by(task_of, [c for c in scored if "wnli" not in c.lower()]),
+        "the mean without AX": by(str, scored),
     }
-    once: dict[str, Rule] = {}
-    taken: list[list[list[str]]] = []
+    once: dict[str, list[list[str]]] = {}
     for name, groups in rules.items():
-        if groups not in taken:
-            taken.append(groups)
-            once[name] = _mean(groups)
+        if len(groups) >= 2 and groups not in once.values():
+            once[name] = groups
     return once
+
+
+def mean_of(groups: Sequence[Sequence[str]], cells: Mapping[str, PrintedNumber]) -> Decimal | None:
+    """The mean of the means of groups of columns; None where a cell is missing."""
+    if any(column not in cells for group in groups for column in group):
+        return None
+    means = [sum((cells[column].value for column in group), Decimal(0)) / len(group) for group in groups]
+    return sum(means, Decimal(0)) / len(groups)
 
 
 def slack_of_mean(cell: PrintedNumber, count: int, step: Decimal) -> Decimal:
@@ -93,114 +79,76 @@ def slack_of_mean(cell: PrintedNumber, count: int, step: Decimal) -> Decimal:
     return cell.step / 2 + min(step / 2, spread)
 
 
-@dataclass(frozen=True)
-class JudgedAverage:
-    """One average cell and what a rule makes of its row.
-
-    Attributes:
-        made: the mean by the rule.
-        count: how many parts it is the mean of.
-        step: the coarsest step of the scores.
-    """
-
-    row: PrintedRow
-    cell: PrintedNumber
-    made: Decimal
-    count: int
-    step: Decimal
-
-    @property
-    def fits(self) -> bool:
-        return abs(self.cell.value - self.made) <= slack_of_mean(self.cell, self.count, self.step)
-
-    @property
-    def is_rounded(self) -> bool:
-        return self.cell.is_rounded(self.made)
-
-    @property
-    def is_only_cut(self) -> bool:
-        return self.cell.is_cut(self.made) and not self.is_rounded
-
-
 def averages(sheet: Sheet) -> Iterator[Finding]:
-    """Average columns against the rule that most rows follow: those named so, and ``X mean`` with several scores ``X ...``."""
+    """Average columns against the rule that most rows follow: those named so, and ``X mean`` with several scores ``X ...``.
+
+    Named are cells that the rule does not give, and those that cut it off in a table that shows that it does.
+    """
     columns = [column for column in sheet.columns if is_average(column)]
     for column in sheet.columns:
         prefix = re.fullmatch(r"(.+) mean", column, re.IGNORECASE)
         if len(columns) < MOST_AVERAGES and not is_average(column) and prefix:
             columns += [column] if len(_named_alike(sheet, prefix[1], column)) >= 3 else []
     for column in columns[:MOST_AVERAGES]:
-        found = _rule_of(sheet, column)
-        if found is not None:
-            yield from _against(sheet, column, *found)
+        name, judged = _rule_of(sheet, column)
+        only_cut = [
+            row.cells[column].is_cut(mean) and not row.cells[column].is_rounded(mean) for row, mean, *_ in judged
+        ]
+        cut = sum(only_cut)
+        exact = sum(row.cells[column].is_rounded(mean) for row, mean, *_ in judged)
+        # where an average has no more digits than its scores, some look cut by chance, but never all of six
+        everywhere = cut >= 3 and len(judged) >= 6 and all(row.cells[column].is_cut(mean) for row, mean, *_ in judged)
+        for (row, mean, step, fits), is_only_cut in zip(judged, only_cut, strict=True):
+            cell = row.cells[column]
+            is_rounded, finer = cell.is_rounded(mean), cell.step < step
+            follows_printed = finer and len(judged) >= 3 and exact - is_rounded >= 0.8 * (len(judged) - 1)
+            # no rounding of the scores gives it, and cutting does only if another cell of the column is cut too;
+            # or the others follow the printed scores to the digit, and it does not
+            if (not fits and not (is_only_cut and cut >= 2)) or (
+                follows_printed and not is_rounded and not is_only_cut
+            ):
+                yield of_cell(sheet, row, column, mean, "average", f"{name} of this row")
+            # rounding cannot give it, or so many digits or cells show that the table cuts
+            elif is_only_cut and (not fits or everywhere or (finer and (cut >= 2 or follows_printed))):
+                how = "is truncated here and rounded elsewhere" if exact else "is truncated, not rounded"
+                yield of_cell(sheet, row, column, mean, "truncation", f"{name} {how}", "a digit")
 
 
 def _named_alike(sheet: Sheet, prefix: str, column: str) -> list[str]:
     return [c for c in sheet.columns if c != column and c.startswith(f"{prefix} ") and is_score(c)]
 
 
-def _column_sets(sheet: Sheet, column: str) -> dict[str, list[str]]:
-    """Which columns an average may be of: all scores, those before it, those since the average before it, those named alike."""
+def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[tuple[PrintedRow, Decimal, Decimal, bool]]]:
+    """The way of averaging that most rows follow, two of them at least, and no rows where none convinces.
+
+    Of each row: the mean, the coarsest step of its scores, whether their rounding may give the printed average.
+    """
     place = sheet.columns.index(column)
     last = max((at for at, c in enumerate(sheet.columns[:place]) if is_average(c)), default=-1)
     words = column.rsplit(" ", 1)
-    return {
+    sets = {
         "": [c for c in sheet.columns if c != column and is_score(c)],
         " before it": [c for c in sheet.columns[:place] if is_score(c)],
         " since the average before": [c for c in sheet.columns[last + 1 : place] if is_score(c)],
         " named alike": _named_alike(sheet, words[0], column) if len(words) == 2 else [],
     }
-
-
-def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[JudgedAverage]] | None:
-    """The way of averaging that most rows follow, two of them at least; None where none convinces."""
     rows = [r for r in sheet.rows if column in r.cells and (is_plain(r) or is_average_row(r))]
-    best: tuple[int, str, list[JudgedAverage]] | None = None
-    tried: list[list[str]] = []
-    for suffix, columns in _column_sets(sheet, column).items():
+    most, best, tried = 0, ("", list[tuple[PrintedRow, Decimal, Decimal, bool]]()), list[list[str]]()
+    for suffix, columns in sets.items():
         if columns in tried or len(columns) < 2:
             continue
         tried.append(columns)
-        for name, rule in averaging_rules(columns).items():
-            judged = list(_judged(rows, column, columns, rule))
-            fitting = sum(one.fits for one in judged)
-            if judged and (best is None or fitting > best[0]):
-                best = fitting, f"{name}{suffix}", judged
-    if best is None or best[0] < max(2, len(best[2]) / 2):
-        return None
-    return best[1], best[2]
-
-
-def _judged(rows: Sequence[PrintedRow], column: str, columns: Sequence[str], rule: Rule) -> Iterator[JudgedAverage]:
-    for row in rows:
-        average = rule({c: row.cells[c].value for c in columns if c in row.cells})
-        if average is not None:
-            yield JudgedAverage(
-                row, row.cells[column], *average, max(row.cells[c].step for c in columns if c in row.cells)
-            )
-
-
-def _against(sheet: Sheet, column: str, name: str, judged: Sequence[JudgedAverage]) -> Iterator[Finding]:
-    """Cells that the rule does not give, and those that cut it off in a table that shows that it does."""
-    cut = sum(one.is_only_cut for one in judged)
-    exact = sum(one.is_rounded for one in judged)
-    # where an average has no more digits than its scores, some look cut by chance, but never all of six
-    everywhere = cut >= 3 and len(judged) >= 6 and all(one.cell.is_cut(one.made) for one in judged)
-    for one in judged:
-        others = exact - one.is_rounded
-        finer = one.cell.step < one.step
-        printed_rule = finer and len(judged) >= 3 and others >= 0.8 * (len(judged) - 1)
-        # no rounding of the scores gives it, and cutting does only if another cell of the column is cut too
-        wrong = not one.fits and not (one.is_only_cut and cut >= 2)
-        # the others follow the printed scores to the digit, and it does not
-        wrong = wrong or (printed_rule and not one.is_rounded and not one.is_only_cut)
-        # rounding cannot give it, or so many digits or cells show that the table cuts
-        cut_visibly = one.is_only_cut and (not one.fits or everywhere or (finer and (cut >= 2 or printed_rule)))
-        if wrong:
-            yield of_cell(sheet, one.row, column, one.made, "average", f"{name} of this row")
-        elif cut_visibly:
-            how = "is truncated here and rounded elsewhere" if exact else "is truncated, not rounded"
-            yield of_cell(sheet, one.row, column, one.made, "truncation", f"{name} {how}", "a digit")
+        for name, groups in averaging_rules(columns).items():
+            judged = []
+            for row in rows:
+                if (mean := mean_of(groups, row.cells)) is not None:
+                    step = max(row.cells[c].step for c in columns if c in row.cells)
+                    slack = slack_of_mean(row.cells[column], len(groups), step)
+                    judged.append((row, mean, step, abs(row.cells[column].value - mean) <= slack))
+            fitting = sum(fits for *_, fits in judged)
+            if judged and (not best[1] or fitting > most):
+                most, best = fitting, (f"{name}{suffix}", judged)
+    return best if most >= max(2, len(best[1]) / 2) else ("", [])
 
 
 def average_rows(sheet: Sheet) -> Iterator[Finding]:
@@ -212,7 +160,9 @@ def average_rows(sheet: Sheet) -> Iterator[Finding]:
                 continue
             columns = [column for column in row.cells if all(column in r.cells for r in chosen)]
             means = {c: sum((r.cells[c].value for r in chosen), Decimal(0)) / len(chosen) for c in columns}
-            fitting = {c for c, mean in means.items() if _fits(row.cells[c], mean, chosen, c)}
+            steps = {c: max(row.cells[c].step, *(r.cells[c].step for r in chosen)) for c in columns}
+            slacks = {c: slack_of_mean(row.cells[c], len(chosen), steps[c]) for c in columns}
+            fitting = {c for c, mean in means.items() if abs(row.cells[c].value - mean) <= slacks[c]}
             if len(fitting) > best[0] or not best[2]:
                 best = len(fitting), name, means, fitting
         count, name, means, fitting = best
@@ -255,8 +205,3 @@ def rows_above(
                 "the rows above of this group": [r for r in above if r.group == row.group],
             },
         )
-
-
-def _fits(cell: PrintedNumber, mean: Decimal, rows: Sequence[PrintedRow], column: str) -> bool:
-    step = max(cell.step, *(r.cells[column].step for r in rows))
-    return abs(cell.value - mean) <= slack_of_mean(cell, len(rows), step)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from math import comb, prod
+from statistics import NormalDist
 from typing import Any
 
-from bench.audit.averages import averaging_rules, slack_of_mean
+from bench.audit.averages import averaging_rules, mean_of, slack_of_mean
 from bench.audit.findings import ARITHMETIC, Finding, of_cell
 from bench.audit.names import (
     DIFFERENCE,
@@ -27,27 +28,23 @@ from bench.audit.names import (
     scores_of,
 )
 from bench.audit.printed import PrintedNumber
-from bench.audit.rounding import DerivedCell, Habit, follows_printed, habit
 from bench.audit.table import PrintedRow, Sheet
 
 Cells = Mapping[Any, PrintedNumber]
 Source = tuple[str, Cells]
 
+
+def _slopes_of_percent(a: Any, b: Any) -> tuple[Any, Any]:
+    return 100 / abs(b), 100 * abs(a) / b**2
+
+
 FORMULAS = {
-    "ratio": (lambda a, b: 100 * a / b, lambda a, b: (100 / abs(b), 100 * abs(a) / b**2), "100 x {a} / {b}"),
+    "ratio": (lambda a, b: 100 * a / b, _slopes_of_percent, "100 x {a} / {b}"),
     "fraction": (lambda a, b: a / b, lambda a, b: (1 / abs(b), abs(a) / b**2), "{a} / {b}"),
     "difference": (lambda a, b: a - b, lambda a, b: (1, 1), "{a} - {b}"),
     "compression": (lambda a, b: b / a, lambda a, b: (abs(b) / a**2, 1 / abs(a)), "{b} / {a}"),
-    "increase": (
-        lambda a, b: 100 * a / b - 100,
-        lambda a, b: (100 / abs(b), 100 * abs(a) / b**2),
-        "100 x ({a} - {b}) / {b}",
-    ),
-    "reduction": (
-        lambda a, b: 100 - 100 * a / b,
-        lambda a, b: (100 / abs(b), 100 * abs(a) / b**2),
-        "100 x ({b} - {a}) / {b}",
-    ),
+    "increase": (lambda a, b: 100 * a / b - 100, _slopes_of_percent, "100 x ({a} - {b}) / {b}"),
+    "reduction": (lambda a, b: 100 - 100 * a / b, _slopes_of_percent, "100 x ({b} - {a}) / {b}"),
 }
 """How a cell is made of two scores: kind -> value, its slopes in both, and the rule in words. They take decimals and arrays."""
 KINDS_OF = {
@@ -58,6 +55,8 @@ KINDS_OF = {
 """What a column may be whose name says ratio, difference or compression."""
 LIKELY = 0.02
 """Expected number of unrelated pairs that would fit as well by chance. Above it, no pair is taken as the source."""
+CONVINCING = 1e-3
+"""Cells count as computed from the printed scores if the probability that unrounded scores gave all their digits is below this."""
 FRACTION_AT_MOST = 2
 """Ratios up to here are fractions and not percentages."""
 MOST_SOURCES = 64
@@ -66,10 +65,51 @@ MOST_TRIED = 16
 """Cells of a derived row or column on which its sources are chosen, and pairs of sources that are then compared exactly."""
 
 
-def _made(kind: str, cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
-    value, slopes, _ = FORMULAS[kind]
-    of_a, of_b = slopes(a.value, b.value)
-    return DerivedCell(cell, value(a.value, b.value), (of_a * a.step / 2, of_b * b.step / 2))
+@dataclass(frozen=True)
+class DerivedCell:
+    """What one derived cell should be.
+
+    Attributes:
+        value: from the printed scores.
+        parts: for each score the half-width that its own rounding gives to ``value``.
+    """
+
+    cell: PrintedNumber
+    value: Decimal
+    parts: tuple[Decimal, ...]
+
+    @property
+    def slack(self) -> Decimal:
+        return sum(self.parts, self.cell.step / 2)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether some rounding of the scores behind the printed ones gives the cell."""
+        return abs(self.cell.value - self.value) <= self.slack
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether its negative is possible, and it is not."""
+        return not self.is_possible and abs(self.cell.value + self.value) <= self.slack
+
+    @property
+    def is_rounded(self) -> bool:
+        return self.cell.is_rounded(self.value)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.cell.is_cut(self.value)
+
+    @property
+    def chance(self) -> float:
+        """Probability that unrounded scores behind the printed ones, each uniform within its rounding, round to the cell."""
+        # an error that is uniform within its half-width h has the variance h**2 / 3; their sum is taken as normal
+        spread = float(sum((part**2 for part in self.parts), Decimal(0)) / 3) ** 0.5
+        if not spread:
+            return float(self.is_rounded)
+        unrounded = NormalDist(float(self.value), spread)
+        half = float(self.cell.step) / 2
+        return unrounded.cdf(float(self.cell.value) + half) - unrounded.cdf(float(self.cell.value) - half)
 
 
 @dataclass(frozen=True)
@@ -89,7 +129,7 @@ class DerivedFrom:
     @property
     def fitting(self) -> int:
         """How many of the cells the two sources can give."""
-        return sum(made.is_possible for made in self.cells.values())
+        return sum(derived.is_possible for derived in self.cells.values())
 
     @property
     def share(self) -> float:
@@ -100,68 +140,65 @@ class DerivedFrom:
 
         A cell that is the same whatever it is made of (0, 1, 100 %) shows nothing.
         """
-        values = [float(made.cell.value) for made in self.cells.values()]
+        values = [float(derived.cell.value) for derived in self.cells.values()]
         # at least a tenth of the largest: else, where the cells are close together, every fit would count as chance
         scale = max(max(values) - min(values), max(map(abs, values)) / 10, 1e-9)
-        shown = {made.cell.value: made for made in self.cells.values() if made.value not in (0, 1, 100)}
+        shown = {derived.cell.value: derived for derived in self.cells.values() if derived.value not in (0, 1, 100)}
         # Unrelated numbers, spread over `scale`, fit with probability 2 slack / scale. With its sign reversed a cell
         # has twice the chance: it is half the evidence.
         fits = [
-            min(1.0, (4 if made.is_turned else 2) * float(made.slack) / scale)
-            for made in shown.values()
-            if made.is_possible or made.is_turned
+            min(1.0, (4 if derived.is_turned else 2) * float(derived.slack) / scale)
+            for derived in shown.values()
+            if derived.is_possible or derived.is_turned
         ]
         if len(shown) > 500:  # so many cells are no chance
             return pairs * prod(fits)
         return pairs * comb(len(shown), len(fits)) * prod(fits)  # comb: the ways to choose which of the cells fit
 
 
+def _derived(kind: str, cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
+    value, slopes, _ = FORMULAS[kind]
+    of_a, of_b = slopes(a.value, b.value)
+    return DerivedCell(cell, value(a.value, b.value), (of_a * a.step / 2, of_b * b.step / 2))
+
+
 def _origin(
     target: Cells, sources: Sequence[Source], kind: str, name: str, least: int, share: float
 ) -> DerivedFrom | None:
     """The pair of sources that most of the target's cells follow; None where no pair convinces."""
-    numbers = _numbers(target, [cells for _, cells in sources])
-    if numbers is None:
+    if not target or not sources:
         return None
-    printed, half, values, halves = numbers
+    printed, half, values, halves = _numbers(target, [cells for _, cells in sources])
     a, b = (values[:, None, :], values[None, :, :]), (halves[:, None, :], halves[None, :, :])
     fits = _fits(kind, printed, half, *a, *b)
     fits[range(len(sources)), range(len(sources))] = 0
     best: DerivedFrom | None = None
     for place in _most(fits):
         (first, x), (second, y) = sources[place // len(sources)], sources[place % len(sources)]
-        origin = _from(kind, first, second, target, x, y)
+        divisors = {"difference": (), "compression": (x,)}.get(kind, (y,))
+        shared = [c for c in target if c in x and c in y and all(cells[c].value for cells in divisors)]
+        origin = DerivedFrom(kind, first, second, {c: _derived(kind, target[c], x[c], y[c]) for c in shared}, (x, y))
         if origin.fitting >= least and origin.share >= share and (best is None or origin.share > best.share):
             best = origin
     if best is None:
         return None
     # a name with both sources needs no further evidence, one with one of them less: "Difference (A to B)"
-    named = [one for one in (best.first, best.second) if plain_name(one) and plain_name(one) in plain_name(name)]
+    labels = map(plain_name, (best.first, best.second))
+    named = sum(bool(label) and label in plain_name(name) for label in labels)
     tried = len(sources) if named else max(1, len(sources) * (len(sources) - 1))
-    return best if len(named) == 2 or best.expected(tried) <= LIKELY else None
+    return best if named == 2 or best.expected(tried) <= LIKELY else None
 
 
-def _from(kind: str, first: str, second: str, target: Cells, x: Cells, y: Cells) -> DerivedFrom:
-    divisors = {"difference": (), "compression": (x,)}.get(kind, (y,))
-    shared = [c for c in target if c in x and c in y and all(cells[c].value for cells in divisors)]
-    return DerivedFrom(kind, first, second, {c: _made(kind, target[c], x[c], y[c]) for c in shared}, (x, y))
-
-
-def _numbers(target: Cells, sources: Sequence[Cells]) -> tuple[Any, Any, Any, Any] | None:
+def _numbers(target: Cells, sources: Sequence[Cells]) -> tuple[Any, Any, Any, Any]:
     """Some of the target's cells and those of all sources at these places: values and half steps; nan where there is none."""
     import numpy
 
     places = list(target)
-    places = (
-        [places[round(at)] for at in numpy.linspace(0, len(places) - 1, min(len(places), MOST_TRIED))] if places else []
-    )
-    if not places or not sources:
-        return None
-    cells = [[source.get(place) for place in places] for source in sources]
+    places = [places[round(at)] for at in numpy.linspace(0, len(places) - 1, min(len(places), MOST_TRIED))]
+    cells = [[source.get(place) for place in places] for source in (target, *sources)]
     values = numpy.array([[float(cell.value) if cell else numpy.nan for cell in row] for row in cells])
     halves = numpy.array([[float(cell.step) / 2 if cell else numpy.nan for cell in row] for row in cells])
-    printed = numpy.array([float(target[place].value) for place in places])
-    return printed, numpy.array([float(target[place].step) / 2 for place in places]), values, halves
+    return values[0], halves[0], values[1:], halves[1:]
 
 
 def _fits(kind: str, printed: Any, half: Any, a: Any, b: Any, half_a: Any, half_b: Any) -> Any:
@@ -170,35 +207,31 @@ def _fits(kind: str, printed: Any, half: Any, a: Any, b: Any, half_a: Any, half_
 
     value, slopes, _ = FORMULAS[kind]
     with numpy.errstate(all="ignore"):
-        made = value(a, b)
+        values = value(a, b)
         of_a, of_b = slopes(a, b)
         slack = half + of_a * half_a + of_b * half_b
         # a little more: what fits within floating point is compared again in decimals
-        fitting = (abs(made - printed) <= slack * (1 + 1e-9) + 1e-9).sum(axis=-1)
-        shared = numpy.isfinite(made).sum(axis=-1)
+        fitting = (abs(values - printed) <= slack * (1 + 1e-9) + 1e-9).sum(axis=-1)
+        shared = numpy.isfinite(values).sum(axis=-1)
         return numpy.where(shared > 0, fitting / numpy.maximum(shared, 1), 0.0)
 
 
 def _most(shares: Any) -> list[int]:
     """The places of the greatest shares that are no chance, the first of equal ones first."""
-    import numpy
-
     flat = shares.ravel()
-    return [int(at) for at in numpy.argsort(-flat, kind="stable")[:MOST_TRIED] if flat[at] > 0.3]
+    return [int(at) for at in (-flat).argsort(kind="stable")[:MOST_TRIED] if flat[at] > 0.3]
 
 
 def _nearest(name: str, place: int, sources: Sequence[tuple[int, Source]]) -> list[Source]:
     """At most :data:`MOST_SOURCES` of the sources, in their order: those that the name has, then those nearest to its place."""
+    plain = plain_name(name)
+
+    def distance(source: tuple[int, Source]) -> tuple[bool, int]:
+        label = plain_name(source[1][0])
+        return not (label and label in plain), abs(source[0] - place)
+
     if len(sources) > MOST_SOURCES:
-        plain = plain_name(name)
-        key = {
-            at: (not (label and label in plain), abs(at - place))
-            for at, (own, _) in sources
-            for label in [plain_name(own)]
-        }
-        sources = sorted(
-            sorted(sources, key=lambda source: key[source[0]])[:MOST_SOURCES], key=lambda source: source[0]
-        )
+        sources = sorted(sorted(sources, key=distance)[:MOST_SOURCES], key=lambda source: source[0])
     return [source for _, source in sources]
 
 
@@ -211,60 +244,76 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
     for place, row in enumerate(sheet.rows):
         if is_plain(row) or is_average_row(row) or is_total_row(row):
             continue
-        metrics = {metric for metric, _ in row.kinds.values()}
         scores = scores_of(row.cells)
+        is_difference = bool(DIFFERENCE.search(row.system)) or "percentage_points" in {m for m, _ in row.kinds.values()}
+        is_fraction = all(abs(cell.value) <= FRACTION_AT_MOST for cell in scores.values())
+        kind = "difference" if is_difference else "fraction" if is_fraction else "ratio"
         # a difference may also be one of two rows of ratios; a ratio is always of two rows of scores
-        is_difference = bool(DIFFERENCE.search(row.system)) or "percentage_points" in metrics
-        of_one = all(abs(cell.value) <= FRACTION_AT_MOST for cell in scores.values())
-        kind = "difference" if is_difference else "fraction" if of_one else "ratio"
         further = [source for source in percents if source[0] != place] if is_difference else []
         sources = _nearest(row.system, place, plain) + _nearest(row.system, place, further)
-        origin = _origin(scores, sources, kind, row.system, 2, 0.5)
-        if origin is not None:
+        if origin := _origin(scores, sources, kind, row.system, 2, 0.5):
             (differences if is_difference else ratios).append((row, origin))
-    differences = [(row, _of_unprinted_ratios(origin, {r.system: o for r, o in ratios})) for row, origin in differences]
+    # differences of two rows of ratios: of the ratios before they were rounded, where those give the digits printed
+    unrounded = {row.system: origin.cells for row, origin in ratios}
+    for _, origin in differences:
+        x, y = unrounded.get(origin.first, {}), unrounded.get(origin.second, {})
+        for column in origin.cells.keys() & x.keys() & y.keys():
+            cell, value = origin.cells[column].cell, x[column].value - y[column].value
+            if cell.is_rounded(value):
+                origin.cells[column] = DerivedCell(cell, value, x[column].parts + y[column].parts)
     habits = [
-        habit([m for _, o in found for m in o.cells.values() if m.is_possible]) for found in (ratios, differences)
+        _habit([derived for _, origin in rows for derived in origin.cells.values() if derived.is_possible])
+        for rows in (ratios, differences)
     ]
-    follows = follows_printed(habits)  # computed from the printed numbers, or from others before they were rounded
-    for found, shown in zip((ratios, differences), habits, strict=True):
-        for row, origin in found:
-            yield from _row(sheet, row, origin, shown if follows else None)
-    rules = {row.system: f"{row.system} {origin.rule}" for row, origin in ratios}
+    # together they show that the table works on its printed scores, and not on others that nobody sees
+    by_chance = prod(habit[1] for habit in habits if habit)
+    for rows, habit in zip((ratios, differences), habits, strict=True):
+        for row, origin in rows:
+            yield from _row(sheet, row, origin, habit[0] if habit and by_chance < CONVINCING else None)
     for row, origin in differences:
-        yield from _label(sheet, row, origin, rules)
+        yield from _label(sheet, row, origin, {r.system: f"{r.system} {o.rule}" for r, o in ratios})
     for row, origin in (*ratios, *differences):
         yield from _own_average(sheet, row, origin)
 
 
-def _of_unprinted_ratios(origin: DerivedFrom, ratios: Mapping[str, DerivedFrom]) -> DerivedFrom:
-    """Differences of two rows of ratios, from the ratios before they were rounded where those give the digits printed."""
-    if origin.first not in ratios or origin.second not in ratios:
-        return origin
-    first, second = ratios[origin.first].cells, ratios[origin.second].cells
-    cells = dict(origin.cells)
-    for column in [c for c in cells if c in first and c in second]:
-        value = first[column].value - second[column].value
-        finer = DerivedCell(cells[column].cell, value, first[column].parts + second[column].parts)
-        if finer.is_rounded:
-            cells[column] = finer
-    return replace(origin, cells=cells)
+def _habit(cells: Sequence[DerivedCell]) -> tuple[bool, float] | None:
+    """How a table makes the cells of one kind: all, or all but one, have exactly the digits that the printed scores give.
+
+    Whether it cuts them off where they would be rounded up, and the probability that unrounded scores gave these digits,
+    times the number of cells that might be the odd one. None where two cells or more are neither rounded nor cut.
+    """
+    habits = []
+    for cuts in (False, True):
+        conforming = [derived for derived in cells if (derived.is_cut if cuts else derived.is_rounded)]
+        odd = len(cells) - len(conforming)
+        # without two cells that rounding would not give nothing tells cutting from rounding
+        if odd <= 1 and not (cuts and sum(not derived.is_rounded for derived in conforming) < 2):
+            by_chance = prod((derived.chance for derived in conforming), start=float(len(cells) if odd else 1))
+            habits.append((odd, by_chance, cuts))
+    if not habits:
+        return None
+    _, by_chance, cuts = min(habits)
+    return cuts, by_chance
 
 
-def _row(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, shown: Habit | None) -> Iterator[Finding]:
-    """Cells that the rule cannot give, and those that the printed scores do not give in a table that works on them."""
-    for column, made in origin.cells.items():
-        if not made.is_possible:
-            check = "sign" if made.is_turned else origin.kind
-            changes = "the sign of a comparison" if made.value * made.cell.value < 0 else ""
-            why = f"{origin.rule}{': the sign is reversed' if made.is_turned else ''}"
-            yield of_cell(sheet, row, column, made.value, check, why, changes)
-        elif shown and made.is_cut and not made.is_rounded:
-            why = f"{origin.rule} is truncated, not rounded; the other cells {'agree with truncating' if shown.cuts else 'are rounded'}"
-            yield of_cell(sheet, row, column, made.value, "truncation", why, "a digit")
-        elif shown and not made.is_rounded:
+def _row(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, cuts: bool | None) -> Iterator[Finding]:
+    """Cells that the rule cannot give; where the table works on its printed scores, also those that these do not give.
+
+    ``cuts`` is None where it does not, else whether it cuts digits off.
+    """
+    for column, derived in origin.cells.items():
+        if not derived.is_possible:
+            check = "sign" if derived.is_turned else origin.kind
+            changes = "the sign of a comparison" if derived.value * derived.cell.value < 0 else ""
+            why = f"{origin.rule}{': the sign is reversed' if derived.is_turned else ''}"
+            yield of_cell(sheet, row, column, derived.value, check, why, changes)
+        elif cuts is not None and derived.is_cut and not derived.is_rounded:
+            others = "agree with truncating" if cuts else "are rounded"
+            why = f"{origin.rule} is truncated, not rounded; the other cells {others}"
+            yield of_cell(sheet, row, column, derived.value, "truncation", why, "a digit")
+        elif cuts is not None and not derived.is_rounded:
             why = f"{origin.rule}; the other cells follow their printed scores to the digit"
-            yield of_cell(sheet, row, column, made.value, origin.kind, why)
+            yield of_cell(sheet, row, column, derived.value, origin.kind, why)
 
 
 def _label(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, rules: Mapping[str, str]) -> Iterator[Finding]:
@@ -272,15 +321,15 @@ def _label(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, rules: Mapping[st
     named = re.search(r"(\w+)\s*[-−–]\s*(\w+)", re.sub(r".*\(|\).*", "", row.system))
     if not named:
         return
-    left, right = (plain_name(part) for part in named.groups())
+    left, right = map(plain_name, named.groups())
     first, second = (plain_name(rules.get(name, name)) for name in (origin.first, origin.second))
     if left in second and right in first and left not in first and right not in second:
         yield Finding(
             where=sheet.where,
             row=row.system,
             column="",
-            printed=named.group(0),
-            recomputed=f"{named.group(2)}-{named.group(1)}",
+            printed=named[0],
+            recomputed=f"{named[2]}-{named[1]}",
             basis=ARITHMETIC,
             check="sign",
             why=f"its cells are {origin.rule}: the other way round",
@@ -294,25 +343,22 @@ def _own_average(sheet: Sheet, row: PrintedRow, origin: DerivedFrom) -> Iterator
     Papers do either, over all columns or some; a cell is a finding if none of these gives it.
     """
     own = scores_of(row.cells)
-    means = [
-        (*mean, name)
-        for name, rule in averaging_rules(list(own)).items()
-        if (mean := rule({c: v.value for c, v in own.items()}))
-    ]
-    for column in [c for c in row.cells if is_average(c)]:
+    means = [(mean_of(groups, own), len(groups), name) for name, groups in averaging_rules(list(own)).items()]
+    for column in filter(is_average, row.cells):
         cell = row.cells[column]
         ways: list[tuple[Decimal, Decimal, str]] = []
         first, second = (cells.get(column) for cells in origin.sources)
         if first and second and (origin.kind == "difference" or second.value):
-            made = _made(origin.kind, cell, first, second)
-            if made.is_turned:
+            derived = _derived(origin.kind, cell, first, second)
+            if derived.is_turned:
                 why = f"{origin.rule}, as the other cells are: the sign is reversed"
-                yield of_cell(sheet, row, column, made.value, "sign", why, "a headline")
+                yield of_cell(sheet, row, column, derived.value, "sign", why, "a headline")
                 continue
-            ways.append((made.value, made.slack, f"{origin.rule} of this column"))
-        for value, count, name in means:
-            slack = slack_of_mean(cell, count, max(v.step for v in own.values()))
-            ways.append((value, slack, f"{name} of this row's own cells"))
+            ways.append((derived.value, derived.slack, f"{origin.rule} of this column"))
+        for mean, count, name in means:
+            if mean is not None:
+                slack = slack_of_mean(cell, count, max(score.step for score in own.values()))
+                ways.append((mean, slack, f"{name} of this row's own cells"))
         if origin.kind == "ratio" and len(origin.cells) >= 2:
             sums = [sum((cells[c].value for c in origin.cells), Decimal(0)) for cells in origin.sources]
             whole = 100 * sums[0] / (sums[1] or 1)
@@ -340,47 +386,33 @@ def derived_columns(sheet: Sheet) -> Iterator[Finding]:
         if all(cell.unit.lower() in ("x", "×") for cell in target.values()):
             kind = "compression"
         nearest = _nearest(column, place, [source for source in sources if source[0] != place])
-        origin = _origin_of_column(sheet, column, target, nearest, kind)
+        plain = [(name, cells) for name, cells in nearest if not derived_kind(name) and name != "speed-up"]
+        origins = []
+        for possible in KINDS_OF[kind]:
+            origins.append(_to_a_row(sheet, column, target, plain, possible))
+            if possible != "compression":
+                origins.append(_origin(target, nearest, possible, "", 3, 0.65))
+        origin = max((o for o in origins if o is not None), key=lambda origin: origin.share, default=None)
         if origin is None:
             continue
-        is_speed = bool(re.search(r"speed|faster", column, re.IGNORECASE))
-        of_means = any(
-            re.search(r"\b(?:mean|average|avg)\b", one, re.IGNORECASE) for one in (origin.first, origin.second)
-        )
-        for at, made in origin.cells.items():
-            off = abs(made.cell.value - made.value)
-            # a mean of ratios is near the ratio of means, and times of two measurements are never quite alike
-            if (
-                made.is_possible
-                or (of_means and off <= abs(made.value) / 500)
-                or (is_speed and off <= abs(made.value) / 20)
-            ):
-                continue
-            check, changes = ("sign", "the sign of a comparison") if made.is_turned else (origin.kind, "a digit")
-            yield of_cell(sheet, sheet.rows[at], column, made.value, check, origin.rule, changes)
-
-
-def _origin_of_column(
-    sheet: Sheet, column: str, target: Cells, sources: Sequence[Source], kind: str
-) -> DerivedFrom | None:
-    """What most of a column's cells are made of: two columns, or one column and one row of it."""
-    found = []
-    plain = [(name, cells) for name, cells in sources if not derived_kind(name) and name != "speed-up"]
-    for one in KINDS_OF[kind]:
-        found.append(_to_a_row(sheet, column, target, plain, one))
-        if one != "compression":
-            found.append(_origin(target, sources, one, "", 3, 0.65))
-    return max((origin for origin in found if origin is not None), key=lambda origin: origin.share, default=None)
+        # a mean of ratios is near the ratio of means, and times of two measurements are never quite alike
+        of_means = re.search(r"\b(?:mean|average|avg)\b", f"{origin.first} {origin.second}", re.IGNORECASE)
+        is_speed = re.search(r"speed|faster", column, re.IGNORECASE)
+        near = Decimal("0.05" if is_speed else "0.002" if of_means else 0)
+        for at, derived in origin.cells.items():
+            off = abs(derived.cell.value - derived.value)
+            if not derived.is_possible and off > near * abs(derived.value):
+                check, changes = ("sign", "the sign of a comparison") if derived.is_turned else (origin.kind, "a digit")
+                yield of_cell(sheet, sheet.rows[at], column, derived.value, check, origin.rule, changes)
 
 
 def _to_a_row(sheet: Sheet, name: str, target: Cells, sources: Sequence[Source], kind: str) -> DerivedFrom | None:
     """The column, and the row of it, that most of the target's cells are relative to; None where none convinces."""
     import numpy
 
-    numbers = _numbers(target, [cells for _, cells in sources])
-    if numbers is None:
+    if not sources:
         return None
-    printed, half, values, halves = numbers
+    printed, half, values, halves = _numbers(target, [cells for _, cells in sources])
     candidates = []
     for number, (_, cells) in enumerate(sources):
         bases = numpy.array([[float(base.value), float(base.step) / 2] for base in cells.values()])
@@ -388,14 +420,13 @@ def _to_a_row(sheet: Sheet, name: str, target: Cells, sources: Sequence[Source],
         shares = _fits(kind, printed, half, *own)
         candidates += [(shares[at], number, list(cells)[at]) for at in _most(shares)]
     best: DerivedFrom | None = None
-    pairs = sum(len(cells) for _, cells in sources)
-    tried = pairs
-    for _, number, reference in sorted(candidates, key=lambda one: -one[0])[:MOST_TRIED]:
+    pairs = tried = sum(len(cells) for _, cells in sources)
+    for _, number, reference in sorted(candidates, key=lambda candidate: -candidate[0])[:MOST_TRIED]:
         column, cells = sources[number]
         base = cells[reference]
         places = [p for p in target if p in cells and p != reference and base.value and cells[p].value]
-        made = {place: _made(kind, target[place], cells[place], base) for place in places}
-        origin = DerivedFrom(kind, column, f"{column} of {sheet.rows[reference].system}", made, (cells, {}))
+        derived = {place: _derived(kind, target[place], cells[place], base) for place in places}
+        origin = DerivedFrom(kind, column, f"{column} of {sheet.rows[reference].system}", derived, (cells, {}))
         if origin.fitting >= 3 and origin.share >= 0.65 and (best is None or origin.share > best.share):
             best = origin
             # a column that the name repeats is the first that one would try, and the first row of any other

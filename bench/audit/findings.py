@@ -1,4 +1,4 @@
-"""One thing that does not add up, and how a list of them is shown."""
+"""One thing that does not add up, and which of them have one cause."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from decimal import ROUND_HALF_UP, Decimal
 from bench.audit.names import is_average, is_average_row, is_plain
 from bench.audit.printed import ROOM
 from bench.audit.table import PrintedRow, Sheet
-from bench.errors import one_line
 
 ARITHMETIC, INFERENCE = "arithmetic", "inference"
 
@@ -56,6 +55,18 @@ def of_cell(
     """
     cell = row.cells[column] if column in row.cells else row.sizes[column]
     rounded = right.quantize(cell.step, ROUND_HALF_UP, ROOM)
+    if not changes and column not in row.cells:
+        changes = "a size"
+    elif not changes:
+        changes = "a headline" if is_average(column) or is_average_row(row) else "a digit"
+        if is_plain(row):
+            if column not in sheet.in_order:
+                scores = (r.cells[column].value for r in sheet.rows if column in r.cells and is_plain(r))
+                sheet.in_order[column] = sorted(scores)
+            values = sheet.in_order[column]
+            before = len(values) - bisect_right(values, cell.value)
+            after = len(values) - bisect_right(values, rounded) - (cell.value > rounded)  # without the row itself
+            changes = changes if before == after else f"a ranking: {before + 1} becomes {after + 1}"
     return Finding(
         where=sheet.where,
         row=row.system,
@@ -65,24 +76,8 @@ def of_cell(
         basis=basis,
         check=check,
         why=why,
-        changes=changes or _rank_change(sheet, row, column, rounded),
+        changes=changes,
     )
-
-
-def _rank_change(sheet: Sheet, row: PrintedRow, column: str, right: Decimal) -> str:
-    if column not in row.cells:
-        return "a size"
-    if is_plain(row):
-        if column not in sheet.in_order:
-            sheet.in_order[column] = sorted(
-                r.cells[column].value for r in sheet.rows if column in r.cells and is_plain(r)
-            )
-        values, own = sheet.in_order[column], row.cells[column].value
-        before = len(values) - bisect_right(values, own)
-        after = len(values) - bisect_right(values, right) - (own > right)  # without the row itself
-        if before != after:
-            return f"a ranking: {before + 1} becomes {after + 1}"
-    return "a headline" if is_average(column) or is_average_row(row) else "a digit"
 
 
 def causes(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -96,37 +91,3 @@ def causes(findings: Sequence[Finding]) -> list[list[Finding]]:
             key = (f.where, f.row, f.check)
         grouped.setdefault(key, []).append(f)
     return list(grouped.values())
-
-
-def table(findings: Sequence[Finding]) -> str:
-    """Markdown, one line a cause: arithmetic before guesses, each in the order of the sources."""
-    from tabulate import tabulate
-
-    header = ["where", "row", "column", "printed", "recomputed", "basis", "why", "changes"]
-    return tabulate(list(map(_line, causes(findings))), header, tablefmt="github", disable_numparse=True)
-
-
-def _line(cause: Sequence[Finding]) -> list[str]:
-    first = cause[0]
-    return [
-        first.where,
-        several([f.row for f in cause]),
-        several([f.column for f in cause]),
-        several([f.printed for f in cause], once=False),
-        several([f.recomputed or "–" for f in cause], once=False),
-        first.basis,
-        first.why,
-        first.changes,
-    ]
-
-
-def several(texts: Sequence[str], once: bool = True) -> str:
-    """The first three and how many more; ``once``: equal texts are shown once."""
-    shown = list(dict.fromkeys(texts)) if once else list(texts)
-    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-    return ", ".join(shown[:3]) + more
-
-
-def printable(text: str) -> str:
-    """Lines for a terminal: the cells of a file may hold control characters, which a terminal obeys."""
-    return "\n".join(map(one_line, text.split("\n")))

@@ -195,9 +195,8 @@ def audit(
     """
     from dataclasses import asdict
 
-    from bench.audit.prose import prose
     from bench.audit.sheets import read_all
-    from bench.audit.summary import audit_each, findings_of, shown, unread_lines
+    from bench.audit.summary import audit_each, findings_of, prose, shown, unread_lines
 
     if judge is not None:
         further = {
@@ -244,8 +243,8 @@ def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tupl
         InputError: the only file has no table, or no row and column of any file are in the records.
     """
     from bench.analysis.check_paper import ABSENT, DIFFERS, check_paper, describe
-    from bench.audit.findings import printable
     from bench.audit.sheets import NoTable
+    from bench.audit.summary import printable
 
     found = []
     for file in files:

@@ -9,9 +9,8 @@ import pytest
 
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, causes
-from bench.audit.prose import prose
 from bench.audit.sheets import from_text, read_all
-from bench.audit.summary import findings_of
+from bench.audit.summary import findings_of, prose
 from bench.audit.text_claims import claims
 from bench.errors import InputError
 

@@ -24,9 +24,8 @@ import bench.data.checkpoints as checkpoints
 from bench.analysis.gate import budgets_of, read_acceptances
 from bench.analysis.power import number_of_seeds
 from bench.analysis.trace import trace
-from bench.audit.prose import prose
 from bench.audit.sheets import read_all
-from bench.audit.summary import findings_of, shown, unread_lines
+from bench.audit.summary import findings_of, prose, shown, unread_lines
 from bench.data import word_vectors
 from bench.data.corpus import read_corpus
 from bench.data.table_files import read
